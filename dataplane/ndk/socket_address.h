@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#ifndef DATAPLANE_NDK_SOCKET_ADDRESS_H_
+#define DATAPLANE_NDK_SOCKET_ADDRESS_H_
+
+#include <array>
+#include <compare>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+
+namespace rdmabroker {
+
+enum class IpFamily : uint8_t { kIpv4 = 4, kIpv6 = 6 };
+
+// An IPv4 or IPv6 address. An IPv4 address uses the first four bytes; the others are zero.
+struct IpAddress {
+  IpFamily family = IpFamily::kIpv4;
+  std::array<uint8_t, 16> bytes = {};  // Network byte order.
+  uint32_t scope_id = 0;               // Interface index of a link-local IPv6 address, else 0.
+
+  auto operator<=>(const IpAddress&) const = default;
+
+  static IpAddress Any(IpFamily family) { return {.family = family}; }
+  // "192.0.2.1", "2001:db8::1", "fe80::1%3" (a number, not an interface name). Nothing for anything else.
+  static std::optional<IpAddress> Parse(std::string_view text);
+
+  // 0.0.0.0 or ::.
+  bool IsAny() const { return bytes == std::array<uint8_t, 16>{}; }
+  bool IsLoopback() const;
+  bool IsMulticast() const;
+  std::string ToString() const;
+
+  template <typename H>
+  friend H AbslHashValue(H state, const IpAddress& ip) {
+    return H::combine(std::move(state), ip.family, ip.bytes, ip.scope_id);
+  }
+};
+
+// An IP address and a port: what NDKPI calls an endpoint's local address, and a connection's peer address.
+struct SocketAddress {
+  IpAddress ip;
+  uint16_t port = 0;  // Host byte order; 0 asks for an ephemeral port where one may be asked for.
+
+  auto operator<=>(const SocketAddress&) const = default;
+
+  // "192.0.2.1:4420", "[2001:db8::1]:4420". Nothing for anything else.
+  static std::optional<SocketAddress> Parse(std::string_view text);
+  std::string ToString() const;
+
+  template <typename H>
+  friend H AbslHashValue(H state, const SocketAddress& address) {
+    return H::combine(std::move(state), address.ip, address.port);
+  }
+};
+
+}  // namespace rdmabroker
+
+#endif  // DATAPLANE_NDK_SOCKET_ADDRESS_H_
