@@ -1,0 +1,338 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// What the core asks of a fabric and what a fabric reports, as plain values. The contract:
+//
+//   - A fabric takes requests in the order in which the core made them, and reports an object's events in the order
+//     in which they happened. Nothing here is a pointer or a descriptor.
+//   - An endpoint exists at the fabric from FabricBind until FabricUnbound. FabricBind and FabricRepurpose are answered
+//     by FabricBound or FabricBindFailed; after a failed FabricBind nothing is held and nothing needs unbinding; after
+//     a failed FabricRepurpose the endpoint is as it was.
+//   - A connection exists from FabricConnect, or from the fabric's FabricConnectRequested, until FabricReleased. The
+//     core gives every connection up exactly once, by FabricRelease, FabricReject or FabricRefuse, and does so too
+//     after the fabric reported it failed or disconnected; the fabric then answers FabricReleased exactly once, after
+//     which the connection's address is in nobody's way. Giving up an established connection closes it abortively or
+//     gracefully, as the technology has it; the peer learns of it.
+//   - After FabricRelease, FabricReject or FabricRefuse the core ignores the connection's other events.
+
+#ifndef BROKER_CORE_FABRIC_MESSAGES_H_
+#define BROKER_CORE_FABRIC_MESSAGES_H_
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "broker/core/ids.h"
+#include "dataplane/ndk/adapter_info.h"
+#include "dataplane/ndk/socket_address.h"
+#include "dataplane/ndk/status.h"
+
+namespace rdmabroker {
+
+using Bytes = std::vector<uint8_t>;
+
+// RDMA reads in flight that a side serves (inbound) and issues (outbound).
+struct ReadLimits {
+  uint32_t inbound = 0;
+  uint32_t outbound = 0;
+
+  bool operator==(const ReadLimits&) const = default;
+};
+
+// What two devices share when their ports can collide.
+enum class PortSpace : uint8_t {
+  kRdmaCm,  // InfiniBand and RoCE: rdma_cm's RDMA_PS_TCP, apart from the host's TCP.
+  kTcp,     // iWARP, in hardware and in user space: the host's TCP ports.
+};
+
+// A device as its fabric describes it. A device with the same name that comes back has a new id.
+struct Device {
+  DeviceId id;
+  std::string name;  // "iwarp0", "mlx5_0": what OpenAdapter names it by.
+  AdapterInfo info;
+  uint64_t network_namespace = 0;  // The namespace's inode number; addresses in different ones never conflict.
+  PortSpace port_space = PortSpace::kRdmaCm;
+  std::vector<IpAddress> addresses;  // Local unicast addresses that an endpoint on it may have. Sorted.
+  // The client's data path holds the transport once established, and ends it: it disconnects itself and reports the
+  // end. Otherwise the fabric sees the end of every connection and disconnects when the core asks.
+  bool client_ends_connections = false;
+
+  bool operator==(const Device&) const = default;
+};
+
+// The attributes with which a client moves its queue pair by ibv_modify_qp: the fields of struct ibv_qp_attr that
+// rdma_cm sets (rdma_init_qp_attr(3)); `mask` tells which count (enum ibv_qp_attr_mask). Empty lists where the client
+// has no verbs queue pair.
+struct QpAttributes {
+  uint32_t mask = 0;
+  uint32_t qp_state = 0;
+  uint32_t path_mtu = 0;  // enum ibv_mtu.
+  uint32_t qkey = 0;
+  uint32_t rq_psn = 0;
+  uint32_t sq_psn = 0;
+  uint32_t dest_qp_number = 0;
+  uint32_t access_flags = 0;
+  uint32_t pkey_index = 0;
+  uint32_t port_number = 0;
+  uint32_t max_outbound_reads = 0;  // max_rd_atomic.
+  uint32_t max_inbound_reads = 0;   // max_dest_rd_atomic.
+  uint32_t min_rnr_timer = 0;
+  uint32_t timeout = 0;
+  uint32_t retry_count = 0;
+  uint32_t rnr_retry = 0;
+  // The address vector; the first three are the global route's.
+  std::array<uint8_t, 16> destination_gid = {};
+  uint32_t flow_label = 0;
+  uint32_t source_gid_index = 0;
+  uint32_t hop_limit = 0;
+  uint32_t traffic_class = 0;
+  uint32_t destination_lid = 0;
+  uint32_t service_level = 0;
+  uint32_t source_path_bits = 0;
+  uint32_t static_rate = 0;
+  bool is_global = false;
+
+  bool operator==(const QpAttributes&) const = default;
+};
+
+// Where a device's client fetches the established connection's transport: a one-use secret that the hand-off socket
+// takes. Absent where the queue pair itself is the transport.
+using HandoffSecret = std::array<uint8_t, 16>;
+
+// --- Requests ---
+
+enum class EndpointUse : uint8_t {
+  kListener,   // Bound and listening with the largest backlog the system has; requests are reported.
+  kDedicated,  // Bound; one connector's connections start from it.
+  kShared,     // Bound so that several connections can start from it.
+  kReserved,   // Bound and nothing else; FabricRepurpose may turn it into a listener or a shared endpoint.
+};
+
+// Binds to `port` on every one of `ips`, all or nothing.
+struct FabricBind {
+  DeviceId device;
+  EndpointId endpoint;
+  EndpointUse use = EndpointUse::kListener;
+  std::vector<IpAddress> ips;
+  uint16_t port = 0;
+
+  bool operator==(const FabricBind&) const = default;
+};
+
+// Turns a reserved endpoint into another use without letting go of its address.
+struct FabricRepurpose {
+  DeviceId device;
+  EndpointId endpoint;
+  EndpointUse use = EndpointUse::kListener;
+
+  bool operator==(const FabricRepurpose&) const = default;
+};
+
+// The addresses of a wildcard listener are these from now on: binds those that are new, lets go of those that are not
+// there, as far as it can. Not answered: an address that cannot be had is tried again at the next change.
+struct FabricRebind {
+  DeviceId device;
+  EndpointId endpoint;
+  std::vector<IpAddress> ips;
+
+  bool operator==(const FabricRebind&) const = default;
+};
+
+struct FabricUnbind {
+  DeviceId device;
+  EndpointId endpoint;
+
+  bool operator==(const FabricUnbind&) const = default;
+};
+
+// Answered by FabricReplied or FabricConnectFailed.
+struct FabricConnect {
+  DeviceId device;
+  ConnectionId connection;
+  EndpointId endpoint;
+  SessionId session;  // Whose queue pair it must be.
+  QpNumber qp;
+  SocketAddress local;
+  SocketAddress peer;
+  ReadLimits limits;  // Offered; within the device's.
+  Bytes private_data;
+
+  bool operator==(const FabricConnect&) const = default;
+};
+
+// Sends the third message where there is one. Answered by FabricEstablished or FabricFailed.
+struct FabricComplete {
+  DeviceId device;
+  ConnectionId connection;
+  ReadLimits limits;  // Effective.
+
+  bool operator==(const FabricComplete&) const = default;
+};
+
+// Answered by FabricEstablished or FabricFailed.
+struct FabricAccept {
+  DeviceId device;
+  ConnectionId connection;
+  SessionId session;
+  QpNumber qp;
+  ReadLimits limits;  // Effective, and what the peer is told.
+  Bytes private_data;
+
+  bool operator==(const FabricAccept&) const = default;
+};
+
+// Refuses an undecided incoming connection, or a replied one of our own, with data for the peer's consumer.
+struct FabricReject {
+  DeviceId device;
+  ConnectionId connection;
+  Bytes private_data;
+
+  bool operator==(const FabricReject&) const = default;
+};
+
+// Refuses an undecided incoming connection as if nothing listened there, as far as the wire can say that.
+struct FabricRefuse {
+  DeviceId device;
+  ConnectionId connection;
+
+  bool operator==(const FabricRefuse&) const = default;
+};
+
+// Disconnects gracefully. Answered by FabricDisconnected when the peer has disconnected too, or it failed.
+// Never asked of a device whose client ends connections.
+struct FabricDisconnect {
+  DeviceId device;
+  ConnectionId connection;
+
+  bool operator==(const FabricDisconnect&) const = default;
+};
+
+struct FabricRelease {
+  DeviceId device;
+  ConnectionId connection;
+
+  bool operator==(const FabricRelease&) const = default;
+};
+
+using FabricRequest =
+    std::variant<FabricBind, FabricRepurpose, FabricRebind, FabricUnbind, FabricConnect, FabricComplete, FabricAccept,
+                 FabricReject, FabricRefuse, FabricDisconnect, FabricRelease>;
+
+// --- Reports ---
+
+// A device is there, or its addresses or capabilities have changed.
+struct DeviceChanged {
+  Device device;
+
+  bool operator==(const DeviceChanged&) const = default;
+};
+
+// The device is gone. Its endpoints and connections are still to be unbound and released.
+struct DeviceRemoved {
+  DeviceId device;
+
+  bool operator==(const DeviceRemoved&) const = default;
+};
+
+struct FabricBound {
+  EndpointId endpoint;
+
+  bool operator==(const FabricBound&) const = default;
+};
+
+// SHARING_VIOLATION where somebody outside the broker has the address.
+struct FabricBindFailed {
+  EndpointId endpoint;
+  NdkStatus status = NdkStatus::kUnsuccessful;
+  uint32_t provider_error = 0;  // errno.
+
+  bool operator==(const FabricBindFailed&) const = default;
+};
+
+struct FabricUnbound {
+  EndpointId endpoint;
+
+  bool operator==(const FabricUnbound&) const = default;
+};
+
+struct FabricConnectRequested {
+  EndpointId endpoint;
+  ConnectionId connection;  // Minted by the fabric with IncomingConnection.
+  SocketAddress local;      // Concrete, on wildcard listeners too.
+  SocketAddress peer;
+  ReadLimits peer_limits;  // From the peer's point of view.
+  Bytes private_data;      // The whole area; some technologies pad it with zeros.
+  bool three_way = true;   // False where there is no third message: Accept ends with the reply.
+  std::vector<QpAttributes> qp_attributes;
+
+  bool operator==(const FabricConnectRequested&) const = default;
+};
+
+// The peer accepted; FabricComplete or FabricReject is next.
+struct FabricReplied {
+  ConnectionId connection;
+  ReadLimits peer_limits;
+  Bytes private_data;
+  bool three_way = true;
+  std::vector<QpAttributes> qp_attributes;
+
+  bool operator==(const FabricReplied&) const = default;
+};
+
+struct FabricConnectFailed {
+  ConnectionId connection;
+  NdkStatus status = NdkStatus::kUnsuccessful;
+  uint32_t provider_error = 0;  // The technology's own reason, or an errno.
+  Bytes private_data;           // The peer's, where it rejected.
+  bool qp_reusable = true;      // False where the attempt has spoiled the queue pair.
+
+  bool operator==(const FabricConnectFailed&) const = default;
+};
+
+struct FabricEstablished {
+  ConnectionId connection;
+  std::optional<HandoffSecret> handoff;
+
+  bool operator==(const FabricEstablished&) const = default;
+};
+
+// FabricAccept or FabricComplete failed, or the peer gave a connection up before it was established.
+struct FabricFailed {
+  ConnectionId connection;
+  NdkStatus status = NdkStatus::kConnectionAborted;
+  uint32_t provider_error = 0;
+
+  bool operator==(const FabricFailed&) const = default;
+};
+
+// An established connection's end: the answer to FabricDisconnect, or the peer's doing.
+struct FabricDisconnected {
+  ConnectionId connection;
+  NdkStatus status = NdkStatus::kSuccess;  // SUCCESS: gracefully. IO_TIMEOUT, CONNECTION_ABORTED: not.
+  uint32_t provider_error = 0;
+
+  bool operator==(const FabricDisconnected&) const = default;
+};
+
+// The client has taken the transport over; the fabric sees nothing more of the connection until its release.
+struct FabricHandedOff {
+  ConnectionId connection;
+
+  bool operator==(const FabricHandedOff&) const = default;
+};
+
+struct FabricReleased {
+  ConnectionId connection;
+
+  bool operator==(const FabricReleased&) const = default;
+};
+
+using FabricReport = std::variant<DeviceChanged, DeviceRemoved, FabricBound, FabricBindFailed, FabricUnbound,
+                                  FabricConnectRequested, FabricReplied, FabricConnectFailed, FabricEstablished,
+                                  FabricFailed, FabricDisconnected, FabricHandedOff, FabricReleased>;
+
+}  // namespace rdmabroker
+
+#endif  // BROKER_CORE_FABRIC_MESSAGES_H_

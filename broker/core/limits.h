@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#ifndef BROKER_CORE_LIMITS_H_
+#define BROKER_CORE_LIMITS_H_
+
+#include <cstdint>
+
+#include "absl/time/time.h"
+
+namespace rdmabroker {
+
+// How much a client may hold and how long the broker waits. Every number can be set in the configuration; the
+// defaults carry their reasons.
+struct Limits {
+  // Per user id, so that one user's processes cannot shut the others out.
+  uint32_t sessions_per_uid = 1024;  // A busy node runs hundreds of processes of one service user.
+
+  // Per session.
+  uint32_t adapters_per_session = 64;           // A process opens each of a node's NICs a few times at most.
+  uint32_t listeners_per_session = 256;         // One for each address and service that a process offers.
+  uint32_t shared_endpoints_per_session = 256;  // As listeners.
+  uint32_t reservations_per_session = 256;      // As listeners, for which they stand in.
+  uint32_t connectors_per_session = 16384;      // As many as there are ephemeral ports.
+  // Answers kept for repeats, and so how many requests a client may have unanswered at a time.
+  uint32_t answers_kept = 64;
+
+  // Connectors of one listener that the client has neither accepted, rejected nor closed; further requests are
+  // refused at once. NDKPI has no backlog argument; 1024 is what a storm of clients needs within one round trip.
+  uint32_t backlog = 1024;
+
+  // Own deadlines. The kernel's (102 s without an answer on Soft-RoCE) cannot be set and are a backstop only.
+  absl::Duration connect_timeout = absl::Seconds(60);     // Connect, until the peer accepts or rejects.
+  absl::Duration establish_timeout = absl::Seconds(60);   // Accept and CompleteConnect, until established.
+  absl::Duration disconnect_timeout = absl::Seconds(60);  // Disconnect, until the peer disconnects too.
+  // A client fetches an established connection right after it learns of it: one local round trip.
+  absl::Duration handoff_timeout = absl::Seconds(10);
+  // How long a session whose stream the broker ended may stay away: a debugger or a freezer holds it that long.
+  absl::Duration session_grace = absl::Seconds(30);
+
+  // Where port 0 is looked for (IANA's dynamic ports, RFC 6335 section 6), both ends included.
+  uint16_t first_ephemeral_port = 49152;
+  uint16_t last_ephemeral_port = 65535;
+
+  bool operator==(const Limits&) const = default;
+};
+
+}  // namespace rdmabroker
+
+#endif  // BROKER_CORE_LIMITS_H_

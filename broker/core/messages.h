@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Everything that can happen to the core, and everything it can want done.
+
+#ifndef BROKER_CORE_MESSAGES_H_
+#define BROKER_CORE_MESSAGES_H_
+
+#include <array>
+#include <cstdint>
+#include <variant>
+#include <vector>
+
+#include "broker/core/fabric_messages.h"
+#include "broker/core/ids.h"
+#include "broker/core/requests.h"
+
+namespace rdmabroker {
+
+// What proves that a returning client is the one that the session was made for. Random; never logged.
+using SessionSecret = std::array<uint8_t, 16>;
+
+// Who a client is, from the kernel (SO_PEERCRED). pid 0: not visible from here; it never matches anything.
+struct Identity {
+  uint32_t uid = 0;
+  uint32_t gid = 0;
+  int32_t pid = 0;
+
+  bool operator==(const Identity&) const = default;
+};
+
+// --- Events from the control layer ---
+
+// Answered by SessionOpened or SessionRefused.
+struct OpenSession {
+  StreamId stream;
+  Identity identity;
+  SessionSecret secret;
+
+  bool operator==(const OpenSession&) const = default;
+};
+
+// A client returns on a new stream; the session's older stream, if it has one still, loses it. Answered by
+// SessionOpened, then the events after `acknowledged` again; or SessionRefused.
+struct ResumeSession {
+  StreamId stream;
+  SessionId session;
+  Identity identity;
+  SessionSecret secret;
+  EventNumber acknowledged;
+
+  bool operator==(const ResumeSession&) const = default;
+};
+
+enum class StreamEnd : uint8_t {
+  kClient,  // The client closed it or died: the session ends.
+  kBroker,  // The broker ended it: the session has its grace period to come back.
+};
+
+struct StreamLost {
+  SessionId session;
+  StreamId stream;
+  StreamEnd end = StreamEnd::kClient;
+
+  bool operator==(const StreamLost&) const = default;
+};
+
+// An administrator's doing.
+struct EndSession {
+  SessionId session;
+
+  bool operator==(const EndSession&) const = default;
+};
+
+// A request of a client whom the control layer has identified as the session's. Answered by exactly one Answer.
+struct ClientRequest {
+  SessionId session;
+  RequestId id;
+  EventNumber acknowledged;  // The client has dealt with every event up to this one.
+  Request request;
+
+  bool operator==(const ClientRequest&) const = default;
+};
+
+struct AcknowledgeEvents {
+  SessionId session;
+  EventNumber acknowledged;
+
+  bool operator==(const AcknowledgeEvents&) const = default;
+};
+
+// Time has passed: deadlines up to now are due.
+struct DeadlineReached {
+  bool operator==(const DeadlineReached&) const = default;
+};
+
+using Event = std::variant<OpenSession, ResumeSession, StreamLost, EndSession, ClientRequest, AcknowledgeEvents,
+                           DeadlineReached, FabricReport>;
+
+// --- Effects on the control layer ---
+
+struct SessionOpened {
+  StreamId stream;
+  SessionId session;
+
+  bool operator==(const SessionOpened&) const = default;
+};
+
+struct SessionRefused {
+  StreamId stream;
+  Outcome outcome;
+
+  bool operator==(const SessionRefused&) const = default;
+};
+
+struct Answer {
+  SessionId session;
+  RequestId id;
+  Outcome outcome;
+
+  bool operator==(const Answer&) const = default;
+};
+
+// To the session's stream. Numbers rise by one; an event is kept, and sent again to a returning client, until it is
+// acknowledged.
+struct Notify {
+  SessionId session;
+  StreamId stream;
+  EventNumber number;
+  SessionEvent event;
+
+  bool operator==(const Notify&) const = default;
+};
+
+// The session is over for its client: end the stream, if there is one. Its objects may still be closing.
+struct SessionEnded {
+  SessionId session;
+  StreamId stream;  // 0 where it has none.
+
+  bool operator==(const SessionEnded&) const = default;
+};
+
+// The session has moved to another stream: end this one.
+struct StreamReplaced {
+  StreamId stream;
+
+  bool operator==(const StreamReplaced&) const = default;
+};
+
+using Effect = std::variant<SessionOpened, SessionRefused, Answer, Notify, SessionEnded, StreamReplaced, FabricRequest>;
+
+// In the order in which they must be carried out.
+using Effects = std::vector<Effect>;
+
+}  // namespace rdmabroker
+
+#endif  // BROKER_CORE_MESSAGES_H_
