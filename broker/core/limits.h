@@ -23,6 +23,9 @@ struct Limits {
   uint32_t connectors_per_session = 16384;      // As many as there are ephemeral ports.
   // Answers kept for repeats, and so how many requests a client may have unanswered at a time.
   uint32_t answers_kept = 64;
+  // Events kept until they are acknowledged. A connector has at most three at a time; beyond four for each that a
+  // session may have, the client does not acknowledge, and nothing new is begun for it.
+  uint32_t events_kept = 65536;
 
   // Connectors of one listener that the client has neither accepted, rejected nor closed; further requests are
   // refused at once. NDKPI has no backlog argument; 1024 is what a storm of clients needs within one round trip.

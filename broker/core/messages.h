@@ -122,13 +122,13 @@ struct Answer {
 
 // To the session's stream. Numbers rise by one; an event is kept, and sent again to a returning client, until it is
 // acknowledged.
-struct Notify {
+struct NumberedEvent {
   SessionId session;
   StreamId stream;
   EventNumber number;
   SessionEvent event;
 
-  bool operator==(const Notify&) const = default;
+  bool operator==(const NumberedEvent&) const = default;
 };
 
 // The session is over for its client: end the stream, if there is one. Its objects may still be closing.
@@ -146,7 +146,8 @@ struct StreamReplaced {
   bool operator==(const StreamReplaced&) const = default;
 };
 
-using Effect = std::variant<SessionOpened, SessionRefused, Answer, Notify, SessionEnded, StreamReplaced, FabricRequest>;
+using Effect =
+    std::variant<SessionOpened, SessionRefused, Answer, NumberedEvent, SessionEnded, StreamReplaced, FabricRequest>;
 
 // In the order in which they must be carried out.
 using Effects = std::vector<Effect>;

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include <set>
+
+#include "broker/core/endpoints.h"
+#include "broker/core/nouns.h"
+#include "broker/core/objects.h"
+#include "broker/core/sessions.h"
+
+namespace rdmabroker {
+
+Outcome Perform(Turn& turn, const Call& call, const OpenAdapter& request) {
+  const auto name = turn.index.device_names.find(request.device);
+  if (name == turn.index.device_names.end()) {
+    return Refuse(NdkStatus::kObjectNameNotFound, "device \"", request.device,
+                  "\": unknown; ListAdapters names those there are");
+  }
+  const NdkVersion wanted = request.version;
+  if (wanted.major != kNdkVersion.major || wanted.minor > kNdkVersion.minor) {
+    return Refuse(NdkStatus::kBadVersion, "version ", wanted.major, ".", wanted.minor, ": not supported; ask for ",
+                  kNdkVersion.major, ".0 to ", kNdkVersion.major, ".", kNdkVersion.minor);
+  }
+  const auto adapter = NewObject<AdapterKind>(turn, call.session, AdapterId(), turn.records.counters.adapter);
+  if (!adapter) return adapter.refusal;
+  DeviceRecord& record = turn.records.devices.at(name->second);
+  ++record.adapters;
+  adapter->device = record.device.id;
+  adapter->requested = wanted;
+  AdapterInfo info = record.device.info;
+  info.version = kNdkVersion;
+  return Done(AdapterOpened{adapter->id, info, record.device.client_ends_connections});
+}
+
+bool IsBare(const Turn&, const Adapter& adapter) { return adapter.successors == 0; }
+
+void StartClosing(Turn&, Adapter&) {}
+
+bool CanFinish(Turn&, Adapter& adapter) { return adapter.successors == 0; }
+
+void LeaveDevice(Turn& turn, DeviceId id) {
+  DeviceRecord& record = turn.records.devices.at(id);
+  --record.adapters;
+  ForgetDeviceIfUnused(turn, id);
+}
+
+void ForgetDeviceIfUnused(Turn& turn, DeviceId id) {
+  const auto record = turn.records.devices.find(id);
+  if (record == turn.records.devices.end() || !record->second.removed) return;
+  if (record->second.adapters == 0 && record->second.endpoints == 0) turn.records.devices.erase(record);
+}
+
+void Handle(Turn& turn, const DeviceChanged& report) {
+  const DeviceId id = report.device.id;
+  DeviceRecord& record = turn.records.devices[id];
+  if (record.removed) return;
+  turn.index.device_names.erase(record.device.name);
+  // What addresses and tuples are keyed by does not change under those that exist.
+  const bool known = static_cast<bool>(record.device.id);
+  const auto network_namespace = known ? record.device.network_namespace : report.device.network_namespace;
+  const auto port_space = known ? record.device.port_space : report.device.port_space;
+  record.device = report.device;
+  record.device.network_namespace = network_namespace;
+  record.device.port_space = port_space;
+  turn.index.device_names[record.device.name] = id;
+  FollowAddresses(turn, record.device);
+}
+
+void Handle(Turn& turn, const DeviceRemoved& report) {
+  const auto record = turn.records.devices.find(report.device);
+  if (record == turn.records.devices.end() || record->second.removed) return;
+  record->second.removed = true;
+  turn.index.device_names.erase(record->second.device.name);
+  std::set<AdapterId> adapters;
+  for (const auto& [id, adapter] : turn.records.adapters) {
+    if (adapter.device == report.device) adapters.insert(id);
+  }
+  std::set<ConnectorId> connectors;
+  for (const auto& [id, connector] : turn.records.connectors) {
+    if (adapters.contains(connector.adapter)) connectors.insert(id);
+  }
+  for (const AdapterId id : adapters) Notify(turn, turn.records.adapters.at(id), AdapterRemovedEvent{id});
+  for (const ConnectorId id : connectors) OnDeviceRemoved(turn, turn.records.connectors.at(id));
+  ForgetDeviceIfUnused(turn, report.device);
+}
+
+}  // namespace rdmabroker

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "broker/core/broker_core.h"
+
+#include <cstdio>
+#include <cstdlib>
+
+#include "broker/core/invariants.h"
+#include "broker/core/nouns.h"
+#include "broker/core/objects.h"
+#include "broker/core/sessions.h"
+
+namespace rdmabroker {
+namespace {
+
+// The requests that only close.
+Outcome Perform(Turn& turn, const Call& call, const CloseAdapter& request) {
+  return Close(turn, call, request.adapter);
+}
+
+Outcome Perform(Turn& turn, const Call& call, const CloseListener& request) {
+  return Close(turn, call, request.listener);
+}
+
+Outcome Perform(Turn& turn, const Call& call, const CloseSharedEndpoint& request) {
+  return Close(turn, call, request.shared_endpoint);
+}
+
+Outcome Perform(Turn& turn, const Call& call, const CloseConnector& request) {
+  return Close(turn, call, request.connector);
+}
+
+template <typename Request>
+constexpr bool kOnlyEnds = std::is_same_v<Request, CloseAdapter> || std::is_same_v<Request, CloseListener> ||
+                           std::is_same_v<Request, CloseSharedEndpoint> || std::is_same_v<Request, CloseConnector> ||
+                           std::is_same_v<Request, ReleasePort> || std::is_same_v<Request, ReportConnectionEnd>;
+
+void Handle(Turn& turn, const ClientRequest& event) {
+  if (auto outcome = AnswerWithoutActing(turn, event)) {
+    turn.Emit(Answer{event.session, event.id, *std::move(outcome)});
+    return;
+  }
+  const Call call{event.session, event.id};
+  const bool overwhelmed = IsOverwhelmed(turn, turn.records.sessions.at(event.session));
+  Give(turn, event,
+       std::visit(
+           [&](const auto& request) {
+             if (overwhelmed && !kOnlyEnds<std::decay_t<decltype(request)>>) {
+               return Refuse(NdkStatus::kInsufficientResources, "session ", event.session.value(),
+                             ": too many events are not acknowledged; acknowledge them");
+             }
+             return Perform(turn, call, request);
+           },
+           event.request));
+}
+
+// Each deadline is handled once, and handling one sets none that is due already: so this ends.
+void Handle(Turn& turn, const DeadlineReached&) {
+  auto& deadlines = turn.index.deadlines;
+  while (!deadlines.empty() && deadlines.begin()->first <= turn.now()) {
+    const DeadlineOwner owner = deadlines.begin()->second;
+    std::visit([&](auto id) { OnDeadline(turn, id); }, owner);
+  }
+}
+
+void Handle(Turn& turn, const FabricReport& report) {
+  std::visit([&](const auto& typed) { Handle(turn, typed); }, report);
+}
+
+void Dispatch(Turn& turn, const Event& event) {
+  std::visit([&](const auto& typed) { Handle(turn, typed); }, event);
+}
+
+}  // namespace
+
+Effects BrokerCore::Handle(Instant now, const Event& event) {
+  if (now < records_.now) {
+    std::fputs("broker core: time went back\n", stderr);
+    std::abort();
+  }
+  records_.now = now;
+  Effects effects;
+  Turn turn{limits_, records_, index_, effects};
+  Dispatch(turn, event);
+  return effects;
+}
+
+Instant BrokerCore::NextDeadline() const {
+  return index_.deadlines.empty() ? absl::InfiniteFuture() : index_.deadlines.begin()->first;
+}
+
+absl::StatusOr<BrokerCore> BrokerCore::Restore(const Limits& limits, const Records& records) {
+  if (absl::Status status = CheckRecords(records, limits); !status.ok()) {
+    return absl::InvalidArgumentError(status.message());
+  }
+  BrokerCore core(limits);
+  core.records_ = records;
+  core.index_ = Index::Of(records);
+  return core;
+}
+
+absl::Status BrokerCore::CheckInvariants() const {
+  if (absl::Status status = CheckRecords(records_, limits_); !status.ok()) return status;
+  return CheckIndex(records_, index_);
+}
+
+}  // namespace rdmabroker

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#ifndef BROKER_CORE_BROKER_CORE_H_
+#define BROKER_CORE_BROKER_CORE_H_
+
+#include "absl/status/statusor.h"
+#include "broker/core/index.h"
+#include "broker/core/limits.h"
+#include "broker/core/messages.h"
+#include "broker/core/state.h"
+
+namespace rdmabroker {
+
+// Decides everything that the broker decides: who owns which object and address, which step of a handshake is allowed,
+// who is refused and when to give up. Pure: no I/O, threads, clock, randomness or logs; the same events in the same
+// order give the same effects. Not thread-safe: one owner.
+class BrokerCore {
+ public:
+  explicit BrokerCore(const Limits& limits) : limits_(limits) {}
+
+  // `now` never goes back; the process ends if it does.
+  [[nodiscard]] Effects Handle(Instant now, const Event& event);
+
+  // When DeadlineReached is to be handled next; absl::InfiniteFuture() for never.
+  [[nodiscard]] Instant NextDeadline() const;
+
+  // Everything that the core knows; for inspection, and with Restore for a core that goes on where this one is.
+  [[nodiscard]] const Records& records() const { return records_; }
+  // INVALID_ARGUMENT, naming the first rule that `records` break.
+  [[nodiscard]] static absl::StatusOr<BrokerCore> Restore(const Limits& limits, const Records& records);
+
+  // The rules that hold after every event: INTERNAL, naming the first that does not. For tests; walks over everything.
+  [[nodiscard]] absl::Status CheckInvariants() const;
+
+  [[nodiscard]] const Limits& limits() const { return limits_; }
+
+ private:
+  Limits limits_;
+  Records records_;
+  Index index_;
+};
+
+}  // namespace rdmabroker
+
+#endif  // BROKER_CORE_BROKER_CORE_H_

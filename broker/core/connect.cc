@@ -1,0 +1,254 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include <algorithm>
+
+#include "broker/core/connections.h"
+#include "broker/core/endpoints.h"
+#include "broker/core/nouns.h"
+#include "broker/core/objects.h"
+#include "broker/core/sessions.h"
+
+namespace rdmabroker {
+namespace {
+
+// The failures after which the same connector may try again; NDKPI's NDK_FN_CONNECT names them.
+bool MayRetry(NdkStatus status) {
+  switch (status) {
+    case NdkStatus::kNetworkUnreachable:
+    case NdkStatus::kHostUnreachable:
+    case NdkStatus::kConnectionRefused:
+    case NdkStatus::kIoTimeout:
+      return true;
+    default:
+      return false;
+  }
+}
+
+Outcome RefuseUnlessIdle(const Connector& connector) {
+  if (connector.listener) {
+    return Refuse(NdkStatus::kInvalidDeviceState, Name(connector.id),
+                  ": was delivered by a listener; create a connector to connect with");
+  }
+  switch (connector.state) {
+    case ConnectorState::kIdle:
+      return Done();
+    case ConnectorState::kDead:
+      return Refuse(NdkStatus::kConnectionInvalid, Name(connector.id), ": its connection is over; close it");
+    default:
+      return Refuse(NdkStatus::kConnectionActive, Name(connector.id), ": is connecting or connected already");
+  }
+}
+
+// Whether somebody else's connection has these addresses; the connector's own earlier try is in nobody's way.
+bool TupleIsTaken(const Turn& turn, const Connector& connector, const Connection& wanted) {
+  const auto taken = turn.index.tuples.find(TupleOf(turn.records, wanted));
+  if (taken == turn.index.tuples.end()) return false;
+  const Connection& other = turn.records.connections.at(taken->second);
+  return !(other.given_up && other.connector == connector.id);
+}
+
+// What Connect and ConnectWithSharedEndpoint check alike. `Request` is either.
+template <typename Request>
+Outcome RefuseUnlessSound(const Turn& turn, const Connector& connector, const Request& request) {
+  Outcome outcome = RefuseUnlessIdle(connector);
+  if (outcome.status == NdkStatus::kSuccess) outcome = RefuseUnlessFree(turn, connector, request.qp);
+  const IpAddress& ip = request.destination.ip;
+  if (outcome.status == NdkStatus::kSuccess && (request.destination.port == 0 || ip.IsAny() || ip.IsMulticast())) {
+    outcome = Refuse(NdkStatus::kInvalidParameter, "destination ", request.destination.ToString(),
+                     ": name one host's address and its port");
+  }
+  if (outcome.status == NdkStatus::kSuccess) {
+    outcome = RefuseUnlessFits(request.private_data, DeviceOf(turn, connector.adapter).info.max_caller_data, "Connect");
+  }
+  return outcome;
+}
+
+Outcome RefuseMixedFamilies(const SocketAddress& source, const SocketAddress& destination) {
+  if (source.ip.family == destination.ip.family) return Done();
+  return Refuse(NdkStatus::kInvalidParameter, "source ", source.ToString(), ": not of destination ",
+                destination.ToString(), "'s address family");
+}
+
+// The endpoint of an earlier, failed try goes when another takes its place.
+void ReplaceEndpoint(Turn& turn, Connector& connector, EndpointId endpoint, SharedEndpointId shared_endpoint) {
+  const EndpointId former = std::exchange(connector.endpoint, endpoint);
+  const SharedEndpointId former_shared = std::exchange(connector.shared_endpoint, shared_endpoint);
+  if (former) DropReference(turn, former);
+  if (former_shared) DropSuccessor(turn, former_shared);
+}
+
+template <typename Request>
+void Begin(Turn& turn, const Call& call, Connector& connector, const Request& request) {
+  const AdapterInfo& info = DeviceOf(turn, connector.adapter).info;
+  TakeQp(turn, connector, request.qp);
+  connector.pending = call.id;
+  connector.peer = request.destination;
+  connector.limits = {std::min(request.limits.inbound, info.max_inbound_read_limit),
+                      std::min(request.limits.outbound, info.max_outbound_read_limit)};
+  connector.private_data = request.private_data;
+  connector.has_data = false;
+  connector.qp_attributes.clear();
+  connector.state = ConnectorState::kBinding;
+  SetDeadline(turn, connector, turn.limits.connect_timeout);
+}
+
+void StartConnection(Turn& turn, Connector& connector) {
+  const Endpoint& endpoint = turn.records.endpoints.at(connector.endpoint);
+  const ConnectionId id(++turn.records.counters.connection);
+  Connection& connection = turn.records.connections[id];
+  connection = {.id = id, .device = endpoint.device, .connector = connector.id, .holds_addresses = true};
+  connection.local = connector.local = endpoint.address;
+  connection.peer = connector.peer;
+  StandOn(turn, connection, endpoint.id);
+  const FourTuple tuple = TupleOf(turn.records, connection);
+  if (const auto former = turn.index.tuples.find(tuple); former != turn.index.tuples.end()) {
+    turn.records.connections.at(former->second).holds_addresses = false;
+  }
+  turn.index.tuples[tuple] = id;
+  connector.connection = id;
+  connector.state = ConnectorState::kConnecting;
+  turn.Emit(FabricConnect{connection.device, id, endpoint.id, connector.session, connector.qp, connection.local,
+                          connection.peer, connector.limits, connector.private_data});
+}
+
+void FailConnect(Turn& turn, Connector& connector, Outcome outcome, bool again) {
+  LeaveQp(turn, connector);
+  SetDeadline(turn, connector, absl::InfiniteDuration());
+  connector.state = again ? ConnectorState::kIdle : ConnectorState::kDead;
+  Complete(turn, connector, connector.pending, std::move(outcome));
+}
+
+}  // namespace
+
+Outcome Perform(Turn& turn, const Call& call, const CreateConnector& request) {
+  const auto adapter = FindUsable(turn, call, request.adapter);
+  if (!adapter) return adapter.refusal;
+  const auto connector = NewObject<ConnectorKind>(turn, call.session, request.adapter, turn.records.counters.connector);
+  if (!connector) return connector.refusal;
+  return Done(ConnectorCreated{connector->id});
+}
+
+Outcome Perform(Turn& turn, const Call& call, const Connect& request) {
+  const auto found = FindUsable(turn, call, request.connector);
+  if (!found) return found.refusal;
+  Connector& connector = *found;
+  Outcome outcome = RefuseUnlessSound(turn, connector, request);
+  if (outcome.status == NdkStatus::kSuccess) outcome = RefuseMixedFamilies(request.source, request.destination);
+  if (outcome.status != NdkStatus::kSuccess) return outcome;
+  const auto held = turn.records.endpoints.find(connector.endpoint);
+  const bool keep = held != turn.records.endpoints.end() && held->second.owner == ObjectId(connector.id) &&
+                    held->second.address == request.source;
+  if (!keep) {
+    EndpointId endpoint;
+    outcome = AcquireEndpoint(turn, DeviceOf(turn, connector.adapter), EndpointUse::kDedicated, request.source,
+                              connector.id, endpoint);
+    if (outcome.status != NdkStatus::kPending) return outcome;
+    ReplaceEndpoint(turn, connector, endpoint, SharedEndpointId());
+  }
+  Begin(turn, call, connector, request);
+  if (keep && held->second.state == EndpointState::kBound) StartConnection(turn, connector);
+  return Pending();
+}
+
+Outcome Perform(Turn& turn, const Call& call, const ConnectWithSharedEndpoint& request) {
+  const auto found = FindUsable(turn, call, request.connector);
+  if (!found) return found.refusal;
+  const auto shared = FindUsable(turn, call, request.shared_endpoint);
+  if (!shared) return shared.refusal;
+  Connector& connector = *found;
+  Outcome outcome = RefuseUnlessSound(turn, connector, request);
+  if (outcome.status != NdkStatus::kSuccess) return outcome;
+  if (shared->adapter != connector.adapter) {
+    return Refuse(NdkStatus::kInvalidParameter, Name(request.shared_endpoint), ": is ", Name(shared->adapter),
+                  "'s, not ", Name(connector.adapter), "'s");
+  }
+  const Endpoint& endpoint = turn.records.endpoints.at(shared->endpoint);
+  outcome = RefuseMixedFamilies(endpoint.address, request.destination);
+  if (outcome.status != NdkStatus::kSuccess) return outcome;
+  Connection wanted{.device = endpoint.device};
+  wanted.local = endpoint.address;
+  wanted.peer = request.destination;
+  if (TupleIsTaken(turn, connector, wanted)) {
+    return Refuse(NdkStatus::kAddressAlreadyExists, "destination ", wanted.peer.ToString(), ": ",
+                  Name(request.shared_endpoint), " has a connection to it from ", wanted.local.ToString(), " already");
+  }
+  if (connector.shared_endpoint != request.shared_endpoint) {
+    AddReference(turn, shared->endpoint);
+    ++shared->successors;
+    ReplaceEndpoint(turn, connector, shared->endpoint, request.shared_endpoint);
+  }
+  Begin(turn, call, connector, request);
+  StartConnection(turn, connector);
+  return Pending();
+}
+
+Outcome Perform(Turn& turn, const Call& call, const CompleteConnect& request) {
+  const auto connector = FindUsable(turn, call, request.connector);
+  if (!connector) return connector.refusal;
+  if (connector->listener || connector->state != ConnectorState::kReplied) {
+    const bool given_up = !connector->listener && connector->state == ConnectorState::kDead;
+    return Refuse(given_up ? connector->dead_status : NdkStatus::kConnectionInvalid, Name(request.connector),
+                  ": no accepted Connect waits to be completed");
+  }
+  connector->state = ConnectorState::kCompleting;
+  connector->pending = call.id;
+  SetDeadline(turn, *connector, turn.limits.establish_timeout);
+  turn.Emit(
+      FabricComplete{turn.records.adapters.at(connector->adapter).device, connector->connection, connector->limits});
+  return Pending();
+}
+
+void OnBound(Turn& turn, Connector& connector, EndpointId endpoint) {
+  const bool waits = connector.endpoint == endpoint && connector.state == ConnectorState::kBinding;
+  if (waits && !connector.closing) StartConnection(turn, connector);
+}
+
+void OnBindFailed(Turn& turn, Connector& connector, EndpointId endpoint, const Outcome& outcome) {
+  if (connector.endpoint != endpoint) return;
+  connector.endpoint = EndpointId();
+  if (connector.state == ConnectorState::kBinding) FailConnect(turn, connector, outcome, true);
+}
+
+void OnConnectTimeout(Turn& turn, Connector& connector) {
+  if (connector.connection) GiveUp(turn, connector, Farewell::kRelease);
+  Outcome outcome = Refuse(NdkStatus::kIoTimeout, "destination ", connector.peer.ToString(), ": no answer within ",
+                           absl::FormatDuration(turn.limits.connect_timeout));
+  outcome.retryable = outcome.retry_same_qp = true;
+  FailConnect(turn, connector, std::move(outcome), true);
+}
+
+void Handle(Turn& turn, const FabricReplied& report) {
+  Connector* connector = ConnectorOf(turn, report.connection);
+  if (connector == nullptr || connector->state != ConnectorState::kConnecting) return;
+  SetDeadline(turn, *connector, absl::InfiniteDuration());
+  connector->limits = {std::min(connector->limits.inbound, report.peer_limits.outbound),
+                       std::min(connector->limits.outbound, report.peer_limits.inbound)};
+  connector->private_data = report.private_data;
+  connector->three_way = report.three_way;
+  connector->has_data = true;
+  connector->qp_attributes = report.qp_attributes;
+  SetReadLimits(connector->qp_attributes, connector->limits);
+  connector->state = ConnectorState::kReplied;
+  Complete(turn, *connector, connector->pending, Done(DataOf(*connector)));
+}
+
+void Handle(Turn& turn, const FabricConnectFailed& report) {
+  Connector* connector = ConnectorOf(turn, report.connection);
+  if (connector == nullptr || connector->state != ConnectorState::kConnecting) return;
+  FreeAddresses(turn, report.connection);
+  GiveUp(turn, *connector, Farewell::kRelease);
+  Outcome outcome = Refuse(report.status, "destination ", connector->peer.ToString(), ": cannot be connected");
+  outcome.provider_error = report.provider_error;
+  outcome.retryable = MayRetry(report.status);
+  outcome.retry_same_qp = outcome.retryable && report.qp_reusable;
+  if (report.status == NdkStatus::kConnectionRefused) {
+    connector->limits = {};
+    connector->private_data = report.private_data;
+    connector->has_data = true;
+    outcome.payload = DataOf(*connector);
+  }
+  const bool again = outcome.retryable;
+  FailConnect(turn, *connector, std::move(outcome), again);
+}
+
+}  // namespace rdmabroker

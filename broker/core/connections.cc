@@ -1,0 +1,299 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "broker/core/connections.h"
+
+#include "broker/core/endpoints.h"
+#include "broker/core/nouns.h"
+#include "broker/core/objects.h"
+#include "broker/core/sessions.h"
+
+namespace rdmabroker {
+namespace {
+
+// 24 bits; 0 and 1 are the management queue pairs' (InfiniBand Architecture Specification, volume 1, 3.9), and what a
+// client that forgot the field sends.
+constexpr uint32_t kFirstQpNumber = 2;
+constexpr uint32_t kLastQpNumber = 0xFFFFFF;
+
+QpKey KeyOf(const Turn& turn, const Connector& connector, QpNumber qp) {
+  return {connector.session, turn.records.adapters.at(connector.adapter).device, qp};
+}
+
+// The established connection is over: its client learns of it, or has said so itself.
+void EndConnection(Turn& turn, Connector& connector) {
+  FreeAddresses(turn, connector.connection);
+  GiveUp(turn, connector, Farewell::kRelease);
+  Die(turn, connector, NdkStatus::kConnectionInvalid);
+}
+
+}  // namespace
+
+ConnectionData DataOf(const Connector& connector) {
+  return {connector.local,        connector.peer,      connector.limits,
+          connector.private_data, connector.three_way, connector.qp_attributes};
+}
+
+void SetReadLimits(std::vector<QpAttributes>& attributes, const ReadLimits& limits) {
+  for (QpAttributes& step : attributes) {
+    step.max_inbound_reads = limits.inbound;
+    step.max_outbound_reads = limits.outbound;
+  }
+}
+
+Outcome RefuseUnlessFree(const Turn& turn, const Connector& connector, QpNumber qp) {
+  if (qp.value < kFirstQpNumber || qp.value > kLastQpNumber) {
+    return Refuse(NdkStatus::kInvalidParameter, "qp_number ", qp.value, ": not between ", kFirstQpNumber, " and ",
+                  kLastQpNumber);
+  }
+  if (turn.index.qps.contains(KeyOf(turn, connector, qp))) {
+    return Refuse(NdkStatus::kConnectionActive, "qp_number ", qp.value,
+                  ": a connector that is not closed uses it; take another queue pair");
+  }
+  return Done();
+}
+
+void TakeQp(Turn& turn, Connector& connector, QpNumber qp) {
+  connector.qp = qp;
+  turn.index.qps[KeyOf(turn, connector, qp)] = connector.id;
+}
+
+void LeaveQp(Turn& turn, Connector& connector) {
+  if (connector.qp.value == 0) return;
+  turn.index.qps.erase(KeyOf(turn, connector, connector.qp));
+  connector.qp = {};
+}
+
+Outcome RefuseUnlessFits(const Bytes& private_data, uint32_t limit, const char* request) {
+  if (private_data.size() <= limit) return Done();
+  return Refuse(NdkStatus::kInvalidBufferSize, "private_data: ", private_data.size(), " bytes; ", request,
+                " carries at most ", limit, " on this adapter");
+}
+
+void SetDeadline(Turn& turn, Connector& connector, absl::Duration timeout) {
+  if (connector.deadline != absl::InfiniteFuture()) {
+    turn.index.deadlines.erase({connector.deadline, connector.id});
+  }
+  connector.deadline = timeout == absl::InfiniteDuration() ? absl::InfiniteFuture() : turn.now() + timeout;
+  if (connector.deadline != absl::InfiniteFuture()) turn.index.deadlines.emplace(connector.deadline, connector.id);
+}
+
+void GiveUp(Turn& turn, Connector& connector, Farewell farewell, Bytes private_data) {
+  const ConnectionId id = std::exchange(connector.connection, ConnectionId());
+  Connection& connection = turn.records.connections.at(id);
+  connection.given_up = true;
+  connector.releasing = id;
+  if (farewell == Farewell::kReject) {
+    turn.Emit(FabricReject{connection.device, id, std::move(private_data)});
+  } else {
+    turn.Emit(FabricRelease{connection.device, id});
+  }
+}
+
+void FreeAddresses(Turn& turn, ConnectionId id) {
+  Connection& connection = turn.records.connections.at(id);
+  if (!std::exchange(connection.holds_addresses, false)) return;
+  turn.index.tuples.erase(TupleOf(turn.records, connection));
+}
+
+void Die(Turn& turn, Connector& connector, NdkStatus dead_status) {
+  SetDeadline(turn, connector, absl::InfiniteDuration());
+  connector.awaits_handoff = false;
+  connector.state = ConnectorState::kDead;
+  connector.dead_status = dead_status;
+}
+
+void LeaveUndecided(Turn& turn, const Connector& connector) {
+  --turn.records.listeners.at(connector.listener).undecided;
+}
+
+Connector* ConnectorOf(Turn& turn, ConnectionId id) {
+  const auto connection = turn.records.connections.find(id);
+  if (connection == turn.records.connections.end() || connection->second.given_up) return nullptr;
+  return &turn.records.connectors.at(connection->second.connector);
+}
+
+Outcome Perform(Turn& turn, const Call& call, const Disconnect& request) {
+  const auto connector = FindUsable(turn, call, request.connector);
+  if (!connector) return connector.refusal;
+  const Device& device = DeviceOf(turn, connector->adapter);
+  switch (connector->state) {
+    case ConnectorState::kPeerDisconnected:
+      EndConnection(turn, *connector);
+      return Done();
+    case ConnectorState::kEstablished:
+      break;
+    case ConnectorState::kDisconnecting:
+      return Refuse(NdkStatus::kInvalidDeviceState, Name(request.connector), ": is disconnecting already");
+    default:
+      return Refuse(NdkStatus::kConnectionInvalid, Name(request.connector), ": is not connected");
+  }
+  if (device.client_ends_connections) {
+    return Refuse(NdkStatus::kInvalidDeviceRequest, Name(request.connector), ": the data path ends connections of ",
+                  device.name, "; disconnect there and call ReportConnectionEnd");
+  }
+  connector->state = ConnectorState::kDisconnecting;
+  connector->pending = call.id;
+  SetDeadline(turn, *connector, turn.limits.disconnect_timeout);
+  turn.Emit(FabricDisconnect{device.id, connector->connection});
+  return Pending();
+}
+
+Outcome Perform(Turn& turn, const Call& call, const ReportConnectionEnd& request) {
+  const auto connector = FindUsable(turn, call, request.connector);
+  if (!connector) return connector.refusal;
+  switch (connector->state) {
+    case ConnectorState::kEstablished:
+    case ConnectorState::kPeerDisconnected:
+    case ConnectorState::kDisconnecting:
+      break;
+    default:
+      return Refuse(NdkStatus::kConnectionInvalid, Name(request.connector), ": is not connected");
+  }
+  Outcome outcome = request.graceful ? Done()
+                                     : Refuse(NdkStatus::kConnectionAborted, Name(request.connector),
+                                              ": its client reported that the connection broke");
+  outcome.provider_error = request.provider_error;
+  Complete(turn, *connector, connector->pending, std::move(outcome));
+  EndConnection(turn, *connector);
+  return Done();
+}
+
+bool IsBare(const Turn&, const Connector& connector) {
+  return !connector.endpoint && !connector.connection && !connector.releasing;
+}
+
+void StartClosing(Turn& turn, Connector& connector) {
+  Complete(turn, connector, connector.pending, Refuse(NdkStatus::kCancelled, Name(connector.id), ": was closed"));
+  LeaveQp(turn, connector);
+  const ConnectorState state = connector.state;
+  if (state == ConnectorState::kRequested) LeaveUndecided(turn, connector);
+  if (connector.connection) {
+    const bool undecided = state == ConnectorState::kRequested || state == ConnectorState::kReplied;
+    GiveUp(turn, connector, undecided ? Farewell::kReject : Farewell::kRelease);
+  }
+  Die(turn, connector, NdkStatus::kConnectionInvalid);
+}
+
+bool CanFinish(Turn& turn, Connector& connector) {
+  return !connector.releasing && LeaveEndpoint(turn, connector, connector.id);
+}
+
+void OnDeadline(Turn& turn, ConnectorId id) {
+  Connector& connector = turn.records.connectors.at(id);
+  if (connector.state == ConnectorState::kBinding || connector.state == ConnectorState::kConnecting) {
+    return OnConnectTimeout(turn, connector);
+  }
+  if (connector.state == ConnectorState::kEstablished) {
+    const NdkStatus status = NdkStatus::kIoTimeout;
+    EndConnection(turn, connector);
+    return Notify(turn, connector, DisconnectEvent{id, status, 0});
+  }
+  const bool disconnecting = connector.state == ConnectorState::kDisconnecting;
+  if (disconnecting) FreeAddresses(turn, connector.connection);
+  GiveUp(turn, connector, Farewell::kRelease);
+  Die(turn, connector, disconnecting ? NdkStatus::kConnectionInvalid : NdkStatus::kIoTimeout);
+  Complete(turn, connector, connector.pending,
+           Refuse(NdkStatus::kIoTimeout, "peer ", connector.peer.ToString(), ": did not ",
+                  disconnecting ? "disconnect" : "complete the connection", " in time"));
+}
+
+void OnDeviceRemoved(Turn& turn, Connector& connector) {
+  const ConnectorState state = connector.state;
+  if (state == ConnectorState::kIdle || state == ConnectorState::kDead) return;
+  if (state == ConnectorState::kRequested) LeaveUndecided(turn, connector);
+  if (connector.connection) {
+    FreeAddresses(turn, connector.connection);
+    GiveUp(turn, connector, Farewell::kRelease);
+  }
+  Die(turn, connector, NdkStatus::kDeviceRemoved);
+  Complete(turn, connector, connector.pending,
+           Refuse(NdkStatus::kDeviceRemoved, Name(connector.id), ": its device is gone; close it"));
+  if (state == ConnectorState::kEstablished) {
+    Notify(turn, connector, DisconnectEvent{connector.id, NdkStatus::kDeviceRemoved, 0});
+  }
+}
+
+void Handle(Turn& turn, const FabricEstablished& report) {
+  Connector* connector = ConnectorOf(turn, report.connection);
+  if (connector == nullptr) return;
+  if (connector->state != ConnectorState::kAccepting && connector->state != ConnectorState::kCompleting) return;
+  connector->state = ConnectorState::kEstablished;
+  connector->awaits_handoff = report.handoff.has_value();
+  SetDeadline(turn, *connector, connector->awaits_handoff ? turn.limits.handoff_timeout : absl::InfiniteDuration());
+  Complete(turn, *connector, connector->pending, Done(ConnectionEstablished{connector->limits, report.handoff}));
+}
+
+void Handle(Turn& turn, const FabricFailed& report) {
+  Connector* connector = ConnectorOf(turn, report.connection);
+  if (connector == nullptr) return;
+  switch (connector->state) {
+    case ConnectorState::kRequested:
+      LeaveUndecided(turn, *connector);
+      break;
+    case ConnectorState::kReplied:
+    case ConnectorState::kCompleting:
+    case ConnectorState::kAccepting:
+      break;
+    default:
+      return;
+  }
+  FreeAddresses(turn, report.connection);
+  GiveUp(turn, *connector, Farewell::kRelease);
+  Die(turn, *connector, report.status);
+  Outcome outcome = Refuse(report.status, "peer ", connector->peer.ToString(), ": gave the connection up");
+  outcome.provider_error = report.provider_error;
+  Complete(turn, *connector, connector->pending, std::move(outcome));
+}
+
+void Handle(Turn& turn, const FabricDisconnected& report) {
+  Connector* connector = ConnectorOf(turn, report.connection);
+  if (connector == nullptr) return;
+  switch (connector->state) {
+    case ConnectorState::kRequested:
+    case ConnectorState::kReplied:
+    case ConnectorState::kCompleting:
+      return Handle(turn, FabricFailed{report.connection, NdkStatus::kConnectionAborted, report.provider_error});
+    case ConnectorState::kDisconnecting: {
+      Outcome outcome = report.status == NdkStatus::kSuccess
+                            ? Done()
+                            : Refuse(report.status, "peer ", connector->peer.ToString(), ": did not disconnect");
+      outcome.provider_error = report.provider_error;
+      Complete(turn, *connector, connector->pending, std::move(outcome));
+      return EndConnection(turn, *connector);
+    }
+    case ConnectorState::kAccepting:
+      // The peer completed and disconnected at once, and the first message was overtaken or lost.
+      Handle(turn, FabricEstablished{report.connection, std::nullopt});
+      break;
+    case ConnectorState::kEstablished:
+      break;
+    default:
+      return;
+  }
+  SetDeadline(turn, *connector, absl::InfiniteDuration());
+  connector->awaits_handoff = false;
+  connector->state = ConnectorState::kPeerDisconnected;
+  Notify(turn, *connector, DisconnectEvent{connector->id, report.status, report.provider_error});
+}
+
+void Handle(Turn& turn, const FabricHandedOff& report) {
+  Connector* connector = ConnectorOf(turn, report.connection);
+  if (connector == nullptr || !connector->awaits_handoff) return;
+  connector->awaits_handoff = false;
+  SetDeadline(turn, *connector, absl::InfiniteDuration());
+}
+
+void Handle(Turn& turn, const FabricReleased& report) {
+  const auto found = turn.records.connections.find(report.connection);
+  if (found == turn.records.connections.end() || !found->second.given_up) return;
+  FreeAddresses(turn, report.connection);
+  const Connection connection = found->second;
+  turn.records.connections.erase(found);
+  StepOff(turn, connection);
+  const auto connector = turn.records.connectors.find(connection.connector);
+  if (connector == turn.records.connectors.end() || connector->second.releasing != report.connection) return;
+  connector->second.releasing = ConnectionId();
+  TryFinishClose(turn, connector->second.id);
+}
+
+}  // namespace rdmabroker

@@ -1,0 +1,241 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "broker/core/endpoints.h"
+
+#include <algorithm>
+
+#include "broker/core/nouns.h"
+#include "broker/core/objects.h"
+
+namespace rdmabroker {
+namespace {
+
+std::vector<IpAddress> OfFamily(const std::vector<IpAddress>& ips, IpFamily family) {
+  std::vector<IpAddress> some;
+  std::copy_if(ips.begin(), ips.end(), std::back_inserter(some),
+               [&](const IpAddress& ip) { return ip.family == family; });
+  return some;
+}
+
+bool Intersect(const std::vector<IpAddress>& some, const std::vector<IpAddress>& others) {
+  return std::any_of(some.begin(), some.end(),
+                     [&](const IpAddress& ip) { return std::find(others.begin(), others.end(), ip) != others.end(); });
+}
+
+// Two wildcards of one device and family are in each other's way even while the device has no address.
+bool Conflict(const Endpoint& one, const Endpoint& other) {
+  const bool same_wildcard = one.address == other.address && one.device == other.device && one.address.ip.IsAny();
+  return same_wildcard || Intersect(one.ips, other.ips);
+}
+
+bool IsFree(const Turn& turn, const Endpoint& wanted) {
+  const auto taken = turn.index.ports.find(PortOf(wanted));
+  if (taken == turn.index.ports.end()) return true;
+  return std::none_of(taken->second.begin(), taken->second.end(),
+                      [&](EndpointId id) { return Conflict(wanted, turn.records.endpoints.at(id)); });
+}
+
+// Puts the next free port of the ephemeral range into `endpoint`. False when all have been tried or are taken; so it
+// ends after one walk round the range.
+bool ChoosePort(Turn& turn, Endpoint& endpoint) {
+  const uint32_t first = turn.limits.first_ephemeral_port;
+  const uint32_t count = turn.limits.last_ephemeral_port - first + 1;
+  uint16_t& last = turn.records.counters.ephemeral_port;
+  while (endpoint.tries < count) {
+    ++endpoint.tries;
+    last = static_cast<uint16_t>(last < first || last >= turn.limits.last_ephemeral_port ? first : last + 1);
+    endpoint.address.port = last;
+    if (IsFree(turn, endpoint)) return true;
+  }
+  return false;
+}
+
+Outcome NoPortLeft(const Turn& turn, const Endpoint& endpoint) {
+  return Refuse(NdkStatus::kTooManyAddresses, "address ", endpoint.address.ip.ToString(), ": every port from ",
+                turn.limits.first_ephemeral_port, " to ", turn.limits.last_ephemeral_port,
+                " is in use; close connections or name a port");
+}
+
+Outcome InUse(const Endpoint& endpoint, const char* by) {
+  return Refuse(NdkStatus::kSharingViolation, "address ", endpoint.address.ToString(), ": in use by ", by,
+                "; close that, or name another port");
+}
+
+void EmitBind(Turn& turn, const Endpoint& endpoint) {
+  turn.index.ports[PortOf(endpoint)].insert(endpoint.id);
+  turn.Emit(FabricBind{endpoint.device, endpoint.id, endpoint.use, endpoint.ips, endpoint.address.port});
+}
+
+void LeavePort(Turn& turn, const Endpoint& endpoint) {
+  const auto taken = turn.index.ports.find(PortOf(endpoint));
+  taken->second.erase(endpoint.id);
+  if (taken->second.empty()) turn.index.ports.erase(taken);
+}
+
+void UnbindIfUnused(Turn& turn, Endpoint& endpoint) {
+  if (endpoint.references != 0 || endpoint.connections != 0 || endpoint.state != EndpointState::kBound) return;
+  endpoint.state = EndpointState::kUnbinding;
+  turn.Emit(FabricUnbind{endpoint.device, endpoint.id});
+}
+
+// Gives a wildcard endpoint what its device's addresses are now, but those that another endpoint has on that port.
+void Follow(Turn& turn, Endpoint& endpoint) {
+  const DeviceRecord& device = turn.records.devices.at(endpoint.device);
+  if (!endpoint.address.ip.IsAny() || endpoint.state != EndpointState::kBound || device.removed) return;
+  std::vector<IpAddress> ips;
+  for (const IpAddress& ip : OfFamily(device.device.addresses, endpoint.address.ip.family)) {
+    const auto& on_port = turn.index.ports.at(PortOf(endpoint));
+    const bool taken = std::any_of(on_port.begin(), on_port.end(), [&](EndpointId id) {
+      return id != endpoint.id && Intersect(turn.records.endpoints.at(id).ips, {ip});
+    });
+    if (!taken) ips.push_back(ip);
+  }
+  if (ips == endpoint.ips) return;
+  endpoint.ips = std::move(ips);
+  turn.Emit(FabricRebind{endpoint.device, endpoint.id, endpoint.ips});
+}
+
+// The owner's close may have waited for it.
+void Erase(Turn& turn, EndpointId id) {
+  Endpoint& endpoint = turn.records.endpoints.at(id);
+  const ObjectId owner = endpoint.owner;
+  const DeviceId device = endpoint.device;
+  LeavePort(turn, endpoint);
+  turn.records.endpoints.erase(id);
+  --turn.records.devices.at(device).endpoints;
+  TryFinishClose(turn, owner);
+  ForgetDeviceIfUnused(turn, device);
+}
+
+// Finds the endpoint of a report in the state that the report answers; a fabric that reports anything else is wrong.
+Endpoint* FindIn(Turn& turn, EndpointId id, std::initializer_list<EndpointState> states) {
+  const auto it = turn.records.endpoints.find(id);
+  if (it == turn.records.endpoints.end()) return nullptr;
+  return std::find(states.begin(), states.end(), it->second.state) == states.end() ? nullptr : &it->second;
+}
+
+}  // namespace
+
+Outcome AcquireEndpoint(Turn& turn, const Device& device, EndpointUse use, const SocketAddress& address, ObjectId owner,
+                        EndpointId& id) {
+  const bool wildcard = address.ip.IsAny();
+  const bool may_be_wildcard = use == EndpointUse::kListener || use == EndpointUse::kReserved;
+  if (wildcard && !may_be_wildcard) {
+    return Refuse(NdkStatus::kInvalidAddress, "address ", address.ToString(), ": a wildcard; name one address of ",
+                  device.name);
+  }
+  const auto& own = device.addresses;
+  if (!wildcard && std::find(own.begin(), own.end(), address.ip) == own.end()) {
+    return Refuse(NdkStatus::kInvalidAddress, "address ", address.ToString(), ": not an address of ", device.name);
+  }
+  Endpoint endpoint;
+  endpoint.device = device.id;
+  endpoint.network_namespace = device.network_namespace;
+  endpoint.port_space = device.port_space;
+  endpoint.use = use;
+  endpoint.address = address;
+  endpoint.ips = wildcard ? OfFamily(own, address.ip.family) : std::vector<IpAddress>{address.ip};
+  endpoint.ephemeral = address.port == 0;
+  endpoint.references = 1;
+  endpoint.owner = owner;
+  if (endpoint.ephemeral && !ChoosePort(turn, endpoint)) return NoPortLeft(turn, endpoint);
+  if (!endpoint.ephemeral && !IsFree(turn, endpoint)) return InUse(endpoint, "a client of this broker");
+  ++turn.records.devices.at(device.id).endpoints;
+  id = endpoint.id = EndpointId(++turn.records.counters.endpoint);
+  EmitBind(turn, turn.records.endpoints[id] = std::move(endpoint));
+  return Pending();
+}
+
+void RepurposeEndpoint(Turn& turn, EndpointId id, EndpointUse use, ObjectId owner) {
+  Endpoint& endpoint = turn.records.endpoints.at(id);
+  endpoint.state = EndpointState::kRepurposing;
+  endpoint.use = use;
+  endpoint.owner = owner;
+  turn.Emit(FabricRepurpose{endpoint.device, id, use});
+}
+
+void GiveBackEndpoint(Turn& turn, EndpointId id, ReservationId owner) {
+  Endpoint& endpoint = turn.records.endpoints.at(id);
+  endpoint.use = EndpointUse::kReserved;
+  endpoint.owner = owner;
+  endpoint.references = 1;
+}
+
+bool LeaveEndpoint(Turn& turn, ObjectRecord& object, const ObjectId& id) {
+  if (!object.endpoint) return true;
+  if (!object.left_endpoint) {
+    object.left_endpoint = true;
+    DropReference(turn, object.endpoint);
+  }
+  const auto endpoint = turn.records.endpoints.find(object.endpoint);
+  return endpoint == turn.records.endpoints.end() || endpoint->second.owner != id;
+}
+
+void AddReference(Turn& turn, EndpointId id) { ++turn.records.endpoints.at(id).references; }
+
+void DropReference(Turn& turn, EndpointId id) {
+  Endpoint& endpoint = turn.records.endpoints.at(id);
+  --endpoint.references;
+  UnbindIfUnused(turn, endpoint);
+}
+
+void StandOn(Turn& turn, Connection& connection, EndpointId id) {
+  connection.endpoint = id;
+  ++turn.records.endpoints.at(id).connections;
+}
+
+void StepOff(Turn& turn, const Connection& connection) {
+  if (!connection.endpoint) return;
+  Endpoint& endpoint = turn.records.endpoints.at(connection.endpoint);
+  --endpoint.connections;
+  UnbindIfUnused(turn, endpoint);
+}
+
+void FollowAddresses(Turn& turn, const Device& device) {
+  std::set<EndpointId> on_device;
+  for (const auto& [id, endpoint] : turn.records.endpoints) {
+    if (endpoint.device == device.id) on_device.insert(id);
+  }
+  for (const EndpointId id : on_device) Follow(turn, turn.records.endpoints.at(id));
+}
+
+void Handle(Turn& turn, const FabricBound& report) {
+  Endpoint* endpoint = FindIn(turn, report.endpoint, {EndpointState::kBinding, EndpointState::kRepurposing});
+  if (endpoint == nullptr) return;
+  endpoint->state = EndpointState::kBound;
+  const ObjectId owner = endpoint->owner;
+  OnBound(turn, owner, report.endpoint);
+  UnbindIfUnused(turn, *endpoint);
+  Follow(turn, *endpoint);
+}
+
+void Handle(Turn& turn, const FabricBindFailed& report) {
+  Endpoint* endpoint = FindIn(turn, report.endpoint, {EndpointState::kBinding, EndpointState::kRepurposing});
+  if (endpoint == nullptr) return;
+  Outcome outcome = report.status == NdkStatus::kSharingViolation
+                        ? InUse(*endpoint, "a process outside the broker")
+                        : Refuse(report.status, "address ", endpoint->address.ToString(), ": cannot be bound");
+  outcome.provider_error = report.provider_error;
+  if (endpoint->state == EndpointState::kRepurposing) {
+    endpoint->state = EndpointState::kBound;
+    const ObjectId taker = endpoint->owner;
+    OnBindFailed(turn, taker, report.endpoint, outcome);
+    UnbindIfUnused(turn, *endpoint);
+    return TryFinishClose(turn, taker);
+  }
+  // Somebody outside the broker has the port that the core chose: the next one, unless nobody wants it any more.
+  if (endpoint->ephemeral && report.status == NdkStatus::kSharingViolation && endpoint->references != 0) {
+    LeavePort(turn, *endpoint);
+    if (ChoosePort(turn, *endpoint)) return EmitBind(turn, *endpoint);
+    turn.index.ports[PortOf(*endpoint)].insert(report.endpoint);
+    outcome = NoPortLeft(turn, *endpoint);
+  }
+  OnBindFailed(turn, endpoint->owner, report.endpoint, outcome);
+  Erase(turn, report.endpoint);
+}
+
+void Handle(Turn& turn, const FabricUnbound& report) {
+  if (FindIn(turn, report.endpoint, {EndpointState::kUnbinding}) != nullptr) Erase(turn, report.endpoint);
+}
+
+}  // namespace rdmabroker

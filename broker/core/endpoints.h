@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Endpoints: which local addresses are taken, by whom, and for how long. An endpoint is there as long as something
+// refers to it or a connection at the fabric still stands on it; then it is unbound, and when the fabric says so the
+// address is free.
+
+#ifndef BROKER_CORE_ENDPOINTS_H_
+#define BROKER_CORE_ENDPOINTS_H_
+
+#include "broker/core/turn.h"
+
+namespace rdmabroker {
+
+// Starts to bind `address` for `owner`, with one reference, and puts the endpoint's id into `endpoint`. Port 0 takes a
+// free one of the ephemeral range. `owner` is told by OnBound or OnBindFailed.
+// Not PENDING: INVALID_ADDRESS, SHARING_VIOLATION or TOO_MANY_ADDRESSES, and nothing has changed.
+Outcome AcquireEndpoint(Turn& turn, const Device& device, EndpointUse use, const SocketAddress& address, ObjectId owner,
+                        EndpointId& endpoint);
+
+// Starts to turn a bound, reserved endpoint into `owner`'s, with the reference that its reservation had. The new owner
+// is told by OnBound or OnBindFailed; after a failure it gives the endpoint back with GiveBackEndpoint.
+void RepurposeEndpoint(Turn& turn, EndpointId endpoint, EndpointUse use, ObjectId owner);
+
+void GiveBackEndpoint(Turn& turn, EndpointId endpoint, ReservationId owner);
+
+// The closing object's part in its endpoint ends. True when nothing is left to wait for: it has none, others refer to
+// it, or it is unbound.
+bool LeaveEndpoint(Turn& turn, ObjectRecord& object, const ObjectId& id);
+
+void AddReference(Turn& turn, EndpointId endpoint);
+// May start to unbind it; the owner is told by OnUnbound.
+void DropReference(Turn& turn, EndpointId endpoint);
+// A connection at the fabric stands on the endpoint: its address is not free before the connection is released.
+void StandOn(Turn& turn, Connection& connection, EndpointId endpoint);
+void StepOff(Turn& turn, const Connection& connection);
+
+// Wildcard listeners follow their device's addresses.
+void FollowAddresses(Turn& turn, const Device& device);
+
+void Handle(Turn& turn, const FabricBound& report);
+void Handle(Turn& turn, const FabricBindFailed& report);
+void Handle(Turn& turn, const FabricUnbound& report);
+
+}  // namespace rdmabroker
+
+#endif  // BROKER_CORE_ENDPOINTS_H_

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "broker/core/index.h"
+
+namespace rdmabroker {
+
+FourTuple TupleOf(const Records& records, const Connection& connection) {
+  const Device& device = records.devices.at(connection.device).device;
+  return {device.network_namespace, device.port_space, connection.local, connection.peer};
+}
+
+PortKey PortOf(const Endpoint& endpoint) {
+  return {endpoint.network_namespace, endpoint.port_space, endpoint.address.port};
+}
+
+Index Index::Of(const Records& records) {
+  Index index;
+  for (const auto& [id, endpoint] : records.endpoints) index.ports[PortOf(endpoint)].insert(id);
+  for (const auto& [id, connection] : records.connections) {
+    if (connection.holds_addresses) index.tuples[TupleOf(records, connection)] = id;
+  }
+  for (const auto& [id, device] : records.devices) {
+    if (!device.removed) index.device_names[device.device.name] = id;
+  }
+  for (const auto& [id, session] : records.sessions) {
+    ++index.sessions_of_uid[session.identity.uid];
+    if (session.deadline != absl::InfiniteFuture()) index.deadlines.emplace(session.deadline, id);
+  }
+  const auto own = [&](const auto& table) {
+    for (const auto& [id, object] : table) index.owned[object.session].insert(id);
+  };
+  own(records.adapters);
+  own(records.listeners);
+  own(records.shared_endpoints);
+  own(records.reservations);
+  own(records.connectors);
+  for (const auto& [id, connector] : records.connectors) {
+    if (connector.deadline != absl::InfiniteFuture()) index.deadlines.emplace(connector.deadline, id);
+    if (connector.qp.value == 0) continue;
+    const DeviceId device = records.adapters.at(connector.adapter).device;
+    index.qps[{connector.session, device, connector.qp}] = id;
+  }
+  return index;
+}
+
+}  // namespace rdmabroker

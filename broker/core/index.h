@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#ifndef BROKER_CORE_INDEX_H_
+#define BROKER_CORE_INDEX_H_
+
+#include <compare>
+#include <cstdint>
+#include <set>
+#include <utility>
+#include <variant>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
+#include "broker/core/state.h"
+
+namespace rdmabroker {
+
+// Ports of one number that can collide.
+struct PortKey {
+  uint64_t network_namespace = 0;
+  PortSpace port_space = PortSpace::kRdmaCm;
+  uint16_t port = 0;
+
+  bool operator==(const PortKey&) const = default;
+
+  template <typename H>
+  friend H AbslHashValue(H state, const PortKey& key) {
+    return H::combine(std::move(state), key.network_namespace, key.port_space, key.port);
+  }
+};
+
+// A connection's addresses: at most one connection at a time has them.
+struct FourTuple {
+  uint64_t network_namespace = 0;
+  PortSpace port_space = PortSpace::kRdmaCm;
+  SocketAddress local;
+  SocketAddress peer;
+
+  bool operator==(const FourTuple&) const = default;
+
+  template <typename H>
+  friend H AbslHashValue(H state, const FourTuple& tuple) {
+    return H::combine(std::move(state), tuple.network_namespace, tuple.port_space, tuple.local, tuple.peer);
+  }
+};
+
+// A queue pair in use. Numbers are a session's own claim until a fabric has verified them, so that a false claim
+// blocks nobody else.
+struct QpKey {
+  SessionId session;
+  DeviceId device;
+  QpNumber qp;
+
+  bool operator==(const QpKey&) const = default;
+
+  template <typename H>
+  friend H AbslHashValue(H state, const QpKey& key) {
+    return H::combine(std::move(state), key.session, key.device, key.qp);
+  }
+};
+
+using DeadlineOwner = std::variant<SessionId, ConnectorId>;
+
+// Ways to find records, derived from them alone. Nothing iterates over a hash table where order would show.
+struct Index {
+  absl::flat_hash_map<PortKey, std::set<EndpointId>> ports;
+  absl::flat_hash_map<FourTuple, ConnectionId> tuples;
+  absl::flat_hash_map<QpKey, ConnectorId> qps;
+  std::set<std::pair<Instant, DeadlineOwner>> deadlines;
+  absl::flat_hash_map<SessionId, std::set<ObjectId>> owned;
+  absl::flat_hash_map<uint32_t, uint32_t> sessions_of_uid;
+  absl::flat_hash_map<std::string, DeviceId> device_names;  // Of devices that are there.
+
+  bool operator==(const Index&) const = default;
+
+  static Index Of(const Records& records);
+};
+
+FourTuple TupleOf(const Records& records, const Connection& connection);
+PortKey PortOf(const Endpoint& endpoint);
+
+}  // namespace rdmabroker
+
+#endif  // BROKER_CORE_INDEX_H_

@@ -1,0 +1,241 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "broker/core/invariants.h"
+
+#include <algorithm>
+#include <map>
+
+#include "absl/strings/str_cat.h"
+#include "broker/core/objects.h"
+
+namespace rdmabroker {
+namespace {
+
+// Collects the first broken rule.
+class Rules {
+ public:
+  template <typename... Parts>
+  void Require(bool holds, const Parts&... parts) {
+    if (!holds && status_.ok()) status_ = absl::InternalError(absl::StrCat(parts...));
+  }
+  template <typename Key, typename Record>
+  bool Leads(const Table<Key, Record>& table, Key key, const std::string& from) {
+    const bool leads = table.contains(key);
+    Require(leads, from, ": refers to ", key.value(), ", which is not there");
+    return leads;
+  }
+  const absl::Status& status() const { return status_; }
+
+ private:
+  absl::Status status_;
+};
+
+// What the records should count.
+struct Counted {
+  std::map<ObjectId, uint32_t> successors;
+  std::map<ListenerId, uint32_t> undecided;
+  std::map<EndpointId, uint32_t> references;
+  std::map<EndpointId, uint32_t> connections;
+  std::map<DeviceId, uint32_t> adapters;
+  std::map<DeviceId, uint32_t> endpoints;
+  std::map<std::pair<SessionId, size_t>, uint32_t> owned;  // By kind.
+};
+
+bool HoldsReference(const ObjectRecord& object) { return object.endpoint && !object.left_endpoint; }
+
+template <typename Object>
+void CountObject(Rules& rules, const Records& records, const Object& object, Counted& counted) {
+  const ObjectId id = object.id;
+  rules.Leads(records.sessions, object.session, Name(id));
+  ++counted.owned[{object.session, id.index()}];
+  if (object.adapter && rules.Leads(records.adapters, object.adapter, Name(id))) ++counted.successors[object.adapter];
+  if (HoldsReference(object)) {
+    // An endpoint that a reservation is losing counts once, for its taker.
+    bool counts = true;
+    if constexpr (std::is_same_v<Object, Reservation>) counts = !object.taken;
+    if (counts && rules.Leads(records.endpoints, object.endpoint, Name(id))) ++counted.references[object.endpoint];
+  }
+  rules.Require(object.closing || !object.close_request, Name(id), ": a close request without a close");
+}
+
+Counted Count(Rules& rules, const Records& records) {
+  Counted counted;
+  const auto count = [&](const auto& table) {
+    for (const auto& [id, object] : table) {
+      rules.Require(id == object.id, Name(object.id), ": filed under ", id.value());
+      CountObject(rules, records, object, counted);
+    }
+  };
+  count(records.adapters);
+  count(records.listeners);
+  count(records.shared_endpoints);
+  count(records.reservations);
+  count(records.connectors);
+  for (const auto& [id, adapter] : records.adapters) {
+    if (rules.Leads(records.devices, adapter.device, Name(id))) ++counted.adapters[adapter.device];
+  }
+  for (const auto& [id, connector] : records.connectors) {
+    if (connector.listener) ++counted.successors[connector.listener];
+    if (connector.shared_endpoint) ++counted.successors[connector.shared_endpoint];
+    if (connector.state == ConnectorState::kRequested) ++counted.undecided[connector.listener];
+  }
+  for (const auto& [id, endpoint] : records.endpoints) ++counted.endpoints[endpoint.device];
+  for (const auto& [id, connection] : records.connections) {
+    if (connection.endpoint) ++counted.connections[connection.endpoint];
+  }
+  return counted;
+}
+
+void CheckCounts(Rules& rules, const Records& records, Counted& counted) {
+  const auto successors = [&](const auto& table) {
+    for (const auto& [id, object] : table) {
+      rules.Require(object.successors == counted.successors[id], Name(id), ": counts ", object.successors,
+                    " successors, has ", counted.successors[id]);
+    }
+  };
+  successors(records.adapters);
+  successors(records.listeners);
+  successors(records.shared_endpoints);
+  successors(records.reservations);
+  successors(records.connectors);
+  for (const auto& [id, listener] : records.listeners) {
+    rules.Require(listener.undecided == counted.undecided[id], Name(id), ": counts ", listener.undecided,
+                  " undecided, has ", counted.undecided[id]);
+  }
+  for (const auto& [id, endpoint] : records.endpoints) {
+    rules.Require(endpoint.references == counted.references[id], "endpoint ", id.value(), ": counts ",
+                  endpoint.references, " references, has ", counted.references[id]);
+    rules.Require(endpoint.connections == counted.connections[id], "endpoint ", id.value(), ": counts ",
+                  endpoint.connections, " connections, has ", counted.connections[id]);
+  }
+  for (const auto& [id, device] : records.devices) {
+    rules.Require(device.adapters == counted.adapters[id] && device.endpoints == counted.endpoints[id], "device ",
+                  device.device.name, ": counts ", device.adapters, " adapters and ", device.endpoints, " endpoints");
+    rules.Require(!device.removed || device.adapters + device.endpoints > 0, "device ", device.device.name,
+                  ": is gone and nothing needs it");
+  }
+}
+
+void CheckSessions(Rules& rules, const Records& records, const Limits& limits, Counted& counted) {
+  for (const auto& [id, session] : records.sessions) {
+    const std::pair<uint32_t, uint32_t> kinds[] = {{session.adapters, limits.adapters_per_session},
+                                                   {session.listeners, limits.listeners_per_session},
+                                                   {session.shared_endpoints, limits.shared_endpoints_per_session},
+                                                   {session.reservations, limits.reservations_per_session},
+                                                   {session.connectors, limits.connectors_per_session}};
+    uint32_t objects = 0;
+    for (size_t kind = 0; kind < std::size(kinds); ++kind) {
+      const auto [count, limit] = kinds[kind];
+      rules.Require(count == counted.owned[{id, kind}], "session ", id.value(), ": counts ", count, " objects of kind ",
+                    kind, ", has ", counted.owned[{id, kind}]);
+      rules.Require(count <= limit, "session ", id.value(), ": has ", count, " objects of kind ", kind);
+      objects += count;
+    }
+    rules.Require(!session.ended || objects > 0, "session ", id.value(), ": has ended and owns nothing");
+    rules.Require(!session.ended || session.events.empty(), "session ", id.value(), ": has ended and keeps events");
+    rules.Require(session.ended || session.events.size() == session.last_event.value() - session.acknowledged.value(),
+                  "session ", id.value(), ": its kept events are not those after the acknowledged one");
+    rules.Require(session.answers.size() <= limits.answers_kept, "session ", id.value(), ": keeps too many answers");
+    const bool waits = session.deadline != absl::InfiniteFuture();
+    rules.Require(session.ended || waits == !session.stream, "session ", id.value(),
+                  ": is away without a deadline, or there with one");
+  }
+}
+
+// What belongs to a connector's state.
+void CheckConnector(Rules& rules, const Records& records, const Connector& connector) {
+  using enum ConnectorState;
+  const ConnectorState state = connector.state;
+  const std::string name = Name(connector.id);
+  const bool connected = state != kIdle && state != kBinding && state != kDead;
+  rules.Require(connected == static_cast<bool>(connector.connection), name, ": state ", static_cast<int>(state),
+                connected ? " without a connection" : " with a connection");
+  const bool pending = state == kBinding || state == kConnecting || state == kCompleting || state == kAccepting ||
+                       state == kDisconnecting;
+  const bool ended = records.sessions.contains(connector.session) && records.sessions.at(connector.session).ended;
+  rules.Require(ended || pending == static_cast<bool>(connector.pending), name, ": state ", static_cast<int>(state),
+                pending ? " without a request" : " with a request");
+  const bool timed = pending || (state == kEstablished && connector.awaits_handoff);
+  rules.Require(timed == (connector.deadline != absl::InfiniteFuture()), name, ": state ", static_cast<int>(state),
+                timed ? " without a deadline" : " with a deadline");
+  rules.Require(!connector.closing || state == kDead, name, ": is being closed and still does something");
+  rules.Require(!connector.listener || (state != kIdle && state != kBinding && state != kConnecting &&
+                                        state != kReplied && state != kCompleting),
+                name, ": was delivered and connects");
+  rules.Require(!connector.awaits_handoff || state == kEstablished, name, ": awaits a hand-off it cannot have");
+  const bool uses_qp = pending || state == kReplied || state == kEstablished || state == kPeerDisconnected;
+  rules.Require(!uses_qp || connector.qp.value != 0, name, ": is connected without a queue pair");
+  if (!connector.connection) return;
+  const auto connection = records.connections.find(connector.connection);
+  const bool mutual = connection != records.connections.end() && connection->second.connector == connector.id &&
+                      !connection->second.given_up;
+  rules.Require(mutual, name, ": its connection is not its own");
+}
+
+void CheckConnections(Rules& rules, const Records& records) {
+  for (const auto& [id, connector] : records.connectors) {
+    CheckConnector(rules, records, connector);
+    if (connector.listener) rules.Leads(records.listeners, connector.listener, Name(id));
+    if (connector.shared_endpoint) rules.Leads(records.shared_endpoints, connector.shared_endpoint, Name(id));
+  }
+  std::map<std::pair<SocketAddress, SocketAddress>, std::vector<FourTuple>> tuples;
+  for (const auto& [id, connection] : records.connections) {
+    rules.Leads(records.devices, connection.device, absl::StrCat("connection ", id.value()));
+    rules.Require(connection.given_up || records.connectors.contains(connection.connector), "connection ", id.value(),
+                  ": nobody's, and not given up");
+    if (!connection.holds_addresses) continue;
+    auto& same = tuples[{connection.local, connection.peer}];
+    const FourTuple tuple = TupleOf(records, connection);
+    rules.Require(std::find(same.begin(), same.end(), tuple) == same.end(), "connection ", id.value(),
+                  ": another has the same addresses");
+    same.push_back(tuple);
+  }
+}
+
+void CheckEndpoints(Rules& rules, const Records& records) {
+  std::map<std::tuple<uint64_t, PortSpace, IpAddress, uint16_t>, EndpointId> taken;
+  for (const auto& [id, endpoint] : records.endpoints) {
+    rules.Leads(records.devices, endpoint.device, absl::StrCat("endpoint ", id.value()));
+    rules.Require(endpoint.address.port != 0, "endpoint ", id.value(), ": has no port");
+    const bool used = endpoint.references + endpoint.connections > 0;
+    rules.Require(endpoint.state != EndpointState::kBound || used, "endpoint ", id.value(), ": bound and unused");
+    rules.Require(endpoint.state != EndpointState::kUnbinding || !used, "endpoint ", id.value(), ": unbound in use");
+    for (const IpAddress& ip : endpoint.ips) {
+      const auto [other, fresh] =
+          taken.try_emplace({endpoint.network_namespace, endpoint.port_space, ip, endpoint.address.port}, id);
+      rules.Require(fresh, "endpoint ", id.value(), ": its address is endpoint ", other->second.value(), "'s too");
+    }
+  }
+}
+
+}  // namespace
+
+absl::Status CheckRecords(const Records& records, const Limits& limits) {
+  Rules rules;
+  Counted counted = Count(rules, records);
+  if (!rules.status().ok()) return rules.status();
+  CheckCounts(rules, records, counted);
+  CheckSessions(rules, records, limits, counted);
+  CheckConnections(rules, records);
+  CheckEndpoints(rules, records);
+  for (const auto& [id, listener] : records.listeners) {
+    rules.Require(listener.closing || (listener.state == ListenerState::kCreated) == !listener.endpoint, Name(id),
+                  ": listens without an endpoint, or has one without listening");
+  }
+  return rules.status();
+}
+
+absl::Status CheckIndex(const Records& records, const Index& index) {
+  const Index derived = Index::Of(records);
+  Rules rules;
+  rules.Require(derived.ports == index.ports, "index: ports differ from the records");
+  rules.Require(derived.tuples == index.tuples, "index: tuples differ from the records");
+  rules.Require(derived.qps == index.qps, "index: queue pairs differ from the records");
+  rules.Require(derived.deadlines == index.deadlines, "index: deadlines differ from the records");
+  rules.Require(derived.owned == index.owned, "index: owners differ from the records");
+  rules.Require(derived.sessions_of_uid == index.sessions_of_uid, "index: uids differ from the records");
+  rules.Require(derived.device_names == index.device_names, "index: device names differ from the records");
+  return rules.status();
+}
+
+}  // namespace rdmabroker

@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include <algorithm>
+
+#include "broker/core/connections.h"
+#include "broker/core/endpoints.h"
+#include "broker/core/nouns.h"
+#include "broker/core/objects.h"
+#include "broker/core/sessions.h"
+
+namespace rdmabroker {
+namespace {
+
+void GiveUpListening(Turn& turn, Listener& listener, const Outcome& outcome) {
+  listener.state = ListenerState::kCreated;
+  Complete(turn, listener, listener.pending, outcome);
+}
+
+// The listener that may deliver a request, or nothing: the request is refused as if nobody listened.
+Listener* ListenerFor(Turn& turn, const FabricConnectRequested& report) {
+  const auto endpoint = turn.records.endpoints.find(report.endpoint);
+  if (endpoint == turn.records.endpoints.end()) return nullptr;
+  const ListenerId* id = std::get_if<ListenerId>(&endpoint->second.owner);
+  const auto found = id == nullptr ? turn.records.listeners.end() : turn.records.listeners.find(*id);
+  if (found == turn.records.listeners.end()) return nullptr;
+  Listener& listener = found->second;
+  const bool delivers = listener.state == ListenerState::kListening && !listener.paused && !listener.closing &&
+                        listener.undecided < turn.limits.backlog && !IsRemoved(turn, listener.adapter) &&
+                        !turn.records.adapters.at(listener.adapter).closing &&
+                        !IsOverwhelmed(turn, turn.records.sessions.at(listener.session));
+  return delivers ? &listener : nullptr;
+}
+
+}  // namespace
+
+Outcome Perform(Turn& turn, const Call& call, const CreateListener& request) {
+  const auto adapter = FindUsable(turn, call, request.adapter);
+  if (!adapter) return adapter.refusal;
+  const auto listener = NewObject<ListenerKind>(turn, call.session, request.adapter, turn.records.counters.listener);
+  if (!listener) return listener.refusal;
+  return Done(ListenerCreated{listener->id});
+}
+
+Outcome Perform(Turn& turn, const Call& call, const Listen& request) {
+  const auto listener = FindUsable(turn, call, request.listener);
+  if (!listener) return listener.refusal;
+  if (listener->state != ListenerState::kCreated) {
+    return Refuse(NdkStatus::kInvalidDeviceState, Name(request.listener), ": listens already; create another listener");
+  }
+  Outcome outcome;
+  if (request.reservation) {
+    outcome = TakeReservation(turn, call, request.reservation, listener->adapter, request.address,
+                              EndpointUse::kListener, request.listener);
+    if (outcome.status != NdkStatus::kPending) return outcome;
+    listener->taking = request.reservation;
+    listener->endpoint = turn.records.reservations.at(request.reservation).endpoint;
+  } else {
+    outcome = AcquireEndpoint(turn, DeviceOf(turn, listener->adapter), EndpointUse::kListener, request.address,
+                              request.listener, listener->endpoint);
+    if (outcome.status != NdkStatus::kPending) return outcome;
+  }
+  listener->state = ListenerState::kBinding;
+  listener->pending = call.id;
+  return outcome;
+}
+
+Outcome Perform(Turn& turn, const Call& call, const ControlConnectEvents& request) {
+  const auto listener = FindUsable(turn, call, request.listener);
+  if (!listener) return listener.refusal;
+  listener->paused = request.pause;
+  return Done();
+}
+
+bool IsBare(const Turn&, const Listener& listener) { return listener.successors == 0 && !listener.endpoint; }
+
+void StartClosing(Turn& turn, Listener& listener) {
+  Complete(turn, listener, listener.pending, Refuse(NdkStatus::kCancelled, Name(listener.id), ": was closed"));
+}
+
+bool CanFinish(Turn& turn, Listener& listener) {
+  return listener.successors == 0 && LeaveEndpoint(turn, listener, listener.id);
+}
+
+void OnBound(Turn& turn, Listener& listener, EndpointId endpoint) {
+  listener.state = ListenerState::kListening;
+  if (listener.taking) ConsumeReservation(turn, std::exchange(listener.taking, ReservationId()));
+  Complete(turn, listener, listener.pending, Done(Listening{turn.records.endpoints.at(endpoint).address}));
+}
+
+void OnBindFailed(Turn& turn, Listener& listener, EndpointId, const Outcome& outcome) {
+  listener.endpoint = EndpointId();
+  if (listener.taking) ReturnReservation(turn, std::exchange(listener.taking, ReservationId()));
+  GiveUpListening(turn, listener, outcome);
+}
+
+void Handle(Turn& turn, const FabricConnectRequested& report) {
+  Listener* listener = ListenerFor(turn, report);
+  const auto connector = listener == nullptr ? Found<Connector>{}
+                                             : NewObject<ConnectorKind>(turn, listener->session, listener->adapter,
+                                                                        turn.records.counters.connector);
+  const auto endpoint = turn.records.endpoints.find(report.endpoint);
+  // The core knows every endpoint until it is unbound, and no request of one comes after that.
+  if (endpoint == turn.records.endpoints.end()) return;
+  Connection& connection = turn.records.connections[report.connection];
+  connection = {.id = report.connection, .device = endpoint->second.device};
+  connection.local = report.local;
+  connection.peer = report.peer;
+  if (endpoint->second.state != EndpointState::kUnbinding) StandOn(turn, connection, report.endpoint);
+  if (!connector) {
+    connection.given_up = true;
+    turn.Emit(FabricRefuse{connection.device, connection.id});
+    return;
+  }
+  connection.connector = connector->id;
+  const AdapterInfo& info = DeviceOf(turn, listener->adapter).info;
+  connector->listener = listener->id;
+  connector->state = ConnectorState::kRequested;
+  connector->connection = report.connection;
+  connector->local = report.local;
+  connector->peer = report.peer;
+  connector->limits = {std::min(info.max_inbound_read_limit, report.peer_limits.outbound),
+                       std::min(info.max_outbound_read_limit, report.peer_limits.inbound)};
+  connector->private_data = report.private_data;
+  connector->three_way = report.three_way;
+  connector->has_data = true;
+  connector->qp_attributes = report.qp_attributes;
+  SetReadLimits(connector->qp_attributes, connector->limits);
+  ++listener->successors;
+  ++listener->undecided;
+  Notify(turn, *connector, ConnectEvent{listener->id, connector->id, DataOf(*connector)});
+  listener->last_event = connector->last_event;
+}
+
+}  // namespace rdmabroker

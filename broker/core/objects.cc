@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "broker/core/objects.h"
+
+#include "broker/core/nouns.h"
+#include "broker/core/sessions.h"
+
+namespace rdmabroker {
+namespace {
+
+// Calls `use` with the record that `id` names; nothing if there is none.
+template <typename Use>
+void WithRecord(Turn& turn, const ObjectId& id, Use use) {
+  std::visit(
+      [&](auto typed) {
+        auto& table = TableOf(turn.records, typed);
+        if (const auto it = table.find(typed); it != table.end()) use(it->second);
+      },
+      id);
+}
+
+void Forget(Turn& turn, const ObjectId& id, const ObjectRecord& object) {
+  Session& session = turn.records.sessions.at(object.session);
+  --AllowanceOf(turn, session, id).count;
+  const auto owned = turn.index.owned.find(object.session);
+  owned->second.erase(id);
+  if (owned->second.empty()) turn.index.owned.erase(owned);
+  std::visit([&](auto typed) { TableOf(turn.records, typed).erase(typed); }, id);
+}
+
+// The objects that the closed one depended on.
+template <typename Object>
+void LeaveAntecedents(Turn& turn, const Object& object) {
+  if constexpr (std::is_same_v<Object, Adapter>) {
+    LeaveDevice(turn, object.device);
+  } else {
+    if constexpr (std::is_same_v<Object, Connector>) {
+      if (object.listener) DropSuccessor(turn, object.listener);
+      if (object.shared_endpoint) DropSuccessor(turn, object.shared_endpoint);
+    }
+    DropSuccessor(turn, object.adapter);
+  }
+}
+
+bool AnyEventUnacknowledged(const Turn& turn, const ObjectRecord& object) {
+  return object.last_event > turn.records.sessions.at(object.session).acknowledged;
+}
+
+// Whether an antecedent's close waits for this object's: then the order of the two completions is the stream's.
+bool AntecedentWaits(const Turn& turn, const ObjectRecord& object) {
+  return object.adapter && turn.records.adapters.at(object.adapter).closing;
+}
+
+bool AntecedentWaits(const Turn& turn, const Connector& connector) {
+  const Records& records = turn.records;
+  return AntecedentWaits(turn, static_cast<const ObjectRecord&>(connector)) ||
+         (connector.listener && records.listeners.at(connector.listener).closing) ||
+         (connector.shared_endpoint && records.shared_endpoints.at(connector.shared_endpoint).closing);
+}
+
+}  // namespace
+
+std::string Name(const ObjectId& object) {
+  static constexpr const char* kKinds[] = {"adapter ", "listener ", "shared endpoint ", "reservation ", "connector "};
+  return std::visit([&](auto id) { return absl::StrCat(kKinds[object.index()], id.value()); }, object);
+}
+
+Allowance AllowanceOf(Turn& turn, Session& session, const ObjectId& object) {
+  const Limits& limits = turn.limits;
+  switch (object.index()) {
+    case 0:
+      return {session.adapters, limits.adapters_per_session};
+    case 1:
+      return {session.listeners, limits.listeners_per_session};
+    case 2:
+      return {session.shared_endpoints, limits.shared_endpoints_per_session};
+    case 3:
+      return {session.reservations, limits.reservations_per_session};
+    default:
+      return {session.connectors, limits.connectors_per_session};
+  }
+}
+
+Outcome RefuseUnlessOwned(const Call& call, const ObjectId& id, const ObjectRecord* object) {
+  if (object == nullptr || !object->ready) {
+    return Refuse(NdkStatus::kObjectNameNotFound, Name(id), ": unknown, or closed already");
+  }
+  if (object->session != call.session)
+    return Refuse(NdkStatus::kAccessDenied, Name(id), ": belongs to another session");
+  return Done();
+}
+
+Outcome RefuseUnlessUsable(Turn& turn, const ObjectId& id, const ObjectRecord& object) {
+  if (object.closing) return Refuse(NdkStatus::kInvalidDeviceState, Name(id), ": is being closed");
+  const AdapterId* own = std::get_if<AdapterId>(&id);
+  if (IsRemoved(turn, own != nullptr ? *own : object.adapter)) {
+    return Refuse(NdkStatus::kDeviceRemoved, Name(id), ": its device is gone; close it");
+  }
+  return Done();
+}
+
+const Device& DeviceOf(const Turn& turn, AdapterId adapter) {
+  return turn.records.devices.at(turn.records.adapters.at(adapter).device).device;
+}
+
+bool IsRemoved(const Turn& turn, AdapterId adapter) {
+  return turn.records.devices.at(turn.records.adapters.at(adapter).device).removed;
+}
+
+Outcome Close(Turn& turn, const Call& call, const ObjectId& id) {
+  Outcome outcome;
+  const auto find = [&](auto typed) -> ObjectRecord* {
+    auto& table = TableOf(turn.records, typed);
+    const auto it = table.find(typed);
+    return it == table.end() ? nullptr : &it->second;
+  };
+  outcome = RefuseUnlessOwned(call, id, std::visit(find, id));
+  if (outcome.status != NdkStatus::kSuccess) return outcome;
+  WithRecord(turn, id, [&](auto& object) {
+    if (object.closing) {
+      outcome = Refuse(NdkStatus::kInvalidDeviceState, Name(id), ": is being closed already");
+      return;
+    }
+    const bool at_once =
+        IsBare(turn, object) && !AnyEventUnacknowledged(turn, object) && !AntecedentWaits(turn, object);
+    object.closing = true;
+    if (!at_once) {
+      object.close_request = call.id;
+      outcome = Pending();
+    }
+    StartClosing(turn, object);
+  });
+  TryFinishClose(turn, id);
+  return outcome;
+}
+
+void TryFinishClose(Turn& turn, const ObjectId& id) {
+  WithRecord(turn, id, [&](auto& object) {
+    if (!object.closing || !CanFinish(turn, object)) return;
+    Complete(turn, object, object.close_request, Done());
+    Remove(turn, id);
+  });
+}
+
+void Remove(Turn& turn, const ObjectId& id) {
+  WithRecord(turn, id, [&](auto& object) {
+    const auto removed = object;
+    Forget(turn, id, object);
+    LeaveAntecedents(turn, removed);
+    ForgetIfDone(turn, removed.session);
+  });
+}
+
+void CloseForEndedSession(Turn& turn, const ObjectId& id) {
+  WithRecord(turn, id, [&](auto& object) {
+    if (object.closing) return;
+    object.closing = true;
+    StartClosing(turn, object);
+  });
+  TryFinishClose(turn, id);
+}
+
+void DropSuccessor(Turn& turn, const ObjectId& id) {
+  WithRecord(turn, id, [](auto& object) { --object.successors; });
+  TryFinishClose(turn, id);
+}
+
+void OnBound(Turn& turn, const ObjectId& owner, EndpointId endpoint) {
+  WithRecord(turn, owner, [&](auto& object) {
+    if constexpr (!std::is_same_v<decltype(object), Adapter&>) OnBound(turn, object, endpoint);
+  });
+}
+
+void OnBindFailed(Turn& turn, const ObjectId& owner, EndpointId endpoint, const Outcome& outcome) {
+  WithRecord(turn, owner, [&](auto& object) {
+    if constexpr (!std::is_same_v<decltype(object), Adapter&>) OnBindFailed(turn, object, endpoint, outcome);
+  });
+}
+
+}  // namespace rdmabroker

@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "broker/core/sessions.h"
+
+#include <algorithm>
+
+#include "broker/core/objects.h"
+
+namespace rdmabroker {
+namespace {
+
+void SetDeadline(Turn& turn, Session& session, Instant deadline) {
+  if (session.deadline != absl::InfiniteFuture()) turn.index.deadlines.erase({session.deadline, session.id});
+  session.deadline = deadline;
+  if (deadline != absl::InfiniteFuture()) turn.index.deadlines.emplace(deadline, session.id);
+}
+
+// Drops the events up to `through`. A number that was never given is no acknowledgement.
+bool Acknowledge(Session& session, EventNumber through) {
+  if (through > session.last_event) return false;
+  while (session.acknowledged < through) {
+    session.events.pop_front();
+    session.acknowledged = EventNumber(session.acknowledged.value() + 1);
+  }
+  return true;
+}
+
+void End(Turn& turn, Session& session) {
+  const SessionId id = session.id;
+  session.ended = true;
+  SetDeadline(turn, session, absl::InfiniteFuture());
+  turn.Emit(SessionEnded{id, session.stream});
+  session.stream = StreamId();
+  session.events.clear();
+  session.answers.clear();
+  // Connectors first and adapters last: successors before what they depend on.
+  if (const auto owned = turn.index.owned.find(id); owned != turn.index.owned.end()) {
+    const std::set<ObjectId> objects = owned->second;
+    for (auto it = objects.rbegin(); it != objects.rend(); ++it) CloseForEndedSession(turn, *it);
+  }
+  ForgetIfDone(turn, id);
+}
+
+Session* FindLive(Turn& turn, SessionId id) {
+  const auto it = turn.records.sessions.find(id);
+  return it == turn.records.sessions.end() || it->second.ended ? nullptr : &it->second;
+}
+
+}  // namespace
+
+void Handle(Turn& turn, const OpenSession& event) {
+  const uint32_t uid = event.identity.uid;
+  const auto count = turn.index.sessions_of_uid.find(uid);
+  if (count != turn.index.sessions_of_uid.end() && count->second >= turn.limits.sessions_per_uid) {
+    turn.Emit(SessionRefused{event.stream,
+                             Refuse(NdkStatus::kInsufficientResources, "session: uid ", uid, " has ",
+                                    turn.limits.sessions_per_uid, " already; end some, or raise sessions_per_uid")});
+    return;
+  }
+  ++turn.index.sessions_of_uid[uid];
+  const SessionId id(++turn.records.counters.session);
+  Session& session = turn.records.sessions[id];
+  session.id = id;
+  session.identity = event.identity;
+  session.secret = event.secret;
+  session.stream = event.stream;
+  turn.Emit(SessionOpened{event.stream, id});
+}
+
+void Handle(Turn& turn, const ResumeSession& event) {
+  Session* session = FindLive(turn, event.session);
+  // One answer for an unknown session and a wrong secret, so that nobody can ask which sessions there are.
+  const bool genuine = session != nullptr && session->secret == event.secret &&
+                       session->identity.uid == event.identity.uid &&
+                       (session->identity.pid == 0 || session->identity.pid == event.identity.pid);
+  if (!genuine) {
+    turn.Emit(
+        SessionRefused{event.stream, Refuse(NdkStatus::kAccessDenied, "session ", event.session.value(),
+                                            ": no such session of this process, or it has ended; open a new one")});
+    return;
+  }
+  if (event.acknowledged < session->acknowledged || !Acknowledge(*session, event.acknowledged)) {
+    turn.Emit(SessionRefused{
+        event.stream, Refuse(NdkStatus::kInvalidParameter, "acknowledged: ", event.acknowledged.value(),
+                             " is not between ", session->acknowledged.value(), " and ", session->last_event.value())});
+    return;
+  }
+  if (session->stream) turn.Emit(StreamReplaced{session->stream});
+  session->stream = event.stream;
+  SetDeadline(turn, *session, absl::InfiniteFuture());
+  turn.Emit(SessionOpened{event.stream, session->id});
+  EventNumber number = session->acknowledged;
+  for (const SessionEvent& kept : session->events) {
+    number = EventNumber(number.value() + 1);
+    turn.Emit(NumberedEvent{session->id, session->stream, number, kept});
+  }
+}
+
+void Handle(Turn& turn, const StreamLost& event) {
+  Session* session = FindLive(turn, event.session);
+  if (session == nullptr || session->stream != event.stream) return;
+  session->stream = StreamId();
+  if (event.end == StreamEnd::kClient) {
+    End(turn, *session);
+  } else {
+    SetDeadline(turn, *session, turn.now() + turn.limits.session_grace);
+  }
+}
+
+void Handle(Turn& turn, const EndSession& event) {
+  if (Session* session = FindLive(turn, event.session)) End(turn, *session);
+}
+
+void Handle(Turn& turn, const AcknowledgeEvents& event) {
+  if (Session* session = FindLive(turn, event.session)) Acknowledge(*session, event.acknowledged);
+}
+
+void OnDeadline(Turn& turn, SessionId session) { End(turn, turn.records.sessions.at(session)); }
+
+std::optional<Outcome> AnswerWithoutActing(Turn& turn, const ClientRequest& event) {
+  Session* session = FindLive(turn, event.session);
+  if (session == nullptr) {
+    return Refuse(NdkStatus::kObjectNameNotFound, "session ", event.session.value(), ": has ended; open a new one");
+  }
+  if (!Acknowledge(*session, event.acknowledged)) {
+    return Refuse(NdkStatus::kInvalidParameter, "acknowledged: ", event.acknowledged.value(), " is beyond event ",
+                  session->last_event.value(), ", the last one");
+  }
+  if (!event.id) return Refuse(NdkStatus::kInvalidParameter, "request_id: 0 names no request; count from 1");
+  if (const auto kept = session->answers.find(event.id); kept != session->answers.end()) {
+    if (kept->second.request == event.request) return kept->second.outcome;
+    return Refuse(NdkStatus::kInvalidParameter, "request_id: ", event.id.value(),
+                  " was another request's; give every new request a new number");
+  }
+  if (session->newest_request.value() >= event.id.value() + turn.limits.answers_kept) {
+    return Refuse(NdkStatus::kInvalidParameter, "request_id: ", event.id.value(), " is more than ",
+                  turn.limits.answers_kept, " behind the newest; its answer, if it had one, is forgotten");
+  }
+  return std::nullopt;
+}
+
+void Give(Turn& turn, const ClientRequest& event, Outcome outcome) {
+  if (Session* session = FindLive(turn, event.session)) {
+    session->newest_request = std::max(session->newest_request, event.id);
+    session->answers.emplace(event.id, KeptAnswer{event.request, outcome});
+    while (session->answers.begin()->first.value() + turn.limits.answers_kept <= session->newest_request.value()) {
+      session->answers.erase(session->answers.begin());
+    }
+  }
+  turn.Emit(Answer{event.session, event.id, std::move(outcome)});
+}
+
+void Notify(Turn& turn, ObjectRecord& object, SessionEvent event) {
+  Session& session = turn.records.sessions.at(object.session);
+  if (session.ended) return;
+  session.last_event = EventNumber(session.last_event.value() + 1);
+  object.last_event = session.last_event;
+  if (session.stream) turn.Emit(NumberedEvent{session.id, session.stream, session.last_event, event});
+  session.events.push_back(std::move(event));
+}
+
+void Complete(Turn& turn, ObjectRecord& object, RequestId& request, Outcome outcome) {
+  if (!request) return;
+  Notify(turn, object, OutcomeEvent{std::exchange(request, RequestId()), std::move(outcome)});
+}
+
+bool IsOverwhelmed(const Turn& turn, const Session& session) {
+  return session.events.size() >= turn.limits.events_kept;
+}
+
+void ForgetIfDone(Turn& turn, SessionId id) {
+  const auto session = turn.records.sessions.find(id);
+  if (session == turn.records.sessions.end() || !session->second.ended || turn.index.owned.contains(id)) return;
+  const auto count = turn.index.sessions_of_uid.find(session->second.identity.uid);
+  if (--count->second == 0) turn.index.sessions_of_uid.erase(count);
+  turn.records.sessions.erase(session);
+}
+
+}  // namespace rdmabroker

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Sessions: who asks, what was answered, and the numbered events.
+
+#ifndef BROKER_CORE_SESSIONS_H_
+#define BROKER_CORE_SESSIONS_H_
+
+#include "broker/core/turn.h"
+
+namespace rdmabroker {
+
+void Handle(Turn& turn, const OpenSession& event);
+void Handle(Turn& turn, const ResumeSession& event);
+void Handle(Turn& turn, const StreamLost& event);
+void Handle(Turn& turn, const EndSession& event);
+void Handle(Turn& turn, const AcknowledgeEvents& event);
+
+// The session did not come back within its grace period.
+void OnDeadline(Turn& turn, SessionId session);
+
+// A repeat of an answered request, a number out of the window, or a session that may not ask now: the answer to give
+// without doing anything. Also takes note of the acknowledgement. Nothing where the request is new and may go on.
+std::optional<Outcome> AnswerWithoutActing(Turn& turn, const ClientRequest& event);
+// Keeps the answer for repeats and gives it.
+void Give(Turn& turn, const ClientRequest& event, Outcome outcome);
+
+// Puts an event on the session's stream and remembers that it concerns `object`. Nothing for a session that has ended.
+void Notify(Turn& turn, ObjectRecord& object, SessionEvent event);
+// The outcome of a request that was answered PENDING; `request` 0 is nobody's. Takes the number out of `request`.
+void Complete(Turn& turn, ObjectRecord& object, RequestId& request, Outcome outcome);
+// Whether the session has as many unacknowledged events as it may: nothing new is started for it.
+bool IsOverwhelmed(const Turn& turn, const Session& session);
+
+// After an object is gone: forgets the session too if it has ended and that was its last.
+void ForgetIfDone(Turn& turn, SessionId session);
+
+}  // namespace rdmabroker
+
+#endif  // BROKER_CORE_SESSIONS_H_

@@ -1,0 +1,228 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// The core's records: everything that it knows. What can be derived from them is in index.h, so that a snapshot is
+// the records alone.
+
+#ifndef BROKER_CORE_STATE_H_
+#define BROKER_CORE_STATE_H_
+
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "absl/container/node_hash_map.h"
+#include "absl/time/time.h"
+#include "broker/core/messages.h"
+
+namespace rdmabroker {
+
+using Instant = absl::Time;
+
+// What a session can own, and what an adapter can have as a successor.
+using ObjectId = std::variant<AdapterId, ListenerId, SharedEndpointId, ReservationId, ConnectorId>;
+
+struct DeviceRecord {
+  Device device;
+  bool removed = false;  // Gone; kept while adapters are open on it or endpoints not yet unbound.
+  uint32_t adapters = 0;
+  uint32_t endpoints = 0;
+
+  bool operator==(const DeviceRecord&) const = default;
+};
+
+struct KeptAnswer {
+  Request request;
+  Outcome outcome;
+
+  bool operator==(const KeptAnswer&) const = default;
+};
+
+struct Session {
+  SessionId id;
+  Identity identity;
+  SessionSecret secret = {};
+  StreamId stream;     // 0: away, until `deadline`.
+  bool ended = false;  // Over for its client; kept while its objects close.
+  Instant deadline = absl::InfiniteFuture();
+  EventNumber last_event;
+  EventNumber acknowledged;
+  std::deque<SessionEvent> events;  // Numbers acknowledged + 1 ... last_event.
+  std::map<RequestId, KeptAnswer> answers;
+  RequestId newest_request;
+  // Open or closing objects, by kind, in the order in which an ending session closes them.
+  uint32_t adapters = 0;
+  uint32_t listeners = 0;
+  uint32_t shared_endpoints = 0;
+  uint32_t reservations = 0;
+  uint32_t connectors = 0;
+
+  bool operator==(const Session&) const = default;
+};
+
+// What every object has. An object whose close is pending stays until its successors are closed.
+struct ObjectRecord {
+  SessionId session;
+  AdapterId adapter;       // 0 for an adapter itself.
+  EventNumber last_event;  // The last event on the session's stream that concerned it.
+  uint32_t successors = 0;
+  bool closing = false;
+  RequestId close_request;     // 0 where the session's end closes it.
+  bool ready = true;           // False while its creation is pending: its client does not know it yet.
+  EndpointId endpoint;         // 0: none.
+  bool left_endpoint = false;  // Its reference is dropped; a close waits for the endpoint to be unbound.
+
+  bool operator==(const ObjectRecord&) const = default;
+};
+
+struct Adapter : ObjectRecord {
+  AdapterId id;
+  DeviceId device;
+  NdkVersion requested;
+
+  bool operator==(const Adapter&) const = default;
+};
+
+enum class ListenerState : uint8_t { kCreated, kBinding, kListening };
+
+struct Listener : ObjectRecord {
+  ListenerId id;
+  ListenerState state = ListenerState::kCreated;
+  bool paused = false;
+  RequestId pending;       // Listen.
+  ReservationId taking;    // While a reservation turns into this listener's endpoint.
+  uint32_t undecided = 0;  // Delivered, neither accepted, rejected nor closed.
+
+  bool operator==(const Listener&) const = default;
+};
+
+struct SharedEndpoint : ObjectRecord {
+  SharedEndpointId id;
+  RequestId pending;  // CreateSharedEndpoint.
+  ReservationId taking;
+
+  bool operator==(const SharedEndpoint&) const = default;
+};
+
+struct Reservation : ObjectRecord {
+  ReservationId id;
+  bool taken = false;  // Turning into a listener's or shared endpoint's.
+  RequestId pending;   // ReservePort.
+
+  bool operator==(const Reservation&) const = default;
+};
+
+enum class ConnectorState : uint8_t {
+  kIdle,        // Created, or a Connect failed that may be tried again.
+  kBinding,     // Connect: the local address is being bound.
+  kConnecting,  // Connect: the peer has been asked.
+  kReplied,     // The peer accepted; CompleteConnect or Reject is next.
+  kCompleting,  // CompleteConnect is pending.
+  kRequested,   // Delivered by a listener, undecided.
+  kAccepting,   // Accept is pending.
+  kEstablished,
+  kPeerDisconnected,  // A DisconnectEvent was sent; the own Disconnect or close is outstanding.
+  kDisconnecting,     // Disconnect is pending.
+  kDead,              // Nothing but close is left; `dead_status` tells why.
+};
+
+struct Connector : ObjectRecord {
+  ConnectorId id;
+  ConnectorState state = ConnectorState::kIdle;
+  ListenerId listener;               // That delivered it; 0 for one that the client created.
+  SharedEndpointId shared_endpoint;  // That it has connected through; 0 for none.
+  ConnectionId connection;           // At the fabric, not yet given up.
+  ConnectionId releasing;            // The last one given up, until it is released.
+  QpNumber qp;                       // 0: none.
+  SocketAddress local;
+  SocketAddress peer;
+  ReadLimits limits;   // Offered or derived, then effective.
+  Bytes private_data;  // Ours until the peer has answered, then the peer's.
+  bool three_way = true;
+  bool has_data = false;  // limits, private_data and qp_attributes are the peer's.
+  std::vector<QpAttributes> qp_attributes;
+  RequestId pending;
+  bool awaits_handoff = false;
+  Instant deadline = absl::InfiniteFuture();
+  NdkStatus dead_status = NdkStatus::kConnectionInvalid;
+
+  bool operator==(const Connector&) const = default;
+};
+
+enum class EndpointState : uint8_t { kBinding, kBound, kRepurposing, kUnbinding };
+
+// A local address held at a fabric.
+struct Endpoint {
+  EndpointId id;
+  DeviceId device;
+  uint64_t network_namespace = 0;
+  PortSpace port_space = PortSpace::kRdmaCm;
+  EndpointUse use = EndpointUse::kListener;
+  EndpointState state = EndpointState::kBinding;
+  SocketAddress address;       // May be a wildcard.
+  std::vector<IpAddress> ips;  // Concrete.
+  bool ephemeral = false;      // The core chose the port.
+  uint32_t tries = 0;          // Ports tried.
+  uint32_t references = 0;     // NDKPI's: the owner itself and the connectors that were accepted or connected.
+  uint32_t connections = 0;    // Not yet released at the fabric.
+  ObjectId owner;
+
+  bool operator==(const Endpoint&) const = default;
+};
+
+// A connection at the fabric.
+struct Connection {
+  ConnectionId id;
+  DeviceId device;
+  EndpointId endpoint;
+  ConnectorId connector;  // 0 once its connector does not wait for its release.
+  bool given_up = false;
+  // The addresses that no other connection may have, while it lasts. A connection that others made is not in the way.
+  bool holds_addresses = false;
+  SocketAddress local;
+  SocketAddress peer;
+
+  bool operator==(const Connection&) const = default;
+};
+
+// The last ids given out.
+struct Counters {
+  uint64_t session = 0;
+  uint64_t adapter = 0;
+  uint64_t listener = 0;
+  uint64_t shared_endpoint = 0;
+  uint64_t reservation = 0;
+  uint64_t connector = 0;
+  uint64_t endpoint = 0;
+  uint64_t connection = 0;
+  uint16_t ephemeral_port = 0;  // The last one chosen.
+
+  bool operator==(const Counters&) const = default;
+};
+
+// A record stays where it is while others come and go.
+template <typename Key, typename Record>
+using Table = absl::node_hash_map<Key, Record>;
+
+struct Records {
+  Table<DeviceId, DeviceRecord> devices;
+  Table<SessionId, Session> sessions;
+  Table<AdapterId, Adapter> adapters;
+  Table<ListenerId, Listener> listeners;
+  Table<SharedEndpointId, SharedEndpoint> shared_endpoints;
+  Table<ReservationId, Reservation> reservations;
+  Table<ConnectorId, Connector> connectors;
+  Table<EndpointId, Endpoint> endpoints;
+  Table<ConnectionId, Connection> connections;
+  Counters counters;
+  Instant now = absl::InfinitePast();  // Of the last event.
+
+  bool operator==(const Records&) const = default;
+};
+
+}  // namespace rdmabroker
+
+#endif  // BROKER_CORE_STATE_H_
