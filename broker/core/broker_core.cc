@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <cstdlib>
 
+#include "broker/core/endpoints.h"
 #include "broker/core/invariants.h"
 #include "broker/core/nouns.h"
 #include "broker/core/objects.h"
@@ -63,12 +64,15 @@ void Handle(Turn& turn, const DeadlineReached&) {
   }
 }
 
-void Handle(Turn& turn, const FabricReport& report) {
-  std::visit([&](const auto& typed) { Handle(turn, typed); }, report);
-}
-
+// An overload of Handle for each alternative, a fabric's reports included; a missing one does not compile.
 void Dispatch(Turn& turn, const Event& event) {
-  std::visit([&](const auto& typed) { Handle(turn, typed); }, event);
+  const auto handle = [&](const auto& typed) { Handle(turn, typed); };
+  if (const auto* report = std::get_if<FabricReport>(&event)) return std::visit(handle, *report);
+  std::visit(
+      [&](const auto& typed) {
+        if constexpr (!std::is_same_v<std::decay_t<decltype(typed)>, FabricReport>) handle(typed);
+      },
+      event);
 }
 
 }  // namespace
