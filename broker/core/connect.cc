@@ -65,7 +65,7 @@ Outcome RefuseUnlessSound(const Turn& turn, const Connector& connector, const Re
 
 Outcome RefuseMixedFamilies(const SocketAddress& source, const SocketAddress& destination) {
   if (source.ip.family == destination.ip.family) return Done();
-  return Refuse(NdkStatus::kInvalidParameter, "source ", source.ToString(), ": not of destination ",
+  return Refuse(NdkStatus::kInvalidParameterMix, "source ", source.ToString(), ": not of destination ",
                 destination.ToString(), "'s address family");
 }
 
@@ -159,7 +159,7 @@ Outcome Perform(Turn& turn, const Call& call, const ConnectWithSharedEndpoint& r
   Outcome outcome = RefuseUnlessSound(turn, connector, request);
   if (outcome.status != NdkStatus::kSuccess) return outcome;
   if (shared->adapter != connector.adapter) {
-    return Refuse(NdkStatus::kInvalidParameter, Name(request.shared_endpoint), ": is ", Name(shared->adapter),
+    return Refuse(NdkStatus::kInvalidParameterMix, Name(request.shared_endpoint), ": is ", Name(shared->adapter),
                   "'s, not ", Name(connector.adapter), "'s");
   }
   const Endpoint& endpoint = turn.records.endpoints.at(shared->endpoint);

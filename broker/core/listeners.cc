@@ -45,7 +45,8 @@ Outcome Perform(Turn& turn, const Call& call, const Listen& request) {
   const auto listener = FindUsable(turn, call, request.listener);
   if (!listener) return listener.refusal;
   if (listener->state != ListenerState::kCreated) {
-    return Refuse(NdkStatus::kInvalidDeviceState, Name(request.listener), ": listens already; create another listener");
+    return Refuse(NdkStatus::kAddressAlreadyAssociated, Name(request.listener),
+                  ": listens already; create another listener");
   }
   Outcome outcome;
   if (request.reservation) {

@@ -55,7 +55,8 @@ bool CanFinish(Turn& turn, Reservation& reservation);
 void OnBound(Turn& turn, Reservation& reservation, EndpointId endpoint);
 void OnBindFailed(Turn& turn, Reservation& reservation, EndpointId endpoint, const Outcome& outcome);
 // Starts to turn the caller's reservation into `owner`'s endpoint. PENDING, or why not: OBJECT_NAME_NOT_FOUND,
-// ACCESS_DENIED, INVALID_PARAMETER where it is another adapter's or address's, INVALID_DEVICE_STATE where it is taken.
+// ACCESS_DENIED, INVALID_PARAMETER_MIX where it is another adapter's or address's, INVALID_DEVICE_STATE where it is
+// taken.
 Outcome TakeReservation(Turn& turn, const Call& call, ReservationId reservation, AdapterId adapter,
                         const SocketAddress& address, EndpointUse use, ObjectId owner);
 // The endpoint is the taker's now: the reservation is no more.

@@ -62,12 +62,12 @@ Outcome TakeReservation(Turn& turn, const Call& call, ReservationId id, AdapterI
   const auto reservation = FindUsable(turn, call, id);
   if (!reservation) return reservation.refusal;
   if (reservation->adapter != adapter) {
-    return Refuse(NdkStatus::kInvalidParameter, Name(id), ": is ", Name(reservation->adapter), "'s, not ",
+    return Refuse(NdkStatus::kInvalidParameterMix, Name(id), ": is ", Name(reservation->adapter), "'s, not ",
                   Name(adapter), "'s");
   }
   const Endpoint& endpoint = turn.records.endpoints.at(reservation->endpoint);
   if (address != SocketAddress() && address != endpoint.address) {
-    return Refuse(NdkStatus::kInvalidParameter, "address ", address.ToString(), ": ", Name(id), " holds ",
+    return Refuse(NdkStatus::kInvalidParameterMix, "address ", address.ToString(), ": ", Name(id), " holds ",
                   endpoint.address.ToString(), "; name that, or no address");
   }
   if (use == EndpointUse::kShared && endpoint.address.ip.IsAny()) {
