@@ -12,7 +12,8 @@
 //     after the fabric reported it failed or disconnected; the fabric then answers FabricReleased exactly once, after
 //     which the connection's address is in nobody's way. Giving up an established connection closes it abortively or
 //     gracefully, as the technology has it; the peer learns of it.
-//   - After FabricRelease, FabricReject or FabricRefuse the core ignores the connection's other events.
+//   - After FabricRelease, FabricReject or FabricRefuse the core ignores the connection's other events. After a report
+//     that the connection failed or disconnected, the fabric ignores requests that crossed it, but for giving it up.
 
 #ifndef BROKER_CORE_FABRIC_MESSAGES_H_
 #define BROKER_CORE_FABRIC_MESSAGES_H_
@@ -63,8 +64,9 @@ struct Device {
 };
 
 // The attributes with which a client moves its queue pair by ibv_modify_qp: the fields of struct ibv_qp_attr that
-// rdma_cm sets (rdma_init_qp_attr(3)); `mask` tells which count (enum ibv_qp_attr_mask). Empty lists where the client
-// has no verbs queue pair.
+// rdma_cm sets (rdma_init_qp_attr(3)); `mask` tells which count (enum ibv_qp_attr_mask). One for each step that is the
+// client's: INIT, RTR and RTS with a three-way handshake; where the driver moves the queue pair (iWARP), INIT at most.
+// Empty where the client has no verbs queue pair.
 struct QpAttributes {
   uint32_t mask = 0;
   uint32_t qp_state = 0;
@@ -200,8 +202,8 @@ struct FabricRefuse {
   bool operator==(const FabricRefuse&) const = default;
 };
 
-// Disconnects gracefully. Answered by FabricDisconnected when the peer has disconnected too, or it failed.
-// Never asked of a device whose client ends connections.
+// Disconnects an established connection gracefully. Answered by FabricDisconnected when the peer has disconnected too
+// (some iWARP devices: when it has been told), or it failed. Never asked of a device whose client ends connections.
 struct FabricDisconnect {
   DeviceId device;
   ConnectionId connection;
@@ -303,6 +305,7 @@ struct FabricFailed {
   ConnectionId connection;
   NdkStatus status = NdkStatus::kConnectionAborted;
   uint32_t provider_error = 0;
+  Bytes private_data;  // The peer's, where it rejected the reply and the technology carries that.
 
   bool operator==(const FabricFailed&) const = default;
 };
