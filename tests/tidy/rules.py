@@ -1,0 +1,229 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The house rules that a text check can see, as a table: the rule, its check, and an example that it must find bad."""
+
+import dataclasses
+import pathlib
+import re
+import subprocess
+import typing
+
+LICENCE = "SPDX-License-Identifier: Apache-2.0"
+PROMISES = r"\b(TODO|FIXME|XXX|HACK)\b"
+EMPTY_WORDS = r"(Manager|Helper|Util|Utils|Common|Impl)(?![a-z])"
+RULE_FILES = "tests/tidy/"  # Where the words that are banned elsewhere have to stand.
+
+# Includes and calls that Bazel does not see: the pattern, the layers that may have it, the layers that are bound.
+CLOCKS = r"\b(steady|system|high_resolution|utc)_clock\b|\babsl::Now\b|\b(clock_gettime|gettimeofday)\("
+OUTSIDE_WORLD = (
+    r"#include (<(atomic|barrier|condition_variable|ctime|filesystem|fstream|future|iostream|latch|mutex|random"
+    r"|semaphore|shared_mutex|stop_token|thread|time\.h|unistd\.h|sys/[^>]*)>"
+    r"|[<\"](absl/random|absl/synchronization|spdlog)/)"
+)
+LAYERS = (
+    (r"#include [<\"]infiniband/", r"dataplane/verbs/", r""),
+    (r"#include [<\"]rdma/", r"broker/fabric/rdmacm/", r""),
+    (r"#include ([<\"]grpc(pp)?/|\".*\.grpc\.pb\.h\")", r"(broker/control|client)/", r""),
+    (OUTSIDE_WORLD, r"(?!)", r"broker/core/"),
+    (CLOCKS, r"(?!)", r"broker/core/"),
+)
+
+CHANGELOG_LINE = re.compile(
+    r"## \[Unreleased\]|## \[\d+\.\d+\.\d+\] - \d{4}-\d{2}-\d{2}"
+    r"|### (Added|Changed|Deprecated|Removed|Fixed|Security)|(- |  ).*|"
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class Rule:
+    name: str
+    check: typing.Callable  # From a Tree to the findings, as text.
+    bad: tuple  # Examples, each of which it must find: dicts from path to text.
+
+
+def is_test(path):
+    return path.startswith("tests/") or "_test." in path or "/testing/" in path
+
+
+def long_functions(tree):
+    paths = [path for path in tree.code() if not is_test(path)]
+    if not paths:
+        return
+    command = ["ctags", "--languages=C++,Python,Sh", "--kinds-C++=f", "--kinds-Python=fm", "--fields=ne", "-f", "-"]
+    tags = subprocess.run(command + paths, cwd=tree.root, check=True, capture_output=True, text=True).stdout
+    for tag in tags.splitlines():
+        name, path, *fields = tag.split("\t")
+        span = dict(field.split(":", 1) for field in fields if re.match(r"(line|end):", field))
+        length = int(span.get("end", span["line"])) - int(span["line"]) + 1
+        if length > 70:
+            yield f"{path}:{span['line']}: {name} has {length} lines; 70 is the limit"
+
+
+def long_files(tree):
+    for path in tree.code():
+        if not is_test(path) and len(tree.lines(path)) > 500:
+            yield f"{path}: {len(tree.lines(path))} lines; 500 is the limit"
+
+
+def wide_lines(tree):
+    for path, number, _ in tree.matches(tree.code(), r"^.{121}"):
+        yield f"{path}:{number}: more than 120 columns"
+
+
+def missing_licences(tree):
+    for path in tree.code():
+        declares_targets = pathlib.Path(path).name in ("BUILD", "WORKSPACE") or path.endswith(".BUILD")
+        if not declares_targets and tree.text(path) and LICENCE not in "".join(tree.lines(path)[:2]):
+            yield f"{path}: does not start with the line {LICENCE}"
+
+
+def crossed_layers(tree):
+    paths = [path for path in tree.cpp() if not is_test(path)]
+    for pattern, allowed, bound in LAYERS:
+        checked = [path for path in paths if re.match(bound, path) and not re.match(allowed, path)]
+        for path, number, match in tree.matches(checked, pattern):
+            yield f"{path}:{number}: {match[0]} does not belong in this layer"
+
+
+def promises(tree):
+    paths = [path for path in tree.paths if not path.startswith(RULE_FILES)]
+    for path, number, match in tree.matches(paths, PROMISES):
+        yield f"{path}:{number}: {match[0]}: do it, or file an issue"
+
+
+def empty_names(tree):
+    for path in tree.paths:
+        words = re.split(r"[^a-zA-Z]+", path)
+        if any(re.fullmatch(EMPTY_WORDS, word.capitalize()) for word in words):
+            yield f"{path}: the name says nothing; call it what it is"
+    declaration = r"\b(?:class|struct|enum|using|concept|message|service)\s+(\w*" + EMPTY_WORDS + r"\w*)"
+    code = [path for path in tree.code() if not path.startswith(RULE_FILES)]
+    for path, number, match in tree.matches(code, declaration):
+        yield f"{path}:{number}: the name {match[1]} says nothing; call it what it is"
+
+
+def test_names(tree):
+    for path, number, match in tree.matches(tree.cpp(), r"^\s*TYPED_TEST\w*\(\w+, (\w+)|^\s*TEST\w*\(\w+, (\w+)"):
+        name = match[1] or match[2]
+        if re.search(r"Tests?(?![a-z])", name):
+            yield f"{path}:{number}: {name}: a test's name is a sentence without \"Test\""
+
+
+def dead_files(tree):
+    built = tree.built()
+    for path in tree.paths:
+        if path.endswith((".cc", ".h", ".proto")) and path not in built:
+            yield f"{path}: no BUILD target names it"
+        elif path.endswith((".py", ".sh", ".bzl")):
+            name = re.compile(rf"\b{re.escape(pathlib.Path(path).stem)}\b")
+            if not any(name.search(tree.text(other)) for other in tree.paths if other != path):
+                yield f"{path}: no other file names it"
+
+
+def large_files(tree):
+    for path in tree.paths:
+        size = (tree.root / path).stat().st_size
+        if size > 200_000:
+            yield f"{path}: {size} bytes; 200,000 is the limit"
+
+
+def folder_readmes(tree):
+    for folder in sorted({path.split("/")[0] for path in tree.paths if "/" in path and not path.startswith(".")}):
+        readme = f"{folder}/README.md"
+        if readme not in tree.paths:
+            yield f"{readme}: missing"
+        elif len(tree.lines(readme)) > 10:
+            yield f"{readme}: more than ten lines"
+
+
+def untitled_documents(tree):
+    for path in tree.paths:
+        if path.endswith(".md") and not tree.text(path).startswith("# "):
+            yield f"{path}: does not start with a title"
+
+
+def dead_links(tree):
+    documents = [path for path in tree.paths if path.endswith(".md")]
+    for path, number, match in tree.matches(documents, r"\]\(([^)#:]+)(#[^)]*)?\)"):
+        if not (tree.root / path).parent.joinpath(match[1]).exists():
+            yield f"{path}:{number}: {match[1]} does not exist"
+
+
+def unformatted(tree):
+    for path in tree.cpp():
+        source = tree.text(path)
+        style = tree.root / ".clang-format"
+        command = ["clang-format", f"--style=file:{style}" if style.exists() else "--style=Google", "-"]
+        formatted = subprocess.run(command, input=source, check=True, capture_output=True, text=True).stdout
+        if formatted != source:
+            yield f"{path}: run clang-format -i {path}"
+
+
+def changelog_form(tree):
+    in_release = False
+    for number, line in enumerate(tree.lines("CHANGELOG.md") if "CHANGELOG.md" in tree.paths else (), 1):
+        in_release |= line.startswith("## ")
+        if in_release and not CHANGELOG_LINE.fullmatch(line):
+            yield f"CHANGELOG.md:{number}: not in the form of Keep a Changelog: {line}"
+
+
+def shell_mistakes(tree):
+    for path in tree.code():
+        if re.match(r"#!.*\b(ba)?sh$", tree.text(path).partition("\n")[0]):
+            command = ["shellcheck", "--format=gcc", "--severity=warning", path]
+            yield from subprocess.run(command, cwd=tree.root, capture_output=True, text=True).stdout.splitlines()
+
+
+def header(text):
+    return {"broker/control/a.h": f"// {LICENCE}\n{text}\n"}
+
+
+RULES = (
+    Rule("functions end at 70 lines", long_functions, (header("void F() {\n" + "  G();\n" * 70 + "}"),)),
+    Rule("files end at 500 lines", long_files, (header("int x;\n" * 500),)),
+    Rule("lines end at 120 columns", wide_lines, ({"broker/BUILD": "#" * 121},)),
+    Rule("every file names its licence", missing_licences, ({"deploy/a": "#!/bin/sh\n"}, {"proto/a.proto": "//\n"})),
+    Rule(
+        "no layer reaches past its own",
+        crossed_layers,
+        (
+            {"broker/fabric/a.h": "#include <infiniband/verbs.h>"},
+            {"client/a.cc": "#include <rdma/rdma_cma.h>"},
+            {"broker/runtime/a.h": "#include <grpcpp/grpcpp.h>"},
+            {"broker/store/a.h": '#include "proto/rdmabroker/v1/broker.grpc.pb.h"'},
+            *({"broker/core/a.h": f"#include <{name}>"} for name in ("thread", "mutex", "random", "spdlog/spdlog.h")),
+            *({"broker/core/a.cc": f"auto t = {call};"} for call in ("steady_clock::now()", "absl::Now()")),
+        ),
+    ),
+    Rule("nothing is promised for later", promises, ({"docs/a.md": "TODO: write"}, header("// FIXME"))),
+    Rule(
+        "names say something",
+        empty_names,
+        (
+            {"client/string_util.h": ""},
+            {"broker/common/a.h": ""},
+            header("class ConnectionManager;"),
+            {"proto/a.proto": "message RequestHelper {"},
+        ),
+    ),
+    Rule(
+        "a test's name is a sentence",
+        test_names,
+        (header("TEST(Core, TestOfClosing) {"), header("TYPED_TEST_P(Fabric, ConnectTest) {")),
+    ),
+    Rule(
+        "no file is dead",
+        dead_files,
+        ({"client/BUILD": 'cc_library(name = "b", hdrs = ["b.h"])', "client/a.h": ""}, {"deploy/unused.py": ""}),
+    ),
+    Rule("no file is large", large_files, ({"docs/a.svg": "x" * 200_001},)),
+    Rule("every folder has a short README", folder_readmes, ({"client/a": ""}, {"client/README.md": "line\n" * 11})),
+    Rule("every document has a title", untitled_documents, ({"docs/a.md": "Text\n"},)),
+    Rule("every link leads somewhere", dead_links, ({"docs/a.md": "[b](b.md)"},)),
+    Rule("C++ is formatted", unformatted, (header("int  x ;"),)),
+    Rule("shell scripts are clean", shell_mistakes, ({"deploy/a": "#!/bin/bash\ncd $1\n"},)),
+    Rule(
+        "the changelog keeps its form",
+        changelog_form,
+        ({"CHANGELOG.md": "# Changelog\n## 1.0\n"}, {"CHANGELOG.md": "# Changelog\n## [Unreleased]\n### News\n"}),
+    ),
+)
