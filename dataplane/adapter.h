@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#ifndef DATAPLANE_ADAPTER_H_
+#define DATAPLANE_ADAPTER_H_
+
+#include <cstdint>
+
+#include "dataplane/completion_queue.h"
+#include "dataplane/data_object.h"
+#include "dataplane/memory.h"
+#include "dataplane/ndk/adapter_info.h"
+#include "dataplane/queue_pair.h"
+#include "dataplane/shared_receive_queue.h"
+
+namespace rdmabroker {
+
+// The numbers are bounded by AdapterInfo; more is kInvalidParameter. The queues must belong to the same adapter.
+struct QueuePairAttributes {
+  CompletionQueue* receive_cq = nullptr;
+  CompletionQueue* initiator_cq = nullptr;  // May be the same.
+  SharedReceiveQueue* srq = nullptr;        // Instead of an own receive queue, if not null.
+  void* context = nullptr;                  // Comes back in each result.
+  uint32_t receive_queue_depth = 0;         // Ignored with an SRQ, like the next but one.
+  uint32_t initiator_queue_depth = 0;
+  uint32_t max_receive_request_sge = 0;
+  uint32_t max_initiator_request_sge = 0;
+  uint32_t inline_data_size = 0;  // Bytes.
+};
+
+struct SharedReceiveQueueAttributes {
+  uint32_t depth = 0;
+  uint32_t max_receive_request_sge = 0;
+  uint32_t notify_threshold = 0;  // 0: no notification is armed.
+  SrqNotification notification;   // May be empty.
+};
+
+// NDK_PD: regions, windows and queue pairs of one domain work together, and with no others.
+class ProtectionDomain : public DataObject {
+ public:
+  virtual Created<MemoryRegion> CreateMemoryRegion(bool fast_register) = 0;
+  virtual Created<MemoryWindow> CreateMemoryWindow() = 0;
+  virtual Created<SharedReceiveQueue> CreateSharedReceiveQueue(SharedReceiveQueueAttributes attributes) = 0;
+  virtual Created<QueuePair> CreateQueuePair(const QueuePairAttributes& attributes) = 0;
+};
+
+// NDK_ADAPTER as far as data goes: an opened device. What the device lacks is 0 or unset in info(), and the functions
+// for it return kNotSupported.
+class Adapter : public DataObject {
+ public:
+  virtual const AdapterInfo& info() const = 0;
+  virtual Created<ProtectionDomain> CreateProtectionDomain() = 0;
+  // kInvalidParameter: depth 0 or beyond max_cq_depth. `notification` may be empty.
+  virtual Created<CompletionQueue> CreateCompletionQueue(uint32_t depth, CqNotification notification) = 0;
+};
+
+}  // namespace rdmabroker
+
+#endif  // DATAPLANE_ADAPTER_H_

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#ifndef DATAPLANE_COMPLETION_QUEUE_H_
+#define DATAPLANE_COMPLETION_QUEUE_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <span>
+
+#include "dataplane/data_object.h"
+#include "dataplane/operation.h"
+
+namespace rdmabroker {
+
+// NDK_CQ_NOTIFY_*.
+enum class CqNotify : uint32_t {
+  kErrors = 0,     // Only what kills the queue itself.
+  kAny = 1,        // The next result.
+  kSolicited = 2,  // The next receive of a solicited send, or any result that is a failure.
+};
+
+// What is armed after `now` is asked for while `before` is not yet satisfied: the one that fires on more.
+constexpr CqNotify MergeCqNotify(CqNotify before, CqNotify now) {
+  if (before == CqNotify::kAny || now == CqNotify::kAny) return CqNotify::kAny;
+  return before == CqNotify::kSolicited ? before : now;
+}
+
+// kSuccess; kBufferOverflow: more results than the queue is deep, it and its queue pairs are dead; kInternalError.
+// Calls for one queue never overlap. Called on the adapter's own thread: must not block. May close the queue.
+using CqNotification = std::function<void(NdkStatus)>;
+
+// NDK_CQ. A consumer serialises GetResults, GetResultsEx and Arm of one queue; implementations stand concurrent calls.
+class CompletionQueue : public DataObject {
+ public:
+  // Moves up to results.size() results out and returns how many. Where the adapter has no hardware, polling is also
+  // what drives the queue's connections.
+  size_t GetResults(std::span<Result> results);
+  virtual size_t GetResultsEx(std::span<ResultEx> results) = 0;
+
+  // One call of the notification for the next event of that kind. If a result of the kind came since the last call
+  // of the notification and has not been taken out, the notification is due at once.
+  virtual void Arm(CqNotify type) = 0;
+
+  // kInvalidParameter beyond the adapter's max_cq_depth or for 0; kBufferOverflow if more results than that are
+  // waiting; kNotSupported without kCqResizeSupported.
+  virtual NdkStatus Resize(uint32_t depth) = 0;
+
+  // NdkControlCqInterruptModeration. kInvalidParameterMix; kNotSupported without kCqInterruptModerationSupported.
+  virtual NdkStatus ControlInterruptModeration(uint32_t interval_us, uint32_t count) = 0;
+};
+
+}  // namespace rdmabroker
+
+#endif  // DATAPLANE_COMPLETION_QUEUE_H_

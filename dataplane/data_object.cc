@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "dataplane/data_object.h"
+
+namespace rdmabroker {
+
+NdkStatus DataObject::Close(CloseCompletion completion) {
+  OnClose();
+  close_completion_ = std::move(completion);
+  // Whoever drops the last reference after this one calls the completion.
+  if (references_.fetch_sub(1, std::memory_order_acq_rel) != 1) return NdkStatus::kPending;
+  delete this;
+  return NdkStatus::kSuccess;
+}
+
+void DataObject::ReleaseReference() {
+  if (references_.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
+  if (close_completion_) close_completion_();
+  delete this;
+}
+
+}  // namespace rdmabroker

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#ifndef DATAPLANE_DATA_OBJECT_H_
+#define DATAPLANE_DATA_OBJECT_H_
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <utility>
+
+#include "dataplane/ndk/status.h"
+
+namespace rdmabroker {
+
+// Called at most once, on any thread, with none of the data plane's locks held. Must not block.
+using CloseCompletion = std::function<void()>;
+using RequestCompletion = std::function<void(NdkStatus)>;
+
+// What NDKPI's data objects have in common: they may be closed in any order, and a close completes when the object's
+// last successor is closed and its last callback has returned.
+//
+// Objects are made by their parent's Create functions, which all complete inline, and destroy themselves. A pointer is
+// good until Close is called. All functions of one object may be called from any thread; Close only once.
+class DataObject {
+ public:
+  DataObject(const DataObject&) = delete;
+  DataObject& operator=(const DataObject&) = delete;
+
+  // kSuccess: the object is gone and `completion` will not be called. kPending: `completion` is called, perhaps before
+  // Close returns, as the object's last callback. Never fails. Cancels what the object has pending.
+  NdkStatus Close(CloseCompletion completion);
+
+  // For whoever makes this object its antecedent, as a connector does with its queue pair, and for code that uses it on
+  // another thread. The reference is given back with none of the data plane's locks held: it may complete a close.
+  void AddReference() { references_.fetch_add(1, std::memory_order_relaxed); }
+  void ReleaseReference();
+
+ protected:
+  DataObject() = default;
+  virtual ~DataObject() = default;
+
+ private:
+  // Starts to cancel what is pending. Called once, before the close can complete.
+  virtual void OnClose() {}
+
+  std::atomic<uint32_t> references_{1};  // The first is the consumer's own; Close gives it back.
+  CloseCompletion close_completion_;
+};
+
+// A counted reference to an antecedent. The member that holds it goes with the successor, after its close completed.
+template <typename Object>
+class ObjectReference {
+ public:
+  ObjectReference() = default;
+  explicit ObjectReference(Object* object) : object_(object) {
+    if (object_ != nullptr) object_->AddReference();
+  }
+  ObjectReference(ObjectReference&& other) noexcept : object_(std::exchange(other.object_, nullptr)) {}
+  ObjectReference& operator=(ObjectReference&& other) noexcept {
+    std::swap(object_, other.object_);
+    return *this;
+  }
+  ~ObjectReference() {
+    if (object_ != nullptr) object_->ReleaseReference();
+  }
+
+  Object* get() const { return object_; }
+  Object* operator->() const { return object_; }
+  Object& operator*() const { return *object_; }
+  explicit operator bool() const { return object_ != nullptr; }
+
+ private:
+  Object* object_ = nullptr;
+};
+
+// What a Create function returns: kSuccess and the object, or why there is none.
+template <typename Object>
+struct Created {
+  NdkStatus status = NdkStatus::kSuccess;
+  Object* object = nullptr;
+};
+
+}  // namespace rdmabroker
+
+#endif  // DATAPLANE_DATA_OBJECT_H_

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#ifndef DATAPLANE_MEMORY_H_
+#define DATAPLANE_MEMORY_H_
+
+#include <cstddef>
+#include <cstdint>
+
+#include "dataplane/data_object.h"
+#include "dataplane/operation.h"
+
+namespace rdmabroker {
+
+// The page size of fast-registered regions.
+inline constexpr size_t kFastRegisterPageSize = 4096;
+
+// NDK_MR. Made either for Register or for fast-registering, never both; the other kind's functions then return
+// kInvalidDeviceRequest. Closing it deregisters.
+class MemoryRegion : public DataObject {
+ public:
+  // kInvalidParameter: null, length 0, longer than max_registration_size, wraps around, unknown flags, or registered
+  // already. kInsufficientResources. The memory must stay mapped until Deregister returns or the close completes.
+  virtual NdkStatus Register(void* address, size_t length, MrFlags flags) = 0;
+
+  // kDeviceBusy while windows are bound to the region. When it returns success nothing reads or writes the memory any
+  // more; requests that still name it fail.
+  virtual NdkStatus Deregister() = 0;
+
+  // kImplementationLimit: more pages than the adapter can do. `remote_access` allows remote flags later on.
+  virtual NdkStatus InitializeFastRegister(uint32_t page_count, bool remote_access) = 0;
+
+  // Good once Register or InitializeFastRegister has succeeded; the remote one of a fast-registered region changes with
+  // each QueuePair::FastRegister.
+  virtual LocalToken local_token() const = 0;
+  virtual RemoteToken remote_token() const = 0;
+};
+
+// NDK_MW. Closing it ends its binding.
+class MemoryWindow : public DataObject {
+ public:
+  // Good as soon as QueuePair::Bind has returned success.
+  virtual RemoteToken remote_token() const = 0;
+};
+
+}  // namespace rdmabroker
+
+#endif  // DATAPLANE_MEMORY_H_

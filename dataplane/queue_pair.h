@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#ifndef DATAPLANE_QUEUE_PAIR_H_
+#define DATAPLANE_QUEUE_PAIR_H_
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <string>
+
+#include "dataplane/data_object.h"
+#include "dataplane/memory.h"
+#include "dataplane/operation.h"
+#include "dataplane/unique_fd.h"
+
+namespace rdmabroker {
+
+// One step of making a queue pair ready, as the broker sent it. User-space iWARP: one step, the connected socket and
+// its encoded ConnectionState. Verbs: no socket, and the attributes of one transition (INIT, RTR, RTS) a step.
+struct Attachment {
+  UniqueFd socket;
+  std::string state;
+};
+
+// How a connection ended that the local side did not end.
+struct ConnectionEnd {
+  bool graceful = false;  // The peer said goodbye; requests stay queued until the local side disconnects or flushes.
+  uint32_t provider_error = 0;  // Why an abortive one ended, in the adapter's own numbers; 0: unknown.
+};
+using ConnectionEndCallback = std::function<void(const ConnectionEnd&)>;
+
+// NDK_QP, with the data half of NDK_CONNECTOR: what comes after the handshake.
+//
+// A post that fails inline never gives a result; one that returns kSuccess gives exactly one, unless kOpSilentSuccess
+// lets a success go unreported. Initiator requests give their results in the order of posting, and so do receives.
+// After the first result that is a failure, the connection is dead and all other requests end with kCancelled.
+//
+// Inline statuses of posts: kConnectionInvalid: not connected (any more); kInvalidParameter: flags that the request
+// does not know; kInsufficientResources: the queue is full; kDataOverrun: too many SGEs, too much data, or more inline
+// bytes than the queue pair was made for; kNotSupported: the adapter cannot do it.
+//
+// Consumers serialise posts to the initiator queue, and posts to the receive queue; the two may run concurrently, and
+// Flush and Disconnect with both.
+class QueuePair : public DataObject {
+ public:
+  virtual NdkStatus Send(void* request_context, std::span<const Sge> sges, OpFlags flags) = 0;
+  // The peer's receive completes after the token is invalid at the peer; a token that cannot be invalidated ends the
+  // connection.
+  virtual NdkStatus SendAndInvalidate(void* request_context, std::span<const Sge> sges, OpFlags flags,
+                                      RemoteToken token) = 0;
+  // Allowed before the queue pair is connected. kInvalidDeviceRequest with a shared receive queue.
+  virtual NdkStatus Receive(void* request_context, std::span<const Sge> sges) = 0;
+  virtual NdkStatus Read(void* request_context, std::span<const Sge> sges, RemoteMemory source, OpFlags flags) = 0;
+  virtual NdkStatus Write(void* request_context, std::span<const Sge> sges, RemoteMemory target, OpFlags flags) = 0;
+
+  // kAccessViolation: the region does not allow what the flags ask. The window's token is good when Bind returns.
+  virtual NdkStatus Bind(void* request_context, MemoryRegion* region, MemoryWindow* window, void* address,
+                         size_t length, OpFlags flags) = 0;
+  // `pages` are the addresses of pages of kFastRegisterPageSize bytes; the region begins `first_byte_offset` bytes into
+  // the first of them and is addressed from `base_address` on, which has the same offset within its page.
+  // kAccessViolation: remote flags on a region that was initialised without remote access.
+  virtual NdkStatus FastRegister(void* request_context, MemoryRegion* region, std::span<void* const> pages,
+                                 size_t first_byte_offset, size_t length, uint64_t base_address, OpFlags flags) = 0;
+  // A fast-registered region or a bound window; never a region from MemoryRegion::Register.
+  virtual NdkStatus Invalidate(void* request_context, MemoryRegion* region, OpFlags flags) = 0;
+  virtual NdkStatus Invalidate(void* request_context, MemoryWindow* window, OpFlags flags) = 0;
+
+  // Cancels every request of both queues: each gives a result with kCancelled. A connection ends by it. Before
+  // the queue pair is connected it can be connected afterwards.
+  virtual void Flush() = 0;
+
+  // Takes over what the broker handed out. kConnectionActive: it is or was connected; kInvalidParameter: the attachment
+  // makes no sense. `on_end` is called at most once, when the peer ends the connection or it breaks, unless Disconnect,
+  // Flush or Close came first; on the adapter's own thread; must not block.
+  virtual NdkStatus Attach(Attachment attachment, ConnectionEndCallback on_end) = 0;
+
+  // Sends what is posted, says goodbye, and waits for the peer's goodbye; then flushes. kPending, and the completion
+  // gets kSuccess, kIoTimeout (the peer did not answer in time), or kConnectionAborted; in each case the connection is
+  // closed for good. kConnectionInvalid: never connected. kInvalidDeviceState: called before. kNotSupported: the
+  // adapter leaves it to the broker.
+  virtual NdkStatus Disconnect(std::chrono::milliseconds timeout, RequestCompletion completion) = 0;
+
+  // The number by which the connection manager of the adapter knows it; 0 where there is none.
+  virtual uint32_t number() const = 0;
+};
+
+}  // namespace rdmabroker
+
+#endif  // DATAPLANE_QUEUE_PAIR_H_
