@@ -28,9 +28,9 @@ void Require(bool fine, const char* what) {
   std::abort();
 }
 
-FileDescriptor Created(int fd, const char* what) {
+UniqueFd Created(int fd, const char* what) {
   Require(fd >= 0, what);
-  return FileDescriptor(fd);
+  return UniqueFd(fd);
 }
 
 }  // namespace

@@ -11,7 +11,7 @@
 
 #include "absl/time/time.h"
 #include "broker/runtime/executor.h"
-#include "broker/runtime/file_descriptor.h"
+#include "dataplane/unique_fd.h"
 
 namespace rdmabroker {
 
@@ -57,9 +57,9 @@ class Watcher {
   void Dispatch(uint64_t id, uint32_t events);
 
   Executor& executor_;
-  FileDescriptor epoll_;
-  FileDescriptor stop_;   // eventfd.
-  FileDescriptor timer_;  // timerfd.
+  UniqueFd epoll_;
+  UniqueFd stop_;   // eventfd.
+  UniqueFd timer_;  // timerfd.
   uint64_t last_id_;
   std::unordered_map<uint64_t, Watched> watched_;  // Loop thread only.
   std::function<void()> on_timer_;

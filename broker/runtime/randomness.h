@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#ifndef BROKER_RUNTIME_RANDOMNESS_H_
+#define BROKER_RUNTIME_RANDOMNESS_H_
+
+#include <array>
+#include <cstdint>
+
+namespace rdmabroker {
+
+// 16 bytes from the kernel's randomness (getrandom(2)). The process ends where there is none: a secret that can be
+// guessed is worse than no broker.
+std::array<uint8_t, 16> RandomSecret();
+
+// Compares in time that does not depend on where the first difference is.
+bool SecretsEqual(const std::array<uint8_t, 16>& one, const std::array<uint8_t, 16>& other);
+
+}  // namespace rdmabroker
+
+#endif  // BROKER_RUNTIME_RANDOMNESS_H_
