@@ -35,13 +35,16 @@ void CoreRunner::Drain() {
     HandleOne(event);
   }
   running_ = false;
-  if (const Instant next = core_.NextDeadline(); next != timer_) {
-    timer_ = next;
-    watcher_.SetTimer(next, [this] {
-      timer_ = absl::InfiniteFuture();
-      Run(DeadlineReached{});
-    });
-  }
+  const Instant next = core_.NextDeadline();
+  if (next == deadline_) return;
+  watcher_.CancelTimer(timer_);
+  timer_ = TimerId::kNone;
+  deadline_ = next;
+  if (next == absl::InfiniteFuture()) return;
+  timer_ = watcher_.StartTimer(next, [this] {
+    deadline_ = absl::InfiniteFuture();
+    Run(DeadlineReached{});
+  });
 }
 
 void CoreRunner::HandleOne(const Event& event) {

@@ -48,7 +48,8 @@ class CoreRunner {
   // Bounded by the fabrics: each object they hold has at most one report under way for each request and state.
   std::deque<Event> waiting_;
   bool running_ = false;
-  Instant timer_ = absl::InfiniteFuture();
+  Instant deadline_ = absl::InfiniteFuture();  // That the timer waits for.
+  TimerId timer_ = TimerId::kNone;
 };
 
 }  // namespace rdmabroker

@@ -78,13 +78,38 @@ void Watcher::Unwatch(WatchId id) {
   watched_.erase(watched);
 }
 
-void Watcher::SetTimer(absl::Time when, std::function<void()> callback) {
-  on_timer_ = std::move(callback);
+TimerId Watcher::StartTimer(absl::Time when, std::function<void()> callback) {
+  const uint64_t id = ++last_id_;
+  const auto [timer, _] = timers_.emplace(std::pair(when, id), std::move(callback));
+  timer_times_[id] = when;
+  if (timer == timers_.begin()) SetKernelTimer();
+  return static_cast<TimerId>(id);
+}
+
+void Watcher::CancelTimer(TimerId id) {
+  const auto time = timer_times_.find(static_cast<uint64_t>(id));
+  if (time == timer_times_.end()) return;
+  timers_.erase({time->second, time->first});
+  timer_times_.erase(time);
+}
+
+void Watcher::SetKernelTimer() {
+  if (timers_.empty()) return;
   itimerspec setting = {};
-  if (when != absl::InfiniteFuture()) {
-    setting.it_value = absl::ToTimespec(std::max(when, absl::UnixEpoch() + absl::Nanoseconds(1)));
-  }
+  // All zeros would switch the timer off.
+  setting.it_value = absl::ToTimespec(std::max(timers_.begin()->first.first, absl::UnixEpoch() + absl::Nanoseconds(1)));
   Require(::timerfd_settime(timer_.get(), TFD_TIMER_ABSTIME, &setting, nullptr) == 0, "timerfd_settime");
+}
+
+// Timers that the callbacks start wait for the next round, so this ends.
+void Watcher::RunTimers() {
+  const auto due = std::pair(Now(), last_id_);
+  while (!timers_.empty() && timers_.begin()->first <= due) {
+    const auto timer = timers_.extract(timers_.begin());
+    timer_times_.erase(timer.key().second);
+    timer.mapped()();
+  }
+  SetKernelTimer();
 }
 
 absl::Time Watcher::Now() {
@@ -97,8 +122,7 @@ void Watcher::Dispatch(uint64_t id, uint32_t events) {
   if (id == kTimer) {
     uint64_t expirations = 0;
     // Nothing to read: the timer has been set anew since, and will fire again.
-    if (::read(timer_.get(), &expirations, sizeof expirations) != sizeof expirations) return;
-    if (on_timer_) std::exchange(on_timer_, nullptr)();
+    if (::read(timer_.get(), &expirations, sizeof expirations) == sizeof expirations) RunTimers();
     return;
   }
   const auto watched = watched_.find(id);

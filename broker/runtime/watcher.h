@@ -5,9 +5,11 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <thread>
 #include <unordered_map>
+#include <utility>
 
 #include "absl/time/time.h"
 #include "broker/runtime/executor.h"
@@ -15,11 +17,12 @@
 
 namespace rdmabroker {
 
-// Names one watch of a descriptor.
+// Names one watch of a descriptor, and one timer.
 enum class WatchId : uint64_t { kNone = 0 };
+enum class TimerId : uint64_t { kNone = 0 };
 
-// Waits for descriptors and for one point in time on a thread of its own, which does nothing but post to the loop
-// thread. All functions are called on the loop thread, and so are the callbacks.
+// Waits for descriptors and points in time on a thread of its own, which does nothing but post to the loop thread. All
+// functions are called on the loop thread, and so are the callbacks.
 class Watcher {
  public:
   // `events` are those of epoll(7) that occurred.
@@ -39,9 +42,10 @@ class Watcher {
   // No callback of it runs after this, not even one that is posted already. kNone and unknown ids are ignored.
   void Unwatch(WatchId id);
 
-  // Calls `callback` once at `when` on the clock of Now(); a later call takes the place of an earlier one.
-  // absl::InfiniteFuture(): not at all.
-  void SetTimer(absl::Time when, std::function<void()> callback);
+  // Calls `callback` once at `when`, on the clock of Now().
+  TimerId StartTimer(absl::Time when, std::function<void()> callback);
+  // The callback does not run after this. kNone and timers that have run are ignored.
+  void CancelTimer(TimerId id);
 
   // Time that never goes back and does not stop while the machine sleeps (CLOCK_BOOTTIME), counted from the epoch of
   // absl::Time: of use for differences only.
@@ -55,6 +59,9 @@ class Watcher {
 
   void Run();
   void Dispatch(uint64_t id, uint32_t events);
+  void RunTimers();
+  // Sets the kernel's timer to the earliest one.
+  void SetKernelTimer();
 
   Executor& executor_;
   UniqueFd epoll_;
@@ -62,7 +69,8 @@ class Watcher {
   UniqueFd timer_;  // timerfd.
   uint64_t last_id_;
   std::unordered_map<uint64_t, Watched> watched_;  // Loop thread only.
-  std::function<void()> on_timer_;
+  std::map<std::pair<absl::Time, uint64_t>, std::function<void()>> timers_;
+  std::unordered_map<uint64_t, absl::Time> timer_times_;
   std::shared_ptr<Watcher*> self_;  // What posted tasks reach this by; null once it is destroyed.
   std::thread thread_;
 };
