@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "broker/control/broker.h"
+
+#include <spdlog/spdlog.h>
+
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "broker/control/overloaded.h"
+
+namespace rdmabroker {
+
+Broker::Broker(const Limits& limits, Watcher& watcher)
+    : runner_(limits, watcher, [this](const Effect& effect) { Carry(effect); }) {}
+
+Broker::Opened Broker::Open(EventStream& stream, std::shared_ptr<const Caller> caller, const SessionSecret& secret) {
+  stream.id_ = StreamId(++last_stream_);
+  const OpenSession event{stream.id_, caller->identity, secret};
+  return Attach(stream, std::move(caller), event);
+}
+
+Broker::Opened Broker::Resume(EventStream& stream, std::shared_ptr<const Caller> caller, SessionId session,
+                              const SessionSecret& secret, EventNumber acknowledged) {
+  stream.id_ = StreamId(++last_stream_);
+  const ResumeSession event{stream.id_, session, caller->identity, secret, acknowledged};
+  return Attach(stream, std::move(caller), event);
+}
+
+Broker::Opened Broker::Attach(EventStream& stream, std::shared_ptr<const Caller> caller, const Event& event) {
+  const Identity identity = caller->identity;
+  const StreamId id = stream.id_;
+  streams_[id.value()] = {.stream = &stream, .session = {}, .caller = std::move(caller)};
+  runner_.Run(event);
+  Opened opened = *std::exchange(opened_, std::nullopt);
+  if (const auto* session = std::get_if<SessionId>(&opened)) {
+    spdlog::info("session opened session={} uid={} pid={}", session->value(), identity.uid, identity.pid);
+  } else {
+    const auto& outcome = std::get<Outcome>(opened);
+    spdlog::warn("session refused uid={} pid={} cause=\"{}\"", identity.uid, identity.pid, outcome.hint);
+    streams_.erase(id.value());
+  }
+  return opened;
+}
+
+void Broker::CloseStream(EventStream& stream, StreamEnd end) {
+  const StreamId id = stream.id_;
+  const auto attached = streams_.find(id.value());
+  if (attached == streams_.end()) return;
+  const SessionId session = attached->second.session;
+  streams_.erase(attached);
+  spdlog::info("stream lost session={} by={}", session.value(), end == StreamEnd::kClient ? "client" : "broker");
+  runner_.Run(StreamLost{session, id, end});
+}
+
+bool Broker::EndSession(SessionId session, StreamEnding ending) {
+  const auto& sessions = core().records().sessions;
+  const auto found = sessions.find(session);
+  if (found == sessions.end() || found->second.ended) return false;
+  ending_ = ending;
+  runner_.Run(rdmabroker::EndSession{session});
+  ending_ = StreamEnding::kEnded;
+  return true;
+}
+
+bool Broker::Acknowledge(SessionId session, EventNumber acknowledged) {
+  const auto& sessions = core().records().sessions;
+  const auto found = sessions.find(session);
+  if (found == sessions.end() || acknowledged > found->second.last_event) return false;
+  runner_.Run(AcknowledgeEvents{session, acknowledged});
+  return true;
+}
+
+Outcome Broker::Ask(const Caller& caller, ClientRequest request) {
+  const auto& sessions = core().records().sessions;
+  const auto session = sessions.find(request.session);
+  const auto stream = session == sessions.end() ? streams_.end() : streams_.find(session->second.stream.value());
+  if (stream == streams_.end() || stream->second.caller->connection != caller.connection) {
+    return {.status = NdkStatus::kAccessDenied,
+            .hint = absl::StrCat("session_id ", request.session.value(),
+                                 ": not a session whose stream is on this connection; open or resume one first")};
+  }
+  runner_.Run(std::move(request));
+  return *std::exchange(answer_, std::nullopt);
+}
+
+void Broker::EndStreams(StreamEnding ending) {
+  std::vector<StreamId> ids;
+  for (const auto& [id, attached] : streams_) ids.push_back(StreamId(id));
+  for (const StreamId id : ids) {
+    const SessionId session = streams_.at(id.value()).session;
+    Detach(id, ending);
+    runner_.Run(StreamLost{session, id, StreamEnd::kBroker});
+  }
+}
+
+void Broker::Detach(StreamId id, StreamEnding ending) {
+  const auto attached = streams_.find(id.value());
+  if (attached == streams_.end()) return;
+  EventStream* stream = attached->second.stream;
+  streams_.erase(attached);
+  stream->End(ending);
+}
+
+void Broker::Carry(const Effect& effect) {
+  std::visit(Overloaded{
+                 [&](const SessionOpened& opened) {
+                   streams_.at(opened.stream.value()).session = opened.session;
+                   opened_ = opened.session;
+                 },
+                 [&](const SessionRefused& refused) { opened_ = refused.outcome; },
+                 [&](const Answer& answer) { answer_ = answer.outcome; },
+                 [&](const NumberedEvent& event) {
+                   if (const auto attached = streams_.find(event.stream.value()); attached != streams_.end()) {
+                     attached->second.stream->EventsWait();
+                   }
+                 },
+                 [&](const SessionEnded& ended) {
+                   spdlog::info("session ended session={}", ended.session.value());
+                   Detach(ended.stream, ending_);
+                 },
+                 [&](const StreamReplaced& replaced) { Detach(replaced.stream, StreamEnding::kEnded); },
+                 [&](const FabricRequest&) {},
+             },
+             effect);
+}
+
+}  // namespace rdmabroker

@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#ifndef BROKER_CONTROL_BROKER_H_
+#define BROKER_CONTROL_BROKER_H_
+
+#include <memory>
+#include <optional>
+#include <unordered_map>
+#include <variant>
+
+#include "broker/control/caller.h"
+#include "broker/core/messages.h"
+#include "broker/runtime/core_runner.h"
+
+namespace rdmabroker {
+
+// Why the broker ends a stream.
+enum class StreamEnding : uint8_t {
+  kClosed,    // The client closed its session.
+  kEnded,     // Somebody else ended the session, or its stream was replaced by another.
+  kStopping,  // The broker stops; the session may be returned to.
+};
+
+// A session's stream, as the broker uses it.
+class EventStream {
+ public:
+  virtual ~EventStream() = default;
+
+  // There are events in the session's queue that this stream has not sent.
+  virtual void EventsWait() = 0;
+  // Sends what is under way, then ends. The broker has forgotten the stream.
+  virtual void End(StreamEnding ending) = 0;
+
+ private:
+  friend class Broker;
+  StreamId id_;  // 0 while it is nobody's.
+};
+
+// The loop thread's middle: translates between who calls (connections, streams) and what the core knows (sessions). The
+// services call it; it runs the core.
+class Broker {
+ public:
+  Broker(const Limits& limits, Watcher& watcher);
+
+  void Add(std::unique_ptr<Fabric> fabric) { runner_.Add(std::move(fabric)); }
+  const BrokerCore& core() const { return runner_.core(); }
+
+  // The session's number, or why there is none. `stream` is the session's until CloseStream, or until it is ended.
+  using Opened = std::variant<SessionId, Outcome>;
+  Opened Open(EventStream& stream, std::shared_ptr<const Caller> caller, const SessionSecret& secret);
+  Opened Resume(EventStream& stream, std::shared_ptr<const Caller> caller, SessionId session,
+                const SessionSecret& secret, EventNumber acknowledged);
+
+  // The stream is gone. Nothing for a stream that the broker has ended.
+  void CloseStream(EventStream& stream, StreamEnd end);
+  // The client says goodbye, or an administrator says it for him. False where there is no such session.
+  bool EndSession(SessionId session, StreamEnding ending);
+  // False where `acknowledged` was never sent.
+  bool Acknowledge(SessionId session, EventNumber acknowledged);
+
+  // A client's request. ACCESS_DENIED where it does not come on the connection of the session's stream.
+  Outcome Ask(const Caller& caller, ClientRequest request);
+
+  // Ends every stream; their sessions live on.
+  void EndStreams(StreamEnding ending);
+
+ private:
+  struct Attached {
+    EventStream* stream = nullptr;
+    SessionId session;
+    std::shared_ptr<const Caller> caller;
+  };
+
+  Opened Attach(EventStream& stream, std::shared_ptr<const Caller> caller, const Event& event);
+  void Carry(const Effect& effect);
+  void Detach(StreamId id, StreamEnding ending);
+
+  CoreRunner runner_;
+  uint64_t last_stream_ = 0;
+  std::unordered_map<uint64_t, Attached> streams_;  // By StreamId.
+  StreamEnding ending_ = StreamEnding::kEnded;      // Of the sessions that the event at hand ends.
+  // What the event at hand was answered.
+  std::optional<Outcome> answer_;
+  std::optional<Opened> opened_;
+};
+
+}  // namespace rdmabroker
+
+#endif  // BROKER_CONTROL_BROKER_H_

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "broker/control/broker_service.h"
+
+#include "broker/control/status_mapping.h"
+#include "broker/control/translation.h"
+
+namespace rdmabroker {
+namespace {
+
+Outcome Answer(Broker& broker, const Caller* caller, const v1::RequestHeader& header, Translated request) {
+  if (caller == nullptr) {
+    return {.status = NdkStatus::kAccessDenied, .hint = "requests are taken on the control socket only"};
+  }
+  if (auto* malformed = std::get_if<Outcome>(&request)) return std::move(*malformed);
+  return broker.Ask(*caller, {.session = SessionId(header.session_id()),
+                              .id = RequestId(header.request_id()),
+                              .acknowledged = EventNumber(header.acknowledged_event()),
+                              .request = std::get<Request>(std::move(request))});
+}
+
+template <typename Base, typename Request>
+void ServeOutcome(UnaryContext& context, Broker& broker, v1::Broker::AsyncService& service,
+                  void (Base::*method)(grpc::ServerContext*, Request*, grpc::ServerAsyncResponseWriter<v1::Outcome>*,
+                                       grpc::CompletionQueue*, grpc::ServerCompletionQueue*, void*)) {
+  const UnaryHandler<Request, v1::Outcome> handler = [&broker](const Caller* caller, const Request& request,
+                                                               v1::Outcome* reply) {
+    const Outcome outcome = Answer(broker, caller, request.header(), FromProto(request));
+    ToProto(outcome, reply);
+    return GrpcStatusOf(outcome);
+  };
+  ServeUnary(context, service, method, handler);
+}
+
+}  // namespace
+
+void ServeRequests(UnaryContext& context, Broker& broker, v1::Broker::AsyncService& service) {
+  const auto serve = [&](auto... methods) { (ServeOutcome(context, broker, service, methods), ...); };
+  using Service = v1::Broker::AsyncService;
+  serve(&Service::RequestOpenAdapter, &Service::RequestCloseAdapter, &Service::RequestCreateListener,
+        &Service::RequestListen, &Service::RequestControlConnectEvents, &Service::RequestCloseListener,
+        &Service::RequestCreateSharedEndpoint, &Service::RequestCloseSharedEndpoint, &Service::RequestReservePort,
+        &Service::RequestReleasePort, &Service::RequestCreateConnector, &Service::RequestConnect,
+        &Service::RequestConnectWithSharedEndpoint, &Service::RequestCompleteConnect, &Service::RequestAccept,
+        &Service::RequestReject, &Service::RequestDisconnect, &Service::RequestGetConnectionData,
+        &Service::RequestReportConnectionEnd, &Service::RequestCloseConnector);
+}
+
+}  // namespace rdmabroker

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#ifndef BROKER_CONTROL_CONFIGURATION_H_
+#define BROKER_CONTROL_CONFIGURATION_H_
+
+#include <cstdint>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "broker/core/limits.h"
+
+namespace rdmabroker {
+
+// What the daemon is told by its TOML file. docs/configuration.md lists the keys; a key that is absent has the value
+// that stands here.
+struct Configuration {
+  // [control]
+  std::string socket_directory = "/run/rdma-broker";  // control.sock and handoff.sock are made in it.
+  uint32_t socket_mode = 0660;
+  std::string socket_group = "rdma";  // Owns the sockets. "": the daemon's own group.
+  std::string administrators_group;   // Sees and ends every user's sessions. "": root and the daemon's user only.
+  uint32_t connections_per_uid = 2048;
+  absl::Duration patience = absl::Seconds(10);  // With a client that says nothing or does not read.
+
+  // [log]
+  std::string log_level = "info";  // trace, debug, info, warning, error.
+
+  // [limits] and [timeouts]
+  Limits limits;
+
+  bool operator==(const Configuration&) const = default;
+};
+
+// INVALID_ARGUMENT names file, line and key: a key that does not exist, a value of the wrong type or out of its range,
+// or text that is no TOML. NOT_FOUND where the file cannot be read.
+absl::StatusOr<Configuration> ReadConfiguration(const std::string& path);
+// As ReadConfiguration, of `text`; `name` stands for the file in messages.
+absl::StatusOr<Configuration> ParseConfiguration(const std::string& text, const std::string& name);
+
+}  // namespace rdmabroker
+
+#endif  // BROKER_CONTROL_CONFIGURATION_H_

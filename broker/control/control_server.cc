@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "broker/control/control_server.h"
+
+#include <grp.h>
+#include <grpcpp/resource_quota.h>
+#include <spdlog/spdlog.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <optional>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "broker/control/broker_service.h"
+#include "broker/control/inspection_service.h"
+
+namespace rdmabroker {
+namespace {
+
+// broker.proto: the longest message to the broker.
+constexpr int kMaxMessage = 65536;
+// Calls at a time on one connection: a client's unanswered requests (Limits.answers_kept), its stream, and inspection.
+constexpr int kMaxStreamsPerConnection = 128;
+// Memory for what clients send before it is read: 128 streams with a full window of 64 KiB on a few dozen connections.
+constexpr size_t kMemoryQuota = size_t{256} << 20;
+// For replies that are under way when the daemon stops; the streams have been ended before.
+constexpr auto kShutdownPatience = std::chrono::milliseconds(500);
+
+absl::StatusOr<std::optional<gid_t>> GroupOf(const std::string& key, const std::string& name) {
+  if (name.empty()) return std::nullopt;
+  const group* found = ::getgrnam(name.c_str());
+  if (found == nullptr) {
+    return absl::NotFoundError(
+        absl::StrCat("control.", key, ": no group \"", name, "\"; make it with groupadd, or set the key to \"\""));
+  }
+  return found->gr_gid;
+}
+
+void Configure(grpc::ServerBuilder& builder) {
+  builder.SetMaxReceiveMessageSize(kMaxMessage);
+  builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, kMaxStreamsPerConnection);
+  // 64 KiB of unread data for each stream instead of 4 MiB.
+  builder.AddChannelArgument(GRPC_ARG_HTTP2_BDP_PROBE, 0);
+  builder.AddChannelArgument(GRPC_ARG_ENABLE_CHANNELZ, 0);
+  grpc::ResourceQuota quota("control");
+  quota.Resize(kMemoryQuota);
+  builder.SetResourceQuota(quota);
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<ControlServer>> ControlServer::Start(const Configuration& configuration) {
+  const auto socket_group = GroupOf("socket_group", configuration.socket_group);
+  if (!socket_group.ok()) return socket_group.status();
+  const auto administrators_group = GroupOf("administrators_group", configuration.administrators_group);
+  if (!administrators_group.ok()) return administrators_group.status();
+  const auto mode = static_cast<mode_t>(configuration.socket_mode);
+  auto control = ListenOnUnixSocket(configuration.socket_directory + "/control.sock", SOCK_STREAM, mode, *socket_group);
+  if (!control.ok()) return control.status();
+  auto handoff =
+      ListenOnUnixSocket(configuration.socket_directory + "/handoff.sock", SOCK_SEQPACKET, mode, *socket_group);
+  if (!handoff.ok()) return handoff.status();
+  const Administrators administrators{.daemon_uid = ::geteuid(), .group = *administrators_group};
+
+  std::unique_ptr<ControlServer> self(new ControlServer);
+  self->configuration_ = configuration;
+  grpc::ServerBuilder builder;
+  Configure(builder);
+  builder.RegisterService(&self->broker_service_);
+  builder.RegisterService(&self->inspection_service_);
+  builder.RegisterService(&self->administration_service_);
+  builder.RegisterService(&self->health_service_);
+  self->loop_.SetQueue(builder.AddCompletionQueue());
+  self->server_ = builder.BuildAndStart();
+  self->watcher_ = std::make_unique<Watcher>(self->loop_);
+  self->broker_ = std::make_unique<Broker>(configuration.limits, *self->watcher_);
+  self->control_socket_ = std::make_unique<ControlSocket>(
+      *std::move(control), *self->server_, *self->watcher_,
+      ControlSocket::Settings{administrators, configuration.connections_per_uid, configuration.patience});
+  self->handoff_socket_ = std::make_unique<HandoffSocket>(
+      *std::move(handoff), *self->broker_, self->handoffs_, *self->watcher_,
+      HandoffSocket::Settings{.administrators = administrators, .patience = configuration.patience});
+  self->unary_.reset(new UnaryContext{self->loop_, *self->control_socket_});
+  self->streams_.reset(new SessionStream::Context{self->loop_, *self->watcher_, *self->broker_, *self->control_socket_,
+                                                  self->broker_service_, configuration.patience});
+  SessionStream::Serve(*self->streams_);
+  ServeRequests(*self->unary_, *self->broker_, self->broker_service_);
+  ServeInspection(*self->unary_, *self->broker_, self->inspection_service_);
+  ServeAdministration(*self->unary_, *self->broker_, self->administration_service_);
+  self->health_ = std::make_unique<HealthService>(*self->unary_, self->health_service_);
+  return self;
+}
+
+ControlServer::~ControlServer() {
+  if (server_stopper_.joinable()) server_stopper_.join();
+}
+
+void ControlServer::Run() { loop_.Run(); }
+
+void ControlServer::Stop() {
+  loop_.Post([this] { StopOnLoop(); });
+}
+
+void ControlServer::StopOnLoop() {
+  if (std::exchange(stopping_, true)) return;
+  health_->StopServing();
+  control_socket_->StopAccepting();
+  broker_->EndStreams(StreamEnding::kStopping);
+  server_stopper_ = std::thread([this] {
+    server_->Shutdown(std::chrono::system_clock::now() + kShutdownPatience);
+    loop_.Post([this] { loop_.Stop(); });
+  });
+}
+
+}  // namespace rdmabroker

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#ifndef BROKER_CONTROL_CONTROL_SERVER_H_
+#define BROKER_CONTROL_CONTROL_SERVER_H_
+
+#include <memory>
+#include <thread>
+
+#include "absl/status/statusor.h"
+#include "broker/control/broker.h"
+#include "broker/control/configuration.h"
+#include "broker/control/grpc_loop.h"
+#include "broker/control/handoff_socket.h"
+#include "broker/control/health_service.h"
+#include "broker/control/session_stream.h"
+#include "broker/runtime/handoff_table.h"
+#include "broker/runtime/watcher.h"
+#include "proto/rdmabroker/v1/administration.grpc.pb.h"
+#include "proto/rdmabroker/v1/inspection.grpc.pb.h"
+
+namespace rdmabroker {
+
+// The whole daemon but its fabrics: sockets, services, loop. Made, given its fabrics, run, and stopped once.
+class ControlServer {
+ public:
+  // Makes the sockets and starts to serve. What ListenOnUnixSocket says, or NOT_FOUND for a group that does not exist.
+  static absl::StatusOr<std::unique_ptr<ControlServer>> Start(const Configuration& configuration);
+  ~ControlServer();
+  ControlServer(const ControlServer&) = delete;
+  ControlServer& operator=(const ControlServer&) = delete;
+
+  // For the fabrics, before Run; they live on the loop thread.
+  Watcher& watcher() { return *watcher_; }
+  HandoffTable& handoffs() { return handoffs_; }
+  Executor& executor() { return loop_; }
+  void Add(std::unique_ptr<Fabric> fabric) { broker_->Add(std::move(fabric)); }
+  const Broker& broker() const { return *broker_; }
+
+  // Makes the calling thread the loop thread until Stop has done its work.
+  void Run();
+
+  // Tells clients, ends their streams and calls, and lets Run return. From any thread; a second call changes nothing.
+  void Stop();
+
+ private:
+  ControlServer() = default;
+
+  void StopOnLoop();
+
+  Configuration configuration_;
+  GrpcLoop loop_;
+  HandoffTable handoffs_;
+  std::unique_ptr<Watcher> watcher_;
+  std::unique_ptr<Broker> broker_;
+  v1::Broker::AsyncService broker_service_;
+  v1::Inspection::AsyncService inspection_service_;
+  v1::Administration::AsyncService administration_service_;
+  grpc::health::v1::Health::AsyncService health_service_;
+  std::unique_ptr<grpc::Server> server_;
+  std::unique_ptr<ControlSocket> control_socket_;
+  std::unique_ptr<HandoffSocket> handoff_socket_;
+  std::unique_ptr<UnaryContext> unary_;
+  std::unique_ptr<SessionStream::Context> streams_;
+  std::unique_ptr<HealthService> health_;
+  bool stopping_ = false;       // Loop thread only.
+  std::thread server_stopper_;  // grpc::Server::Shutdown blocks while the loop goes on.
+};
+
+}  // namespace rdmabroker
+
+#endif  // BROKER_CONTROL_CONTROL_SERVER_H_

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#ifndef BROKER_CONTROL_CONTROL_SOCKET_H_
+#define BROKER_CONTROL_CONTROL_SOCKET_H_
+
+#include <memory>
+#include <string>
+#include <unordered_map>
+
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "broker/control/caller.h"
+#include "broker/runtime/watcher.h"
+#include "dataplane/unique_fd.h"
+
+namespace grpc {
+class Server;
+}
+
+namespace rdmabroker {
+
+// Makes the Unix socket `path` of `type` (SOCK_STREAM, SOCK_SEQPACKET) with `mode`, listening. A socket that nobody
+// listens on any more is replaced. ALREADY_EXISTS where a live process listens on it; else what the system said, with
+// the path.
+absl::StatusOr<UniqueFd> ListenOnUnixSocket(const std::string& path, int type, mode_t mode, std::optional<gid_t> group);
+
+// Accepts connections to the control socket, asks the kernel who they are, and gives them to gRPC, which itself never
+// asks. Loop thread only.
+class ControlSocket {
+ public:
+  struct Settings {
+    Administrators administrators;
+    // Connections at a time: every client has one, people's tools come and go.
+    uint32_t connections_per_uid = 2048;
+    // gRPC lets a connection that says nothing stay for ever.
+    absl::Duration silence_timeout = absl::Seconds(10);
+  };
+
+  ControlSocket(UniqueFd listener, grpc::Server& server, Watcher& watcher, const Settings& settings);
+  ~ControlSocket();
+  ControlSocket(const ControlSocket&) = delete;
+  ControlSocket& operator=(const ControlSocket&) = delete;
+
+  // No new connections from now on.
+  void StopAccepting();
+
+  // Who makes the call, by ServerContext::peer(). Ask once, at the call's start: gRPC may use the descriptor's number
+  // for another connection after the call has ended. Null for a connection that is not of this socket.
+  std::shared_ptr<const Caller> CallerOfCall(const std::string& peer);
+
+ private:
+  struct Connection {
+    std::shared_ptr<const Caller> caller;
+    UniqueFd duplicate;  // Of gRPC's descriptor: to see the connection's end, and to end it.
+    WatchId watch = WatchId::kNone;
+    TimerId silence = TimerId::kNone;
+  };
+
+  void AcceptSome();
+  void Take(UniqueFd fd);
+  void Forget(int fd);
+
+  UniqueFd listener_;
+  grpc::Server& server_;
+  Watcher& watcher_;
+  Settings settings_;
+  WatchId accepting_ = WatchId::kNone;
+  int next_fd_;
+  int last_fd_;
+  std::unordered_map<int, Connection> connections_;  // By gRPC's descriptor.
+  std::unordered_map<uid_t, uint32_t> connections_of_uid_;
+};
+
+}  // namespace rdmabroker
+
+#endif  // BROKER_CONTROL_CONTROL_SOCKET_H_

@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "broker/control/handoff_socket.h"
+
+#include <spdlog/spdlog.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "broker/control/translation.h"
+#include "broker/runtime/randomness.h"
+#include "proto/rdmabroker/v1/handoff.pb.h"
+
+namespace rdmabroker {
+namespace {
+
+// handoff.proto: the longest record that a client sends.
+constexpr size_t kMaxRecord = 256;
+
+bool SendReply(int socket, const v1::HandoffReply& reply, int transport) {
+  const std::string bytes = reply.SerializeAsString();
+  iovec part = {const_cast<char*>(bytes.data()), bytes.size()};
+  alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
+  msghdr message = {.msg_iov = &part, .msg_iovlen = 1};
+  if (transport >= 0) {
+    message.msg_control = control;
+    message.msg_controllen = sizeof control;
+    cmsghdr* header = CMSG_FIRSTHDR(&message);
+    header->cmsg_level = SOL_SOCKET;
+    header->cmsg_type = SCM_RIGHTS;
+    header->cmsg_len = CMSG_LEN(sizeof(int));
+    std::memcpy(CMSG_DATA(header), &transport, sizeof transport);
+  }
+  return ::sendmsg(socket, &message, MSG_NOSIGNAL | MSG_DONTWAIT) == static_cast<ssize_t>(bytes.size());
+}
+
+}  // namespace
+
+HandoffSocket::HandoffSocket(UniqueFd listener, const Broker& broker, HandoffTable& table, Watcher& watcher,
+                             const Settings& settings)
+    : listener_(std::move(listener)), broker_(broker), table_(table), watcher_(watcher), settings_(settings) {
+  accepting_ = watcher_.Watch(listener_.get(), EPOLLIN, [this](uint32_t) { AcceptSome(); });
+}
+
+HandoffSocket::~HandoffSocket() {
+  watcher_.Unwatch(accepting_);
+  while (!fetchers_.empty()) Drop(fetchers_.begin()->first);
+}
+
+void HandoffSocket::AcceptSome() {
+  while (fetchers_.size() < settings_.fetchers) {
+    UniqueFd socket(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+    if (!socket) break;
+    const auto caller = CallerOf(socket.get(), settings_.administrators);
+    if (!caller) continue;
+    const int fd = socket.get();
+    Fetcher& fetcher = fetchers_[fd];
+    fetcher.socket = std::move(socket);
+    fetcher.caller = *caller;
+    fetcher.watch = watcher_.Watch(fd, EPOLLIN | EPOLLRDHUP, [this, fd](uint32_t) { Hear(fd); });
+    fetcher.patience = watcher_.StartTimer(Watcher::Now() + settings_.patience, [this, fd] { Drop(fd); });
+  }
+  // With all places taken, the next one that leaves lets the listener be watched again.
+  if (fetchers_.size() < settings_.fetchers) watcher_.Rearm(accepting_, EPOLLIN);
+}
+
+void HandoffSocket::Hear(int fd) {
+  Fetcher& fetcher = fetchers_.at(fd);
+  char buffer[kMaxRecord];
+  iovec part = {buffer, sizeof buffer};
+  msghdr message = {.msg_iov = &part, .msg_iovlen = 1};
+  const ssize_t length = ::recvmsg(fd, &message, MSG_DONTWAIT);
+  if (length < 0 && errno == EAGAIN) return watcher_.Rearm(fetcher.watch, EPOLLIN | EPOLLRDHUP);
+  if (length <= 0) return Drop(fd);
+  const std::string record(buffer, (message.msg_flags & MSG_TRUNC) != 0 ? 0 : static_cast<size_t>(length));
+  if (!fetcher.sent) return Answer(fetcher, record);
+  v1::HandoffAcknowledgement acknowledgement;
+  if (acknowledgement.ParseFromString(record) && acknowledgement.connector_id() == fetcher.connector.value()) {
+    table_.Settle(std::exchange(fetcher.sent, ConnectionId()), true);
+  }
+  Drop(fd);
+}
+
+Handoff* HandoffSocket::Authorise(const Fetcher& fetcher, const std::string& record, Outcome* outcome,
+                                  ConnectionId* connection, ConnectorId* connector) const {
+  v1::HandoffRequest request;
+  SessionSecret session_secret = {};
+  HandoffSecret handoff_secret = {};
+  if (record.empty() || !request.ParseFromString(record) ||
+      !SecretFromBytes(request.session_secret(), &session_secret) ||
+      !SecretFromBytes(request.handoff_secret(), &handoff_secret)) {
+    *outcome = {.status = NdkStatus::kInvalidParameter,
+                .hint = "record: not a HandoffRequest with two secrets of 16 bytes"};
+    return nullptr;
+  }
+  // One answer for everything that is wrong, so that nothing can be found out by trying.
+  *outcome = {.status = NdkStatus::kAccessDenied,
+              .hint = "request: a secret, the user or the process is not the session's, or there is no such connector"};
+  const Records& records = broker_.core().records();
+  const auto session = records.sessions.find(SessionId(request.session_id()));
+  if (session == records.sessions.end() || session->second.ended) return nullptr;
+  const Identity& owner = session->second.identity;
+  const Identity& caller = fetcher.caller.identity;
+  if (!SecretsEqual(session->second.secret, session_secret) || owner.uid != caller.uid) return nullptr;
+  if (owner.pid != 0 && owner.pid != caller.pid) return nullptr;
+  const auto found = records.connectors.find(ConnectorId(request.connector_id()));
+  if (found == records.connectors.end() || found->second.session != session->first) return nullptr;
+  Handoff* handoff = table_.Find(found->second.connection);
+  if (handoff == nullptr || handoff->sent) {
+    *outcome = {.status = NdkStatus::kConnectionInvalid,
+                .hint = "connector_id: not established, or its transport was handed over already"};
+    return nullptr;
+  }
+  if (!SecretsEqual(handoff->secret, handoff_secret)) return nullptr;
+  *connection = found->second.connection;
+  *connector = found->first;
+  return handoff;
+}
+
+void HandoffSocket::Answer(Fetcher& fetcher, const std::string& record) {
+  const int fd = fetcher.socket.get();
+  Outcome outcome;
+  ConnectionId connection;
+  v1::HandoffReply reply;
+  Handoff* handoff = Authorise(fetcher, record, &outcome, &connection, &fetcher.connector);
+  if (handoff == nullptr) {
+    spdlog::warn("hand-off refused uid={} pid={} status={}", fetcher.caller.identity.uid, fetcher.caller.identity.pid,
+                 std::string(StatusName(outcome.status)));
+    ToProto(outcome, reply.mutable_outcome());
+    SendReply(fd, reply, -1);
+    return Drop(fd);
+  }
+  ToProto(Outcome{}, reply.mutable_outcome());
+  reply.set_connection_state(handoff->state);
+  if (!SendReply(fd, reply, handoff->socket.get())) return Drop(fd);
+  handoff->sent = true;
+  fetcher.sent = connection;
+  watcher_.Rearm(fetcher.watch, EPOLLIN | EPOLLRDHUP);
+}
+
+void HandoffSocket::Drop(int fd) {
+  const auto found = fetchers_.find(fd);
+  if (found == fetchers_.end()) return;
+  watcher_.Unwatch(found->second.watch);
+  watcher_.CancelTimer(found->second.patience);
+  const ConnectionId lost = found->second.sent;
+  fetchers_.erase(found);
+  if (lost) table_.Settle(lost, false);
+  watcher_.Rearm(accepting_, EPOLLIN);
+}
+
+}  // namespace rdmabroker

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#ifndef BROKER_CONTROL_HANDOFF_SOCKET_H_
+#define BROKER_CONTROL_HANDOFF_SOCKET_H_
+
+#include <map>
+#include <string>
+
+#include "absl/time/time.h"
+#include "broker/control/broker.h"
+#include "broker/runtime/handoff_table.h"
+#include "broker/runtime/watcher.h"
+#include "dataplane/unique_fd.h"
+
+namespace rdmabroker {
+
+// Gives clients the transports of their established connections, as handoff.proto describes. Loop thread only.
+class HandoffSocket {
+ public:
+  struct Settings {
+    Administrators administrators;
+    // Fetchers at a time; a client has one for a connection, for two round trips. Further ones wait in the backlog.
+    size_t fetchers = 1024;
+    // For a fetcher to say what it wants and to acknowledge.
+    absl::Duration patience = absl::Seconds(10);
+  };
+
+  HandoffSocket(UniqueFd listener, const Broker& broker, HandoffTable& table, Watcher& watcher,
+                const Settings& settings);
+  ~HandoffSocket();
+  HandoffSocket(const HandoffSocket&) = delete;
+  HandoffSocket& operator=(const HandoffSocket&) = delete;
+
+ private:
+  // A client that is fetching.
+  struct Fetcher {
+    UniqueFd socket;
+    Caller caller;
+    WatchId watch = WatchId::kNone;
+    TimerId patience = TimerId::kNone;
+    ConnectionId sent;  // Its transport is on the way; the acknowledgement is awaited.
+    ConnectorId connector;
+  };
+
+  void AcceptSome();
+  void Hear(int fd);
+  // Looks up and checks what was asked for. Null, with the refusal in `outcome`.
+  Handoff* Authorise(const Fetcher& fetcher, const std::string& record, Outcome* outcome, ConnectionId* connection,
+                     ConnectorId* connector) const;
+  void Answer(Fetcher& fetcher, const std::string& record);
+  void Drop(int fd);
+
+  UniqueFd listener_;
+  const Broker& broker_;
+  HandoffTable& table_;
+  Watcher& watcher_;
+  Settings settings_;
+  WatchId accepting_ = WatchId::kNone;
+  std::map<int, Fetcher> fetchers_;
+};
+
+}  // namespace rdmabroker
+
+#endif  // BROKER_CONTROL_HANDOFF_SOCKET_H_

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "broker/control/health_service.h"
+
+#include <algorithm>
+
+namespace rdmabroker {
+
+using grpc::health::v1::HealthCheckRequest;
+using grpc::health::v1::HealthCheckResponse;
+
+// One Watch call. It has at most two things to say: what is, and that serving has stopped.
+struct HealthService::Watcher : std::enable_shared_from_this<HealthService::Watcher> {
+  explicit Watcher(GrpcLoop& event_loop) : loop(event_loop) {}
+
+  void Say(HealthCheckResponse::ServingStatus status) {
+    if (writing) {
+      next = status;
+      return;
+    }
+    writing = true;
+    response.set_status(status);
+    writer.Write(response, loop.Tag([self = shared_from_this()](bool ok) {
+      self->writing = false;
+      if (ok && self->next) self->Say(*std::exchange(self->next, std::nullopt));
+    }));
+  }
+
+  GrpcLoop& loop;
+  grpc::ServerContext context;
+  HealthCheckRequest request;
+  HealthCheckResponse response;
+  grpc::ServerAsyncWriter<HealthCheckResponse> writer{&context};
+  bool writing = false;
+  std::optional<HealthCheckResponse::ServingStatus> next;
+};
+
+HealthService::HealthService(UnaryContext& context, grpc::health::v1::Health::AsyncService& service)
+    : context_(context), service_(service) {
+  const UnaryHandler<HealthCheckRequest, HealthCheckResponse> check =
+      [this](const Caller*, const HealthCheckRequest& request, HealthCheckResponse* response) {
+        response->set_status(StatusOf(request.service()));
+        if (response->status() != HealthCheckResponse::SERVICE_UNKNOWN) return grpc::Status::OK;
+        return grpc::Status(grpc::StatusCode::NOT_FOUND, "service: unknown; ask for \"\" or \"rdmabroker.v1.Broker\"");
+      };
+  ServeUnary(context, service, &grpc::health::v1::Health::AsyncService::RequestCheck, check);
+  ServeWatch();
+}
+
+HealthCheckResponse::ServingStatus HealthService::StatusOf(const std::string& name) const {
+  if (!name.empty() && name != "rdmabroker.v1.Broker") return HealthCheckResponse::SERVICE_UNKNOWN;
+  return serving_ ? HealthCheckResponse::SERVING : HealthCheckResponse::NOT_SERVING;
+}
+
+void HealthService::ServeWatch() {
+  auto watcher = std::make_shared<Watcher>(context_.loop);
+  auto* queue = context_.loop.queue();
+  // Until the client is gone or the server shuts down, the call's end is the only thing that is waited for.
+  void* done = context_.loop.Tag([watcher](bool) {});
+  watcher->context.AsyncNotifyWhenDone(done);
+  service_.RequestWatch(&watcher->context, &watcher->request, &watcher->writer, queue, queue,
+                        context_.loop.Tag([this, watcher, done](bool ok) {
+                          if (!ok) return context_.loop.Drop(done);
+                          ServeWatch();
+                          context_.socket.CallerOfCall(watcher->context.peer());
+                          std::erase_if(watchers_, [](const auto& weak) { return weak.expired(); });
+                          watchers_.push_back(watcher);
+                          watcher->Say(StatusOf(watcher->request.service()));
+                        }));
+}
+
+void HealthService::StopServing() {
+  serving_ = false;
+  for (const auto& weak : watchers_) {
+    if (const auto watcher = weak.lock()) watcher->Say(StatusOf(watcher->request.service()));
+  }
+}
+
+}  // namespace rdmabroker

@@ -1,0 +1,216 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "broker/control/inspection_service.h"
+
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "broker/control/overloaded.h"
+#include "broker/control/status_mapping.h"
+#include "broker/control/translation.h"
+
+namespace rdmabroker {
+namespace {
+
+// inspection.proto, Page.limit.
+constexpr uint32_t kUsualPage = 100;
+constexpr uint32_t kLargestPage = 1000;
+
+// The proto's states are the core's, after the 0 that means "not told".
+template <typename ProtoEnum, typename CoreEnum>
+ProtoEnum StateOf(CoreEnum state) {
+  return static_cast<ProtoEnum>(static_cast<int>(state) + 1);
+}
+
+const std::string& DeviceName(const Records& records, AdapterId adapter) {
+  return records.devices.at(records.adapters.at(adapter).device).device.name;
+}
+
+SessionId SessionOf(const Records& records, const Endpoint& endpoint) {
+  return std::visit(
+      Overloaded{[](AdapterId) { return SessionId(); }, [&](ListenerId id) { return records.listeners.at(id).session; },
+                 [&](SharedEndpointId id) { return records.shared_endpoints.at(id).session; },
+                 [&](ReservationId id) { return records.reservations.at(id).session; },
+                 [&](ConnectorId id) {
+                   // A connector that has moved to another address may be gone before its former one is unbound.
+                   const auto connector = records.connectors.find(id);
+                   return connector == records.connectors.end() ? SessionId() : connector->second.session;
+                 }},
+      endpoint.owner);
+}
+
+SessionId SessionOf(const Records&, const ObjectRecord& object) { return object.session; }
+SessionId SessionOf(const Records&, const Session& session) { return session.id; }
+
+bool MaySee(const Caller& caller, const Records& records, SessionId id) {
+  if (caller.administrator) return true;
+  const auto session = records.sessions.find(id);
+  return session != records.sessions.end() && session->second.identity.uid == caller.identity.uid;
+}
+
+void Fill(const Records&, const Session& session, v1::SessionInfo* row) {
+  row->set_session_id(session.id.value());
+  row->set_uid(session.identity.uid);
+  row->set_gid(session.identity.gid);
+  row->set_pid(session.identity.pid);
+  row->set_state(session.ended    ? v1::SESSION_STATE_ENDING
+                 : session.stream ? v1::SESSION_STATE_OPEN
+                                  : v1::SESSION_STATE_AWAY);
+  row->set_adapters(session.adapters);
+  row->set_listeners(session.listeners);
+  row->set_shared_endpoints(session.shared_endpoints);
+  row->set_reservations(session.reservations);
+  row->set_connectors(session.connectors);
+  row->set_unacknowledged_events(static_cast<uint32_t>(session.events.size()));
+}
+
+void Fill(const Records& records, const Endpoint& endpoint, v1::EndpointInfo* row) {
+  row->set_endpoint_id(endpoint.id.value());
+  row->set_session_id(SessionOf(records, endpoint).value());
+  row->set_device(records.devices.at(endpoint.device).device.name);
+  row->set_network_namespace(endpoint.network_namespace);
+  row->set_port_space(ToProto(endpoint.port_space));
+  ToProto(endpoint.address, row->mutable_address());
+  row->set_use(StateOf<v1::EndpointUse>(endpoint.use));
+  row->set_references(endpoint.references);
+  row->set_connections(endpoint.connections);
+  row->set_state(StateOf<v1::EndpointState>(endpoint.state));
+}
+
+// What listeners, shared endpoints, reservations and connectors show alike.
+template <typename Object, typename Row>
+void FillObject(const Records& records, const Object& object, Row* row) {
+  row->set_session_id(object.session.value());
+  row->set_adapter_id(object.adapter.value());
+  row->set_device(DeviceName(records, object.adapter));
+  row->set_endpoint_id(object.endpoint.value());
+  row->set_closing(object.closing);
+}
+
+template <typename Row>
+void FillAddress(const Records& records, EndpointId id, Row* row) {
+  const auto endpoint = records.endpoints.find(id);
+  if (endpoint != records.endpoints.end()) ToProto(endpoint->second.address, row->mutable_address());
+}
+
+void Fill(const Records& records, const Listener& listener, v1::ListenerInfo* row) {
+  row->set_listener_id(listener.id.value());
+  FillObject(records, listener, row);
+  FillAddress(records, listener.endpoint, row);
+  row->set_state(StateOf<v1::ListenerState>(listener.state));
+  row->set_undecided_connectors(listener.undecided);
+  row->set_successors(listener.successors);
+  row->set_paused(listener.paused);
+}
+
+void Fill(const Records& records, const SharedEndpoint& shared_endpoint, v1::SharedEndpointInfo* row) {
+  row->set_shared_endpoint_id(shared_endpoint.id.value());
+  FillObject(records, shared_endpoint, row);
+  FillAddress(records, shared_endpoint.endpoint, row);
+  row->set_successors(shared_endpoint.successors);
+}
+
+void Fill(const Records& records, const Reservation& reservation, v1::ReservationInfo* row) {
+  row->set_reservation_id(reservation.id.value());
+  FillObject(records, reservation, row);
+  FillAddress(records, reservation.endpoint, row);
+}
+
+void Fill(const Records& records, const Connector& connector, v1::ConnectorInfo* row) {
+  row->set_connector_id(connector.id.value());
+  FillObject(records, connector, row);
+  row->set_state(StateOf<v1::ConnectorState>(connector.state));
+  row->set_listener_id(connector.listener.value());
+  row->set_shared_endpoint_id(connector.shared_endpoint.value());
+  if (connector.local.port != 0) ToProto(connector.local, row->mutable_local());
+  if (connector.peer.port != 0) ToProto(connector.peer, row->mutable_peer());
+  row->set_qp_number(connector.qp.value);
+  if (connector.has_data) ToProto(connector.limits, row->mutable_limits());
+  if (connector.state == ConnectorState::kDead) row->set_dead_status(ToProto(connector.dead_status));
+}
+
+// The asked page of `table`, as far as the caller may see it. `add` gives the reply a row.
+template <typename TableType, typename Reply, typename Add>
+grpc::Status List(const Records& records, const TableType& table, const Caller* caller, const v1::Page& page,
+                  Reply* reply, Add add) {
+  if (caller == nullptr) {
+    return GrpcStatusOf({.status = NdkStatus::kAccessDenied, .hint = "caller: not on the control socket"});
+  }
+  if (page.limit() > kLargestPage) {
+    return GrpcStatusOf({.status = NdkStatus::kInvalidParameter,
+                         .hint = absl::StrCat("page.limit: ", page.limit(), "; at most ", kLargestPage)});
+  }
+  const size_t limit = page.limit() == 0 ? kUsualPage : page.limit();
+  std::vector<typename TableType::key_type> ids;
+  for (const auto& [id, record] : table) {
+    if (id.value() > page.after() && MaySee(*caller, records, SessionOf(records, record))) ids.push_back(id);
+  }
+  // One more than the page tells whether there is another.
+  const auto end = ids.begin() + static_cast<ptrdiff_t>(std::min(limit + 1, ids.size()));
+  std::partial_sort(ids.begin(), end, ids.end());
+  const bool more = ids.size() > limit;
+  ids.resize(std::min(limit, ids.size()));
+  for (const auto id : ids) Fill(records, table.at(id), add(reply));
+  if (more) reply->set_next(ids.back().value());
+  return grpc::Status::OK;
+}
+
+}  // namespace
+
+void ServeInspection(UnaryContext& context, Broker& broker, v1::Inspection::AsyncService& service) {
+  using Service = v1::Inspection::AsyncService;
+  const Records& records = broker.core().records();
+  const UnaryHandler<v1::ListAdaptersRequest, v1::ListAdaptersReply> list_adapters =
+      [&records](const Caller*, const v1::ListAdaptersRequest&, v1::ListAdaptersReply* reply) {
+        std::map<std::string, const Device*> devices;
+        for (const auto& [id, record] : records.devices) {
+          if (!record.removed) devices[record.device.name] = &record.device;
+        }
+        for (const auto& [name, device] : devices) ToProto(*device, reply->add_devices());
+        return grpc::Status::OK;
+      };
+  ServeUnary(context, service, &Service::RequestListAdapters, list_adapters);
+  const auto serve = [&]<typename Base, typename Request, typename Reply, typename TableType, typename Add>(
+                         void (Base::*method)(grpc::ServerContext*, Request*, grpc::ServerAsyncResponseWriter<Reply>*,
+                                              grpc::CompletionQueue*, grpc::ServerCompletionQueue*, void*),
+                         const TableType& table, Add add) {
+    const UnaryHandler<Request, Reply> handler = [&records, &table, add](const Caller* caller, const Request& request,
+                                                                         Reply* reply) {
+      return List(records, table, caller, request.page(), reply, add);
+    };
+    ServeUnary(context, service, method, handler);
+  };
+  serve(&Service::RequestListSessions, records.sessions, [](auto* reply) { return reply->add_sessions(); });
+  serve(&Service::RequestListEndpoints, records.endpoints, [](auto* reply) { return reply->add_endpoints(); });
+  serve(&Service::RequestListListeners, records.listeners, [](auto* reply) { return reply->add_listeners(); });
+  serve(&Service::RequestListSharedEndpoints, records.shared_endpoints,
+        [](auto* reply) { return reply->add_shared_endpoints(); });
+  serve(&Service::RequestListReservations, records.reservations, [](auto* reply) { return reply->add_reservations(); });
+  serve(&Service::RequestListConnectors, records.connectors, [](auto* reply) { return reply->add_connectors(); });
+}
+
+void ServeAdministration(UnaryContext& context, Broker& broker, v1::Administration::AsyncService& service) {
+  const UnaryHandler<v1::EndSessionRequest, v1::EndSessionReply> end_session =
+      [&broker](const Caller* caller, const v1::EndSessionRequest& request, v1::EndSessionReply*) {
+        if (request.session_id() == 0) {
+          return GrpcStatusOf({.status = NdkStatus::kInvalidParameter, .hint = "session_id: missing"});
+        }
+        if (caller == nullptr || !caller->administrator) {
+          return GrpcStatusOf({.status = NdkStatus::kAccessDenied,
+                               .hint = "caller: only root, the broker's user and the administrators' group may end "
+                                       "sessions"});
+        }
+        spdlog::info("session is being ended session={} by_uid={}", request.session_id(), caller->identity.uid);
+        if (broker.EndSession(SessionId(request.session_id()), StreamEnding::kEnded)) return grpc::Status::OK;
+        return GrpcStatusOf({.status = NdkStatus::kObjectNameNotFound,
+                             .hint = absl::StrCat("session_id ", request.session_id(), ": no such session")});
+      };
+  ServeUnary(context, service, &v1::Administration::AsyncService::RequestEndSession, end_session);
+}
+
+}  // namespace rdmabroker

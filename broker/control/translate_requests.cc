@@ -1,0 +1,219 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include <algorithm>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "broker/control/translation.h"
+
+namespace rdmabroker {
+namespace {
+
+constexpr size_t kMaxDeviceName = 63;    // adapter.proto, Device.name.
+constexpr uint32_t kMaxVersion = 65535;  // NDK_VERSION has two USHORTs.
+constexpr uint32_t kMaxPort = 65535;
+
+Outcome Malformed(const std::string& hint) { return {.status = NdkStatus::kInvalidParameter, .hint = hint}; }
+
+// Reads fields one after another and keeps the first complaint.
+class Fields {
+ public:
+  // An id that must name something.
+  template <typename Id>
+  Id Required(const char* field, uint64_t value, Id) {
+    if (value == 0) Complain(field, "missing");
+    return Id(value);
+  }
+
+  SocketAddress Address(const char* field, bool present, const v1::SocketAddress& message) {
+    SocketAddress address;
+    if (!present) {
+      Complain(field, "missing");
+      return address;
+    }
+    const std::string& bytes = message.ip();
+    if (bytes.size() != 4 && bytes.size() != 16) {
+      Complain(absl::StrCat(field, ".ip"), absl::StrCat(bytes.size(), " bytes; 4 for IPv4, 16 for IPv6"));
+      return address;
+    }
+    address.ip.family = bytes.size() == 4 ? IpFamily::kIpv4 : IpFamily::kIpv6;
+    std::copy(bytes.begin(), bytes.end(), address.ip.bytes.begin());
+    if (address.ip.family == IpFamily::kIpv6 && IsMapped(address.ip)) {
+      Complain(absl::StrCat(field, ".ip"), "an IPv4-mapped address; send the IPv4 address");
+    }
+    if (message.scope_id() != 0 && !IsLinkLocal(address.ip)) {
+      Complain(absl::StrCat(field, ".scope_id"), "only a link-local IPv6 address has one");
+    }
+    if (message.port() > kMaxPort) Complain(absl::StrCat(field, ".port"), "above 65535");
+    address.ip.scope_id = message.scope_id();
+    address.port = static_cast<uint16_t>(message.port());
+    return address;
+  }
+
+  NdkVersion Version(const v1::NdkVersion& message) {
+    if (message.major() > kMaxVersion || message.minor() > kMaxVersion) Complain("version", "a number above 65535");
+    return {static_cast<uint16_t>(message.major()), static_cast<uint16_t>(message.minor())};
+  }
+
+  void Complain(const std::string& field, const std::string& cause) {
+    if (complaint_.empty()) complaint_ = absl::StrCat(field, ": ", cause);
+  }
+
+  Translated Finish(Request request) const {
+    if (!complaint_.empty()) return Malformed(complaint_);
+    return request;
+  }
+
+ private:
+  static bool IsMapped(const IpAddress& ip) {
+    return std::all_of(ip.bytes.begin(), ip.bytes.begin() + 10, [](uint8_t byte) { return byte == 0; }) &&
+           ip.bytes[10] == 0xFF && ip.bytes[11] == 0xFF;
+  }
+  static bool IsLinkLocal(const IpAddress& ip) {
+    return ip.family == IpFamily::kIpv6 && ip.bytes[0] == 0xFE && (ip.bytes[1] & 0xC0) == 0x80;
+  }
+
+  std::string complaint_;
+};
+
+ReadLimits LimitsOf(const v1::ReadLimits& message) { return {message.inbound(), message.outbound()}; }
+
+Bytes BytesOf(const std::string& bytes) { return Bytes(bytes.begin(), bytes.end()); }
+
+// A request that only names an object.
+template <typename CoreRequest, typename Id>
+Translated NameOnly(const char* field, uint64_t value, Id kind) {
+  Fields fields;
+  return fields.Finish(CoreRequest{fields.Required(field, value, kind)});
+}
+
+}  // namespace
+
+Translated FromProto(const v1::OpenAdapterRequest& request) {
+  Fields fields;
+  if (request.device().empty()) fields.Complain("device", "missing");
+  if (request.device().size() > kMaxDeviceName) fields.Complain("device", "longer than 63 bytes");
+  if (!request.has_version()) fields.Complain("version", "missing");
+  return fields.Finish(OpenAdapter{request.device(), fields.Version(request.version())});
+}
+
+Translated FromProto(const v1::CloseAdapterRequest& request) {
+  return NameOnly<CloseAdapter>("adapter_id", request.adapter_id(), AdapterId());
+}
+
+Translated FromProto(const v1::CreateListenerRequest& request) {
+  return NameOnly<CreateListener>("adapter_id", request.adapter_id(), AdapterId());
+}
+
+Translated FromProto(const v1::ListenRequest& request) {
+  Fields fields;
+  if (request.join()) {
+    return Outcome{.status = NdkStatus::kNotSupported, .hint = "join: this broker has no feature \"listen-join\""};
+  }
+  Listen listen{.listener = fields.Required("listener_id", request.listener_id(), ListenerId()),
+                .reservation = ReservationId(request.reservation_id())};
+  if (request.has_address() || !listen.reservation) {
+    listen.address = fields.Address("address", request.has_address(), request.address());
+  }
+  return fields.Finish(listen);
+}
+
+Translated FromProto(const v1::ControlConnectEventsRequest& request) {
+  Fields fields;
+  return fields.Finish(
+      ControlConnectEvents{fields.Required("listener_id", request.listener_id(), ListenerId()), request.pause()});
+}
+
+Translated FromProto(const v1::CloseListenerRequest& request) {
+  return NameOnly<CloseListener>("listener_id", request.listener_id(), ListenerId());
+}
+
+Translated FromProto(const v1::CreateSharedEndpointRequest& request) {
+  Fields fields;
+  CreateSharedEndpoint create{.adapter = fields.Required("adapter_id", request.adapter_id(), AdapterId()),
+                              .reservation = ReservationId(request.reservation_id())};
+  if (request.has_address() || !create.reservation) {
+    create.address = fields.Address("address", request.has_address(), request.address());
+  }
+  return fields.Finish(create);
+}
+
+Translated FromProto(const v1::CloseSharedEndpointRequest& request) {
+  return NameOnly<CloseSharedEndpoint>("shared_endpoint_id", request.shared_endpoint_id(), SharedEndpointId());
+}
+
+Translated FromProto(const v1::ReservePortRequest& request) {
+  Fields fields;
+  return fields.Finish(ReservePort{fields.Required("adapter_id", request.adapter_id(), AdapterId()),
+                                   fields.Address("address", request.has_address(), request.address())});
+}
+
+Translated FromProto(const v1::ReleasePortRequest& request) {
+  return NameOnly<ReleasePort>("reservation_id", request.reservation_id(), ReservationId());
+}
+
+Translated FromProto(const v1::CreateConnectorRequest& request) {
+  return NameOnly<CreateConnector>("adapter_id", request.adapter_id(), AdapterId());
+}
+
+Translated FromProto(const v1::ConnectRequest& request) {
+  Fields fields;
+  Connect connect{.connector = fields.Required("connector_id", request.connector_id(), ConnectorId()),
+                  .qp = QpNumber{request.qp_number()},
+                  .source = fields.Address("source", request.has_source(), request.source()),
+                  .destination = fields.Address("destination", request.has_destination(), request.destination()),
+                  .limits = LimitsOf(request.limits()),
+                  .private_data = BytesOf(request.private_data())};
+  return fields.Finish(std::move(connect));
+}
+
+Translated FromProto(const v1::ConnectWithSharedEndpointRequest& request) {
+  Fields fields;
+  ConnectWithSharedEndpoint connect{
+      .connector = fields.Required("connector_id", request.connector_id(), ConnectorId()),
+      .qp = QpNumber{request.qp_number()},
+      .shared_endpoint = fields.Required("shared_endpoint_id", request.shared_endpoint_id(), SharedEndpointId()),
+      .destination = fields.Address("destination", request.has_destination(), request.destination()),
+      .limits = LimitsOf(request.limits()),
+      .private_data = BytesOf(request.private_data())};
+  return fields.Finish(std::move(connect));
+}
+
+Translated FromProto(const v1::CompleteConnectRequest& request) {
+  return NameOnly<CompleteConnect>("connector_id", request.connector_id(), ConnectorId());
+}
+
+Translated FromProto(const v1::AcceptRequest& request) {
+  Fields fields;
+  Accept accept{.connector = fields.Required("connector_id", request.connector_id(), ConnectorId()),
+                .qp = QpNumber{request.qp_number()},
+                .limits = LimitsOf(request.limits()),
+                .private_data = BytesOf(request.private_data())};
+  return fields.Finish(std::move(accept));
+}
+
+Translated FromProto(const v1::RejectRequest& request) {
+  Fields fields;
+  return fields.Finish(
+      Reject{fields.Required("connector_id", request.connector_id(), ConnectorId()), BytesOf(request.private_data())});
+}
+
+Translated FromProto(const v1::DisconnectRequest& request) {
+  return NameOnly<Disconnect>("connector_id", request.connector_id(), ConnectorId());
+}
+
+Translated FromProto(const v1::GetConnectionDataRequest& request) {
+  return NameOnly<GetConnectionData>("connector_id", request.connector_id(), ConnectorId());
+}
+
+Translated FromProto(const v1::ReportConnectionEndRequest& request) {
+  Fields fields;
+  return fields.Finish(ReportConnectionEnd{fields.Required("connector_id", request.connector_id(), ConnectorId()),
+                                           request.graceful(), request.provider_error()});
+}
+
+Translated FromProto(const v1::CloseConnectorRequest& request) {
+  return NameOnly<CloseConnector>("connector_id", request.connector_id(), ConnectorId());
+}
+
+}  // namespace rdmabroker

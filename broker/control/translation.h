@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Between the wire's messages and the core's values. What comes from the wire is checked for form here: what the proto
+// says of a field and the core cannot see any more. Failures are INVALID_PARAMETER outcomes that name the field.
+
+#ifndef BROKER_CONTROL_TRANSLATION_H_
+#define BROKER_CONTROL_TRANSLATION_H_
+
+#include <variant>
+
+#include "broker/core/limits.h"
+#include "broker/core/messages.h"
+#include "proto/rdmabroker/v1/adapter.pb.h"
+#include "proto/rdmabroker/v1/address.pb.h"
+#include "proto/rdmabroker/v1/connection.pb.h"
+#include "proto/rdmabroker/v1/outcome.pb.h"
+#include "proto/rdmabroker/v1/requests.pb.h"
+#include "proto/rdmabroker/v1/session.pb.h"
+
+namespace rdmabroker {
+
+// The request, or why it is malformed.
+using Translated = std::variant<Request, Outcome>;
+
+Translated FromProto(const v1::OpenAdapterRequest& request);
+Translated FromProto(const v1::CloseAdapterRequest& request);
+Translated FromProto(const v1::CreateListenerRequest& request);
+Translated FromProto(const v1::ListenRequest& request);
+Translated FromProto(const v1::ControlConnectEventsRequest& request);
+Translated FromProto(const v1::CloseListenerRequest& request);
+Translated FromProto(const v1::CreateSharedEndpointRequest& request);
+Translated FromProto(const v1::CloseSharedEndpointRequest& request);
+Translated FromProto(const v1::ReservePortRequest& request);
+Translated FromProto(const v1::ReleasePortRequest& request);
+Translated FromProto(const v1::CreateConnectorRequest& request);
+Translated FromProto(const v1::ConnectRequest& request);
+Translated FromProto(const v1::ConnectWithSharedEndpointRequest& request);
+Translated FromProto(const v1::CompleteConnectRequest& request);
+Translated FromProto(const v1::AcceptRequest& request);
+Translated FromProto(const v1::RejectRequest& request);
+Translated FromProto(const v1::DisconnectRequest& request);
+Translated FromProto(const v1::GetConnectionDataRequest& request);
+Translated FromProto(const v1::ReportConnectionEndRequest& request);
+Translated FromProto(const v1::CloseConnectorRequest& request);
+
+void ToProto(const Outcome& outcome, v1::Outcome* message);
+void ToProto(const NumberedEvent& event, v1::SessionEvent* message);
+void ToProto(const Limits& limits, v1::Limits* message);
+void ToProto(const Device& device, v1::Device* message);
+void ToProto(const SocketAddress& address, v1::SocketAddress* message);
+void ToProto(const ReadLimits& limits, v1::ReadLimits* message);
+v1::NdkStatus ToProto(NdkStatus status);
+v1::PortSpace ToProto(PortSpace space);
+
+// 16 bytes, or nothing.
+template <typename Secret>
+bool SecretFromBytes(const std::string& bytes, Secret* secret) {
+  if (bytes.size() != secret->size()) return false;
+  std::copy(bytes.begin(), bytes.end(), secret->begin());
+  return true;
+}
+
+template <typename Secret>
+std::string SecretToBytes(const Secret& secret) {
+  return std::string(secret.begin(), secret.end());
+}
+
+}  // namespace rdmabroker
+
+#endif  // BROKER_CONTROL_TRANSLATION_H_
