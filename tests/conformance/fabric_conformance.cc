@@ -1,0 +1,740 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "tests/conformance/fabric_conformance.h"
+
+#include <gmock/gmock.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <set>
+#include <utility>
+
+#include "absl/time/clock.h"
+
+namespace rdmabroker {
+namespace {
+
+using ::testing::AnyOf;
+
+constexpr SessionId kSession(1);
+
+// Far beyond what any of this takes: only a report that never comes waits so long.
+constexpr absl::Duration kPatience = absl::Seconds(20);
+// What is still to come on one machine comes within this. Only tests that nothing comes depend on it, and one that
+// should fail may pass where it is too short, never the other way round.
+constexpr absl::Duration kQuiet = absl::Milliseconds(100);
+constexpr int kPortTries = 1000;
+
+Side Other(Side side) { return side == Side::kServer ? Side::kClient : Side::kServer; }
+
+Bytes Pattern(size_t size, uint8_t first) {
+  Bytes bytes(size);
+  for (size_t i = 0; i < size; ++i) bytes[i] = static_cast<uint8_t>(first + i);
+  return bytes;
+}
+
+EndpointId KeyOf(const FabricConnectRequested& report) { return report.endpoint; }
+auto KeyOf(const auto& report) {
+  if constexpr (requires { report.connection; }) {
+    return report.connection;
+  } else {
+    return report.endpoint;
+  }
+}
+
+}  // namespace
+
+void FabricConformance::SetUp() {
+  auto made = std::get<0>(GetParam()).make();
+  if (!made.ok()) GTEST_SKIP() << made.status().message();
+  pair_ = *std::move(made);
+  const auto sink = [this](FabricReport report) {
+    observer_.OnReport(report);
+    reports_.push_back(std::move(report));
+  };
+  for (const Side side : {Side::kServer, Side::kClient}) {
+    if (side == Side::kClient && &pair_->fabric(side) == &pair_->fabric(Side::kServer)) {
+      devices_.push_back(devices_.front());
+      break;
+    }
+    reports_.clear();
+    pair_->fabric(side).Start(sink);
+    const auto reported = [&] {
+      return std::any_of(reports_.begin(), reports_.end(),
+                         [](const auto& report) { return std::holds_alternative<DeviceChanged>(report); });
+    };
+    const absl::Time end = absl::Now() + kPatience;
+    while (!reported() && absl::Now() < end && pair_->Step(end - absl::Now())) {
+    }
+    ASSERT_TRUE(reported()) << "the fabric reports no device";
+    for (const FabricReport& report : reports_) {
+      if (const auto* changed = std::get_if<DeviceChanged>(&report)) {
+        devices_.push_back(changed->device);
+        break;
+      }
+    }
+  }
+  if (Addresses(Side::kServer).empty() || Addresses(Side::kClient).empty()) {
+    GTEST_SKIP() << device(Side::kServer).name << " has no address of this family";
+  }
+}
+
+void FabricConformance::TearDown() {
+  if (pair_ == nullptr || devices_.size() < 2) return;
+  const auto side_of = [&](DeviceId id) { return id == device(Side::kServer).id ? Side::kServer : Side::kClient; };
+  Settle();
+  for (const auto& [id, on] : observer_.living()) Perform(side_of(on), FabricRelease{on, id});
+  Settle();
+  const auto bound = observer_.bound();
+  for (const auto& [id, on] : bound) Perform(side_of(on), FabricUnbind{on, id});
+  const absl::Time end = absl::Now() + kPatience;
+  while (observer_.Releases() && absl::Now() < end && pair_->Step(end - absl::Now())) {
+  }
+  Settle();
+  observer_.ExpectNothingLeft();
+}
+
+void FabricConformance::Perform(Side side, const FabricRequest& request) {
+  observer_.OnRequest(request);
+  pair_->fabric(side).Perform(request);
+}
+
+template <typename Report, typename Key>
+std::optional<Report> FabricConformance::Take(Key key) {
+  for (auto it = reports_.begin(); it != reports_.end(); ++it) {
+    const auto* typed = std::get_if<Report>(&*it);
+    if (typed == nullptr || KeyOf(*typed) != key) continue;
+    const Report report = *typed;
+    reports_.erase(it);
+    return report;
+  }
+  return std::nullopt;
+}
+
+template <typename Report, typename Key>
+Report FabricConformance::Await(Key key) {
+  const absl::Time end = absl::Now() + kPatience;
+  while (true) {
+    if (auto report = Take<Report>(key)) return *report;
+    if (absl::Now() >= end || !pair_->Step(end - absl::Now())) {
+      ADD_FAILURE() << "no report of this kind about " << key.value() << " has come: " << typeid(Report).name();
+      return Report{};
+    }
+  }
+}
+
+template <typename Report, typename Key>
+std::optional<Report> FabricConformance::AwaitIfAny(Key key) {
+  while (true) {
+    if (auto report = Take<Report>(key)) return report;
+    if (!pair_->Step(kQuiet)) return std::nullopt;
+  }
+}
+
+void FabricConformance::Settle() {
+  while (pair_->Step(kQuiet)) {
+  }
+}
+
+std::vector<IpAddress> FabricConformance::Addresses(Side side) const {
+  std::vector<IpAddress> some;
+  for (const IpAddress& ip : device(side).addresses) {
+    if (ip.family == std::get<1>(GetParam())) some.push_back(ip);
+  }
+  return some;
+}
+
+// Other processes bind, too: each of these tests begins elsewhere and asks for the next where one is taken.
+uint16_t FabricConformance::NextPort() {
+  constexpr uint32_t kFirst = 49152;
+  constexpr uint32_t kCount = 16384;
+  static uint32_t next = static_cast<uint32_t>(getpid()) * 37;
+  return static_cast<uint16_t>(kFirst + next++ % kCount);
+}
+
+std::optional<FabricBindFailed> FabricConformance::TryBind(Side side, EndpointId endpoint, EndpointUse use,
+                                                           const std::vector<IpAddress>& ips, uint16_t port) {
+  Perform(side, FabricBind{device(side).id, endpoint, use, ips, port});
+  const absl::Time end = absl::Now() + kPatience;
+  while (true) {
+    if (Take<FabricBound>(endpoint)) return std::nullopt;
+    if (auto failed = Take<FabricBindFailed>(endpoint)) return failed;
+    if (absl::Now() >= end || !pair_->Step(end - absl::Now())) {
+      ADD_FAILURE() << "a bind was not answered";
+      return FabricBindFailed{endpoint};
+    }
+  }
+}
+
+FabricConformance::Bound FabricConformance::Bind(Side side, EndpointUse use) {
+  return Bind(side, use, {Addresses(side).front()});
+}
+
+FabricConformance::Bound FabricConformance::Bind(Side side, EndpointUse use, const std::vector<IpAddress>& ips) {
+  for (int tries = 0; tries < kPortTries; ++tries) {
+    const EndpointId endpoint = NewEndpoint();
+    const uint16_t port = NextPort();
+    const auto failed = TryBind(side, endpoint, use, ips, port);
+    if (!failed) return {side, endpoint, {ips.front(), port}};
+    if (failed->status != NdkStatus::kSharingViolation) {
+      ADD_FAILURE() << "bind: " << StatusName(failed->status) << ", provider error " << failed->provider_error;
+      return {side};
+    }
+  }
+  ADD_FAILURE() << "no port is free";
+  return {side};
+}
+
+void FabricConformance::Unbind(const Bound& endpoint) {
+  Perform(endpoint.side, FabricUnbind{device(endpoint.side).id, endpoint.id});
+  Await<FabricUnbound>(endpoint.id);
+}
+
+ConnectionId FabricConformance::Connect(const Bound& from, const SocketAddress& to, Bytes private_data,
+                                        ReadLimits limits) {
+  const ConnectionId connection(++last_id_);
+  Perform(from.side,
+          FabricConnect{device(from.side).id, connection, from.id, kSession, pair_->NewQp(from.side, kSession),
+                        from.address, to, limits, std::move(private_data)});
+  return connection;
+}
+
+void FabricConformance::Accept(ConnectionId connection, Bytes private_data, ReadLimits limits) {
+  Perform(Side::kServer, FabricAccept{device(Side::kServer).id, connection, kSession,
+                                      pair_->NewQp(Side::kServer, kSession), limits, std::move(private_data)});
+}
+
+void FabricConformance::Complete(ConnectionId connection) {
+  Perform(Side::kClient, FabricComplete{device(Side::kClient).id, connection, {1, 2}});
+}
+
+void FabricConformance::Release(Side side, ConnectionId connection) {
+  Perform(side, FabricRelease{device(side).id, connection});
+}
+
+FabricConformance::Link FabricConformance::Make(const Bound& from, const Bound& to, Stage stage) {
+  Link link;
+  link.client = Connect(from, to.address);
+  if (stage == Stage::kConnecting) return link;
+  link.server = Await<FabricConnectRequested>(to.id).connection;
+  if (stage == Stage::kRequested || !link.server) return link;
+  Accept(link.server);
+  if (stage == Stage::kAccepted) return link;
+  three_way_ = Await<FabricReplied>(link.client).three_way;
+  if (stage == Stage::kReplied) return link;
+  Complete(link.client);
+  Await<FabricEstablished>(link.client);
+  Await<FabricEstablished>(link.server);
+  return link;
+}
+
+// Some technologies pad what they carry with zeros.
+void FabricConformance::ExpectCarried(const Bytes& sent, const Bytes& received, uint32_t area) const {
+  ASSERT_GE(received.size(), sent.size());
+  EXPECT_LE(received.size(), std::max<size_t>(area, 196)) << "more than the area of any message";
+  EXPECT_TRUE(std::equal(sent.begin(), sent.end(), received.begin()));
+  EXPECT_TRUE(std::all_of(received.begin() + static_cast<ptrdiff_t>(sent.size()), received.end(),
+                          [](uint8_t byte) { return byte == 0; }));
+}
+
+void FabricConformance::ExpectReachable(const Bound& listener, const SocketAddress& address) {
+  const Bound from = Bind(Side::kClient, EndpointUse::kDedicated);
+  const ConnectionId client = Connect(from, address);
+  const auto requested = Await<FabricConnectRequested>(listener.id);
+  EXPECT_EQ(requested.local, address);
+  if (!requested.connection) return;
+  Perform(Side::kServer, FabricReject{device(Side::kServer).id, requested.connection, {}});
+  Await<FabricReleased>(requested.connection);
+  Await<FabricConnectFailed>(client);
+  Release(Side::kClient, client);
+  Await<FabricReleased>(client);
+  Unbind(from);
+}
+
+void FabricConformance::ExpectRefused(const SocketAddress& address) {
+  const Bound from = Bind(Side::kClient, EndpointUse::kDedicated);
+  const ConnectionId client = Connect(from, address);
+  const auto failed = Await<FabricConnectFailed>(client);
+  EXPECT_EQ(failed.status, NdkStatus::kConnectionRefused) << StatusName(failed.status);
+  Release(Side::kClient, client);
+  Await<FabricReleased>(client);
+  Unbind(from);
+}
+
+// --- Endpoints ---
+
+TEST_P(FabricConformance, ReportsADeviceThatCanBeUsed) {
+  for (const Side side : {Side::kServer, Side::kClient}) {
+    EXPECT_FALSE(device(side).name.empty());
+    EXPECT_TRUE(device(side).id);
+    EXPECT_TRUE(std::is_sorted(device(side).addresses.begin(), device(side).addresses.end()));
+    EXPECT_GT(device(side).info.max_caller_data, 0u);
+    EXPECT_GT(device(side).info.max_callee_data, 0u);
+  }
+}
+
+TEST_P(FabricConformance, BindsForEveryUseAndUnbinds) {
+  for (const EndpointUse use :
+       {EndpointUse::kListener, EndpointUse::kDedicated, EndpointUse::kShared, EndpointUse::kReserved}) {
+    const Bound endpoint = Bind(Side::kServer, use);
+    EXPECT_FALSE(pair_->Occupy(Side::kServer, endpoint.address));
+    Unbind(endpoint);
+    EXPECT_TRUE(pair_->Occupy(Side::kServer, endpoint.address));
+    pair_->Vacate(Side::kServer, endpoint.address);
+  }
+}
+
+TEST_P(FabricConformance, AnOutsidersAddressIsASharingViolationAndNothingIsHeldAfterIt) {
+  SocketAddress address{Addresses(Side::kServer).front()};
+  do {
+    address.port = NextPort();
+  } while (!pair_->Occupy(Side::kServer, address));
+  for (const EndpointUse use :
+       {EndpointUse::kListener, EndpointUse::kDedicated, EndpointUse::kShared, EndpointUse::kReserved}) {
+    const auto failed = TryBind(Side::kServer, NewEndpoint(), use, {address.ip}, address.port);
+    ASSERT_TRUE(failed);
+    EXPECT_EQ(failed->status, NdkStatus::kSharingViolation) << StatusName(failed->status);
+  }
+  pair_->Vacate(Side::kServer, address);
+  const Bound endpoint{Side::kServer, NewEndpoint(), address};
+  EXPECT_FALSE(TryBind(Side::kServer, endpoint.id, EndpointUse::kListener, {address.ip}, address.port));
+}
+
+TEST_P(FabricConformance, AnAddressOfNoDeviceIsInvalid) {
+  // Reserved for documentation (RFC 5737, RFC 3849).
+  const IpAddress ip = *IpAddress::Parse(std::get<1>(GetParam()) == IpFamily::kIpv4 ? "203.0.113.77" : "2001:db8::77");
+  const auto failed = TryBind(Side::kServer, NewEndpoint(), EndpointUse::kListener, {ip}, NextPort());
+  ASSERT_TRUE(failed);
+  EXPECT_EQ(failed->status, NdkStatus::kInvalidAddress) << StatusName(failed->status);
+}
+
+TEST_P(FabricConformance, SeveralAddressesAreBoundAllOrNone) {
+  const auto ips = Addresses(Side::kServer);
+  if (ips.size() < 2) GTEST_SKIP() << device(Side::kServer).name << " has one address of this family";
+  uint16_t port = 0;
+  do {
+    port = NextPort();
+  } while (!pair_->Occupy(Side::kServer, {ips.back(), port}));
+  const auto failed = TryBind(Side::kServer, NewEndpoint(), EndpointUse::kListener, ips, port);
+  ASSERT_TRUE(failed);
+  EXPECT_EQ(failed->status, NdkStatus::kSharingViolation);
+  EXPECT_TRUE(pair_->Occupy(Side::kServer, {ips.front(), port})) << "a failed bind holds a part";
+  pair_->Vacate(Side::kServer, {ips.front(), port});
+  pair_->Vacate(Side::kServer, {ips.back(), port});
+  const Bound listener{Side::kServer, NewEndpoint(), {ips.front(), port}};
+  ASSERT_FALSE(TryBind(Side::kServer, listener.id, EndpointUse::kListener, ips, port));
+  for (const IpAddress& ip : ips) ExpectReachable(listener, {ip, port});
+}
+
+TEST_P(FabricConformance, RequestsComeToTheListenerOfTheirAddress) {
+  const auto ips = Addresses(Side::kServer);
+  if (ips.size() < 2) GTEST_SKIP() << device(Side::kServer).name << " has one address of this family";
+  const Bound one = Bind(Side::kServer, EndpointUse::kListener, {ips[0]});
+  const Bound other{Side::kServer, NewEndpoint(), {ips[1], one.address.port}};
+  ASSERT_FALSE(TryBind(Side::kServer, other.id, EndpointUse::kListener, {ips[1]}, one.address.port));
+  ExpectReachable(one, one.address);
+  ExpectReachable(other, other.address);
+}
+
+TEST_P(FabricConformance, ARebindFollowsTheAddresses) {
+  const auto ips = Addresses(Side::kServer);
+  if (ips.size() < 2) GTEST_SKIP() << device(Side::kServer).name << " has one address of this family";
+  const Bound listener = Bind(Side::kServer, EndpointUse::kListener, {ips[0]});
+  const SocketAddress second{ips[1], listener.address.port};
+  Perform(Side::kServer, FabricRebind{device(Side::kServer).id, listener.id, {ips[0], ips[1]}});
+  Settle();
+  ExpectReachable(listener, listener.address);
+  ExpectReachable(listener, second);
+  Perform(Side::kServer, FabricRebind{device(Side::kServer).id, listener.id, {ips[1]}});
+  Settle();
+  ExpectRefused(listener.address);
+  ExpectReachable(listener, second);
+}
+
+TEST_P(FabricConformance, AReservedAddressRefusesUntilItIsRepurposed) {
+  const Bound reserved = Bind(Side::kServer, EndpointUse::kReserved);
+  ExpectRefused(reserved.address);
+  Perform(Side::kServer, FabricRepurpose{device(Side::kServer).id, reserved.id, EndpointUse::kListener});
+  Await<FabricBound>(reserved.id);
+  EXPECT_FALSE(pair_->Occupy(Side::kServer, reserved.address));
+  ExpectReachable(reserved, reserved.address);
+}
+
+TEST_P(FabricConformance, AReservedAddressBecomesASharedEndpoint) {
+  const Bound listener = Bind(Side::kServer, EndpointUse::kListener);
+  const Bound shared = Bind(Side::kClient, EndpointUse::kReserved);
+  Perform(Side::kClient, FabricRepurpose{device(Side::kClient).id, shared.id, EndpointUse::kShared});
+  Await<FabricBound>(shared.id);
+  Make(shared, listener, Stage::kEstablished);
+}
+
+TEST_P(FabricConformance, SeveralConnectionsStartFromASharedEndpoint) {
+  const Bound one = Bind(Side::kServer, EndpointUse::kListener);
+  const Bound other = Bind(Side::kServer, EndpointUse::kListener);
+  const Bound shared = Bind(Side::kClient, EndpointUse::kShared);
+  const Link first = Make(shared, one, Stage::kEstablished);
+  const Link second = Make(shared, other, Stage::kEstablished);
+  EXPECT_NE(first.server, second.server);
+  Release(Side::kClient, first.client);
+  Await<FabricReleased>(first.client);
+  ExpectReachable(other, other.address);
+}
+
+TEST_P(FabricConformance, AnUnboundListenerRefuses) {
+  const Bound listener = Bind(Side::kServer, EndpointUse::kListener);
+  ExpectReachable(listener, listener.address);
+  Unbind(listener);
+  ExpectRefused(listener.address);
+}
+
+TEST_P(FabricConformance, NoRequestIsReportedOnceAListenerIsUnbound) {
+  const Bound listener = Bind(Side::kServer, EndpointUse::kListener);
+  const Bound from = Bind(Side::kClient, EndpointUse::kDedicated);
+  const ConnectionId client = Connect(from, listener.address);
+  Unbind(listener);
+  reports_.erase(
+      std::remove_if(reports_.begin(), reports_.end(),
+                     [](const auto& report) { return std::holds_alternative<FabricConnectRequested>(report); }),
+      reports_.end());
+  Settle();
+  EXPECT_FALSE(Take<FabricConnectRequested>(listener.id));
+  // What came before the end of the unbind is the core's, and given up in TearDown.
+  const auto living = observer_.living();
+  const bool came = std::any_of(living.begin(), living.end(), [&](const auto& one) { return one.first != client; });
+  if (!came) {
+    EXPECT_EQ(Await<FabricConnectFailed>(client).status, NdkStatus::kConnectionRefused);
+  }
+}
+
+TEST_P(FabricConformance, AnAddressIsFreeAfterItsConnectionsAreReleasedAndItIsUnbound) {
+  const Bound listener = Bind(Side::kServer, EndpointUse::kListener);
+  const Bound from = Bind(Side::kClient, EndpointUse::kDedicated);
+  const Link link = Make(from, listener, Stage::kEstablished);
+  Release(Side::kServer, link.server);
+  Await<FabricReleased>(link.server);
+  Unbind(listener);
+  const Bound again{Side::kServer, NewEndpoint(), listener.address};
+  EXPECT_FALSE(TryBind(Side::kServer, again.id, EndpointUse::kListener, {again.address.ip}, again.address.port));
+  Settle();
+  Release(Side::kClient, link.client);
+  Await<FabricReleased>(link.client);
+  Unbind(from);
+  EXPECT_FALSE(TryBind(Side::kClient, NewEndpoint(), EndpointUse::kDedicated, {from.address.ip}, from.address.port));
+}
+
+// --- Set-up ---
+
+TEST_P(FabricConformance, AConnectionIsEstablishedInThreeSteps) {
+  const Bound listener = Bind(Side::kServer, EndpointUse::kListener);
+  const Bound from = Bind(Side::kClient, EndpointUse::kDedicated);
+  const Bytes question = Pattern(11, 1);
+  const Bytes answer = Pattern(13, 101);
+  const ConnectionId client = Connect(from, listener.address, question, {4, 3});
+  const auto requested = Await<FabricConnectRequested>(listener.id);
+  EXPECT_EQ(requested.local, listener.address);
+  EXPECT_EQ(requested.peer, from.address);
+  EXPECT_EQ(requested.peer_limits, (ReadLimits{4, 3}));
+  ExpectCarried(question, requested.private_data, device(Side::kServer).info.max_caller_data);
+  ASSERT_TRUE(requested.connection);
+  EXPECT_FALSE(Take<FabricReplied>(client));
+  Accept(requested.connection, answer, {2, 1});
+  const auto replied = Await<FabricReplied>(client);
+  EXPECT_EQ(replied.three_way, requested.three_way);
+  EXPECT_EQ(replied.peer_limits, (ReadLimits{2, 1}));
+  ExpectCarried(answer, replied.private_data, device(Side::kClient).info.max_callee_data);
+  EXPECT_EQ(replied.qp_attributes.empty(), hands_off()) << "a verbs queue pair needs attributes, another has none";
+  EXPECT_EQ(requested.qp_attributes.empty(), hands_off());
+  if (replied.three_way) {
+    Settle();
+    EXPECT_FALSE(Take<FabricEstablished>(requested.connection)) << "before the third message";
+  }
+  Complete(client);
+  EXPECT_EQ(Await<FabricEstablished>(client).handoff.has_value(), hands_off());
+  EXPECT_EQ(Await<FabricEstablished>(requested.connection).handoff.has_value(), hands_off());
+}
+
+TEST_P(FabricConformance, PrivateDataOfEveryLengthIsCarried) {
+  const Bound listener = Bind(Side::kServer, EndpointUse::kListener);
+  const uint32_t caller = device(Side::kClient).info.max_caller_data;
+  const uint32_t callee = device(Side::kServer).info.max_callee_data;
+  struct Row {
+    size_t asked;
+    size_t said;
+  };
+  for (const Row row : {Row{0, 0}, Row{1, 0}, Row{0, 1}, Row{caller, 0}, Row{0, callee}, Row{caller, callee}}) {
+    for (const bool accept : {true, false}) {
+      SCOPED_TRACE(testing::Message() << row.asked << " bytes asked, " << row.said
+                                      << (accept ? " accepted" : " rejected"));
+      const Bound from = Bind(Side::kClient, EndpointUse::kDedicated);
+      const ConnectionId client = Connect(from, listener.address, Pattern(row.asked, 1));
+      const auto requested = Await<FabricConnectRequested>(listener.id);
+      ExpectCarried(Pattern(row.asked, 1), requested.private_data, caller);
+      if (accept) {
+        Accept(requested.connection, Pattern(row.said, 55));
+        ExpectCarried(Pattern(row.said, 55), Await<FabricReplied>(client).private_data, callee);
+      } else {
+        Perform(Side::kServer, FabricReject{device(Side::kServer).id, requested.connection, Pattern(row.said, 55)});
+        const auto failed = Await<FabricConnectFailed>(client);
+        EXPECT_EQ(failed.status, NdkStatus::kConnectionRefused);
+        ExpectCarried(Pattern(row.said, 55), failed.private_data, callee);
+      }
+    }
+  }
+}
+
+TEST_P(FabricConformance, ReadLimitsOfZeroAndOfTheDevicesMostAreCarried) {
+  const Bound listener = Bind(Side::kServer, EndpointUse::kListener);
+  const AdapterInfo& info = device(Side::kClient).info;
+  for (const ReadLimits limits :
+       {ReadLimits{0, 0}, ReadLimits{info.max_inbound_read_limit, info.max_outbound_read_limit}, ReadLimits{1, 0},
+        ReadLimits{0, 1}}) {
+    const Bound from = Bind(Side::kClient, EndpointUse::kDedicated);
+    const ConnectionId client = Connect(from, listener.address, {}, limits);
+    const auto requested = Await<FabricConnectRequested>(listener.id);
+    EXPECT_EQ(requested.peer_limits, limits);
+    Accept(requested.connection, {}, {limits.outbound, limits.inbound});
+    EXPECT_EQ(Await<FabricReplied>(client).peer_limits, (ReadLimits{limits.outbound, limits.inbound}));
+  }
+}
+
+TEST_P(FabricConformance, WhereNobodyListensConnectIsRefused) {
+  const Bound reserved = Bind(Side::kServer, EndpointUse::kReserved);
+  ExpectRefused(reserved.address);
+}
+
+TEST_P(FabricConformance, AConnectionIsRefusedWithoutData) {
+  const Bound listener = Bind(Side::kServer, EndpointUse::kListener);
+  const Link link = Make(Bind(Side::kClient, EndpointUse::kDedicated), listener, Stage::kRequested);
+  Perform(Side::kServer, FabricRefuse{device(Side::kServer).id, link.server});
+  Await<FabricReleased>(link.server);
+  const auto failed = Await<FabricConnectFailed>(link.client);
+  EXPECT_EQ(failed.status, NdkStatus::kConnectionRefused);
+  ExpectCarried({}, failed.private_data, device(Side::kClient).info.max_callee_data);
+}
+
+TEST_P(FabricConformance, ARefusedConnectCanBeTriedAgainFromTheSameEndpoint) {
+  const Bound reserved = Bind(Side::kServer, EndpointUse::kReserved);
+  const Bound from = Bind(Side::kClient, EndpointUse::kDedicated);
+  const ConnectionId first = Connect(from, reserved.address);
+  EXPECT_EQ(Await<FabricConnectFailed>(first).status, NdkStatus::kConnectionRefused);
+  Release(Side::kClient, first);
+  Perform(Side::kServer, FabricRepurpose{device(Side::kServer).id, reserved.id, EndpointUse::kListener});
+  Await<FabricBound>(reserved.id);
+  Make(from, reserved, Stage::kEstablished);
+  EXPECT_TRUE(AwaitIfAny<FabricReleased>(first));
+}
+
+TEST_P(FabricConformance, ConnectionsAreMadeSideBySide) {
+  constexpr size_t kConnections = 16;
+  const Bound listener = Bind(Side::kServer, EndpointUse::kListener);
+  std::vector<ConnectionId> clients;
+  std::vector<ConnectionId> servers;
+  for (size_t i = 0; i < kConnections; ++i) {
+    clients.push_back(Connect(Bind(Side::kClient, EndpointUse::kDedicated), listener.address,
+                              Pattern(4, static_cast<uint8_t>(16 * i))));
+  }
+  std::set<uint8_t> seen;
+  for (size_t i = 0; i < kConnections; ++i) {
+    const auto requested = Await<FabricConnectRequested>(listener.id);
+    ASSERT_GE(requested.private_data.size(), 1u);
+    EXPECT_TRUE(seen.insert(requested.private_data[0]).second);
+    servers.push_back(requested.connection);
+    Accept(requested.connection);
+  }
+  for (const ConnectionId client : clients) Await<FabricReplied>(client);
+  for (const ConnectionId client : clients) Complete(client);
+  for (const ConnectionId client : clients) Await<FabricEstablished>(client);
+  for (const ConnectionId server : servers) Await<FabricEstablished>(server);
+}
+
+// --- Giving up before the connection is there ---
+
+TEST_P(FabricConformance, ARejectedReplyFailsTheAccept) {
+  const Bound listener = Bind(Side::kServer, EndpointUse::kListener);
+  const Link link = Make(Bind(Side::kClient, EndpointUse::kDedicated), listener, Stage::kReplied);
+  Perform(Side::kClient, FabricReject{device(Side::kClient).id, link.client, Pattern(5, 9)});
+  Await<FabricReleased>(link.client);
+  if (three_way_) {
+    EXPECT_EQ(Await<FabricFailed>(link.server).status, NdkStatus::kConnectionAborted);
+  } else {
+    // Without a third message the acceptor cannot tell this from a connection that ends at once.
+    Await<FabricEstablished>(link.server);
+    if (!hands_off()) Await<FabricDisconnected>(link.server);
+  }
+}
+
+// What a client that gives up does to the server's side, at every stage.
+TEST_P(FabricConformance, AClientThatGivesUpIsReleasedAndItsPeerLearnsOfIt) {
+  const Bound listener = Bind(Side::kServer, EndpointUse::kListener);
+  for (const Stage stage : {Stage::kConnecting, Stage::kRequested, Stage::kAccepted, Stage::kReplied}) {
+    SCOPED_TRACE(testing::Message() << "stage " << static_cast<int>(stage));
+    const Bound from = Bind(Side::kClient, EndpointUse::kDedicated);
+    Link link = Make(from, listener, stage);
+    Release(Side::kClient, link.client);
+    Await<FabricReleased>(link.client);
+    if (stage == Stage::kConnecting) {
+      // The request may be on its way still, or never have left.
+      const auto requested = AwaitIfAny<FabricConnectRequested>(listener.id);
+      if (!requested) continue;
+      link.server = requested->connection;
+    }
+    if (stage == Stage::kConnecting || stage == Stage::kRequested) {
+      // Some technologies tell the acceptor at once, some when it accepts.
+      if (const auto failed = AwaitIfAny<FabricFailed>(link.server)) {
+        EXPECT_EQ(failed->status, NdkStatus::kConnectionAborted);
+        continue;
+      }
+      Accept(link.server);
+    }
+    Settle();
+    if (Take<FabricEstablished>(link.server)) {
+      if (!hands_off()) {
+        EXPECT_TRUE(Take<FabricDisconnected>(link.server));
+      }
+    } else {
+      EXPECT_EQ(Await<FabricFailed>(link.server).status, NdkStatus::kConnectionAborted);
+    }
+  }
+}
+
+TEST_P(FabricConformance, AServerThatGivesUpBeforeItAcceptsRefuses) {
+  const Bound listener = Bind(Side::kServer, EndpointUse::kListener);
+  const Link link = Make(Bind(Side::kClient, EndpointUse::kDedicated), listener, Stage::kRequested);
+  Release(Side::kServer, link.server);
+  Await<FabricReleased>(link.server);
+  EXPECT_EQ(Await<FabricConnectFailed>(link.client).status, NdkStatus::kConnectionRefused);
+}
+
+TEST_P(FabricConformance, AServerThatGivesUpAfterItAcceptedFailsTheConnect) {
+  const Bound listener = Bind(Side::kServer, EndpointUse::kListener);
+  const Link link = Make(Bind(Side::kClient, EndpointUse::kDedicated), listener, Stage::kReplied);
+  Release(Side::kServer, link.server);
+  Await<FabricReleased>(link.server);
+  if (const auto failed = AwaitIfAny<FabricFailed>(link.client)) {
+    EXPECT_EQ(failed->status, NdkStatus::kConnectionAborted);
+    return;
+  }
+  Complete(link.client);
+  Settle();
+  if (Take<FabricEstablished>(link.client)) {
+    if (!hands_off()) {
+      EXPECT_TRUE(Take<FabricDisconnected>(link.client));
+    }
+  } else {
+    EXPECT_EQ(Await<FabricFailed>(link.client).status, NdkStatus::kConnectionAborted);
+  }
+}
+
+TEST_P(FabricConformance, AConnectionIsReleasedOnceWhateverItsStage) {
+  for (const Stage stage :
+       {Stage::kConnecting, Stage::kRequested, Stage::kAccepted, Stage::kReplied, Stage::kEstablished}) {
+    for (const Side first : {Side::kServer, Side::kClient}) {
+      SCOPED_TRACE(testing::Message() << "stage " << static_cast<int>(stage) << ", first side "
+                                      << static_cast<int>(first));
+      const Bound listener = Bind(Side::kServer, EndpointUse::kListener);
+      const Bound from = Bind(Side::kClient, EndpointUse::kDedicated);
+      Link link = Make(from, listener, stage);
+      if (!link.server) {
+        Settle();
+        if (auto requested = Take<FabricConnectRequested>(listener.id)) link.server = requested->connection;
+      }
+      for (const Side side : {first, Other(first)}) {
+        const ConnectionId connection = side == Side::kServer ? link.server : link.client;
+        if (!connection) continue;
+        Release(side, connection);
+        Await<FabricReleased>(connection);
+      }
+      Settle();
+      EXPECT_FALSE(Take<FabricReleased>(link.client));
+      if (link.server) {
+        EXPECT_FALSE(Take<FabricReleased>(link.server));
+      }
+      Unbind(from);
+      Unbind(listener);
+    }
+  }
+}
+
+// --- The end ---
+
+TEST_P(FabricConformance, ADisconnectWaitsForThePeersFromEitherSide) {
+  if (hands_off()) GTEST_SKIP() << "the clients of " << device(Side::kClient).name << " end its connections";
+  for (const Side side : {Side::kServer, Side::kClient}) {
+    const Bound listener = Bind(Side::kServer, EndpointUse::kListener);
+    const Link link = Make(Bind(Side::kClient, EndpointUse::kDedicated), listener, Stage::kEstablished);
+    const ConnectionId own = side == Side::kServer ? link.server : link.client;
+    const ConnectionId peers = side == Side::kServer ? link.client : link.server;
+    Perform(side, FabricDisconnect{device(side).id, own});
+    EXPECT_EQ(Await<FabricDisconnected>(peers).status, NdkStatus::kSuccess);
+    Settle();
+    EXPECT_FALSE(Take<FabricDisconnected>(own)) << "before the peer has disconnected";
+    Release(Other(side), peers);
+    Await<FabricReleased>(peers);
+    EXPECT_EQ(Await<FabricDisconnected>(own).status, NdkStatus::kSuccess);
+    Release(side, own);
+    Await<FabricReleased>(own);
+  }
+}
+
+TEST_P(FabricConformance, DisconnectsThatCrossEndBothSides) {
+  if (hands_off()) GTEST_SKIP() << "the clients of " << device(Side::kClient).name << " end its connections";
+  const Bound listener = Bind(Side::kServer, EndpointUse::kListener);
+  const Link link = Make(Bind(Side::kClient, EndpointUse::kDedicated), listener, Stage::kEstablished);
+  Perform(Side::kServer, FabricDisconnect{device(Side::kServer).id, link.server});
+  Perform(Side::kClient, FabricDisconnect{device(Side::kClient).id, link.client});
+  EXPECT_EQ(Await<FabricDisconnected>(link.server).status, NdkStatus::kSuccess);
+  EXPECT_EQ(Await<FabricDisconnected>(link.client).status, NdkStatus::kSuccess);
+}
+
+TEST_P(FabricConformance, GivingUpAnEstablishedConnectionEndsItForThePeer) {
+  if (hands_off()) GTEST_SKIP() << "the clients of " << device(Side::kClient).name << " end its connections";
+  for (const Side side : {Side::kServer, Side::kClient}) {
+    const Bound listener = Bind(Side::kServer, EndpointUse::kListener);
+    const Link link = Make(Bind(Side::kClient, EndpointUse::kDedicated), listener, Stage::kEstablished);
+    Release(side, side == Side::kServer ? link.server : link.client);
+    EXPECT_THAT(Await<FabricDisconnected>(side == Side::kServer ? link.client : link.server).status,
+                AnyOf(NdkStatus::kSuccess, NdkStatus::kConnectionAborted));
+  }
+}
+
+TEST_P(FabricConformance, ATransportIsFetchedOnceByItsSecret) {
+  if (!hands_off()) GTEST_SKIP() << device(Side::kClient).name << " has no transport to fetch";
+  const Bound listener = Bind(Side::kServer, EndpointUse::kListener);
+  const Bound from = Bind(Side::kClient, EndpointUse::kDedicated);
+  const Link link = Make(from, listener, Stage::kReplied);
+  Complete(link.client);
+  const auto client = Await<FabricEstablished>(link.client).handoff;
+  const auto server = Await<FabricEstablished>(link.server).handoff;
+  ASSERT_TRUE(client && server);
+  EXPECT_NE(*client, *server);
+  HandoffSecret wrong = *client;
+  wrong[0] ^= 1;
+  EXPECT_FALSE(pair_->Fetch(Side::kClient, wrong));
+  EXPECT_TRUE(pair_->Fetch(Side::kClient, *client));
+  Await<FabricHandedOff>(link.client);
+  EXPECT_FALSE(pair_->Fetch(Side::kClient, *client));
+  EXPECT_TRUE(pair_->Fetch(Side::kServer, *server));
+  Await<FabricHandedOff>(link.server);
+  pair_->CloseTransport(Side::kClient, link.client);
+  pair_->CloseTransport(Side::kServer, link.server);
+  Settle();
+  EXPECT_FALSE(Take<FabricDisconnected>(link.client)) << "the client sees to it";
+  Release(Side::kClient, link.client);
+  Await<FabricReleased>(link.client);
+  Release(Side::kServer, link.server);
+  Await<FabricReleased>(link.server);
+}
+
+TEST_P(FabricConformance, AReleasedConnectionsTransportCannotBeFetched) {
+  if (!hands_off()) GTEST_SKIP() << device(Side::kClient).name << " has no transport to fetch";
+  const Bound listener = Bind(Side::kServer, EndpointUse::kListener);
+  const Link link = Make(Bind(Side::kClient, EndpointUse::kDedicated), listener, Stage::kReplied);
+  Complete(link.client);
+  const auto secret = Await<FabricEstablished>(link.client).handoff;
+  ASSERT_TRUE(secret);
+  Release(Side::kClient, link.client);
+  Await<FabricReleased>(link.client);
+  EXPECT_FALSE(pair_->Fetch(Side::kClient, *secret));
+}
+
+}  // namespace rdmabroker

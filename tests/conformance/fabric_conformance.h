@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// The contract of broker/core/fabric_messages.h as tests, which every fabric passes. A fabric takes part with a
+// FabricPair of its own and one INSTANTIATE_TEST_SUITE_P(Name, FabricConformance, ...) in a test that links this.
+
+#ifndef TESTS_CONFORMANCE_FABRIC_CONFORMANCE_H_
+#define TESTS_CONFORMANCE_FABRIC_CONFORMANCE_H_
+
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "broker/fabric/fabric.h"
+
+namespace rdmabroker {
+
+enum class Side : uint8_t { kServer, kClient };
+
+// Two fabrics that can reach each other, or one that can reach itself, and what surrounds them.
+class FabricPair {
+ public:
+  virtual ~FabricPair() = default;
+
+  // The same object for both sides, or two whose devices have different ids. The suite starts them and uses the first
+  // device that each reports.
+  virtual Fabric& fabric(Side side) = 0;
+
+  // Lets the fabrics go on: one round of the event loop, one delivery. Returns as soon as something may have been
+  // reported; false when nothing was to do within `at_most`, or nothing can come any more.
+  virtual bool Step(absl::Duration at_most) = 0;
+
+  // A queue pair of `session` on the side's device that no other connection has.
+  virtual QpNumber NewQp(Side side, SessionId session) = 0;
+
+  // As a process outside the broker on the side's host: holds the address. False where somebody has it.
+  virtual bool Occupy(Side side, const SocketAddress& address) = 0;
+  virtual void Vacate(Side side, const SocketAddress& address) = 0;
+
+  // As the client: fetches an established connection's transport, and closes it. Only asked where the device's clients
+  // end connections.
+  virtual bool Fetch(Side, const HandoffSecret&) { return false; }
+  virtual void CloseTransport(Side, ConnectionId) {}
+};
+
+struct FabricCase {
+  std::string name;
+  // Not OK where what the case needs is not on this machine: its tests are skipped, with the message.
+  std::function<absl::StatusOr<std::unique_ptr<FabricPair>>()> make;
+};
+
+// Checks on every report and request what can be said of each: answered exactly once, released exactly once, nothing
+// after that.
+class ContractObserver {
+ public:
+  void OnRequest(const FabricRequest& request);
+  void OnReport(const FabricReport& report);
+  // Everything was given up and answered.
+  void ExpectNothingLeft() const;
+
+  // The device that the connection is on, for those not given up.
+  [[nodiscard]] std::map<ConnectionId, DeviceId> living() const;
+  [[nodiscard]] const std::map<EndpointId, DeviceId>& bound() const { return bound_; }
+  [[nodiscard]] bool Releases() const;
+
+ private:
+  struct Life {
+    DeviceId device;
+    bool requested = false;  // FabricConnect is unanswered.
+    bool stepped = false;    // FabricAccept or FabricComplete is unanswered.
+    bool established = false;
+    bool over = false;
+    bool given_up = false;
+  };
+
+  std::map<EndpointId, DeviceId> binding_;
+  std::map<EndpointId, DeviceId> bound_;
+  std::map<EndpointId, DeviceId> unbinding_;
+  std::map<ConnectionId, Life> lives_;
+  std::map<EndpointId, DeviceId> known_;
+};
+
+class FabricConformance : public ::testing::TestWithParam<std::tuple<FabricCase, IpFamily>> {
+ protected:
+  // A bound endpoint, or several addresses of it.
+  struct Bound {
+    Side side = Side::kServer;
+    EndpointId id;
+    SocketAddress address;  // The first.
+  };
+  // Both ends of a connection.
+  struct Link {
+    ConnectionId client;
+    ConnectionId server;
+  };
+  enum class Stage : uint8_t { kConnecting, kRequested, kAccepted, kReplied, kEstablished };
+
+  void SetUp() override;
+  void TearDown() override;
+
+  void Perform(Side side, const FabricRequest& request);
+  // Waits for a report of the kind about the object, and takes it out of those that have come. Fails the test where it
+  // does not come.
+  template <typename Report, typename Key>
+  Report Await(Key key);
+  // The same, without failing: within what can still come by itself.
+  template <typename Report, typename Key>
+  std::optional<Report> AwaitIfAny(Key key);
+  template <typename Report, typename Key>
+  std::optional<Report> Take(Key key);
+  // Steps until nothing comes any more.
+  void Settle();
+
+  const Device& device(Side side) const { return devices_.at(static_cast<size_t>(side)); }
+  bool hands_off() const { return device(Side::kClient).client_ends_connections; }
+  std::vector<IpAddress> Addresses(Side side) const;
+  EndpointId NewEndpoint() { return EndpointId(++last_id_); }
+  uint16_t NextPort();
+
+  // Binds to a port that is free: on the first address, or on these.
+  Bound Bind(Side side, EndpointUse use);
+  Bound Bind(Side side, EndpointUse use, const std::vector<IpAddress>& ips);
+  std::optional<FabricBindFailed> TryBind(Side side, EndpointId endpoint, EndpointUse use,
+                                          const std::vector<IpAddress>& ips, uint16_t port);
+  void Unbind(const Bound& endpoint);
+
+  ConnectionId Connect(const Bound& from, const SocketAddress& to, Bytes private_data = {}, ReadLimits limits = {4, 3});
+  void Accept(ConnectionId connection, Bytes private_data = {}, ReadLimits limits = {2, 1});
+  void Complete(ConnectionId connection);
+  void Release(Side side, ConnectionId connection);
+  // A connection from `from` to the listener `to`, as far as `stage`.
+  Link Make(const Bound& from, const Bound& to, Stage stage);
+  void ExpectCarried(const Bytes& sent, const Bytes& received, uint32_t area) const;
+  // The listener accepts connections from now on.
+  void ExpectReachable(const Bound& listener, const SocketAddress& address);
+  void ExpectRefused(const SocketAddress& address);
+
+  std::unique_ptr<FabricPair> pair_;
+  std::vector<Device> devices_;
+  std::vector<FabricReport> reports_;
+  ContractObserver observer_;
+  uint64_t last_id_ = 0;
+  bool three_way_ = true;  // Of the last connection made.
+};
+
+}  // namespace rdmabroker
+
+#endif  // TESTS_CONFORMANCE_FABRIC_CONFORMANCE_H_
