@@ -31,10 +31,12 @@ def _clang_tidy_impl(target, ctx):
         return [OutputGroupInfo(clang_tidy = depset())]
     context = target[CcInfo].compilation_context
     flags = _flags(ctx, context)
-    files = ctx.rule.files.srcs + getattr(ctx.rule.files, "hdrs", [])
+    sources = [file for file in ctx.rule.files.srcs if file.extension == "cc"]
+    if not sources:  # Otherwise the headers are seen where the sources include them.
+        sources = [file for file in getattr(ctx.rule.files, "hdrs", []) if file.extension == "h"]
     marks = []
-    for file in files:
-        if not file.is_source or file.extension not in ("cc", "h"):
+    for file in sources:
+        if not file.is_source:
             continue
         mark = ctx.actions.declare_file("%s.%s.clang-tidy" % (file.basename, ctx.rule.attr.name))
         marks.append(mark)

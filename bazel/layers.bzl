@@ -15,7 +15,8 @@ def closure_test(name, targets, allowed):
     native.genquery(
         name = name + "_closure",
         testonly = True,
-        expression = " + ".join(["deps(%s)" % target for target in targets]),
+        # Without the package groups that "visibility" names.
+        expression = "kind('rule|file', %s)" % " + ".join(["deps(%s)" % target for target in targets]),
         opts = ["--noimplicit_deps"],
         scope = targets,
     )
