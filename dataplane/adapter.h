@@ -30,8 +30,8 @@ struct QueuePairAttributes {
 struct SharedReceiveQueueAttributes {
   uint32_t depth = 0;
   uint32_t max_receive_request_sge = 0;
-  uint32_t notify_threshold = 0;  // 0: no notification is armed.
-  SrqNotification notification;   // May be empty.
+  uint32_t notify_threshold = 0;      // 0: no notification is armed.
+  SrqNotification notification = {};  // May be empty.
 };
 
 // NDK_PD: regions, windows and queue pairs of one domain work together, and with no others.

@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "dataplane/iwarp/adapter.h"
+
+#include <utility>
+
+#include "dataplane/iwarp/completion_queue.h"
+#include "dataplane/iwarp/limits.h"
+#include "dataplane/iwarp/memory_objects.h"
+#include "dataplane/iwarp/memory_table.h"
+#include "dataplane/iwarp/queue_pair.h"
+#include "dataplane/iwarp/receive_queue.h"
+#include "dataplane/iwarp/wire/startup_frame.h"
+
+namespace rdmabroker::iwarp {
+namespace {
+
+class SoftwareAdapter;
+
+class SoftwareProtectionDomain final : public ProtectionDomain {
+ public:
+  explicit SoftwareProtectionDomain(SoftwareAdapter* adapter);
+
+  Created<MemoryRegion> CreateMemoryRegion(bool fast_register) override;
+  Created<MemoryWindow> CreateMemoryWindow() override;
+  Created<SharedReceiveQueue> CreateSharedReceiveQueue(SharedReceiveQueueAttributes attributes) override;
+  Created<QueuePair> CreateQueuePair(const QueuePairAttributes& attributes) override;
+
+ private:
+  bool Fits(const QueuePairAttributes& attributes) const;
+
+  const ObjectReference<SoftwareAdapter> adapter_;
+};
+
+class SoftwareAdapter final : public Adapter {
+ public:
+  const AdapterInfo& info() const override { return info_; }
+  Created<ProtectionDomain> CreateProtectionDomain() override {
+    return {NdkStatus::kSuccess, new SoftwareProtectionDomain(this)};
+  }
+  Created<CompletionQueue> CreateCompletionQueue(uint32_t depth, CqNotification notification) override {
+    if (depth == 0 || depth > info_.max_cq_depth) return {NdkStatus::kInvalidParameter, nullptr};
+    return {NdkStatus::kSuccess, new SoftwareCompletionQueue(this, depth, std::move(notification))};
+  }
+  MemoryTable* memory() { return &memory_; }
+
+ private:
+  const AdapterInfo info_ = SoftwareAdapterInfo();
+  MemoryTable memory_;
+};
+
+SoftwareProtectionDomain::SoftwareProtectionDomain(SoftwareAdapter* adapter) : adapter_(adapter) {}
+
+Created<MemoryRegion> SoftwareProtectionDomain::CreateMemoryRegion(bool fast_register) {
+  MemoryTable::Entry* const entry = adapter_->memory()->Allocate();
+  if (entry == nullptr) return {NdkStatus::kInsufficientResources, nullptr};
+  return {NdkStatus::kSuccess, new SoftwareMemoryRegion(this, adapter_->memory(), entry, fast_register)};
+}
+
+Created<MemoryWindow> SoftwareProtectionDomain::CreateMemoryWindow() {
+  MemoryTable::Entry* const entry = adapter_->memory()->Allocate();
+  if (entry == nullptr) return {NdkStatus::kInsufficientResources, nullptr};
+  return {NdkStatus::kSuccess, new SoftwareMemoryWindow(this, adapter_->memory(), entry)};
+}
+
+Created<SharedReceiveQueue> SoftwareProtectionDomain::CreateSharedReceiveQueue(
+    SharedReceiveQueueAttributes attributes) {
+  const AdapterInfo& info = adapter_->info();
+  if (attributes.depth == 0 || attributes.depth > info.max_srq_depth ||
+      attributes.max_receive_request_sge > info.max_receive_request_sge) {
+    return {NdkStatus::kInvalidParameter, nullptr};
+  }
+  return {NdkStatus::kSuccess, new SoftwareSharedReceiveQueue(this, info.max_srq_depth, std::move(attributes))};
+}
+
+bool SoftwareProtectionDomain::Fits(const QueuePairAttributes& attributes) const {
+  const AdapterInfo& info = adapter_->info();
+  if (attributes.receive_cq == nullptr || attributes.initiator_cq == nullptr) return false;
+  for (CompletionQueue* const cq : {attributes.receive_cq, attributes.initiator_cq}) {
+    if (static_cast<SoftwareCompletionQueue*>(cq)->adapter() != adapter_.get()) return false;
+  }
+  if (attributes.srq != nullptr) {
+    if (static_cast<SoftwareSharedReceiveQueue*>(attributes.srq)->domain() != this) return false;
+  } else if (attributes.receive_queue_depth > info.max_receive_queue_depth ||
+             attributes.max_receive_request_sge > info.max_receive_request_sge) {
+    return false;
+  }
+  return attributes.initiator_queue_depth <= info.max_initiator_queue_depth &&
+         attributes.max_initiator_request_sge <= info.max_initiator_request_sge &&
+         attributes.inline_data_size <= info.max_inline_data_size;
+}
+
+Created<QueuePair> SoftwareProtectionDomain::CreateQueuePair(const QueuePairAttributes& attributes) {
+  if (!Fits(attributes)) return {NdkStatus::kInvalidParameter, nullptr};
+  return {NdkStatus::kSuccess, new SoftwareQueuePair(this, adapter_->memory(), attributes)};
+}
+
+}  // namespace
+
+AdapterInfo SoftwareAdapterInfo() {
+  AdapterInfo info;
+  info.max_registration_size = uint64_t{1} << 46;  // The address space of a process.
+  info.max_window_size = info.max_registration_size;
+  info.frmr_page_count = kMaxFastRegisterPages;
+  info.max_initiator_request_sge = kMaxSge;
+  info.max_receive_request_sge = kMaxSge;
+  info.max_read_request_sge = kMaxSge;
+  info.max_transfer_length = kMaxTransfer;
+  info.max_inline_data_size = kMaxInlineData;
+  info.max_inbound_read_limit = kMaxReads;
+  info.max_outbound_read_limit = kMaxReads;
+  info.max_receive_queue_depth = kMaxQueueDepth;
+  info.max_initiator_queue_depth = kMaxQueueDepth;
+  info.max_srq_depth = kMaxQueueDepth;
+  info.max_cq_depth = kMaxCqDepth;
+  info.large_request_threshold = 64 * 1024;
+  info.max_caller_data = kMaxConsumerPrivateData;
+  info.max_callee_data = kMaxConsumerPrivateData;
+  info.adapter_flags = kInOrderDmaSupported | kRdmaReadSinkNotRequired | kRdmaReadLocalInvalidateSupported |
+                       kCqResizeSupported | kLoopbackConnectionsSupported;
+  info.technology = RdmaTechnology::kIwarp;
+  return info;
+}
+
+Created<Adapter> OpenAdapter() { return {NdkStatus::kSuccess, new SoftwareAdapter}; }
+
+}  // namespace rdmabroker::iwarp

@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "dataplane/iwarp/completion_queue.h"
+
+#include <algorithm>
+#include <limits>
+#include <utility>
+
+#include "dataplane/iwarp/progress_thread.h"
+
+namespace rdmabroker::iwarp {
+
+SoftwareCompletionQueue::SoftwareCompletionQueue(Adapter* adapter, uint32_t depth, CqNotification notification)
+    : adapter_(adapter), notification_(std::move(notification)), ring_(depth) {}
+
+size_t SoftwareCompletionQueue::GetResultsEx(std::span<ResultEx> results) {
+  if (const size_t taken = Take(results); taken > 0) return taken;
+  DriveAll();
+  return Take(results);
+}
+
+size_t SoftwareCompletionQueue::Take(std::span<ResultEx> results) {
+  const std::lock_guard lock(mutex_);
+  const size_t taken = std::min(count_, results.size());
+  for (size_t i = 0; i < taken; ++i) {
+    results[i] = ring_[head_];
+    head_ = head_ + 1 == ring_.size() ? 0 : head_ + 1;
+  }
+  count_ -= taken;
+  fresh_ = std::min(fresh_, count_);
+  if (fresh_ == 0) fresh_solicited_ = false;
+  return taken;
+}
+
+void SoftwareCompletionQueue::DriveAll() {
+  const std::lock_guard lock(queue_pairs_mutex_);
+  for (DrivenQueuePair* const queue_pair : queue_pairs_) {
+    queue_pair->CountPoll();
+    queue_pair->Drive();
+  }
+}
+
+void SoftwareCompletionQueue::Arm(CqNotify type) {
+  {
+    const std::lock_guard lock(mutex_);
+    armed_ = armed_ ? MergeCqNotify(*armed_, type) : type;
+    const bool due = (*armed_ == CqNotify::kAny && fresh_ > 0) || (*armed_ == CqNotify::kSolicited && fresh_solicited_);
+    if (dead_ || due) {
+      Notify(dead_ ? NdkStatus::kBufferOverflow : NdkStatus::kSuccess);
+      return;
+    }
+    armed_for_results_ = *armed_ != CqNotify::kErrors;
+    if (!armed_for_results_) return;
+  }
+  const std::lock_guard lock(queue_pairs_mutex_);
+  for (DrivenQueuePair* const queue_pair : queue_pairs_) queue_pair->OnArm();
+}
+
+NdkStatus SoftwareCompletionQueue::Resize(uint32_t depth) {
+  if (depth == 0 || depth > adapter_->info().max_cq_depth) return NdkStatus::kInvalidParameter;
+  const std::lock_guard lock(mutex_);
+  if (depth < count_) return NdkStatus::kBufferOverflow;
+  std::vector<ResultEx> ring(depth);
+  for (size_t i = 0; i < count_; ++i) ring[i] = ring_[(head_ + i) % ring_.size()];
+  ring_ = std::move(ring);
+  head_ = 0;
+  return NdkStatus::kSuccess;
+}
+
+NdkStatus SoftwareCompletionQueue::ControlInterruptModeration(uint32_t interval_us, uint32_t count) {
+  constexpr uint32_t kMost = std::numeric_limits<uint32_t>::max();
+  const std::lock_guard lock(mutex_);
+  if (interval_us == kMost && (count == kMost || count > ring_.size())) return NdkStatus::kInvalidParameterMix;
+  return NdkStatus::kNotSupported;
+}
+
+bool SoftwareCompletionQueue::Add(const ResultEx& result, bool solicited) {
+  const std::lock_guard lock(mutex_);
+  if (dead_) return false;
+  if (count_ == ring_.size()) {
+    dead_ = true;
+    if (armed_) Notify(NdkStatus::kBufferOverflow);
+    return false;
+  }
+  ring_[(head_ + count_) % ring_.size()] = result;
+  ++count_;
+  ++fresh_;
+  const bool failure = result.status != NdkStatus::kSuccess;
+  fresh_solicited_ |= failure || solicited;
+  if (armed_ && FiresOn(failure, solicited)) Notify(NdkStatus::kSuccess);
+  return true;
+}
+
+bool SoftwareCompletionQueue::FiresOn(bool failure, bool solicited) const {
+  return *armed_ == CqNotify::kAny || (*armed_ == CqNotify::kSolicited && (failure || solicited));
+}
+
+// The progress thread calls all notifications, so that those of one queue cannot overlap.
+void SoftwareCompletionQueue::Notify(NdkStatus status) {
+  armed_.reset();
+  armed_for_results_ = false;
+  fresh_ = 0;
+  fresh_solicited_ = false;
+  if (!notification_ || closed_) return;
+  AddReference();
+  ProgressThread::Get().Call([this, status] { RunNotification(status); });
+}
+
+void SoftwareCompletionQueue::RunNotification(NdkStatus status) {
+  bool closed = false;
+  {
+    const std::lock_guard lock(mutex_);
+    closed = closed_;
+  }
+  if (!closed) notification_(status);
+  ReleaseReference();
+}
+
+void SoftwareCompletionQueue::Attach(DrivenQueuePair* queue_pair) {
+  const std::lock_guard lock(queue_pairs_mutex_);
+  queue_pairs_.push_back(queue_pair);
+}
+
+void SoftwareCompletionQueue::Detach(DrivenQueuePair* queue_pair) {
+  const std::lock_guard lock(queue_pairs_mutex_);
+  std::erase(queue_pairs_, queue_pair);
+}
+
+void SoftwareCompletionQueue::OnClose() {
+  const std::lock_guard lock(mutex_);
+  closed_ = true;
+  armed_.reset();
+  armed_for_results_ = false;
+}
+
+}  // namespace rdmabroker::iwarp

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#ifndef DATAPLANE_IWARP_COMPLETION_QUEUE_H_
+#define DATAPLANE_IWARP_COMPLETION_QUEUE_H_
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "dataplane/adapter.h"
+#include "dataplane/completion_queue.h"
+#include "dataplane/iwarp/driven_queue_pair.h"
+
+namespace rdmabroker::iwarp {
+
+// A completion queue in memory. Polling it drives the queue pairs that report to it.
+class SoftwareCompletionQueue final : public CompletionQueue {
+ public:
+  SoftwareCompletionQueue(Adapter* adapter, uint32_t depth, CqNotification notification);
+
+  size_t GetResultsEx(std::span<ResultEx> results) override;
+  void Arm(CqNotify type) override;
+  NdkStatus Resize(uint32_t depth) override;
+  NdkStatus ControlInterruptModeration(uint32_t interval_us, uint32_t count) override;
+
+  // For queue pairs, with or without their locks. False: the queue has overrun and its queue pairs are dead.
+  bool Add(const ResultEx& result, bool solicited);
+  bool dead() const { return dead_.load(std::memory_order_acquire); }
+  bool armed() const { return armed_for_results_.load(std::memory_order_acquire); }
+  Adapter* adapter() const { return adapter_.get(); }
+
+  // Whom polling drives. Without the queue pair's locks; after Detach it is not driven any more from here.
+  void Attach(DrivenQueuePair* queue_pair);
+  void Detach(DrivenQueuePair* queue_pair);
+
+ private:
+  void OnClose() override;
+  size_t Take(std::span<ResultEx> results);
+  void DriveAll();
+  bool FiresOn(bool failure, bool solicited) const;
+  void Notify(NdkStatus status);
+  void RunNotification(NdkStatus status);
+
+  const ObjectReference<Adapter> adapter_;
+  const CqNotification notification_;
+
+  std::mutex queue_pairs_mutex_;  // Before a queue pair's locks.
+  std::vector<DrivenQueuePair*> queue_pairs_;
+
+  std::atomic<bool> dead_ = false;
+  std::atomic<bool> armed_for_results_ = false;
+
+  std::mutex mutex_;  // Guards what follows; after a queue pair's locks.
+  std::vector<ResultEx> ring_;
+  size_t head_ = 0;
+  size_t count_ = 0;
+  std::optional<CqNotify> armed_;
+  bool closed_ = false;
+  // What came since the last notification and may not have been taken out yet: counted from the ring's end.
+  size_t fresh_ = 0;
+  bool fresh_solicited_ = false;
+};
+
+}  // namespace rdmabroker::iwarp
+
+#endif  // DATAPLANE_IWARP_COMPLETION_QUEUE_H_

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#ifndef DATAPLANE_IWARP_DRIVEN_QUEUE_PAIR_H_
+#define DATAPLANE_IWARP_DRIVEN_QUEUE_PAIR_H_
+
+#include <cstdint>
+
+#include "dataplane/queue_pair.h"
+
+namespace rdmabroker::iwarp {
+
+// A queue pair as those see it who lend it their time: pollers of its completion queues and the progress thread.
+class DrivenQueuePair : public QueuePair {
+ public:
+  // Moves what can be moved without waiting; does nothing if another thread is at it.
+  virtual void Drive() = 0;
+  // The deadline that was set with the progress thread has passed.
+  virtual void OnDeadline() = 0;
+  // A consumer waits for a notification from here on: the progress thread must watch the socket.
+  virtual void OnArm() = 0;
+  // Changes whenever somebody polls.
+  virtual uint64_t poll_count() const = 0;
+  virtual void CountPoll() = 0;
+  // Which events of the socket matter.
+  virtual bool wants_read() const = 0;
+  virtual bool wants_write() const = 0;
+  // Somebody waits for a notification rather than polling.
+  virtual bool notification_wanted() const = 0;
+};
+
+}  // namespace rdmabroker::iwarp
+
+#endif  // DATAPLANE_IWARP_DRIVEN_QUEUE_PAIR_H_

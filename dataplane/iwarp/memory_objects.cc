@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "dataplane/iwarp/memory_objects.h"
+
+#include <utility>
+
+#include "dataplane/iwarp/limits.h"
+
+namespace rdmabroker::iwarp {
+namespace {
+
+constexpr MrFlags kKnownMrFlags = kMrAllowRemoteRead | kMrAllowRemoteWrite | kMrRdmaReadSink;
+
+uint32_t RightsOfMrFlags(MrFlags flags) {
+  return ((flags & kMrAllowLocalWrite) != 0 ? kLocalWrite : 0) | ((flags & kMrAllowRemoteRead) != 0 ? kRemoteRead : 0) |
+         ((flags & kMrAllowRemoteWrite & ~kMrAllowLocalWrite) != 0 ? kRemoteWrite | kLocalWrite : 0);
+}
+
+uint32_t RightsOfOpFlags(OpFlags flags) {
+  return ((flags & kOpAllowLocalWrite) != 0 ? kLocalWrite : 0) | ((flags & kOpAllowRemoteRead) != 0 ? kRemoteRead : 0) |
+         ((flags & kOpAllowRemoteWrite & ~kOpAllowLocalWrite) != 0 ? kRemoteWrite | kLocalWrite : 0);
+}
+
+}  // namespace
+
+SoftwareMemoryRegion::SoftwareMemoryRegion(ProtectionDomain* domain, MemoryTable* table, MemoryTable::Entry* entry,
+                                           bool fast_register)
+    : domain_(domain), table_(table), entry_(entry), fast_register_(fast_register) {}
+
+SoftwareMemoryRegion::~SoftwareMemoryRegion() {
+  table_->Withdraw(entry_);
+  table_->Free(entry_);
+}
+
+uint32_t SoftwareMemoryRegion::token() const {
+  const std::lock_guard lock(mutex_);
+  return token_;
+}
+
+NdkStatus SoftwareMemoryRegion::Register(void* address, size_t length, MrFlags flags) {
+  if (fast_register_) return NdkStatus::kInvalidDeviceRequest;
+  const auto base = reinterpret_cast<uint64_t>(address);
+  if (address == nullptr || length == 0 || base + length < base) return NdkStatus::kInvalidParameter;
+  if (length > SoftwareAdapterInfo().max_registration_size) return NdkStatus::kInvalidParameter;
+  if ((flags & ~kKnownMrFlags) != 0) return NdkStatus::kInvalidParameter;
+  const std::lock_guard lock(mutex_);
+  if (token_ != 0) return NdkStatus::kInvalidParameter;
+  token_ = table_->NextToken(entry_);
+  MemoryDescription description;
+  description.base = base;
+  description.length = length;
+  description.memory = static_cast<uint8_t*>(address);
+  description.rights = RightsOfMrFlags(flags);
+  description.domain = domain_.get();
+  table_->Publish(entry_, token_, std::move(description));
+  return NdkStatus::kSuccess;
+}
+
+bool SoftwareMemoryRegion::HasLiveWindow() {
+  std::erase_if(windows_, [](const auto& window) { return MemoryTable::LiveToken(window.first) != window.second; });
+  return !windows_.empty();
+}
+
+NdkStatus SoftwareMemoryRegion::Deregister() {
+  const std::lock_guard lock(mutex_);
+  if (HasLiveWindow()) return NdkStatus::kDeviceBusy;
+  table_->Withdraw(entry_);
+  token_ = 0;
+  max_pages_ = 0;
+  return NdkStatus::kSuccess;
+}
+
+NdkStatus SoftwareMemoryRegion::InitializeFastRegister(uint32_t page_count, bool remote_access) {
+  if (!fast_register_) return NdkStatus::kInvalidDeviceRequest;
+  if (page_count == 0 || page_count > kMaxFastRegisterPages) return NdkStatus::kImplementationLimit;
+  const std::lock_guard lock(mutex_);
+  max_pages_ = page_count;
+  remote_access_ = remote_access;
+  if (token_ == 0) token_ = table_->NextToken(entry_);
+  return NdkStatus::kSuccess;
+}
+
+NdkStatus SoftwareMemoryRegion::PrepareFastRegister(std::span<void* const> pages, size_t first_byte_offset,
+                                                    size_t length, uint64_t base_address, OpFlags flags,
+                                                    MemoryChange* change) {
+  const std::lock_guard lock(mutex_);
+  if (!fast_register_ || max_pages_ == 0) return NdkStatus::kInvalidDeviceRequest;
+  const uint32_t rights = RightsOfOpFlags(flags);
+  if (!remote_access_ && (rights & (kRemoteRead | kRemoteWrite)) != 0) return NdkStatus::kAccessViolation;
+  if (pages.empty() || pages.size() > max_pages_ || first_byte_offset >= kFastRegisterPageSize || length == 0 ||
+      length > pages.size() * kFastRegisterPageSize - first_byte_offset ||
+      base_address % kFastRegisterPageSize != first_byte_offset || base_address + length < base_address) {
+    return NdkStatus::kInvalidParameter;
+  }
+  token_ = table_->NextToken(entry_);
+  change->entry = entry_;
+  change->token = token_;
+  MemoryDescription& description = change->description;
+  description.base = base_address;
+  description.length = length;
+  for (void* const page : pages) description.pages.push_back(static_cast<uint8_t*>(page));
+  description.first_byte_offset = first_byte_offset;
+  description.rights = rights;
+  description.domain = domain_.get();
+  description.can_be_invalidated = true;
+  return NdkStatus::kSuccess;
+}
+
+NdkStatus SoftwareMemoryRegion::PrepareBind(const void* queue_pair, void* address, size_t length, OpFlags flags,
+                                            MemoryDescription* description) {
+  const std::lock_guard lock(mutex_);
+  const MemoryTable::Pin pin = table_->Lookup(token_);
+  if (!pin) return NdkStatus::kInvalidDeviceRequest;
+  const uint32_t rights = RightsOfOpFlags(flags) & ~kLocalWrite;
+  const uint32_t needed = (rights & kRemoteWrite) != 0 ? kLocalWrite : 0;
+  const auto base = reinterpret_cast<uint64_t>(address);
+  if (length == 0) return NdkStatus::kInvalidParameter;
+  switch (CheckAccess(*pin, base, length, needed, pin->domain, pin->queue_pair)) {
+    case AccessVerdict::kAllowed:
+      break;
+    case AccessVerdict::kRights:
+      return NdkStatus::kAccessViolation;
+    default:
+      return NdkStatus::kInvalidParameter;
+  }
+  *description = *pin;
+  const uint64_t skipped = base - description->base;
+  description->base = base;
+  description->length = length;
+  if (description->memory != nullptr) {
+    description->memory += skipped;
+  } else {
+    const uint64_t offset = description->first_byte_offset + skipped;
+    description->pages.erase(description->pages.begin(),
+                             description->pages.begin() + static_cast<ptrdiff_t>(offset / kFastRegisterPageSize));
+    description->first_byte_offset = offset % kFastRegisterPageSize;
+  }
+  description->rights = rights;
+  description->queue_pair = queue_pair;
+  description->can_be_invalidated = true;
+  return NdkStatus::kSuccess;
+}
+
+NdkStatus SoftwareMemoryRegion::PrepareInvalidate(MemoryChange* change) {
+  const std::lock_guard lock(mutex_);
+  if (!fast_register_ || token_ == 0) return NdkStatus::kInvalidDeviceRequest;
+  change->entry = entry_;
+  change->token = token_;
+  return NdkStatus::kSuccess;
+}
+
+bool SoftwareMemoryRegion::PublishWindow(const MemoryChange& change) {
+  const std::lock_guard lock(mutex_);
+  if (!table_->Lookup(token_)) return false;
+  HasLiveWindow();
+  table_->Publish(change.entry, change.token, change.description);
+  windows_.emplace_back(change.entry, change.token);
+  return true;
+}
+
+bool SoftwareMemoryRegion::Publish(const MemoryChange& change) {
+  const std::lock_guard lock(mutex_);
+  if (max_pages_ == 0 || HasLiveWindow()) return false;
+  table_->Publish(change.entry, change.token, change.description);
+  return true;
+}
+
+SoftwareMemoryWindow::SoftwareMemoryWindow(ProtectionDomain* domain, MemoryTable* table, MemoryTable::Entry* entry)
+    : domain_(domain), table_(table), entry_(entry) {}
+
+SoftwareMemoryWindow::~SoftwareMemoryWindow() {
+  table_->Withdraw(entry_);
+  table_->Free(entry_);
+}
+
+RemoteToken SoftwareMemoryWindow::remote_token() const {
+  const std::lock_guard lock(mutex_);
+  return RemoteToken{token_};
+}
+
+void SoftwareMemoryWindow::PrepareBind(SoftwareMemoryRegion* region, MemoryChange* change) {
+  // The reference that is given back may complete the close of the region before: not under the lock.
+  ObjectReference<SoftwareMemoryRegion> reference(region);
+  const std::lock_guard lock(mutex_);
+  region_ = std::move(reference);
+  token_ = table_->NextToken(entry_);
+  change->entry = entry_;
+  change->token = token_;
+}
+
+NdkStatus SoftwareMemoryWindow::PrepareInvalidate(MemoryChange* change) {
+  const std::lock_guard lock(mutex_);
+  if (token_ == 0) return NdkStatus::kInvalidDeviceRequest;
+  change->entry = entry_;
+  change->token = token_;
+  return NdkStatus::kSuccess;
+}
+
+}  // namespace rdmabroker::iwarp

@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#ifndef DATAPLANE_IWARP_MEMORY_OBJECTS_H_
+#define DATAPLANE_IWARP_MEMORY_OBJECTS_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <mutex>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "dataplane/adapter.h"
+#include "dataplane/iwarp/memory_table.h"
+#include "dataplane/memory.h"
+
+namespace rdmabroker::iwarp {
+
+// A change of the memory table that a queue pair carries out when its turn comes.
+struct MemoryChange {
+  MemoryTable::Entry* entry = nullptr;
+  uint32_t token = 0;
+  MemoryDescription description;  // Bind, FastRegister.
+};
+
+class SoftwareMemoryRegion final : public MemoryRegion {
+ public:
+  // `entry` is the region's own from now on.
+  SoftwareMemoryRegion(ProtectionDomain* domain, MemoryTable* table, MemoryTable::Entry* entry, bool fast_register);
+
+  NdkStatus Register(void* address, size_t length, MrFlags flags) override;
+  NdkStatus Deregister() override;
+  NdkStatus InitializeFastRegister(uint32_t page_count, bool remote_access) override;
+  LocalToken local_token() const override { return LocalToken{token()}; }
+  RemoteToken remote_token() const override { return RemoteToken{token()}; }
+
+  // For a queue pair's posts. The token changes at once, the table later.
+  NdkStatus PrepareFastRegister(std::span<void* const> pages, size_t first_byte_offset, size_t length,
+                                uint64_t base_address, OpFlags flags, MemoryChange* change);
+  NdkStatus PrepareBind(const void* queue_pair, void* address, size_t length, OpFlags flags,
+                        MemoryDescription* description);
+  NdkStatus PrepareInvalidate(MemoryChange* change);
+  // Makes a window live unless the region is gone meanwhile.
+  bool PublishWindow(const MemoryChange& change);
+  bool Publish(const MemoryChange& change);
+
+  ProtectionDomain* domain() const { return domain_.get(); }
+
+ private:
+  ~SoftwareMemoryRegion() override;
+  uint32_t token() const;
+  bool HasLiveWindow();
+
+  const ObjectReference<ProtectionDomain> domain_;
+  MemoryTable* const table_;
+  MemoryTable::Entry* const entry_;
+  const bool fast_register_;
+
+  mutable std::mutex mutex_;  // Guards what follows; after a queue pair's locks.
+  uint32_t token_ = 0;        // 0: not registered or not initialised.
+  uint32_t max_pages_ = 0;
+  bool remote_access_ = false;
+  // Windows that were bound here; those whose token is live still are.
+  std::vector<std::pair<const MemoryTable::Entry*, uint32_t>> windows_;
+};
+
+class SoftwareMemoryWindow final : public MemoryWindow {
+ public:
+  SoftwareMemoryWindow(ProtectionDomain* domain, MemoryTable* table, MemoryTable::Entry* entry);
+
+  RemoteToken remote_token() const override;
+
+  // For a queue pair's posts: the window depends on the region from now on, and has a new token.
+  void PrepareBind(SoftwareMemoryRegion* region, MemoryChange* change);
+  NdkStatus PrepareInvalidate(MemoryChange* change);
+
+  ProtectionDomain* domain() const { return domain_.get(); }
+
+ private:
+  ~SoftwareMemoryWindow() override;
+
+  const ObjectReference<ProtectionDomain> domain_;
+  MemoryTable* const table_;
+  MemoryTable::Entry* const entry_;
+
+  mutable std::mutex mutex_;  // Guards what follows.
+  uint32_t token_ = 0;
+  ObjectReference<SoftwareMemoryRegion> region_;
+};
+
+}  // namespace rdmabroker::iwarp
+
+#endif  // DATAPLANE_IWARP_MEMORY_OBJECTS_H_

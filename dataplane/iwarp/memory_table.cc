@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "dataplane/iwarp/memory_table.h"
+
+#include <sched.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "dataplane/memory.h"
+
+namespace rdmabroker::iwarp {
+namespace {
+
+// A token is the entry's index and a key that changes with each use of the entry, so that stale tokens are noticed.
+constexpr uint32_t kKeyBits = 8;
+
+}  // namespace
+
+MemoryTable::Entry* MemoryTable::Allocate() {
+  const std::lock_guard lock(mutex_);
+  if (free_.empty()) {
+    if (owned_.size() == kChunks) return nullptr;
+    auto chunk = std::make_unique<Chunk>();
+    const size_t first = owned_.size() * kChunkEntries;
+    for (size_t i = kChunkEntries; i-- > 0;) {
+      chunk->entries[i].index = static_cast<uint32_t>(first + i);
+      // Index 0 stays unused, so that no token is 0.
+      if (first + i != 0) free_.push_back(&chunk->entries[i]);
+    }
+    chunks_[owned_.size()].store(chunk.get(), std::memory_order_release);
+    owned_.push_back(std::move(chunk));
+  }
+  Entry* const entry = free_.back();
+  free_.pop_back();
+  return entry;
+}
+
+void MemoryTable::Free(Entry* entry) {
+  const std::lock_guard lock(mutex_);
+  // To the front: the longer an entry rests, the longer a stale token stays wrong.
+  free_.insert(free_.begin(), entry);
+}
+
+uint32_t MemoryTable::NextToken(Entry* entry) {
+  const std::lock_guard lock(mutex_);
+  return entry->index << kKeyBits | ++entry->last_key;
+}
+
+void MemoryTable::Publish(Entry* entry, uint32_t token, MemoryDescription description) {
+  Withdraw(entry);
+  entry->description = std::move(description);
+  entry->live_token.store(token, std::memory_order_seq_cst);
+}
+
+bool MemoryTable::Withdraw(Entry* entry, uint32_t token) {
+  uint32_t expected = token;
+  if (token == 0 || !entry->live_token.compare_exchange_strong(expected, 0, std::memory_order_seq_cst)) return false;
+  // A pin lasts one non-blocking call of another thread; that is the bound.
+  while (entry->pins.load(std::memory_order_seq_cst) != 0) ::sched_yield();
+  return true;
+}
+
+void MemoryTable::Withdraw(Entry* entry) { Withdraw(entry, LiveToken(entry)); }
+
+bool MemoryTable::Invalidate(uint32_t token, const void* domain, const void* queue_pair) {
+  Entry* entry = nullptr;
+  {
+    const Pin pin = Lookup(token);
+    if (!pin || !pin->can_be_invalidated || pin->domain != domain) return false;
+    if (pin->queue_pair != nullptr && pin->queue_pair != queue_pair) return false;
+    entry = pin.entry_;
+  }
+  return Withdraw(entry, token);
+}
+
+MemoryTable::Pin MemoryTable::Lookup(uint32_t token) {
+  const uint32_t index = token >> kKeyBits;
+  if (token == 0 || index >= kChunks * kChunkEntries) return Pin();
+  Chunk* const chunk = chunks_[index / kChunkEntries].load(std::memory_order_acquire);
+  if (chunk == nullptr) return Pin();
+  Entry* const entry = &chunk->entries[index % kChunkEntries];
+  entry->pins.fetch_add(1, std::memory_order_seq_cst);
+  Pin pin(entry);
+  if (entry->live_token.load(std::memory_order_seq_cst) != token) return Pin();
+  return pin;
+}
+
+AccessVerdict CheckAccess(const MemoryDescription& memory, uint64_t address, uint64_t length, uint32_t rights,
+                          const void* domain, const void* queue_pair) {
+  if (memory.domain != domain) return AccessVerdict::kWrongDomain;
+  if (memory.queue_pair != nullptr && memory.queue_pair != queue_pair) return AccessVerdict::kWrongDomain;
+  if (address + length < address) return AccessVerdict::kWrap;
+  if (address < memory.base || length > memory.length || address - memory.base > memory.length - length) {
+    return AccessVerdict::kBounds;
+  }
+  if ((memory.rights & rights) != rights) return AccessVerdict::kRights;
+  return AccessVerdict::kAllowed;
+}
+
+void AppendPieces(const MemoryDescription& memory, uint64_t address, uint64_t length, std::vector<iovec>* pieces) {
+  uint64_t offset = address - memory.base;
+  if (memory.memory != nullptr) {
+    pieces->push_back({memory.memory + offset, length});
+    return;
+  }
+  offset += memory.first_byte_offset;
+  while (length > 0) {
+    const uint64_t within = offset % kFastRegisterPageSize;
+    const uint64_t piece = std::min<uint64_t>(length, kFastRegisterPageSize - within);
+    pieces->push_back({memory.pages[offset / kFastRegisterPageSize] + within, piece});
+    offset += piece;
+    length -= piece;
+  }
+}
+
+void AppendSlice(const std::vector<iovec>& pieces, uint64_t offset, uint64_t length, std::vector<iovec>* slice) {
+  for (const iovec& piece : pieces) {
+    if (length == 0) return;
+    if (offset >= piece.iov_len) {
+      offset -= piece.iov_len;
+      continue;
+    }
+    const uint64_t taken = std::min<uint64_t>(length, piece.iov_len - offset);
+    slice->push_back({static_cast<uint8_t*>(piece.iov_base) + offset, taken});
+    offset = 0;
+    length -= taken;
+  }
+}
+
+}  // namespace rdmabroker::iwarp

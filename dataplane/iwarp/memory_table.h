@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#ifndef DATAPLANE_IWARP_MEMORY_TABLE_H_
+#define DATAPLANE_IWARP_MEMORY_TABLE_H_
+
+#include <sys/uio.h>
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <utility>
+#include <vector>
+
+namespace rdmabroker::iwarp {
+
+// Rights on memory. Local reading is always allowed.
+inline constexpr uint32_t kLocalWrite = 1;
+inline constexpr uint32_t kRemoteRead = 2;
+inline constexpr uint32_t kRemoteWrite = 4;
+
+// What a token (an STag) stands for while it is live.
+struct MemoryDescription {
+  uint64_t base = 0;  // The address by which requests name the first byte.
+  uint64_t length = 0;
+  uint8_t* memory = nullptr;     // The first byte, if the memory is contiguous.
+  std::vector<uint8_t*> pages;   // Else its pages, each kFastRegisterPageSize long.
+  size_t first_byte_offset = 0;  // Into the first page.
+  uint32_t rights = 0;
+  const void* domain = nullptr;      // The protection domain.
+  const void* queue_pair = nullptr;  // Windows: the only queue pair whose peer may use it. Else null.
+  bool can_be_invalidated = false;
+};
+
+// Everything that a request may name by a token, of one adapter. Looking up takes no lock: the data path pins an entry
+// for the time of one non-blocking system call or copy, and who takes an entry out waits until no pin is left.
+// All functions may be called from any thread.
+class MemoryTable {
+ public:
+  class Entry {
+   private:
+    friend class MemoryTable;
+    std::atomic<uint32_t> live_token{0};  // 0 while the entry means nothing.
+    std::atomic<uint32_t> pins{0};
+    MemoryDescription description;  // Changes only while not live and not pinned.
+    uint32_t index = 0;
+    uint8_t last_key = 0;
+  };
+
+  // Keeps the memory of an entry in place. Empty if the token was not live.
+  class Pin {
+   public:
+    Pin() = default;
+    Pin(Pin&& other) noexcept : entry_(std::exchange(other.entry_, nullptr)) {}
+    Pin& operator=(Pin&& other) noexcept {
+      std::swap(entry_, other.entry_);
+      return *this;
+    }
+    ~Pin() {
+      if (entry_ != nullptr) entry_->pins.fetch_sub(1, std::memory_order_release);
+    }
+    explicit operator bool() const { return entry_ != nullptr; }
+    const MemoryDescription& operator*() const { return entry_->description; }
+    const MemoryDescription* operator->() const { return &entry_->description; }
+
+   private:
+    friend class MemoryTable;
+    explicit Pin(Entry* entry) : entry_(entry) {}
+    Entry* entry_ = nullptr;
+  };
+
+  // Null if the table is full.
+  Entry* Allocate();
+  // The entry is not live.
+  void Free(Entry* entry);
+
+  // The token that the next Publish of the entry will make live: never 0, never the one before.
+  uint32_t NextToken(Entry* entry);
+  void Publish(Entry* entry, uint32_t token, MemoryDescription description);
+  // Makes `token` of the entry dead and waits for its pins. False if it was not live. The caller holds no pin.
+  bool Withdraw(Entry* entry, uint32_t token);
+  // The same for whatever token is live.
+  void Withdraw(Entry* entry);
+  // What a peer may do by a send with invalidate: false unless the token is live, of the domain (and queue pair, for a
+  // window), and can be invalidated.
+  bool Invalidate(uint32_t token, const void* domain, const void* queue_pair);
+
+  Pin Lookup(uint32_t token);
+  static uint32_t LiveToken(const Entry* entry) { return entry->live_token.load(std::memory_order_acquire); }
+
+ private:
+  static constexpr size_t kChunkEntries = 256;
+  static constexpr size_t kChunks = 4096;  // A million entries, more than a process registers.
+
+  struct Chunk {
+    std::array<Entry, kChunkEntries> entries;
+  };
+
+  std::array<std::atomic<Chunk*>, kChunks> chunks_ = {};
+  std::mutex mutex_;  // Guards what follows; taken by registration only.
+  std::vector<std::unique_ptr<Chunk>> owned_;
+  std::vector<Entry*> free_;
+};
+
+enum class AccessVerdict { kAllowed, kInvalidToken, kWrongDomain, kBounds, kWrap, kRights };
+
+// Whether `length` bytes (not 0) from `address` on may be used. `queue_pair` counts for windows only.
+AccessVerdict CheckAccess(const MemoryDescription& memory, uint64_t address, uint64_t length, uint32_t rights,
+                          const void* domain, const void* queue_pair);
+
+// Appends the pieces of a range that CheckAccess has allowed.
+void AppendPieces(const MemoryDescription& memory, uint64_t address, uint64_t length, std::vector<iovec>* pieces);
+
+// Appends `length` bytes from `offset` on of what the pieces make up together; they are long enough.
+void AppendSlice(const std::vector<iovec>& pieces, uint64_t offset, uint64_t length, std::vector<iovec>* slice);
+
+}  // namespace rdmabroker::iwarp
+
+#endif  // DATAPLANE_IWARP_MEMORY_TABLE_H_

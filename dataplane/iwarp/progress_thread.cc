@@ -1,0 +1,218 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "dataplane/iwarp/progress_thread.h"
+
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+
+#include <algorithm>
+#include <array>
+#include <thread>
+#include <utility>
+
+namespace rdmabroker::iwarp {
+
+ProgressThread& ProgressThread::Get() {
+  static ProgressThread* const thread = new ProgressThread;
+  return *thread;
+}
+
+ProgressThread::ProgressThread()
+    : epoll_(::epoll_create1(EPOLL_CLOEXEC)), event_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
+  epoll_event event = {};
+  event.events = EPOLLIN;
+  event.data.u64 = 0;
+  ::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, event_.get(), &event);
+  std::thread([this] { Run(); }).detach();
+}
+
+void ProgressThread::Call(std::function<void()> callback) {
+  const std::lock_guard lock(mutex_);
+  callbacks_.push_back(std::move(callback));
+  Signal();
+}
+
+uint64_t ProgressThread::Watch(DrivenQueuePair* queue_pair, int fd) {
+  const std::lock_guard lock(mutex_);
+  const uint64_t handle = next_handle_++;
+  Source& source = sources_[handle];
+  source.queue_pair = ObjectReference<DrivenQueuePair>(queue_pair);
+  source.fd = fd;
+  source.polls_seen = queue_pair->poll_count();
+  epoll_event event = {};
+  event.events = EPOLLIN;
+  event.data.u64 = handle;
+  ::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd, &event);
+  return handle;
+}
+
+void ProgressThread::Unwatch(uint64_t handle) {
+  const std::lock_guard lock(mutex_);
+  const auto found = sources_.find(handle);
+  if (found == sources_.end()) return;
+  ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, found->second.fd, nullptr);
+  if (found->second.deadline) deadlines_.erase({*found->second.deadline, handle});
+  released_.push_back(std::move(found->second.queue_pair));
+  sources_.erase(found);
+  Signal();
+}
+
+void ProgressThread::UpdateInterest(uint64_t handle) {
+  const std::lock_guard lock(mutex_);
+  const auto found = sources_.find(handle);
+  if (found == sources_.end()) return;
+  Source& source = found->second;
+  // Asked under the lock: of two who report a change, the second sees the latest.
+  const bool readable = source.queue_pair->wants_read();
+  const bool writable = source.queue_pair->wants_write();
+  if (source.readable == readable && source.writable == writable) return;
+  source.readable = readable;
+  source.writable = writable;
+  if (!source.polled) UpdateEpoll(handle, source);
+}
+
+void ProgressThread::Resume(uint64_t handle) {
+  const std::lock_guard lock(mutex_);
+  const auto found = sources_.find(handle);
+  if (found == sources_.end() || !found->second.polled) return;
+  found->second.polled = false;
+  UpdateEpoll(handle, found->second);
+}
+
+void ProgressThread::SetDeadline(uint64_t handle, std::optional<Clock::time_point> deadline) {
+  const std::lock_guard lock(mutex_);
+  const auto found = sources_.find(handle);
+  if (found == sources_.end()) return;
+  if (found->second.deadline) deadlines_.erase({*found->second.deadline, handle});
+  found->second.deadline = deadline;
+  if (!deadline) return;
+  deadlines_.insert({*deadline, handle});
+  Signal();
+}
+
+void ProgressThread::Wake(uint64_t handle) {
+  const std::lock_guard lock(mutex_);
+  woken_.push_back(handle);
+  Signal();
+}
+
+void ProgressThread::Signal() {
+  if (std::exchange(signalled_, true)) return;
+  ::eventfd_write(event_.get(), 1);
+}
+
+void ProgressThread::UpdateEpoll(uint64_t handle, const Source& source) {
+  epoll_event event = {};
+  if (!source.polled) event.events = (source.readable ? EPOLLIN : 0u) | (source.writable ? EPOLLOUT : 0u);
+  event.data.u64 = handle;
+  ::epoll_ctl(epoll_.get(), EPOLL_CTL_MOD, source.fd, &event);
+}
+
+ObjectReference<DrivenQueuePair> ProgressThread::Find(uint64_t handle) {
+  const std::lock_guard lock(mutex_);
+  const auto found = sources_.find(handle);
+  return found == sources_.end() ? ObjectReference<DrivenQueuePair>()
+                                 : ObjectReference<DrivenQueuePair>(found->second.queue_pair.get());
+}
+
+void ProgressThread::Run() {
+  std::array<epoll_event, 64> events;
+  while (true) {
+    const int count = ::epoll_wait(epoll_.get(), events.data(), static_cast<int>(events.size()), WaitTimeout());
+    for (int i = 0; i < count; ++i) {
+      if (events[static_cast<size_t>(i)].data.u64 != 0) HandleSocket(events[static_cast<size_t>(i)].data.u64);
+    }
+    HandleWoken();
+    HandleDeadlines();
+    HandlePolled();
+    RunCallbacks();
+  }
+}
+
+// Milliseconds until something is due that no descriptor tells; -1 for never.
+int ProgressThread::WaitTimeout() {
+  const std::lock_guard lock(mutex_);
+  if (!callbacks_.empty() || !released_.empty()) return 0;
+  int timeout = polled_.empty() ? -1 : static_cast<int>(kPollGrace.count());
+  if (!deadlines_.empty()) {
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadlines_.begin()->first - Clock::now()).count();
+    const int bounded = static_cast<int>(std::clamp<int64_t>(left, 0, 60'000));
+    timeout = timeout < 0 ? bounded : std::min(timeout, bounded);
+  }
+  return timeout;
+}
+
+void ProgressThread::HandleSocket(uint64_t handle) {
+  ObjectReference<DrivenQueuePair> queue_pair;
+  {
+    const std::lock_guard lock(mutex_);
+    const auto found = sources_.find(handle);
+    if (found == sources_.end()) return;
+    Source& source = found->second;
+    queue_pair = ObjectReference<DrivenQueuePair>(source.queue_pair.get());
+    const uint64_t polls = queue_pair->poll_count();
+    if (polls != std::exchange(source.polls_seen, polls) && !queue_pair->notification_wanted()) {
+      source.polled = true;
+      polled_.push_back(handle);
+      UpdateEpoll(handle, source);
+      return;
+    }
+  }
+  queue_pair->Drive();
+}
+
+void ProgressThread::HandleWoken() {
+  std::vector<uint64_t> woken;
+  {
+    const std::lock_guard lock(mutex_);
+    woken.swap(woken_);
+    eventfd_t ignored;
+    if (std::exchange(signalled_, false)) ::eventfd_read(event_.get(), &ignored);
+  }
+  for (const uint64_t handle : woken) {
+    if (const auto queue_pair = Find(handle)) queue_pair->Drive();
+  }
+}
+
+void ProgressThread::HandleDeadlines() {
+  std::vector<ObjectReference<DrivenQueuePair>> late;
+  {
+    const std::lock_guard lock(mutex_);
+    const Clock::time_point now = Clock::now();
+    while (!deadlines_.empty() && deadlines_.begin()->first <= now) {
+      Source& source = sources_.at(deadlines_.begin()->second);
+      deadlines_.erase(deadlines_.begin());
+      source.deadline.reset();
+      late.emplace_back(source.queue_pair.get());
+    }
+  }
+  for (const auto& queue_pair : late) queue_pair->OnDeadline();
+}
+
+// Takes back the sockets whose polls have stopped.
+void ProgressThread::HandlePolled() {
+  const std::lock_guard lock(mutex_);
+  std::erase_if(polled_, [this](uint64_t handle) {
+    const auto found = sources_.find(handle);
+    if (found == sources_.end() || !found->second.polled) return true;
+    Source& source = found->second;
+    const uint64_t polls = source.queue_pair->poll_count();
+    if (polls != std::exchange(source.polls_seen, polls)) return false;
+    source.polled = false;
+    UpdateEpoll(handle, source);
+    return true;
+  });
+}
+
+void ProgressThread::RunCallbacks() {
+  std::deque<std::function<void()>> callbacks;
+  std::vector<ObjectReference<DrivenQueuePair>> released;
+  {
+    const std::lock_guard lock(mutex_);
+    callbacks.swap(callbacks_);
+    released.swap(released_);
+  }
+  for (const auto& callback : callbacks) callback();
+}
+
+}  // namespace rdmabroker::iwarp

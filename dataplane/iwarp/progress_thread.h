@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#ifndef DATAPLANE_IWARP_PROGRESS_THREAD_H_
+#define DATAPLANE_IWARP_PROGRESS_THREAD_H_
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <mutex>
+#include <optional>
+#include <set>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "dataplane/data_object.h"
+#include "dataplane/iwarp/driven_queue_pair.h"
+#include "dataplane/unique_fd.h"
+
+namespace rdmabroker::iwarp {
+
+// The one background thread of a process. It calls consumers' callbacks, keeps deadlines, and drives queue pairs, the
+// last only where nobody polls: a socket that turns out to be polled is left alone until its polls have stopped for
+// kPollGrace. All functions may be called from any thread, with or without a queue pair's locks held. A process that
+// forks goes on without the thread in the child, where no adapter works.
+class ProgressThread {
+ public:
+  using Clock = std::chrono::steady_clock;
+
+  // The process's. It starts with the first call and, costing nothing while nothing happens, never ends: an object's
+  // last reference may go on the thread itself, which could not wait for its own end.
+  static ProgressThread& Get();
+
+  ProgressThread(const ProgressThread&) = delete;
+  ProgressThread& operator=(const ProgressThread&) = delete;
+
+  // Runs `callback` on the thread, after all that were given before.
+  void Call(std::function<void()> callback);
+
+  // Watches a queue pair's socket until Unwatch; holds a reference to it. Returns its handle, never 0.
+  uint64_t Watch(DrivenQueuePair* queue_pair, int fd);
+  // The reference is given back on the thread. The socket must still be open.
+  void Unwatch(uint64_t handle);
+  // Asks the queue pair anew which events of its socket matter.
+  void UpdateInterest(uint64_t handle);
+  // Watches the socket at once even if it has been polled: from now on someone waits for a notification.
+  void Resume(uint64_t handle);
+  void SetDeadline(uint64_t handle, std::optional<Clock::time_point> deadline);
+  // Has Drive called soon, whatever the socket says.
+  void Wake(uint64_t handle);
+
+ private:
+  // Long enough that a thread that polls between pieces of work counts as polling, short enough for one-sided traffic
+  // that comes after it has stopped.
+  static constexpr std::chrono::milliseconds kPollGrace{2};
+
+  struct Source {
+    ObjectReference<DrivenQueuePair> queue_pair;
+    int fd = -1;
+    bool readable = true;
+    bool writable = false;
+    bool polled = false;  // Left to those who poll.
+    uint64_t polls_seen = 0;
+    std::optional<Clock::time_point> deadline;
+  };
+
+  ProgressThread();
+  [[noreturn]] void Run();
+  int WaitTimeout();
+  void HandleSocket(uint64_t handle);
+  void HandleWoken();
+  void HandleDeadlines();
+  void HandlePolled();
+  void RunCallbacks();
+  void Signal();
+  void UpdateEpoll(uint64_t handle, const Source& source);
+  ObjectReference<DrivenQueuePair> Find(uint64_t handle);
+
+  UniqueFd epoll_;
+  UniqueFd event_;
+  std::mutex mutex_;  // Guards what follows; innermost of all locks.
+  bool signalled_ = false;
+  uint64_t next_handle_ = 1;  // 0 is the event descriptor.
+  std::unordered_map<uint64_t, Source> sources_;
+  std::deque<std::function<void()>> callbacks_;
+  std::vector<uint64_t> woken_;
+  std::vector<uint64_t> polled_;
+  std::set<std::pair<Clock::time_point, uint64_t>> deadlines_;
+  std::vector<ObjectReference<DrivenQueuePair>> released_;
+};
+
+}  // namespace rdmabroker::iwarp
+
+#endif  // DATAPLANE_IWARP_PROGRESS_THREAD_H_

@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "dataplane/iwarp/queue_pair.h"
+
+#include <utility>
+
+#include "dataplane/iwarp/progress_thread.h"
+
+namespace rdmabroker::iwarp {
+namespace {
+
+TransmitterAttributes ForTransmitter(SoftwareQueuePair* queue_pair, const ProtectionDomain* domain, MemoryTable* memory,
+                                     const QueuePairAttributes& attributes) {
+  return {.depth = attributes.initiator_queue_depth,
+          .max_sge = attributes.max_initiator_request_sge,
+          .inline_data_size = attributes.inline_data_size,
+          .qp_context = attributes.context,
+          .queue_pair = queue_pair,
+          .domain = domain,
+          .memory = memory,
+          .cq = static_cast<SoftwareCompletionQueue*>(attributes.initiator_cq)};
+}
+
+Opcode SendOpcode(OpFlags flags, bool invalidate) {
+  const bool solicited = (flags & kOpSendAndSolicitEvent) != 0;
+  if (invalidate) return solicited ? Opcode::kSendSolicitedInvalidate : Opcode::kSendInvalidate;
+  return solicited ? Opcode::kSendSolicited : Opcode::kSend;
+}
+
+}  // namespace
+
+// The adapter has checked that the queues are its own.
+SoftwareQueuePair::SoftwareQueuePair(ProtectionDomain* domain, MemoryTable* memory,
+                                     const QueuePairAttributes& attributes)
+    : domain_(domain),
+      receive_cq_(static_cast<SoftwareCompletionQueue*>(attributes.receive_cq)),
+      initiator_cq_(static_cast<SoftwareCompletionQueue*>(attributes.initiator_cq)),
+      srq_(static_cast<SoftwareSharedReceiveQueue*>(attributes.srq)),
+      receive_queue_(attributes.receive_queue_depth, attributes.max_receive_request_sge),
+      transmitter_(ForTransmitter(this, domain, memory, attributes)),
+      receiver_({.qp_context = attributes.context,
+                 .queue_pair = this,
+                 .domain = domain,
+                 .memory = memory,
+                 .cq = receive_cq_.get(),
+                 .queue = &receive_queue_,
+                 .srq = srq_.get(),
+                 .transmitter = &transmitter_}) {
+  receive_cq_->Attach(this);
+  if (initiator_cq_.get() != receive_cq_.get()) initiator_cq_->Attach(this);
+}
+
+SoftwareQueuePair::~SoftwareQueuePair() {
+  receive_cq_->Detach(this);
+  if (initiator_cq_.get() != receive_cq_.get()) initiator_cq_->Detach(this);
+}
+
+NdkStatus SoftwareQueuePair::Post(const InitiatorPost& post) {
+  const NdkStatus status = transmitter_.Post(post);
+  if (transmitter_.failed() || transmitter_.socket_error() != 0) {
+    // The end of the connection needs the connection lock, which a post does not take.
+    ProgressThread::Get().Wake(handle_);
+  } else if (transmitter_.wants_write()) {
+    UpdateInterest();
+  }
+  return status;
+}
+
+NdkStatus SoftwareQueuePair::Send(void* request_context, std::span<const Sge> sges, OpFlags flags) {
+  return Post({.type = OperationType::kSend,
+               .opcode = SendOpcode(flags, false),
+               .flags = flags,
+               .context = request_context,
+               .sges = sges});
+}
+
+NdkStatus SoftwareQueuePair::SendAndInvalidate(void* request_context, std::span<const Sge> sges, OpFlags flags,
+                                               RemoteToken token) {
+  return Post({.type = OperationType::kSend,
+               .opcode = SendOpcode(flags, true),
+               .flags = flags,
+               .context = request_context,
+               .sges = sges,
+               .invalidate = token});
+}
+
+NdkStatus SoftwareQueuePair::Receive(void* request_context, std::span<const Sge> sges) {
+  if (srq_) return NdkStatus::kInvalidDeviceRequest;
+  if (receives_refused_) return NdkStatus::kConnectionInvalid;
+  const NdkStatus status = receive_queue_.Post(request_context, sges);
+  if (status == NdkStatus::kSuccess && receives_end_) {
+    const std::lock_guard lock(mutex_);
+    receiver_.CancelReceives();
+  }
+  return status;
+}
+
+NdkStatus SoftwareQueuePair::Read(void* request_context, std::span<const Sge> sges, RemoteMemory source,
+                                  OpFlags flags) {
+  return Post({.type = OperationType::kRead,
+               .opcode = Opcode::kReadRequest,
+               .flags = flags,
+               .context = request_context,
+               .sges = sges,
+               .remote = source});
+}
+
+NdkStatus SoftwareQueuePair::Write(void* request_context, std::span<const Sge> sges, RemoteMemory target,
+                                   OpFlags flags) {
+  return Post({.type = OperationType::kWrite,
+               .opcode = Opcode::kWrite,
+               .flags = flags,
+               .context = request_context,
+               .sges = sges,
+               .remote = target});
+}
+
+NdkStatus SoftwareQueuePair::Bind(void* request_context, MemoryRegion* region, MemoryWindow* window, void* address,
+                                  size_t length, OpFlags flags) {
+  auto* const software_region = static_cast<SoftwareMemoryRegion*>(region);
+  auto* const software_window = static_cast<SoftwareMemoryWindow*>(window);
+  if (!alive_) return NdkStatus::kConnectionInvalid;
+  if (software_region->domain() != domain_.get() || software_window->domain() != domain_.get()) {
+    return NdkStatus::kInvalidParameter;
+  }
+  MemoryChange change;
+  const NdkStatus status = software_region->PrepareBind(this, address, length, flags, &change.description);
+  if (status != NdkStatus::kSuccess) return status;
+  software_window->PrepareBind(software_region, &change);
+  return Post({.type = OperationType::kBind,
+               .flags = flags,
+               .context = request_context,
+               .change = &change,
+               .region = software_region,
+               .window = software_window});
+}
+
+NdkStatus SoftwareQueuePair::FastRegister(void* request_context, MemoryRegion* region, std::span<void* const> pages,
+                                          size_t first_byte_offset, size_t length, uint64_t base_address,
+                                          OpFlags flags) {
+  auto* const software_region = static_cast<SoftwareMemoryRegion*>(region);
+  if (!alive_) return NdkStatus::kConnectionInvalid;
+  if (software_region->domain() != domain_.get()) return NdkStatus::kInvalidParameter;
+  MemoryChange change;
+  const NdkStatus status =
+      software_region->PrepareFastRegister(pages, first_byte_offset, length, base_address, flags, &change);
+  if (status != NdkStatus::kSuccess) return status;
+  return Post({.type = OperationType::kFastRegister,
+               .flags = flags,
+               .context = request_context,
+               .change = &change,
+               .region = software_region});
+}
+
+NdkStatus SoftwareQueuePair::Invalidate(void* request_context, MemoryRegion* region, OpFlags flags) {
+  auto* const software_region = static_cast<SoftwareMemoryRegion*>(region);
+  if (!alive_) return NdkStatus::kConnectionInvalid;
+  MemoryChange change;
+  const NdkStatus status = software_region->PrepareInvalidate(&change);
+  if (status != NdkStatus::kSuccess) return status;
+  return Post({.type = OperationType::kInvalidate,
+               .flags = flags,
+               .context = request_context,
+               .change = &change,
+               .region = software_region});
+}
+
+NdkStatus SoftwareQueuePair::Invalidate(void* request_context, MemoryWindow* window, OpFlags flags) {
+  auto* const software_window = static_cast<SoftwareMemoryWindow*>(window);
+  if (!alive_) return NdkStatus::kConnectionInvalid;
+  MemoryChange change;
+  const NdkStatus status = software_window->PrepareInvalidate(&change);
+  if (status != NdkStatus::kSuccess) return status;
+  return Post({.type = OperationType::kInvalidate,
+               .flags = flags,
+               .context = request_context,
+               .change = &change,
+               .window = software_window});
+}
+
+}  // namespace rdmabroker::iwarp

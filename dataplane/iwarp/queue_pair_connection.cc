@@ -1,0 +1,254 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <utility>
+#include <vector>
+
+#include "dataplane/iwarp/limits.h"
+#include "dataplane/iwarp/progress_thread.h"
+#include "dataplane/iwarp/provider_error.h"
+#include "dataplane/iwarp/queue_pair.h"
+
+namespace rdmabroker::iwarp {
+namespace {
+
+// How long a broken connection waits for the peer to read the Terminate message and close.
+constexpr std::chrono::milliseconds kLinger{1000};
+
+// How the read that the peer's Terminate message is about ends.
+NdkStatus StatusOf(TerminateCause cause) {
+  const bool protection = cause.type == 1 && cause.layer <= 1;
+  if (protection) return NdkStatus::kAccessViolation;
+  if (cause == kDdpNoBuffer) return NdkStatus::kIoTimeout;
+  return NdkStatus::kRemoteResources;
+}
+
+}  // namespace
+
+NdkStatus SoftwareQueuePair::Attach(Attachment attachment, ConnectionEndCallback on_end) {
+  const auto state = DecodeConnectionState(attachment.state);
+  int type = 0;
+  socklen_t length = sizeof type;
+  if (!state.ok() || ::getsockopt(attachment.socket.get(), SOL_SOCKET, SO_TYPE, &type, &length) != 0 ||
+      type != SOCK_STREAM || state->inbound_read_limit > kMaxReads || state->outbound_read_limit > kMaxReads) {
+    return NdkStatus::kInvalidParameter;
+  }
+  // Whole messages go into one call each; nothing is gained by waiting for more.
+  const int on = 1;
+  ::setsockopt(attachment.socket.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+  const std::lock_guard lock(mutex_);
+  if (phase_ != Phase::kIdle || closed_) return NdkStatus::kConnectionActive;
+  phase_ = Phase::kConnected;
+  socket_ = std::move(attachment.socket);
+  on_end_ = std::move(on_end);
+  receiver_.Start(*state);
+  transmitter_.Start(socket_.get(), *state);
+  alive_ = true;
+  handle_ = ProgressThread::Get().Watch(this, socket_.get());
+  DriveLocked();
+  return NdkStatus::kSuccess;
+}
+
+void SoftwareQueuePair::Drive() {
+  if (!alive_.load(std::memory_order_relaxed)) return;
+  const std::unique_lock lock(mutex_, std::try_to_lock);
+  if (lock.owns_lock()) DriveLocked();
+}
+
+void SoftwareQueuePair::DriveLocked() {
+  if (phase_ == Phase::kConnected) DriveConnected();
+  if (phase_ == Phase::kLingering) DriveLingering();
+}
+
+void SoftwareQueuePair::DriveConnected() {
+  if (!peer_ended_) HandleReceived(receiver_.Drive(socket_.get()));
+  if (phase_ != Phase::kConnected) return;
+  transmitter_.Transmit();
+  if (transmitter_.failed() || receive_cq_->dead() || initiator_cq_->dead()) {
+    TerminateMessage message;
+    message.cause = kRdmapLocalCatastrophic;
+    Terminate(message, {});
+    ReportEnd({.graceful = false, .provider_error = kLocalError});
+    return;
+  }
+  if (const int error = transmitter_.socket_error(); error != 0) {
+    Break({NdkStatus::kIoTimeout, kSocketError | static_cast<uint32_t>(error)},
+          kSocketError | static_cast<uint32_t>(error));
+    return;
+  }
+  AdvanceDisconnect();
+  UpdateInterest();
+}
+
+void SoftwareQueuePair::HandleReceived(Receiver::Outcome outcome) {
+  switch (outcome) {
+    case Receiver::Outcome::kIdle:
+    case Receiver::Outcome::kMore:
+      return;
+    case Receiver::Outcome::kEnd:
+      return PeerHasEnded();
+    case Receiver::Outcome::kBroken: {
+      const uint32_t error = kSocketError | static_cast<uint32_t>(receiver_.socket_error());
+      return Break({NdkStatus::kIoTimeout, error}, error);
+    }
+    case Receiver::Outcome::kViolation:
+      Terminate(receiver_.violation(), {});
+      return ReportEnd({.graceful = false, .provider_error = TerminateSent(receiver_.violation().cause)});
+    case Receiver::Outcome::kTerminated:
+      const uint32_t error = TerminateReceived(receiver_.terminated().cause);
+      return Break({StatusOf(receiver_.terminated().cause), error}, error);
+  }
+}
+
+// Nothing is flushed: requests wait for what the consumer does next.
+void SoftwareQueuePair::PeerHasEnded() {
+  peer_ended_ = true;
+  if (!disconnecting_) ReportEnd({.graceful = true, .provider_error = 0});
+}
+
+void SoftwareQueuePair::AdvanceDisconnect() {
+  if (!disconnecting_) return;
+  if (!said_goodbye_ && transmitter_.drained()) {
+    ::shutdown(socket_.get(), SHUT_WR);
+    said_goodbye_ = true;
+  }
+  if (!said_goodbye_ || !peer_ended_) return;
+  EndLocally();
+  CompleteDisconnect(NdkStatus::kSuccess);
+}
+
+// The socket is of no use any more.
+void SoftwareQueuePair::Break(const RequestFailure& failure, uint32_t provider_error) {
+  transmitter_.Abort(failure, false);
+  receives_end_ = true;
+  receiver_.CancelReceives();
+  CloseSocket();
+  CompleteDisconnect(NdkStatus::kConnectionAborted);
+  ReportEnd({.graceful = false, .provider_error = provider_error});
+}
+
+// Tells the peer why, and leaves the socket open until the peer has had time to read it: closing a socket with
+// unread data would reset the connection and throw the message away.
+void SoftwareQueuePair::Terminate(const TerminateMessage& message, const RequestFailure& failure) {
+  transmitter_.Abort(failure, false);
+  receives_end_ = true;
+  receiver_.CancelReceives();
+  transmitter_.SendTerminate(EncodeTerminate(message));
+  phase_ = Phase::kLingering;
+  ProgressThread::Get().SetDeadline(handle_, ProgressThread::Clock::now() + kLinger);
+  CompleteDisconnect(NdkStatus::kConnectionAborted);
+}
+
+void SoftwareQueuePair::DriveLingering() {
+  transmitter_.Transmit();
+  if (!said_goodbye_ && !transmitter_.wants_write()) {
+    ::shutdown(socket_.get(), SHUT_WR);
+    said_goodbye_ = true;
+  }
+  size_t budget = kDriveBudget;
+  std::vector<uint8_t> unwanted(16 * 1024);
+  ssize_t got = 1;
+  while (budget > 0 && got > 0) {
+    got = ::recv(socket_.get(), unwanted.data(), unwanted.size(), MSG_DONTWAIT);
+    if (got > 0) budget -= std::min(budget, static_cast<size_t>(got));
+  }
+  const bool over = got == 0 || (got < 0 && errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR);
+  if ((over && said_goodbye_) || transmitter_.socket_error() != 0) {
+    CloseSocket();
+  } else {
+    if (over) peer_ended_ = true;
+    UpdateInterest();
+  }
+}
+
+void SoftwareQueuePair::OnDeadline() {
+  const std::lock_guard lock(mutex_);
+  if (phase_ == Phase::kLingering) return CloseSocket();
+  if (phase_ != Phase::kConnected || !disconnecting_) return;
+  EndLocally();
+  CompleteDisconnect(NdkStatus::kIoTimeout);
+}
+
+NdkStatus SoftwareQueuePair::Disconnect(std::chrono::milliseconds timeout, RequestCompletion completion) {
+  const std::lock_guard lock(mutex_);
+  if (phase_ == Phase::kIdle) return NdkStatus::kConnectionInvalid;
+  if (disconnecting_ || closed_) return NdkStatus::kInvalidDeviceState;
+  disconnecting_ = true;
+  AddReference();  // Given back when the completion has returned.
+  disconnect_completion_ = std::move(completion);
+  if (phase_ != Phase::kConnected) {
+    EndLocally();
+    CompleteDisconnect(NdkStatus::kConnectionAborted);
+    return NdkStatus::kPending;
+  }
+  transmitter_.RefusePosts();
+  ProgressThread::Get().SetDeadline(handle_, ProgressThread::Clock::now() + timeout);
+  DriveLocked();
+  return NdkStatus::kPending;
+}
+
+void SoftwareQueuePair::Flush() {
+  const std::lock_guard lock(mutex_);
+  if (phase_ == Phase::kIdle) return receiver_.CancelReceives();
+  EndLocally();
+  CompleteDisconnect(NdkStatus::kConnectionAborted);
+}
+
+void SoftwareQueuePair::OnClose() {
+  const std::lock_guard lock(mutex_);
+  closed_ = true;
+  EndLocally();
+  CompleteDisconnect(NdkStatus::kConnectionAborted);
+}
+
+// The consumer wants no more of it.
+void SoftwareQueuePair::EndLocally() {
+  on_end_ = nullptr;
+  transmitter_.Abort({}, true);
+  receives_end_ = true;
+  receives_refused_ = true;
+  receiver_.CancelReceives();
+  if (phase_ == Phase::kConnected) CloseSocket();
+}
+
+void SoftwareQueuePair::CloseSocket() {
+  phase_ = Phase::kEnded;
+  alive_ = false;
+  transmitter_.Stop();
+  ProgressThread::Get().Unwatch(handle_.exchange(0));
+  socket_.Reset();
+}
+
+void SoftwareQueuePair::ReportEnd(const ConnectionEnd& end) {
+  ConnectionEndCallback callback = std::exchange(on_end_, nullptr);
+  if (callback == nullptr || disconnecting_) return;
+  AddReference();
+  ProgressThread::Get().Call([this, end, callback = std::move(callback)] {
+    callback(end);
+    ReleaseReference();
+  });
+}
+
+void SoftwareQueuePair::CompleteDisconnect(NdkStatus status) {
+  RequestCompletion completion = std::exchange(disconnect_completion_, nullptr);
+  if (completion == nullptr) return;
+  ProgressThread::Get().Call([this, status, completion = std::move(completion)] {
+    completion(status);
+    ReleaseReference();
+  });
+}
+
+void SoftwareQueuePair::OnArm() {
+  if (const uint64_t handle = handle_; handle != 0) ProgressThread::Get().Resume(handle);
+}
+
+void SoftwareQueuePair::UpdateInterest() {
+  if (const uint64_t handle = handle_; handle != 0) ProgressThread::Get().UpdateInterest(handle);
+}
+
+}  // namespace rdmabroker::iwarp

@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "dataplane/iwarp/receive_queue.h"
+
+#include <utility>
+
+#include "dataplane/iwarp/progress_thread.h"
+
+namespace rdmabroker::iwarp {
+
+NdkStatus ReceiveQueue::Post(void* context, std::span<const Sge> sges) {
+  if (sges.size() > max_sge_) return NdkStatus::kDataOverrun;
+  const std::lock_guard lock(mutex_);
+  if (requests_.size() >= depth_) return NdkStatus::kInsufficientResources;
+  ReceiveRequest request;
+  if (!spare_.empty()) {
+    request = std::move(spare_.back());
+    spare_.pop_back();
+  }
+  request.context = context;
+  request.sges.assign(sges.begin(), sges.end());
+  requests_.push_back(std::move(request));
+  return NdkStatus::kSuccess;
+}
+
+std::optional<ReceiveRequest> ReceiveQueue::Take() {
+  const std::lock_guard lock(mutex_);
+  if (requests_.empty()) return std::nullopt;
+  std::optional<ReceiveRequest> request(std::move(requests_.front()));
+  requests_.pop_front();
+  return request;
+}
+
+void ReceiveQueue::Recycle(ReceiveRequest request) {
+  const std::lock_guard lock(mutex_);
+  if (spare_.size() + requests_.size() < depth_) spare_.push_back(std::move(request));
+}
+
+NdkStatus ReceiveQueue::SetDepth(uint32_t depth) {
+  const std::lock_guard lock(mutex_);
+  if (depth < requests_.size()) return NdkStatus::kBufferOverflow;
+  depth_ = depth;
+  return NdkStatus::kSuccess;
+}
+
+size_t ReceiveQueue::size() const {
+  const std::lock_guard lock(mutex_);
+  return requests_.size();
+}
+
+SoftwareSharedReceiveQueue::SoftwareSharedReceiveQueue(ProtectionDomain* domain, uint32_t max_depth,
+                                                       SharedReceiveQueueAttributes attributes)
+    : domain_(domain),
+      max_depth_(max_depth),
+      notification_(std::move(attributes.notification)),
+      queue_(attributes.depth, attributes.max_receive_request_sge),
+      threshold_(attributes.notify_threshold),
+      armed_(threshold_ > 0) {}
+
+NdkStatus SoftwareSharedReceiveQueue::Receive(void* request_context, std::span<const Sge> sges) {
+  return queue_.Post(request_context, sges);
+}
+
+NdkStatus SoftwareSharedReceiveQueue::Modify(uint32_t depth, uint32_t notify_threshold) {
+  if (depth > max_depth_) return NdkStatus::kInvalidParameter;
+  if (depth > 0) {
+    if (const NdkStatus status = queue_.SetDepth(depth); status != NdkStatus::kSuccess) return status;
+  }
+  if (notify_threshold == 0) return NdkStatus::kSuccess;
+  {
+    const std::lock_guard lock(mutex_);
+    threshold_ = notify_threshold;
+    armed_ = true;
+  }
+  NotifyIfBelow(queue_.size());
+  return NdkStatus::kSuccess;
+}
+
+std::optional<ReceiveRequest> SoftwareSharedReceiveQueue::Take() {
+  std::optional<ReceiveRequest> request = queue_.Take();
+  // An empty queue was below the threshold before; only the step below it counts.
+  if (request) NotifyIfBelow(queue_.size());
+  return request;
+}
+
+void SoftwareSharedReceiveQueue::NotifyIfBelow(size_t queued) {
+  const std::lock_guard lock(mutex_);
+  if (!armed_ || closed_ || queued >= threshold_) return;
+  armed_ = false;
+  if (!notification_) return;
+  AddReference();
+  ProgressThread::Get().Call([this] {
+    bool closed = false;
+    {
+      const std::lock_guard closed_lock(mutex_);
+      closed = closed_;
+    }
+    if (!closed) notification_(NdkStatus::kSuccess);
+    ReleaseReference();
+  });
+}
+
+void SoftwareSharedReceiveQueue::OnClose() {
+  const std::lock_guard lock(mutex_);
+  closed_ = true;
+}
+
+}  // namespace rdmabroker::iwarp

@@ -1,0 +1,315 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include "dataplane/iwarp/limits.h"
+#include "dataplane/iwarp/provider_error.h"
+#include "dataplane/iwarp/transmitter.h"
+#include "dataplane/iwarp/wire/bytes.h"
+#include "dataplane/iwarp/wire/crc32c.h"
+
+namespace rdmabroker::iwarp {
+namespace {
+
+// One system call carries about this much: enough to make it cheap, little enough that what the CRC has just read is
+// still in the cache when the kernel copies it.
+constexpr size_t kBatchBytes = 64 * 1024;
+constexpr size_t kBatchPieces = 192;
+// Headers, trailers, copied payload: room for one read response FPDU and for the headers of many small ones.
+constexpr size_t kOwnedBytes = kMaxFpduLength + 16 * 1024;
+// Payload up to here is cheaper to copy than to gather.
+constexpr size_t kCopyBelow = 512;
+
+}  // namespace
+
+void Transmitter::TransmitLocked() {
+  size_t budget = kDriveBudget;
+  bool blocked = false;
+  while (fd_ >= 0 && !blocked && budget > 0 && socket_error() == 0) {
+    if (batch_.empty() && (gate_ != Gate::kOpen && gate_ != Gate::kRefusing)) break;
+    if (batch_.empty() && (failed() || !FillBatch())) break;
+    budget -= std::min(budget, batch_bytes_);
+    blocked = !SendBatch();
+  }
+  wants_write_.store(!batch_.empty() || budget == 0, std::memory_order_seq_cst);
+}
+
+// False: the socket takes no more now, or never will.
+bool Transmitter::SendBatch() {
+  while (batch_position_ < batch_.size()) {
+    msghdr message = {};
+    message.msg_iov = batch_.data() + batch_position_;
+    message.msg_iovlen = batch_.size() - batch_position_;
+    const ssize_t sent = ::sendmsg(fd_, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (sent < 0) {
+      if (errno == EINTR) continue;
+      if (errno != EAGAIN && errno != EWOULDBLOCK) socket_error_ = errno;
+      return false;
+    }
+    auto left = static_cast<size_t>(sent);
+    while (left > 0) {
+      iovec& piece = batch_[batch_position_];
+      const size_t taken = std::min(left, piece.iov_len);
+      piece.iov_base = static_cast<uint8_t*>(piece.iov_base) + taken;
+      piece.iov_len -= taken;
+      left -= taken;
+      if (piece.iov_len == 0) ++batch_position_;
+    }
+    while (batch_position_ < batch_.size() && batch_[batch_position_].iov_len == 0) ++batch_position_;
+  }
+  BatchSent();
+  return true;
+}
+
+void Transmitter::BatchSent() {
+  batch_.clear();
+  batch_position_ = 0;
+  batch_bytes_ = 0;
+  owned_length_ = 0;
+  marked_.clear();
+  sent_ = next_;
+  ReportDone();
+}
+
+bool Transmitter::BatchFull() const {
+  return batch_bytes_ >= kBatchBytes || batch_.size() >= kBatchPieces ||
+         owned_length_ + kCopyBelow + kMaxFpduHeaderLength + kMaxFpduTrailerLength > kOwnedBytes;
+}
+
+// Puts whole FPDUs into the batch. Responses and requests take turns, a message at a time. False: there are none.
+bool Transmitter::FillBatch() {
+  if (owned_ == nullptr) owned_ = std::make_unique<uint8_t[]>(kOwnedBytes);
+  while (!BatchFull() && !failed()) {
+    const bool response_begun = !responses_.empty() && responses_.front().sent > 0;
+    const bool respond = !responses_.empty() && offset_ == 0 && (response_begun || response_turn_ || next_ == tail_);
+    if (respond) {
+      // A large response is a batch of its own: its copy fills the room.
+      const size_t payload = std::min<size_t>(responses_.front().request.length - responses_.front().sent,
+                                              MaxPayloadLength(state_.fpdu_limit, kTaggedHeaderLength, false));
+      if (owned_length_ + payload + kMaxFpduHeaderLength + kMaxFpduTrailerLength > kOwnedBytes) break;
+      EmitResponse();
+      continue;
+    }
+    if (next_ == tail_) break;
+    if (EmitRequest()) continue;
+    // The request has to wait; responses need not wait for it.
+    response_turn_ = true;
+    if (responses_.empty() || offset_ != 0) break;
+  }
+  if (!batch_.empty()) return true;
+  // Requests that need no bytes on the wire are done here.
+  sent_ = next_;
+  ReportDone();
+  return false;
+}
+
+bool Transmitter::Resolve(const Request& request, uint32_t rights, std::vector<iovec>* pieces) {
+  for (const Sge& sge : request.sges) {
+    if (sge.length == 0) continue;
+    const MemoryTable::Pin pin = attributes_.memory->Lookup(static_cast<uint32_t>(sge.token));
+    const auto address = reinterpret_cast<uint64_t>(sge.address);
+    if (!pin || pin->queue_pair != nullptr) return false;
+    if (CheckAccess(*pin, address, sge.length, rights, attributes_.domain, nullptr) != AccessVerdict::kAllowed) {
+      return false;
+    }
+    AppendPieces(*pin, address, sge.length, pieces);
+  }
+  return true;
+}
+
+bool Transmitter::CarryOutChange(Request* request) {
+  switch (request->type) {
+    case OperationType::kBind:
+      return request->region->PublishWindow(request->change);
+    case OperationType::kFastRegister:
+      return request->region->Publish(request->change);
+    default:
+      return attributes_.memory->Withdraw(request->change.entry, request->change.token);
+  }
+}
+
+// False: it has to wait, or has failed.
+bool Transmitter::StartRequest(Request* request) {
+  if (hold_) return false;
+  const bool waits_for_reads = (request->flags & kOpReadFence) != 0 && !reads_.empty();
+  const bool waits_for_limit = request->type == OperationType::kRead && reads_.size() >= state_.outbound_read_limit;
+  if (waits_for_reads || waits_for_limit) return false;
+  request->started = true;
+  if (!request->inline_data.empty()) {
+    request->pieces.push_back({request->inline_data.data(), request->inline_data.size()});
+    return true;
+  }
+  if (!Resolve(*request, request->type == OperationType::kRead ? kLocalWrite : 0, &request->pieces)) {
+    FailRequest(request, NdkStatus::kAccessViolation, kLocalError);
+    return false;
+  }
+  return true;
+}
+
+// False: the request at next_ has to wait, or has failed.
+bool Transmitter::EmitRequest() {
+  Request& request = At(next_);
+  if (!request.started && !StartRequest(&request)) return false;
+  switch (request.type) {
+    case OperationType::kRead:
+      return EmitReadRequest(&request);
+    case OperationType::kSend:
+    case OperationType::kWrite:
+      break;
+    default:
+      if (!CarryOutChange(&request)) {
+        FailRequest(&request, NdkStatus::kInvalidDeviceRequest, kLocalError);
+        return false;
+      }
+      request.done = true;
+      ++next_;
+      return true;
+  }
+  const bool write = request.type == OperationType::kWrite;
+  const size_t header_length = write ? kTaggedHeaderLength : kUntaggedHeaderLength;
+  const size_t room = MaxPayloadLength(state_.fpdu_limit, header_length, state_.markers_to_peer);
+  const size_t length = std::min<size_t>(room, request.length - offset_);
+  SegmentHeader header = {.tagged = write, .last = offset_ + length == request.length, .opcode = request.opcode};
+  if (write) {
+    header.stag = static_cast<uint32_t>(request.remote.token);
+    header.tagged_offset = request.remote.address + offset_;
+  } else {
+    header.invalidate_stag = static_cast<uint32_t>(request.invalidate);
+    header.msn = state_.next_send_msn[kSendQueue];
+    header.message_offset = offset_;
+  }
+  EmitFpdu(header, request.pieces, offset_, length, length <= kCopyBelow);
+  offset_ += static_cast<uint32_t>(length);
+  if (!header.last) return true;
+  if (!write) ++state_.next_send_msn[kSendQueue];
+  offset_ = 0;
+  request.done = true;
+  ++next_;
+  response_turn_ = true;
+  return true;
+}
+
+bool Transmitter::EmitReadRequest(Request* request) {
+  ReadRequest read;
+  read.length = request->length;
+  read.source_stag = static_cast<uint32_t>(request->remote.token);
+  read.source_offset = request->remote.address;
+  if (!request->sges.empty()) {
+    read.sink_stag = static_cast<uint32_t>(request->sges.front().token);
+    read.sink_offset = reinterpret_cast<uint64_t>(request->sges.front().address);
+  }
+  uint8_t payload[kReadRequestLength];
+  EncodeReadRequest(read, payload);
+  scratch_.assign(1, {payload, sizeof payload});
+  EmitFpdu({.last = true,
+            .opcode = Opcode::kReadRequest,
+            .queue = kReadRequestQueue,
+            .msn = state_.next_send_msn[kReadRequestQueue]++},
+           scratch_, 0, sizeof payload, true);
+  reads_.push_back(next_);
+  ++next_;
+  response_turn_ = true;
+  return true;
+}
+
+// Responses are always copied: the memory may change or go away at any time, and neither may spoil the stream, whose
+// CRC and lengths are settled before the socket takes the bytes.
+void Transmitter::EmitResponse() {
+  ReadResponse& response = responses_.front();
+  const ReadRequest& read = response.request;
+  const size_t room = MaxPayloadLength(state_.fpdu_limit, kTaggedHeaderLength, state_.markers_to_peer);
+  const size_t length = std::min<size_t>(room, read.length - response.sent);
+  MemoryTable::Pin pin;
+  scratch_.clear();
+  if (length > 0) {
+    pin = attributes_.memory->Lookup(read.source_stag);
+    const uint64_t from = read.source_offset + response.sent;
+    if (!pin || CheckAccess(*pin, from, length, kRemoteRead, attributes_.domain, attributes_.queue_pair) !=
+                    AccessVerdict::kAllowed) {
+      failed_ = true;
+      return;
+    }
+    AppendPieces(*pin, from, length, &scratch_);
+  }
+  const SegmentHeader header = {.tagged = true,
+                                .last = response.sent + length == read.length,
+                                .opcode = Opcode::kReadResponse,
+                                .stag = read.sink_stag,
+                                .tagged_offset = read.sink_offset + response.sent};
+  EmitFpdu(header, scratch_, 0, length, true);
+  response.sent += static_cast<uint32_t>(length);
+  if (!header.last) return;
+  responses_.pop_front();
+  response_turn_ = false;
+}
+
+// The bytes are at the end of `owned_` already.
+void Transmitter::AppendOwned(size_t length) {
+  uint8_t* const at = owned_.get() + owned_length_;
+  owned_length_ += length;
+  batch_bytes_ += length;
+  if (!batch_.empty() && static_cast<uint8_t*>(batch_.back().iov_base) + batch_.back().iov_len == at) {
+    batch_.back().iov_len += length;
+  } else {
+    batch_.push_back({at, length});
+  }
+}
+
+void Transmitter::EmitFpdu(const SegmentHeader& header, const std::vector<iovec>& pieces, uint64_t offset,
+                           size_t length, bool copy) {
+  if (state_.markers_to_peer) return EmitMarkedFpdu(header, pieces, offset, length);
+  const size_t ulpdu_length = header.length() + length;
+  uint8_t* at = owned_.get() + owned_length_;
+  Crc32c sum;
+  const auto own = [&](size_t bytes) {
+    if (state_.crc) sum.Add({at, bytes});
+    AppendOwned(bytes);
+    at += bytes;
+  };
+  StoreU16(at, static_cast<uint16_t>(ulpdu_length));
+  EncodeSegmentHeader(header, at + kUlpduLengthField);
+  own(kUlpduLengthField + header.length());
+  slice_.clear();
+  AppendSlice(pieces, offset, length, &slice_);
+  if (copy) {
+    size_t copied = 0;
+    for (const iovec& piece : slice_) {
+      std::memcpy(at + copied, piece.iov_base, piece.iov_len);
+      copied += piece.iov_len;
+    }
+    own(length);
+  } else {
+    for (const iovec& piece : slice_) {
+      if (state_.crc) sum.Add({static_cast<const uint8_t*>(piece.iov_base), piece.iov_len});
+      batch_.push_back(piece);
+    }
+    batch_bytes_ += length;
+  }
+  const size_t pad = PadLength(ulpdu_length);
+  std::memset(at, 0, pad + kCrcLength);
+  own(pad);
+  if (state_.crc) sum.Store(at);
+  AppendOwned(kCrcLength);
+}
+
+// Markers cut through everything, so such FPDUs are made in one piece.
+void Transmitter::EmitMarkedFpdu(const SegmentHeader& header, const std::vector<iovec>& pieces, uint64_t offset,
+                                 size_t length) {
+  slice_.clear();
+  AppendSlice(pieces, offset, length, &slice_);
+  std::vector<uint8_t> payload;
+  payload.reserve(length);
+  for (const iovec& piece : slice_) {
+    const auto* const begin = static_cast<const uint8_t*>(piece.iov_base);
+    payload.insert(payload.end(), begin, begin + piece.iov_len);
+  }
+  inserter_.Append(ComposeFpdu(header, payload, false), state_.crc, &marked_);
+  batch_.assign(1, {marked_.data(), marked_.size()});
+  batch_bytes_ = marked_.size();
+}
+
+}  // namespace rdmabroker::iwarp
