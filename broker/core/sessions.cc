@@ -25,6 +25,12 @@ bool Acknowledge(Session& session, EventNumber through) {
   return true;
 }
 
+// Whether the request is so far behind the newest that its answer is not kept. The newest one's own always is.
+bool IsForgotten(const Turn& turn, const Session& session, RequestId request) {
+  return session.newest_request > request &&
+         session.newest_request.value() - request.value() >= turn.limits.answers_kept;
+}
+
 void End(Turn& turn, Session& session) {
   const SessionId id = session.id;
   session.ended = true;
@@ -132,7 +138,7 @@ std::optional<Outcome> AnswerWithoutActing(Turn& turn, const ClientRequest& even
     return Refuse(NdkStatus::kInvalidParameter, "request_id: ", event.id.value(),
                   " was another request's; give every new request a new number");
   }
-  if (session->newest_request.value() >= event.id.value() + turn.limits.answers_kept) {
+  if (IsForgotten(turn, *session, event.id)) {
     return Refuse(NdkStatus::kInvalidParameter, "request_id: ", event.id.value(), " is more than ",
                   turn.limits.answers_kept, " behind the newest; its answer, if it had one, is forgotten");
   }
@@ -143,7 +149,7 @@ void Give(Turn& turn, const ClientRequest& event, Outcome outcome) {
   if (Session* session = FindLive(turn, event.session)) {
     session->newest_request = std::max(session->newest_request, event.id);
     session->answers.emplace(event.id, KeptAnswer{event.request, outcome});
-    while (session->answers.begin()->first.value() + turn.limits.answers_kept <= session->newest_request.value()) {
+    while (IsForgotten(turn, *session, session->answers.begin()->first)) {
       session->answers.erase(session->answers.begin());
     }
   }
