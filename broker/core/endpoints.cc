@@ -224,7 +224,9 @@ void Handle(Turn& turn, const FabricBindFailed& report) {
     return TryFinishClose(turn, taker);
   }
   // Somebody outside the broker has the port that the core chose: the next one, unless nobody wants it any more.
-  if (endpoint->ephemeral && report.status == NdkStatus::kSharingViolation && endpoint->references != 0) {
+  const bool device_is_there = !turn.records.devices.at(endpoint->device).removed;
+  if (endpoint->ephemeral && report.status == NdkStatus::kSharingViolation && endpoint->references != 0 &&
+      device_is_there) {
     LeavePort(turn, *endpoint);
     if (ChoosePort(turn, *endpoint)) return EmitBind(turn, *endpoint);
     turn.index.ports[PortOf(*endpoint)].insert(report.endpoint);
