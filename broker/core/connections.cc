@@ -131,6 +131,7 @@ Outcome Perform(Turn& turn, const Call& call, const Disconnect& request) {
     return Refuse(NdkStatus::kInvalidDeviceRequest, Name(request.connector), ": the data path ends connections of ",
                   device.name, "; disconnect there and call ReportConnectionEnd");
   }
+  connector->awaits_handoff = false;
   connector->state = ConnectorState::kDisconnecting;
   connector->pending = call.id;
   SetDeadline(turn, *connector, turn.limits.disconnect_timeout);
