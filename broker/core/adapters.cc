@@ -46,7 +46,8 @@ void LeaveDevice(Turn& turn, DeviceId id) {
 void ForgetDeviceIfUnused(Turn& turn, DeviceId id) {
   const auto record = turn.records.devices.find(id);
   if (record == turn.records.devices.end() || !record->second.removed) return;
-  if (record->second.adapters == 0 && record->second.endpoints == 0) turn.records.devices.erase(record);
+  const DeviceRecord& device = record->second;
+  if (device.adapters == 0 && device.endpoints == 0 && device.connections == 0) turn.records.devices.erase(record);
 }
 
 void Handle(Turn& turn, const DeviceChanged& report) {

@@ -97,6 +97,7 @@ void StartConnection(Turn& turn, Connector& connector) {
   const ConnectionId id(++turn.records.counters.connection);
   Connection& connection = turn.records.connections[id];
   connection = {.id = id, .device = endpoint.device, .connector = connector.id, .holds_addresses = true};
+  ++turn.records.devices.at(connection.device).connections;
   connection.local = connector.local = endpoint.address;
   connection.peer = connector.peer;
   StandOn(turn, connection, endpoint.id);

@@ -291,7 +291,9 @@ void Handle(Turn& turn, const FabricReleased& report) {
   FreeAddresses(turn, report.connection);
   const Connection connection = found->second;
   turn.records.connections.erase(found);
+  --turn.records.devices.at(connection.device).connections;
   StepOff(turn, connection);
+  ForgetDeviceIfUnused(turn, connection.device);
   const auto connector = turn.records.connectors.find(connection.connector);
   if (connector == turn.records.connectors.end() || connector->second.releasing != report.connection) return;
   connector->second.releasing = ConnectionId();

@@ -38,6 +38,7 @@ struct Counted {
   std::map<EndpointId, uint32_t> connections;
   std::map<DeviceId, uint32_t> adapters;
   std::map<DeviceId, uint32_t> endpoints;
+  std::map<DeviceId, uint32_t> connections_of_device;
   std::map<std::pair<SessionId, size_t>, uint32_t> owned;  // By kind.
 };
 
@@ -81,6 +82,7 @@ Counted Count(Rules& rules, const Records& records) {
   }
   for (const auto& [id, endpoint] : records.endpoints) ++counted.endpoints[endpoint.device];
   for (const auto& [id, connection] : records.connections) {
+    ++counted.connections_of_device[connection.device];
     if (connection.endpoint) ++counted.connections[connection.endpoint];
   }
   return counted;
@@ -109,10 +111,12 @@ void CheckCounts(Rules& rules, const Records& records, Counted& counted) {
                   endpoint.connections, " connections, has ", counted.connections[id]);
   }
   for (const auto& [id, device] : records.devices) {
-    rules.Require(device.adapters == counted.adapters[id] && device.endpoints == counted.endpoints[id], "device ",
-                  device.device.name, ": counts ", device.adapters, " adapters and ", device.endpoints, " endpoints");
-    rules.Require(!device.removed || device.adapters + device.endpoints > 0, "device ", device.device.name,
-                  ": is gone and nothing needs it");
+    rules.Require(device.adapters == counted.adapters[id] && device.endpoints == counted.endpoints[id] &&
+                      device.connections == counted.connections_of_device[id],
+                  "device ", device.device.name, ": counts ", device.adapters, " adapters, ", device.endpoints,
+                  " endpoints and ", device.connections, " connections");
+    rules.Require(!device.removed || device.adapters + device.endpoints + device.connections > 0, "device ",
+                  device.device.name, ": is gone and nothing needs it");
   }
 }
 

@@ -104,6 +104,7 @@ void Handle(Turn& turn, const FabricConnectRequested& report) {
   if (endpoint == turn.records.endpoints.end()) return;
   Connection& connection = turn.records.connections[report.connection];
   connection = {.id = report.connection, .device = endpoint->second.device};
+  ++turn.records.devices.at(connection.device).connections;
   connection.local = report.local;
   connection.peer = report.peer;
   if (endpoint->second.state != EndpointState::kUnbinding) StandOn(turn, connection, report.endpoint);

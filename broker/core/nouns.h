@@ -22,7 +22,7 @@ void StartClosing(Turn& turn, Adapter& adapter);
 bool CanFinish(Turn& turn, Adapter& adapter);
 // The last thing that the close of an adapter does.
 void LeaveDevice(Turn& turn, DeviceId device);
-// After a removed device has lost an adapter or an endpoint.
+// After a removed device has lost an adapter, an endpoint or a connection.
 void ForgetDeviceIfUnused(Turn& turn, DeviceId device);
 void Handle(Turn& turn, const DeviceChanged& report);
 void Handle(Turn& turn, const DeviceRemoved& report);

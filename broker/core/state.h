@@ -27,9 +27,10 @@ using ObjectId = std::variant<AdapterId, ListenerId, SharedEndpointId, Reservati
 
 struct DeviceRecord {
   Device device;
-  bool removed = false;  // Gone; kept while adapters are open on it or endpoints not yet unbound.
+  bool removed = false;  // Gone; kept while there is any of the following.
   uint32_t adapters = 0;
-  uint32_t endpoints = 0;
+  uint32_t endpoints = 0;    // Not yet unbound.
+  uint32_t connections = 0;  // Not yet released.
 
   bool operator==(const DeviceRecord&) const = default;
 };
