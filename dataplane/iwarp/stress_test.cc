@@ -143,8 +143,8 @@ TEST(Stress, RandomTrafficInBothDirectionsArrivesWhole) {
     right->PostReceives();
     Connect(a, b, StatesFor(crc, limit, 3));
     std::atomic<int> running = 2;
-    std::thread other([&] { right->Run(left.get(), 1500, &running); });
-    left->Run(right.get(), 1500, &running);
+    std::thread other([&] { right->Run(left.get(), 600, &running); });
+    left->Run(right.get(), 600, &running);
     other.join();
     a.qp->Flush();
     b.qp->Flush();
