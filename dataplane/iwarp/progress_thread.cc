@@ -151,7 +151,9 @@ void ProgressThread::HandleSocket(uint64_t handle) {
     Source& source = found->second;
     queue_pair = ObjectReference<DrivenQueuePair>(source.queue_pair.get());
     const uint64_t polls = queue_pair->poll_count();
-    if (polls != std::exchange(source.polls_seen, polls) && !queue_pair->notification_wanted()) {
+    const bool polled = polls != std::exchange(source.polls_seen, polls) && !queue_pair->notification_wanted();
+    // A socket that is left alone already still tells of a reset, and would go on telling.
+    if (polled && !source.polled) {
       source.polled = true;
       polled_.push_back(handle);
       UpdateEpoll(handle, source);

@@ -67,6 +67,7 @@ class SoftwareQueuePair final : public DrivenQueuePair {
   void DriveLingering();
   void HandleReceived(Receiver::Outcome outcome);
   void PeerHasEnded();
+  void CheckHalfOpenSocket();
   void AdvanceDisconnect();
   void Break(const RequestFailure& failure, uint32_t provider_error);
   void Terminate(const TerminateMessage& message, const RequestFailure& failure);

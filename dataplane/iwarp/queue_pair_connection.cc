@@ -66,7 +66,11 @@ void SoftwareQueuePair::DriveLocked() {
 }
 
 void SoftwareQueuePair::DriveConnected() {
-  if (!peer_ended_) HandleReceived(receiver_.Drive(socket_.get()));
+  if (peer_ended_) {
+    CheckHalfOpenSocket();
+  } else {
+    HandleReceived(receiver_.Drive(socket_.get()));
+  }
   if (phase_ != Phase::kConnected) return;
   transmitter_.Transmit();
   if (transmitter_.failed() || receive_cq_->dead() || initiator_cq_->dead()) {
@@ -103,6 +107,15 @@ void SoftwareQueuePair::HandleReceived(Receiver::Outcome outcome) {
       const uint32_t error = TerminateReceived(receiver_.terminated().cause);
       return Break({StatusOf(receiver_.terminated().cause), error}, error);
   }
+}
+
+// Nobody reads any more, so nobody would notice that the peer has reset the connection after its goodbye.
+void SoftwareQueuePair::CheckHalfOpenSocket() {
+  int error = 0;
+  socklen_t length = sizeof error;
+  if (::getsockopt(socket_.get(), SOL_SOCKET, SO_ERROR, &error, &length) != 0 || error == 0) return;
+  Break({NdkStatus::kIoTimeout, kSocketError | static_cast<uint32_t>(error)},
+        kSocketError | static_cast<uint32_t>(error));
 }
 
 // Nothing is flushed: requests wait for what the consumer does next.

@@ -356,6 +356,43 @@ TEST_F(Violations, AStreamThatEndsBetweenMessagesIsAGracefulEndThatFlushesNothin
   for (const ResultEx& cancelled : side.Results(2)) EXPECT_EQ(cancelled.status, NdkStatus::kCancelled);
 }
 
+TEST_F(Violations, AResetAfterTheGoodbyeIsNoticed) {
+  peer.EndStream();
+  EXPECT_TRUE(side.End().graceful);
+  peer.Reset();
+  for (const ResultEx& cancelled : side.Results(2)) EXPECT_EQ(cancelled.status, NdkStatus::kCancelled);
+}
+
+TEST_F(Violations, APeerThatRequiresMarkersGetsThem) {
+  TcpPair pair = ConnectTcpPair();
+  QueuePair* const qp = side.NewQueuePair({}, nullptr);
+  ConnectionState state = StatesFor(false, 1448).active;
+  state.markers_to_peer = true;
+  RawPeer demanding(std::move(pair.passive));
+  ASSERT_EQ(qp->Attach({std::move(pair.active), EncodeConnectionState(state)}, {}), NdkStatus::kSuccess);
+  local.Fill(9);
+  const Sge sge = local.sge();
+  ASSERT_EQ(qp->Send(Context(21), {&sge, 1}, 0), NdkStatus::kSuccess);
+  EXPECT_EQ(side.Next().request_context, Context(21));
+  qp->Flush();
+  const Bytes stream = demanding.ReadAll();
+  Bytes plain;
+  for (size_t at = 0; at < stream.size(); ++at) {
+    if (at % kMarkerSpacing >= kMarkerLength) plain.push_back(stream[at]);
+  }
+  FpduDecoder decoder(false);
+  Bytes payload;
+  for (size_t at = 0; at < plain.size();) {
+    const auto step = decoder.Next({&plain[at], plain.size() - at});
+    ASSERT_NE(step.event, FpduDecoder::Event::kError);
+    if (step.event == FpduDecoder::Event::kPayload) payload.insert(payload.end(), &plain[at], &plain[at] + step.taken);
+    at += step.taken;
+  }
+  EXPECT_FALSE(decoder.within_fpdu());
+  EXPECT_EQ(payload, local.bytes());
+  CloseAndWait(qp);
+}
+
 TEST_F(Violations, AStreamThatEndsWithinAMessageIsAnAbortiveEnd) {
   const Bytes fpdu = ComposeFpdu(WriteTo(writable, 0), Bytes(100), true);
   peer.Send(Bytes(fpdu.begin(), fpdu.begin() + 50));
