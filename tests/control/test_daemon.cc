@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "tests/control/test_daemon.h"
+
+#include <sys/stat.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <future>
+#include <system_error>
+#include <utility>
+
+#include "absl/synchronization/mutex.h"
+#include "absl/time/clock.h"
+#include "tests/control/patience.h"
+
+namespace rdmabroker {
+namespace {
+
+void Require(bool fine, const std::string& what) {
+  if (fine) return;
+  std::fprintf(stderr, "test daemon: %s\n", what.c_str());
+  std::abort();
+}
+
+IpAddress AddressOf(uint64_t id) { return {.bytes = {192, 0, 2, static_cast<uint8_t>(id)}}; }
+
+}  // namespace
+
+TemporaryFolder::TemporaryFolder() : path_("/tmp/rdma-broker-XXXXXX") {
+  Require(::mkdtemp(path_.data()) != nullptr && ::chmod(path_.c_str(), 0755) == 0, "cannot make a folder in /tmp");
+}
+
+TemporaryFolder::~TemporaryFolder() {
+  std::error_code error;
+  std::filesystem::remove_all(path_, error);
+}
+
+Configuration TestConfiguration() {
+  Configuration configuration;
+  configuration.socket_mode = 0666;
+  configuration.socket_group = "";
+  return configuration;
+}
+
+FakeDevice TestDevice(uint64_t id) {
+  return {.device = MakeFakeDevice(DeviceId(id), "fake" + std::to_string(id), id, {AddressOf(id)})};
+}
+
+FakeDevice TestHandoffDevice(uint64_t id) {
+  FakeDevice device = TestDevice(id);
+  device.device.client_ends_connections = true;
+  return device;
+}
+
+SocketAddress TestAddress(uint64_t id, uint16_t port) { return {AddressOf(id), port}; }
+
+TestDaemon::TestDaemon(NetworkThread& network, std::vector<FakeDevice> devices, Configuration configuration)
+    : network_(network) {
+  // Debian's Abseil ends the process where it thinks that gRPC's locks might lead to a deadlock.
+  absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore);
+  configuration.socket_directory = folder();
+  auto server = ControlServer::Start(configuration);
+  Require(server.ok(), server.status().ToString());
+  server_ = *std::move(server);
+  auto relay = std::make_unique<FabricRelay>(network_, std::move(devices), server_->executor(), server_->handoffs());
+  relay_ = relay.get();
+  server_->Add(std::move(relay));
+  thread_ = std::thread([this] { server_->Run(); });
+}
+
+void TestDaemon::Stop() {
+  if (!thread_.joinable()) return;
+  server_->Stop();
+  thread_.join();
+  server_.reset();
+}
+
+void TestDaemon::OnLoop(const std::function<void(const Broker&)>& task) {
+  std::promise<void> done;
+  server_->executor().Post([&] {
+    task(server_->broker());
+    done.set_value();
+  });
+  done.get_future().wait();
+}
+
+void TestDaemon::OnFabric(const std::function<void(FakeFabric&)>& task) {
+  network_.Do([&](FakeNetwork&) { task(relay_->fake()); });
+}
+
+bool TestDaemon::Eventually(const std::function<bool(const Records&)>& condition) {
+  return Becomes([&] {
+    bool holds = false;
+    OnLoop([&](const Broker& broker) { holds = condition(broker.core().records()); });
+    return holds;
+  });
+}
+
+}  // namespace rdmabroker

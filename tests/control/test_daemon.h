@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#ifndef TESTS_CONTROL_TEST_DAEMON_H_
+#define TESTS_CONTROL_TEST_DAEMON_H_
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "broker/control/configuration.h"
+#include "broker/control/control_server.h"
+#include "broker/fabric/fake/fake_fabric.h"
+#include "tests/control/network_thread.h"
+
+namespace rdmabroker {
+
+// A folder of its own with a short path, since a socket's path has at most 107 bytes; gone with its object.
+class TemporaryFolder {
+ public:
+  TemporaryFolder();
+  ~TemporaryFolder();
+  TemporaryFolder(const TemporaryFolder&) = delete;
+  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
+
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+};
+
+// A configuration whose sockets every user may use.
+Configuration TestConfiguration();
+
+// A fake device in the network namespace `id`, with the address 192.0.2.`id` and the name "fake`id`".
+FakeDevice TestDevice(uint64_t id);
+// As TestDevice, where clients fetch the transport of a connection from the hand-off socket.
+FakeDevice TestHandoffDevice(uint64_t id);
+// 192.0.2.`id`, with `port`.
+SocketAddress TestAddress(uint64_t id, uint16_t port = 0);
+
+// rdma-brokerd in this process: the control layer and the core, over fake devices on `network`, with its loop on a
+// thread of its own and its sockets in a folder of its own. Several may share a network. A daemon that cannot start
+// ends the test's process.
+class TestDaemon {
+ public:
+  explicit TestDaemon(NetworkThread& network, std::vector<FakeDevice> devices = {TestDevice(1)},
+                      Configuration configuration = TestConfiguration());
+  ~TestDaemon() { Stop(); }
+  TestDaemon(const TestDaemon&) = delete;
+  TestDaemon& operator=(const TestDaemon&) = delete;
+
+  // Stops it and waits until everything of it is gone. A second call does nothing.
+  void Stop();
+
+  const std::string& folder() const { return folder_.path(); }
+  std::string control_path() const { return folder() + "/control.sock"; }
+  std::string handoff_path() const { return folder() + "/handoff.sock"; }
+  // As gRPC wants it.
+  std::string target() const { return "unix:" + control_path(); }
+
+  // Runs `task` on the loop thread and waits for its end. Not after Stop.
+  void OnLoop(const std::function<void(const Broker&)>& task);
+  // Runs `task` on the network's thread and waits for its end. Not after Stop.
+  void OnFabric(const std::function<void(FakeFabric&)>& task);
+  // What holds of the core is asked for again and again until it is so. False where it is not so after a while.
+  bool Eventually(const std::function<bool(const Records&)>& condition);
+
+ private:
+  NetworkThread& network_;
+  TemporaryFolder folder_;
+  std::unique_ptr<ControlServer> server_;
+  FabricRelay* relay_ = nullptr;
+  std::thread thread_;
+};
+
+}  // namespace rdmabroker
+
+#endif  // TESTS_CONTROL_TEST_DAEMON_H_
