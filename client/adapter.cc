@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "client/adapter.h"
+
+#include <utility>
+
+#include "client/connector.h"
+#include "client/object_requests.h"
+#include "client/reservation.h"
+#include "client/shared_endpoint.h"
+
+namespace rdmabroker::client {
+
+Adapter::Adapter(std::shared_ptr<BrokerLink> link, std::function<void()> on_removed)
+    : BrokerObject(std::move(link), ObjectKind::kAdapter), on_removed_(std::move(on_removed)) {}
+
+void Adapter::Open(const std::shared_ptr<BrokerLink>& link, const v1::OpenAdapterRequest& request,
+                   std::function<void()> on_removed, CreateCompletion<Adapter> completion) {
+  const std::shared_ptr<Adapter> adapter(new Adapter(link, std::move(on_removed)));
+  auto accept = [adapter = adapter.get()](const v1::Outcome& reply) {
+    adapter->info_ = FromMessage(reply.adapter_opened().info());
+    adapter->client_ends_connections_ = reply.adapter_opened().client_ends_connections();
+    return reply.adapter_opened().adapter_id();
+  };
+  auto opened = [device = request.device(), completion = std::move(completion)](
+                    const Outcome& outcome, std::shared_ptr<Adapter> opened_adapter) {
+    if (!outcome.ok()) return completion(outcome, nullptr);
+    const NdkStatus status = opened_adapter->OpenDataPath(device);
+    if (status == NdkStatus::kSuccess) return completion(outcome, std::move(opened_adapter));
+    opened_adapter->Close({});
+    completion({.status = status, .hint = "the data path of " + device + " does not open"}, nullptr);
+  };
+  Create<Adapter>(adapter, {}, request, &v1::Broker::Stub::PrepareAsyncOpenAdapter, std::move(accept),
+                  std::move(opened));
+}
+
+NdkStatus Adapter::OpenDataPath(const std::string& device) {
+  for (const DataPath& path : link().options().data_paths) {
+    if (path.technology != info_.technology || path.client_ends_connections != client_ends_connections_) continue;
+    const Created<rdmabroker::Adapter> opened = path.open(device);
+    data_ = opened.object;
+    data_path_ = &path;
+    data_closed_ = data_ == nullptr;
+    return opened.status;
+  }
+  return NdkStatus::kSuccess;
+}
+
+NdkStatus Adapter::CreateListener(ConnectEventCallback on_connect, CreateCompletion<Listener> completion) {
+  if (!on_connect || !completion) return NdkStatus::kInvalidParameter;
+  return Post([self = Self(), on_connect = std::move(on_connect), completion = std::move(completion)]() mutable {
+    v1::CreateListenerRequest request;
+    request.set_adapter_id(self->id());
+    const std::shared_ptr<Listener> listener(
+        new Listener(self->link().shared_from_this(), self, std::move(on_connect)));
+    Create<Listener>(
+        listener, {self}, std::move(request), &v1::Broker::Stub::PrepareAsyncCreateListener,
+        [](const v1::Outcome& reply) { return reply.listener_created().listener_id(); }, std::move(completion));
+  });
+}
+
+NdkStatus Adapter::CreateSharedEndpoint(const SocketAddress& address, CreateCompletion<SharedEndpoint> completion) {
+  if (!completion) return NdkStatus::kInvalidParameter;
+  return Post([self = Self(), address, completion = std::move(completion)]() mutable {
+    v1::CreateSharedEndpointRequest request;
+    *request.mutable_address() = ToMessage(address);
+    self->StartSharedEndpoint(request, nullptr, std::move(completion));
+  });
+}
+
+NdkStatus Adapter::CreateSharedEndpoint(const std::shared_ptr<Reservation>& reservation,
+                                        CreateCompletion<SharedEndpoint> completion) {
+  if (!completion || reservation == nullptr || &reservation->link() != &link()) return NdkStatus::kInvalidParameter;
+  return Post([self = Self(), reservation, completion = std::move(completion)]() mutable {
+    v1::CreateSharedEndpointRequest request;
+    request.set_reservation_id(reservation->id());
+    self->StartSharedEndpoint(request, reservation, std::move(completion));
+  });
+}
+
+void Adapter::StartSharedEndpoint(const v1::CreateSharedEndpointRequest& request,
+                                  const std::shared_ptr<Reservation>& reservation,
+                                  CreateCompletion<SharedEndpoint> completion) {
+  v1::CreateSharedEndpointRequest message = request;
+  message.set_adapter_id(id());
+  const std::shared_ptr<SharedEndpoint> endpoint(new SharedEndpoint(link().shared_from_this()));
+  if (reservation != nullptr) reservation->BeginUse();
+  auto accept = [endpoint = endpoint.get()](const v1::Outcome& reply) -> uint64_t {
+    const auto address = FromMessage(reply.shared_endpoint_created().address());
+    endpoint->address_ = address.value_or(SocketAddress());
+    return address.has_value() ? reply.shared_endpoint_created().shared_endpoint_id() : 0;
+  };
+  auto created = [reservation, completion = std::move(completion)](const Outcome& outcome,
+                                                                   std::shared_ptr<SharedEndpoint> made) {
+    if (reservation != nullptr) reservation->EndUse(outcome.ok());
+    completion(outcome, std::move(made));
+  };
+  Create<SharedEndpoint>(endpoint, {Self()}, std::move(message), &v1::Broker::Stub::PrepareAsyncCreateSharedEndpoint,
+                         std::move(accept), std::move(created));
+}
+
+NdkStatus Adapter::ReservePort(const SocketAddress& address, CreateCompletion<Reservation> completion) {
+  if (!completion) return NdkStatus::kInvalidParameter;
+  return Post([self = Self(), address, completion = std::move(completion)]() mutable {
+    v1::ReservePortRequest request;
+    request.set_adapter_id(self->id());
+    *request.mutable_address() = ToMessage(address);
+    const std::shared_ptr<Reservation> reservation(new Reservation(self->link().shared_from_this()));
+    auto accept = [reservation = reservation.get()](const v1::Outcome& reply) -> uint64_t {
+      const auto held = FromMessage(reply.port_reserved().address());
+      reservation->address_ = held.value_or(SocketAddress());
+      return held.has_value() ? reply.port_reserved().reservation_id() : 0;
+    };
+    Create<Reservation>(reservation, {self}, std::move(request), &v1::Broker::Stub::PrepareAsyncReservePort,
+                        std::move(accept), std::move(completion));
+  });
+}
+
+NdkStatus Adapter::CreateConnector(CreateCompletion<Connector> completion) {
+  if (!completion) return NdkStatus::kInvalidParameter;
+  return Post([self = Self(), completion = std::move(completion)]() mutable {
+    v1::CreateConnectorRequest request;
+    request.set_adapter_id(self->id());
+    const std::shared_ptr<Connector> connector(new Connector(self->link().shared_from_this(), self, false));
+    Create<Connector>(
+        connector, {self}, std::move(request), &v1::Broker::Stub::PrepareAsyncCreateConnector,
+        [](const v1::Outcome& reply) { return reply.connector_created().connector_id(); }, std::move(completion));
+  });
+}
+
+void Adapter::HandleEvent(const v1::SessionEvent& event) {
+  if (!event.has_adapter_removed() || closing()) return;
+  if (const auto removed = std::exchange(on_removed_, nullptr); removed) removed();
+}
+
+void Adapter::SubmitClose(Done done) {
+  v1::CloseAdapterRequest request;
+  request.set_adapter_id(id());
+  SubmitUncounted(std::move(request), &v1::Broker::Stub::PrepareAsyncCloseAdapter, std::move(done));
+}
+
+void Adapter::OnClosing() {
+  if (data_ == nullptr) return;
+  const auto closed = [self = Self()] { self->PostClosed(); };
+  if (data_->Close(closed) == NdkStatus::kSuccess) data_closed_ = true;
+}
+
+// On the thread of whoever closed the data plane's last object.
+void Adapter::PostClosed() {
+  link().PostAlways([self = Self()] {
+    self->data_closed_ = true;
+    self->MaybeFinish();
+  });
+}
+
+}  // namespace rdmabroker::client

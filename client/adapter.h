@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#ifndef CLIENT_ADAPTER_H_
+#define CLIENT_ADAPTER_H_
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "client/broker_object.h"
+#include "client/data_path.h"
+#include "client/listener.h"
+#include "client/values.h"
+#include "dataplane/adapter.h"
+#include "dataplane/ndk/adapter_info.h"
+
+namespace rdmabroker::v1 {
+class CreateSharedEndpointRequest;
+class OpenAdapterRequest;
+}  // namespace rdmabroker::v1
+
+namespace rdmabroker::client {
+
+class Connector;
+class Reservation;
+class SharedEndpoint;
+
+// NDK_ADAPTER: an opened instance of a device's adapter. Its close waits for everything made on it, the data plane's
+// objects included; blocking.h has the form that NDK gives it.
+//
+// Each create returns kPending, and the completion delivers the object or says why there is none (the RPC of the same
+// name in broker.proto lists the statuses); or it returns why not, and the completion is not called. The completion may
+// come before the function has returned.
+class Adapter : public BrokerObject {
+ public:
+  const AdapterInfo& info() const { return info_; }
+  // Whether this process's data path holds the transport of connections and ends them.
+  bool client_ends_connections() const { return client_ends_connections_; }
+  // The data plane's side of this adapter, which Close closes with it. Null where SessionOptions.data_paths has none
+  // for its technology: connections can be brokered, but not by queue pairs of this library.
+  rdmabroker::Adapter* data() const { return data_; }
+
+  NdkStatus CreateListener(ConnectEventCallback on_connect, CreateCompletion<Listener> completion);
+  // Port 0 asks for a free one. The second form takes a reservation's place.
+  NdkStatus CreateSharedEndpoint(const SocketAddress& address, CreateCompletion<SharedEndpoint> completion);
+  NdkStatus CreateSharedEndpoint(const std::shared_ptr<Reservation>& reservation,
+                                 CreateCompletion<SharedEndpoint> completion);
+  // Port 0 asks for a free one.
+  NdkStatus ReservePort(const SocketAddress& address, CreateCompletion<Reservation> completion);
+  NdkStatus CreateConnector(CreateCompletion<Connector> completion);
+
+ private:
+  friend class Connector;
+  friend class Session;
+
+  explicit Adapter(std::shared_ptr<BrokerLink> link, std::function<void()> on_removed);
+  static void Open(const std::shared_ptr<BrokerLink>& link, const v1::OpenAdapterRequest& request,
+                   std::function<void()> on_removed, CreateCompletion<Adapter> completion);
+
+  std::shared_ptr<Adapter> Self() { return std::static_pointer_cast<Adapter>(shared_from_this()); }
+  const DataPath* data_path() const { return data_path_; }
+  NdkStatus OpenDataPath(const std::string& device);
+  void PostClosed();
+  void StartSharedEndpoint(const v1::CreateSharedEndpointRequest& request,
+                           const std::shared_ptr<Reservation>& reservation,
+                           CreateCompletion<SharedEndpoint> completion);
+  void SubmitClose(Done done) override;
+  void OnClosing() override;
+  bool ReadyToFinish() const override { return data_closed_; }
+  void OnFinished() override { on_removed_ = nullptr; }
+  void HandleEvent(const v1::SessionEvent& event) override;
+
+  // Set before anybody else sees the object.
+  AdapterInfo info_;
+  bool client_ends_connections_ = false;
+  rdmabroker::Adapter* data_ = nullptr;
+  const DataPath* data_path_ = nullptr;  // One of the session's options.
+
+  std::function<void()> on_removed_;
+  bool data_closed_ = true;
+};
+
+}  // namespace rdmabroker::client
+
+#endif  // CLIENT_ADAPTER_H_

@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "client/blocking.h"
+
+#include <condition_variable>
+#include <deque>
+#include <future>
+#include <mutex>
+#include <utility>
+
+namespace rdmabroker::client {
+namespace {
+
+const Outcome kWithinCallback = {.status = NdkStatus::kInvalidDeviceState,
+                                 .hint = "a callback must not wait; use the form with a completion"};
+
+// Waits for what `start` starts, by a completion that it is given.
+template <typename Value, typename Start>
+Made<Value> Await(bool on_callback_thread, const Start& start) {
+  if (on_callback_thread) return {.outcome = kWithinCallback};
+  const auto made = std::make_shared<std::promise<Made<Value>>>();
+  const NdkStatus status = start([made](const Outcome& outcome, Value value) {
+    made->set_value({.outcome = outcome, .object = std::move(value)});
+  });
+  if (status != NdkStatus::kPending) return {.outcome = {.status = status, .hint = "refused at once"}};
+  return made->get_future().get();
+}
+
+template <typename Start>
+Outcome AwaitOutcome(const BrokerObject& object, const Start& start) {
+  const auto adapted = [&start](auto completion) {
+    return start([completion](const Outcome& outcome) { completion(outcome, true); });
+  };
+  return Await<bool>(object.OnCallbackThread(), adapted).outcome;
+}
+
+template <typename Close>
+NdkStatus AwaitClose(const Close& close) {
+  const auto closed = std::make_shared<std::promise<void>>();
+  if (close([closed] { closed->set_value(); }) == NdkStatus::kPending) closed->get_future().wait();
+  return NdkStatus::kSuccess;
+}
+
+}  // namespace
+
+Made<std::vector<Device>> BlockingListAdapters(Session& session) {
+  return Await<std::vector<Device>>(session.OnCallbackThread(),
+                                    [&](auto completion) { return session.ListAdapters(completion); });
+}
+
+Made<std::shared_ptr<Adapter>> BlockingOpenAdapter(Session& session, const std::string& device, NdkVersion version) {
+  return Await<std::shared_ptr<Adapter>>(session.OnCallbackThread(), [&](auto completion) {
+    return session.OpenAdapter(device, version, {}, completion);
+  });
+}
+
+Made<std::shared_ptr<Connector>> BlockingConnect(const std::shared_ptr<Adapter>& adapter, QueuePair* queue_pair,
+                                                 const ConnectParameters& parameters,
+                                                 DisconnectEventCallback on_disconnect) {
+  auto made = Await<std::shared_ptr<Connector>>(adapter->OnCallbackThread(),
+                                                [&](auto completion) { return adapter->CreateConnector(completion); });
+  if (!made.outcome.ok()) return made;
+  Connector& connector = *made.object;
+  made.outcome =
+      AwaitOutcome(connector, [&](auto completion) { return connector.Connect(queue_pair, parameters, completion); });
+  if (made.outcome.ok()) {
+    made.outcome = AwaitOutcome(
+        connector, [&](auto completion) { return connector.CompleteConnect(std::move(on_disconnect), completion); });
+  }
+  if (!made.outcome.ok()) BlockingClose(std::exchange(made.object, nullptr));
+  return made;
+}
+
+Outcome BlockingAccept(const std::shared_ptr<Connector>& connector, QueuePair* queue_pair,
+                       const AcceptParameters& parameters, DisconnectEventCallback on_disconnect) {
+  return AwaitOutcome(*connector, [&](auto completion) {
+    return connector->Accept(queue_pair, parameters, std::move(on_disconnect), completion);
+  });
+}
+
+Outcome BlockingDisconnect(const std::shared_ptr<Connector>& connector) {
+  return AwaitOutcome(*connector, [&](auto completion) { return connector->Disconnect(completion); });
+}
+
+NdkStatus BlockingClose(const std::shared_ptr<BrokerObject>& object) {
+  if (object->OnCallbackThread()) return kWithinCallback.status;
+  return AwaitClose([&](CloseCompletion completion) { return object->Close(std::move(completion)); });
+}
+
+NdkStatus BlockingClose(DataObject* object) {
+  return AwaitClose([&](CloseCompletion completion) { return object->Close(std::move(completion)); });
+}
+
+struct BlockingListener::Queue {
+  std::mutex mutex;
+  std::condition_variable changed;
+  std::deque<std::shared_ptr<Connector>> waiting;
+  NdkStatus over = NdkStatus::kSuccess;  // Otherwise nothing comes any more.
+
+  void Add(std::shared_ptr<Connector> connector) {
+    const std::lock_guard lock(mutex);
+    if (over != NdkStatus::kSuccess) {
+      connector->Close({});
+      return;
+    }
+    waiting.push_back(std::move(connector));
+    changed.notify_one();
+  }
+  void End(NdkStatus status) {
+    const std::lock_guard lock(mutex);
+    over = status;
+    changed.notify_all();
+  }
+};
+
+Made<std::unique_ptr<BlockingListener>> BlockingListener::Listen(const std::shared_ptr<Adapter>& adapter,
+                                                                 const SocketAddress& address) {
+  const auto queue = std::make_shared<Queue>();
+  auto made = Await<std::shared_ptr<Listener>>(adapter->OnCallbackThread(), [&](auto completion) {
+    return adapter->CreateListener([queue](std::shared_ptr<Connector> connector) { queue->Add(std::move(connector)); },
+                                   completion);
+  });
+  if (!made.outcome.ok()) return {.outcome = made.outcome};
+  const Outcome outcome =
+      AwaitOutcome(*made.object, [&](auto completion) { return made.object->Listen(address, completion); });
+  if (!outcome.ok()) {
+    BlockingClose(made.object);
+    return {.outcome = outcome};
+  }
+  made.object->OnSessionEnd([queue](NdkStatus status) { queue->End(status); });
+  return {.outcome = outcome,
+          .object = std::unique_ptr<BlockingListener>(new BlockingListener(std::move(made.object), queue))};
+}
+
+BlockingListener::BlockingListener(std::shared_ptr<Listener> listener, std::shared_ptr<Queue> queue)
+    : listener_(std::move(listener)), queue_(std::move(queue)) {}
+
+BlockingListener::~BlockingListener() {
+  queue_->End(NdkStatus::kCancelled);
+  for (const auto& connector : queue_->waiting) connector->Close({});
+  listener_->Close({});
+}
+
+SocketAddress BlockingListener::address() const { return listener_->address().value_or(SocketAddress()); }
+
+Made<std::shared_ptr<Connector>> BlockingListener::Next(std::chrono::milliseconds timeout) {
+  if (listener_->OnCallbackThread()) return {.outcome = kWithinCallback};
+  std::unique_lock lock(queue_->mutex);
+  queue_->changed.wait_for(lock, timeout,
+                           [this] { return !queue_->waiting.empty() || queue_->over != NdkStatus::kSuccess; });
+  if (!queue_->waiting.empty()) {
+    std::shared_ptr<Connector> connector = std::move(queue_->waiting.front());
+    queue_->waiting.pop_front();
+    return {.outcome = {}, .object = std::move(connector)};
+  }
+  if (queue_->over != NdkStatus::kSuccess) {
+    return {.outcome = {.status = queue_->over, .hint = "the session is over; open a new one"}};
+  }
+  return {.outcome = {.status = NdkStatus::kIoTimeout, .retryable = true, .hint = "no peer has connected in time"}};
+}
+
+}  // namespace rdmabroker::client

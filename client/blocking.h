@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#ifndef CLIENT_BLOCKING_H_
+#define CLIENT_BLOCKING_H_
+
+#include <chrono>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "client/adapter.h"
+#include "client/connector.h"
+#include "client/listener.h"
+#include "client/session.h"
+#include "client/values.h"
+
+namespace rdmabroker::client {
+
+// The library for a program that would rather wait. A passive side:
+//
+//   auto [opened, session] = Session::Open();
+//   auto [found, adapter] = BlockingOpenAdapter(*session, "iwarp0");
+//   auto [listening, listener] = BlockingListener::Listen(adapter, *SocketAddress::Parse("192.0.2.1:4420"));
+//   auto [arrived, connector] = listener->Next();
+//   ... a queue pair from adapter->data(), with its first receives posted ...
+//   Outcome established = BlockingAccept(connector, queue_pair, {});
+//   ... the queue pair's work ...
+//   BlockingDisconnect(connector);
+//   BlockingClose(connector);
+//
+// Every function waits for the request's end, which the broker bounds (Limits in session.proto). None may be called
+// from a callback: they return kInvalidDeviceState there.
+
+template <typename Object>
+struct Made {
+  Outcome outcome;
+  Object object = {};  // Empty unless the outcome is success.
+};
+
+Made<std::vector<Device>> BlockingListAdapters(Session& session);
+Made<std::shared_ptr<Adapter>> BlockingOpenAdapter(Session& session, const std::string& device,
+                                                   NdkVersion version = kNdkVersion);
+
+// Connects and completes, so that the connection is established. Where it is not, the connector has been closed. The
+// queue pair's receives should be posted before.
+Made<std::shared_ptr<Connector>> BlockingConnect(const std::shared_ptr<Adapter>& adapter, QueuePair* queue_pair,
+                                                 const ConnectParameters& parameters,
+                                                 DisconnectEventCallback on_disconnect = {});
+Outcome BlockingAccept(const std::shared_ptr<Connector>& connector, QueuePair* queue_pair,
+                       const AcceptParameters& parameters, DisconnectEventCallback on_disconnect = {});
+Outcome BlockingDisconnect(const std::shared_ptr<Connector>& connector);
+
+// Returns when the object is closed: once everything that depends on it is.
+NdkStatus BlockingClose(const std::shared_ptr<BrokerObject>& object);
+NdkStatus BlockingClose(DataObject* object);
+
+// A listener whose connect requests wait in a queue: no more than the broker's Limits.backlog.
+class BlockingListener {
+ public:
+  static Made<std::unique_ptr<BlockingListener>> Listen(const std::shared_ptr<Adapter>& adapter,
+                                                        const SocketAddress& address);
+  // Turns down those who still wait in the queue, and closes the listener without waiting for its connectors.
+  ~BlockingListener();
+  BlockingListener(const BlockingListener&) = delete;
+  BlockingListener& operator=(const BlockingListener&) = delete;
+
+  // With the port that was chosen where 0 was asked for.
+  SocketAddress address() const;
+  const std::shared_ptr<Listener>& listener() const { return listener_; }
+
+  // The next peer that wants to connect; the connector is the caller's to close. kIoTimeout: none came in time; or what
+  // the session has ended with. Several threads may wait.
+  Made<std::shared_ptr<Connector>> Next(std::chrono::milliseconds timeout = std::chrono::hours(24));
+
+ private:
+  struct Queue;
+
+  BlockingListener(std::shared_ptr<Listener> listener, std::shared_ptr<Queue> queue);
+
+  const std::shared_ptr<Listener> listener_;
+  const std::shared_ptr<Queue> queue_;
+};
+
+}  // namespace rdmabroker::client
+
+#endif  // CLIENT_BLOCKING_H_

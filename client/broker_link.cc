@@ -1,0 +1,305 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "client/broker_link.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "client/translation.h"
+
+namespace rdmabroker::client {
+namespace {
+
+using std::chrono::milliseconds;
+
+// The version of the wire contract that this library is written against.
+constexpr uint32_t kApiMinor = 1;
+
+// Requests acknowledge as well. The broker keeps thousands of events; a client that makes no requests says something
+// now and then.
+constexpr milliseconds kAcknowledgeAfter{50};
+constexpr uint64_t kAcknowledgeBeyond = 256;
+
+// Between attempts to return to a session, at random up to twice that, so that not all clients of a broker return at
+// once; doubled each time up to the longest.
+constexpr milliseconds kFirstReturn{10};
+constexpr milliseconds kLongestReturn{1000};
+constexpr milliseconds kLongestGrace{24 * 60 * 60 * 1000};  // Whatever the broker says.
+
+// A broker that does not end the stream by then is not waited for: its end of the connection tells it the same.
+constexpr milliseconds kCloseDeadline{2000};
+
+// A local socket's other end that takes longer than this does not come any more.
+constexpr milliseconds kLongestHandoff{10'000};
+constexpr milliseconds kListDeadline{10'000};
+
+}  // namespace
+
+std::shared_ptr<BrokerLink> BrokerLink::Start(SessionOptions options) {
+  return std::shared_ptr<BrokerLink>(new BrokerLink(std::move(options)));
+}
+
+BrokerLink::BrokerLink(SessionOptions options)
+    : options_(std::move(options)),
+      thread_(CompletionThread::Start()),
+      channel_(OpenControlChannel(options_.control_socket)),
+      broker_(v1::Broker::NewStub(channel_)),
+      inspection_(v1::Inspection::NewStub(channel_)),
+      requests_(thread_, broker_.get(), [this] {
+        End({.status = NdkStatus::kConnectionDisconnected,
+             .hint = "the broker does not answer; open a new session when it does"});
+      }) {}
+
+NdkStatus BrokerLink::Post(CompletionThread::Work work) {
+  if (const NdkStatus over = over_; over != NdkStatus::kSuccess) return over;
+  return thread_->Post(std::move(work)) ? NdkStatus::kPending : NdkStatus::kRequestAborted;
+}
+
+milliseconds BrokerLink::disconnect_timeout() const { return milliseconds(session_.limits().disconnect_timeout_ms()); }
+
+milliseconds BrokerLink::handoff_timeout() const {
+  return std::clamp(milliseconds(session_.limits().handoff_timeout_ms()), milliseconds(1), kLongestHandoff);
+}
+
+void BrokerLink::Open(OutcomeCompletion opened) {
+  opened_ = std::move(opened);
+  v1::SessionRequest first;
+  first.mutable_open()->set_api_minor(kApiMinor);
+  deadline_ = thread_->After(options_.open_timeout, [this] {
+    End({.status = NdkStatus::kIoTimeout, .hint = "the broker on " + options_.control_socket + " does not answer"});
+  });
+  StartStream(first);
+}
+
+void BrokerLink::StartStream(const v1::SessionRequest& first) {
+  stream_ = SessionStream::Start(
+      thread_, broker_.get(), first,
+      {.on_reply = [link = shared_from_this()](const v1::SessionReply& reply) { link->HandleReply(reply); },
+       .on_end = [link = shared_from_this()](const grpc::Status& status) { link->HandleStreamEnd(status); }});
+}
+
+void BrokerLink::HandleReply(const v1::SessionReply& reply) {
+  if (reply.has_opened()) {
+    HandleOpened(reply.opened());
+  } else if (reply.has_event() && (state_ == State::kOpen || state_ == State::kClosing)) {
+    HandleEvent(reply.event());
+  }
+}
+
+void BrokerLink::HandleOpened(const v1::SessionOpened& opened) {
+  if (state_ == State::kOpening && opened.session_id() != 0) {
+    session_ = opened;
+    requests_.Open(opened.session_id(), opened.limits().answers_kept());
+  } else if (state_ != State::kAway || opened.session_id() != session_.session_id()) {
+    return End(BrokenPromise("opens a session that was not asked for"));
+  }
+  state_ = State::kOpen;
+  returns_ = 0;
+  thread_->Cancel(std::exchange(deadline_, {}));
+  if (const auto done = std::exchange(opened_, nullptr); done != nullptr) return done({});
+  requests_.Resume();
+}
+
+void BrokerLink::HandleEvent(const v1::SessionEvent& event) {
+  const EventNumber number{event.number()};
+  if (number <= last_event_) return;  // Seen before the stream was lost.
+  Dispatch(event);
+  last_event_ = number;
+  requests_.set_acknowledged(number);
+  if (static_cast<uint64_t>(last_event_) - static_cast<uint64_t>(acknowledged_) >= kAcknowledgeBeyond) Acknowledge();
+  if (acknowledge_timer_ == CompletionThread::TimerId()) {
+    acknowledge_timer_ = thread_->After(kAcknowledgeAfter, [this] {
+      acknowledge_timer_ = {};
+      Acknowledge();
+    });
+  }
+}
+
+void BrokerLink::Dispatch(const v1::SessionEvent& event) {
+  ObjectKey key;
+  switch (event.event_case()) {
+    case v1::SessionEvent::kOutcome:
+      return requests_.HandleOutcome(event.outcome());
+    case v1::SessionEvent::kConnect:
+      key = {ObjectKind::kListener, event.connect().listener_id()};
+      break;
+    case v1::SessionEvent::kDisconnect:
+      key = {ObjectKind::kConnector, event.disconnect().connector_id()};
+      break;
+    case v1::SessionEvent::kAdapterRemoved:
+      key = {ObjectKind::kAdapter, event.adapter_removed().adapter_id()};
+      break;
+    case v1::SessionEvent::EVENT_NOT_SET:  // Of a newer kind.
+      return;
+  }
+  if (const auto found = objects_.find(key); found != objects_.end()) {
+    const std::shared_ptr<BrokerObject> object = found->second;
+    object->HandleEvent(event);
+  } else if (event.has_connect()) {
+    CloseUnwanted(event.connect().connector_id());
+  }
+}
+
+void BrokerLink::Acknowledge() {
+  if (state_ != State::kOpen || acknowledged_ == last_event_) return;
+  acknowledged_ = last_event_;
+  v1::SessionRequest message;
+  message.mutable_acknowledge()->set_acknowledged_event(static_cast<uint64_t>(last_event_));
+  stream_->Send(std::move(message));
+}
+
+void BrokerLink::CloseUnwanted(uint64_t connector_id) {
+  if (connector_id == 0 || objects_.contains({ObjectKind::kConnector, connector_id})) return;
+  v1::CloseConnectorRequest request;
+  request.set_connector_id(connector_id);
+  requests_.Submit(std::make_shared<RequestSender::Lane>(),
+                   RequestOf(std::move(request), &v1::Broker::Stub::PrepareAsyncCloseConnector),
+                   [](const Outcome&, const v1::Outcome&) {});
+}
+
+// Only a broker that says so has kept the session. Any other end of the connection is, to it, the client's death.
+void BrokerLink::HandleStreamEnd(const grpc::Status& status) {
+  stream_ = nullptr;
+  if (state_ == State::kClosing) return FinishClose();
+  if (state_ == State::kOver) return;
+  const Outcome outcome = EndOf(status);
+  if (state_ == State::kOpen && outcome.retryable) {
+    state_ = State::kAway;
+    requests_.Suspend();
+    const milliseconds grace(session_.limits().session_grace_ms());
+    deadline_ = thread_->After(std::min(grace, kLongestGrace), [this, outcome] { End(outcome); });
+    return ScheduleReturn();
+  }
+  // While away, nobody on the socket may mean that the broker is just starting.
+  if (state_ == State::kAway && !FailureDetail(status).has_value()) return ScheduleReturn();
+  if (state_ == State::kAway && outcome.retryable) return ScheduleReturn();
+  if (state_ == State::kAway) {
+    return End({.status = NdkStatus::kConnectionDisconnected, .hint = "the session is over: " + outcome.hint});
+  }
+  End(outcome);
+}
+
+Outcome BrokerLink::EndOf(const grpc::Status& status) const {
+  if (const auto detail = FailureDetail(status); detail.has_value()) {
+    Outcome outcome = FromMessage(*detail);
+    outcome.retryable = outcome.status == NdkStatus::kConnectionDisconnected;
+    return outcome;
+  }
+  if (state_ == State::kOpening) {
+    return {.status = NdkStatus::kConnectionRefused, .retryable = true, .hint = NoBrokerHint(options_.control_socket)};
+  }
+  return {.status = NdkStatus::kConnectionDisconnected,
+          .hint = "the broker on " + options_.control_socket + " has gone; open a new session when it is back"};
+}
+
+void BrokerLink::ScheduleReturn() {
+  const milliseconds delay = std::min(kFirstReturn * (1 << std::min(returns_++, 10)), kLongestReturn);
+  const milliseconds spread(jitter_() % static_cast<uint64_t>(delay.count()));
+  return_timer_ = thread_->After(delay + spread, [this] { Return(); });
+}
+
+void BrokerLink::Return() {
+  v1::SessionRequest first;
+  v1::ResumeSession& resume = *first.mutable_resume();
+  resume.set_session_id(session_.session_id());
+  resume.set_session_secret(session_.session_secret());
+  resume.set_acknowledged_event(static_cast<uint64_t>(last_event_));
+  resume.set_api_minor(kApiMinor);
+  StartStream(first);
+}
+
+bool BrokerLink::Register(const ObjectKey& key, std::shared_ptr<BrokerObject> object) {
+  return objects_.emplace(key, std::move(object)).second;
+}
+
+void BrokerLink::CancelTimers() {
+  for (CompletionThread::TimerId* const timer : {&acknowledge_timer_, &return_timer_, &deadline_}) {
+    thread_->Cancel(std::exchange(*timer, {}));
+  }
+}
+
+void BrokerLink::End(const Outcome& outcome) {
+  if (state_ == State::kOver) return;
+  if (state_ == State::kClosing) return FinishClose();
+  state_ = State::kOver;
+  over_ = outcome.status;
+  CancelTimers();
+  if (stream_ != nullptr) std::exchange(stream_, nullptr)->Abandon();
+  requests_.End(outcome);
+  const auto objects = objects_;
+  for (const auto& [key, object] : objects) {
+    object->HandleSessionEnd(outcome.status);
+    object->TellSessionEnd(outcome.status);
+  }
+  if (const auto opened = std::exchange(opened_, nullptr); opened != nullptr) return opened(outcome);
+  if (options_.on_end) options_.on_end(outcome);
+}
+
+void BrokerLink::Close(CloseCompletion completion) {
+  closed_ = std::move(completion);
+  over_ = NdkStatus::kRequestAborted;
+  const bool open = state_ == State::kOpen;
+  CancelTimers();
+  if (!open) return FinishClose();
+  state_ = State::kClosing;
+  v1::SessionRequest message;
+  message.mutable_close();
+  stream_->Send(std::move(message));
+  deadline_ = thread_->After(kCloseDeadline, [this] { FinishClose(); });
+}
+
+void BrokerLink::FinishClose() {
+  state_ = State::kOver;
+  CancelTimers();
+  if (stream_ != nullptr) std::exchange(stream_, nullptr)->Abandon();
+  requests_.End({.status = NdkStatus::kCancelled, .hint = "the session was closed"});
+  EndListings({.status = NdkStatus::kCancelled, .hint = "the session was closed"});
+  while (!objects_.empty()) {
+    const std::shared_ptr<BrokerObject> object = objects_.begin()->second;
+    object->ForceFinish();
+  }
+  if (const CloseCompletion completion = std::exchange(closed_, nullptr); completion) completion();
+  thread_->Stop();
+}
+
+struct BrokerLink::DeviceListing final : CompletionThread::Tag {
+  void Complete(bool) override {
+    const std::unique_ptr<DeviceListing> self(this);
+    if (link == nullptr) return;
+    link->listings_.erase(this);
+    std::vector<Device> devices;
+    for (const v1::Device& device : reply.devices()) devices.push_back(FromMessage(device));
+    if (status.ok()) return completion({}, std::move(devices));
+    const auto detail = FailureDetail(status);
+    const Outcome lost = {.status = NdkStatus::kConnectionDisconnected, .hint = status.error_message()};
+    completion(detail.has_value() ? FromMessage(*detail) : lost, {});
+  }
+
+  BrokerLink* link = nullptr;  // Null once the session is closed.
+  std::function<void(const Outcome&, std::vector<Device>)> completion;
+  grpc::ClientContext context;
+  v1::ListAdaptersReply reply;
+  grpc::Status status;
+  std::unique_ptr<grpc::ClientAsyncResponseReader<v1::ListAdaptersReply>> reader;
+};
+
+void BrokerLink::ListAdapters(std::function<void(const Outcome&, std::vector<Device>)> completion) {
+  auto* const listing = new DeviceListing;
+  listing->link = this;
+  listing->completion = std::move(completion);
+  listing->context.set_deadline(std::chrono::system_clock::now() + kListDeadline);
+  listing->reader = inspection_->PrepareAsyncListAdapters(&listing->context, {}, thread_->queue());
+  listing->reader->StartCall();
+  listings_.insert(listing);
+  listing->reader->Finish(&listing->reply, &listing->status, thread_->Begin(listing));
+}
+
+void BrokerLink::EndListings(const Outcome& outcome) {
+  for (DeviceListing* const listing : std::exchange(listings_, {})) {
+    listing->link = nullptr;
+    listing->context.TryCancel();
+    std::exchange(listing->completion, nullptr)(outcome, {});
+  }
+}
+
+}  // namespace rdmabroker::client

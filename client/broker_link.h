@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#ifndef CLIENT_BROKER_LINK_H_
+#define CLIENT_BROKER_LINK_H_
+
+#include <grpcpp/channel.h>
+
+#include <atomic>
+#include <chrono>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <random>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "client/broker_object.h"
+#include "client/completion_thread.h"
+#include "client/qp_numbers.h"
+#include "client/request_sender.h"
+#include "client/session_options.h"
+#include "client/session_stream.h"
+#include "client/values.h"
+#include "proto/rdmabroker/v1/broker.grpc.pb.h"
+#include "proto/rdmabroker/v1/inspection.grpc.pb.h"
+#include "proto/rdmabroker/v1/session.pb.h"
+
+namespace rdmabroker::client {
+
+// What a session is made of inside: the connection to the broker, the stream with its events, the objects, and the
+// thread that all of it belongs to. On that thread only, but for what says otherwise. It lives until Close.
+class BrokerLink : public std::enable_shared_from_this<BrokerLink> {
+ public:
+  static std::shared_ptr<BrokerLink> Start(SessionOptions options);
+
+  // Any thread. kPending: the work runs later, on the session's thread; else what the session has ended with.
+  NdkStatus Post(CompletionThread::Work work);
+  // Any thread. Likewise, also when the session is over; false: it is closed, and nothing runs any more.
+  bool PostAlways(CompletionThread::Work work) { return thread_->Post(std::move(work)); }
+  // Any thread. What the session has ended with; kSuccess while it has not.
+  NdkStatus over() const { return over_; }
+  bool OnThread() const { return thread_->IsCurrent(); }
+  QpNumbers& qp_numbers() { return qp_numbers_; }
+  const SessionOptions& options() const { return options_; }
+
+  // Once: opens the session and tells how that went.
+  void Open(OutcomeCompletion opened);
+  // Once: ends the session, then everything that is left of it, then the thread.
+  void Close(CloseCompletion completion);
+  // Any thread, once. Waits for the thread's end, unless it is the caller's.
+  void Join() { thread_->Join(); }
+
+  void ListAdapters(std::function<void(const Outcome&, std::vector<Device>)> completion);
+
+  RequestSender& requests() { return requests_; }
+  const v1::SessionOpened& session() const { return session_; }
+  std::chrono::milliseconds disconnect_timeout() const;
+  std::chrono::milliseconds handoff_timeout() const;
+
+  // False if the key is taken.
+  bool Register(const ObjectKey& key, std::shared_ptr<BrokerObject> object);
+  void Unregister(const ObjectKey& key) { objects_.erase(key); }
+  // Closes a connector that the broker delivered and nobody wants: its peer is turned down.
+  void CloseUnwanted(uint64_t connector_id);
+
+ private:
+  enum class State { kOpening, kOpen, kAway, kClosing, kOver };
+  struct DeviceListing;
+
+  explicit BrokerLink(SessionOptions options);
+  void StartStream(const v1::SessionRequest& first);
+  void HandleReply(const v1::SessionReply& reply);
+  void HandleOpened(const v1::SessionOpened& opened);
+  void HandleEvent(const v1::SessionEvent& event);
+  void Dispatch(const v1::SessionEvent& event);
+  void Acknowledge();
+  void HandleStreamEnd(const grpc::Status& status);
+  void Return();
+  void ScheduleReturn();
+  Outcome EndOf(const grpc::Status& status) const;
+  void End(const Outcome& outcome);
+  void CancelTimers();
+  void FinishClose();
+  void EndListings(const Outcome& outcome);
+
+  const SessionOptions options_;
+  const std::shared_ptr<CompletionThread> thread_;
+  const std::shared_ptr<grpc::Channel> channel_;
+  const std::unique_ptr<v1::Broker::Stub> broker_;
+  const std::unique_ptr<v1::Inspection::Stub> inspection_;
+  QpNumbers qp_numbers_;
+  std::atomic<NdkStatus> over_ = NdkStatus::kSuccess;  // Otherwise what the session has ended with.
+
+  RequestSender requests_;
+  State state_ = State::kOpening;
+  std::shared_ptr<SessionStream> stream_;
+  OutcomeCompletion opened_;
+  CloseCompletion closed_;
+  v1::SessionOpened session_;
+  std::map<ObjectKey, std::shared_ptr<BrokerObject>> objects_;
+  std::set<DeviceListing*> listings_;  // Under way.
+  EventNumber last_event_ = {};
+  EventNumber acknowledged_ = {};
+  CompletionThread::TimerId acknowledge_timer_ = {};
+  CompletionThread::TimerId return_timer_ = {};
+  CompletionThread::TimerId deadline_ = {};  // Of opening, of returning, of closing.
+  int returns_ = 0;                          // Attempts since the stream was lost.
+  std::minstd_rand jitter_{std::random_device()()};
+};
+
+}  // namespace rdmabroker::client
+
+#endif  // CLIENT_BROKER_LINK_H_

@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "client/broker_object.h"
+
+#include <utility>
+
+#include "client/broker_link.h"
+#include "client/object_requests.h"
+
+namespace rdmabroker::client {
+
+BrokerObject::BrokerObject(std::shared_ptr<BrokerLink> link, ObjectKind kind)
+    : link_(std::move(link)), key_{.kind = kind}, requests_(std::make_unique<ObjectRequests>()) {}
+
+BrokerObject::~BrokerObject() = default;
+
+bool BrokerObject::OnCallbackThread() const { return link_->OnThread(); }
+
+NdkStatus BrokerObject::Post(std::function<void()> work) {
+  if (close_called_) return NdkStatus::kInvalidDeviceState;
+  return link_->Post(std::move(work));
+}
+
+void BrokerObject::OnSessionEnd(std::function<void(NdkStatus)> on_end) {
+  PostAlways([self = shared_from_this(), on_end = std::move(on_end)]() mutable {
+    if (self->closing_) return;
+    self->on_session_end_ = std::move(on_end);
+    if (const NdkStatus over = self->link_->over(); over != NdkStatus::kSuccess) self->TellSessionEnd(over);
+  });
+}
+
+void BrokerObject::TellSessionEnd(NdkStatus status) {
+  const auto on_end = std::exchange(on_session_end_, nullptr);
+  if (on_end != nullptr && !closing_) on_end(status);
+}
+
+NdkStatus BrokerObject::PostAlways(std::function<void()> work) {
+  if (close_called_) return NdkStatus::kInvalidDeviceState;
+  return link_->PostAlways(std::move(work)) ? NdkStatus::kPending : NdkStatus::kRequestAborted;
+}
+
+NdkStatus BrokerObject::Close(CloseCompletion completion) {
+  if (close_called_.exchange(true)) return NdkStatus::kSuccess;
+  const bool posted = link_->PostAlways([self = shared_from_this(), completion = std::move(completion)]() mutable {
+    self->StartClose(std::move(completion));
+  });
+  return posted ? NdkStatus::kPending : NdkStatus::kSuccess;
+}
+
+bool BrokerObject::Adopt(uint64_t id, std::vector<std::shared_ptr<BrokerObject>> antecedents) {
+  key_.id = id;
+  if (id == 0 || !link_->Register(key_, shared_from_this())) {
+    key_.id = 0;
+    return false;
+  }
+  for (auto& antecedent : antecedents) AddAntecedent(std::move(antecedent));
+  return true;
+}
+
+void BrokerObject::AddAntecedent(std::shared_ptr<BrokerObject> antecedent) {
+  ++antecedent->successors_;
+  antecedents_.push_back(std::move(antecedent));
+}
+
+void BrokerObject::Release() {
+  --unfinished_;
+  MaybeFinish();
+}
+
+void BrokerObject::StartClose(CloseCompletion completion) {
+  if (finished_) {  // Its session was closed meanwhile.
+    if (completion) completion();
+    return;
+  }
+  closing_ = true;
+  close_completion_ = std::move(completion);
+  OnClosing();
+  SubmitClose([self = shared_from_this()](const Outcome&, const v1::Outcome&) {
+    self->broker_closed_ = true;  // Closes do not fail; where the session is over, everything is closed.
+    self->MaybeFinish();
+  });
+}
+
+void BrokerObject::MaybeFinish() {
+  if (!closing_ || finished_ || !broker_closed_ || unfinished_ > 0 || successors_ > 0 || !ReadyToFinish()) return;
+  Finish();
+}
+
+void BrokerObject::ForceFinish() {
+  if (finished_) return;
+  close_called_ = true;
+  if (!std::exchange(closing_, true)) OnClosing();
+  EndLocalRequests();
+  Finish();
+}
+
+void BrokerObject::Finish() {
+  const std::shared_ptr<BrokerObject> self = shared_from_this();
+  finished_ = true;
+  if (key_.id != 0) link_->Unregister(key_);
+  if (const CloseCompletion completion = std::exchange(close_completion_, nullptr); completion) completion();
+  on_session_end_ = nullptr;
+  OnFinished();
+  for (const auto& antecedent : std::exchange(antecedents_, {})) {
+    --antecedent->successors_;
+    antecedent->MaybeFinish();
+  }
+}
+
+}  // namespace rdmabroker::client

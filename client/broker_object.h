@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#ifndef CLIENT_BROKER_OBJECT_H_
+#define CLIENT_BROKER_OBJECT_H_
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "client/values.h"
+#include "dataplane/data_object.h"
+
+namespace rdmabroker::v1 {
+class Outcome;
+class SessionEvent;
+}  // namespace rdmabroker::v1
+
+namespace rdmabroker::client {
+
+class BrokerLink;
+struct ObjectRequests;
+
+enum class ObjectKind : uint8_t { kConnector, kSharedEndpoint, kListener, kReservation, kAdapter };
+
+// Names an object of the session's; the order is one in which successors come before antecedents.
+struct ObjectKey {
+  ObjectKind kind = ObjectKind::kConnector;
+  uint64_t id = 0;  // 0: the broker has not given it yet.
+
+  auto operator<=>(const ObjectKey&) const = default;
+};
+
+// What the objects that the broker knows have in common: how they end.
+//
+// Objects are handed out as shared pointers. The pointer keeps the memory, Close ends the object: a function of an
+// object that is closed or closing fails with kInvalidDeviceState, and none is ever unsafe to call. Dropping all
+// pointers without Close leaves the object as it is until its session ends.
+//
+// All functions may be called from any thread and from any callback; none waits. Callbacks run on the session's thread
+// (see Session).
+class BrokerObject : public std::enable_shared_from_this<BrokerObject> {
+ public:
+  BrokerObject(const BrokerObject&) = delete;
+  BrokerObject& operator=(const BrokerObject&) = delete;
+  virtual ~BrokerObject();
+
+  // NDK_FN_CLOSE_OBJECT. Never fails. kPending: the completion is called once, as the object's last callback: after the
+  // completions of its pending requests, which end with kCancelled, and after the close completion of every object that
+  // depends on it has returned. kSuccess: it is closed, and the completion is not called; so when the session is over
+  // and closed, and for a second Close. The completion may be empty.
+  NdkStatus Close(CloseCompletion completion);
+
+  // `on_end` is called with what the session has ended with, if it ends other than by Session::Close before this object
+  // is closed; at once if it has ended already. A later call takes an earlier one's place.
+  void OnSessionEnd(std::function<void(NdkStatus)> on_end);
+
+  // Whether this is the session's thread, on which a callback must not wait for another.
+  bool OnCallbackThread() const;
+
+ protected:
+  // On the session's thread, as all of the following.
+  using Done = std::function<void(const Outcome&, const v1::Outcome&)>;
+
+  BrokerObject(std::shared_ptr<BrokerLink> link, ObjectKind kind);
+
+  // From any thread: runs the work there later and returns kPending; or tells why the object takes no more requests.
+  NdkStatus Post(std::function<void()> work);
+  // Likewise, also when the session is over but not closed.
+  NdkStatus PostAlways(std::function<void()> work);
+
+  // Asks the broker for an object and hands it out. `accept` takes what the reply yields and returns its id, 0 if the
+  // reply does not have it. The antecedents' closes wait for `completion`, and then for the object.
+  template <typename Object, typename Message, typename Prepare, typename Accept>
+  static void Create(std::shared_ptr<Object> object, std::vector<std::shared_ptr<BrokerObject>> antecedents,
+                     Message message, Prepare prepare, Accept accept, CreateCompletion<Object> completion);
+
+  // Makes `id` known and the antecedents wait for this object. False: the broker gave an id twice, or 0.
+  bool Adopt(uint64_t id, std::vector<std::shared_ptr<BrokerObject>> antecedents);
+  void AddAntecedent(std::shared_ptr<BrokerObject> antecedent);
+  // Makes a request by RequestOf(message, prepare); the object's close waits until `done` has returned.
+  template <typename Message, typename Prepare>
+  void Submit(Message message, Prepare prepare, Done done);
+  // Likewise, for the close itself and for what nobody waits for.
+  template <typename Message, typename Prepare>
+  void SubmitUncounted(Message message, Prepare prepare, Done done);
+  // A request that is not made through Submit begins, and has ended.
+  void Hold() { ++unfinished_; }
+  void Release();
+
+  virtual void SubmitClose(Done done) = 0;
+  // The object's close begins, or its session is closed: ends what it does in this process.
+  virtual void OnClosing() {}
+  // What the close waits for besides.
+  virtual bool ReadyToFinish() const { return true; }
+  // The session is closed: requests that only this process knows of end now.
+  virtual void EndLocalRequests() {}
+  // The close has completed and its callback returned.
+  virtual void OnFinished() {}
+  void MaybeFinish();
+
+  BrokerLink& link() const { return *link_; }
+  uint64_t id() const { return key_.id; }
+  bool closing() const { return closing_; }
+
+ private:
+  friend class BrokerLink;
+
+  virtual void HandleEvent(const v1::SessionEvent& event) = 0;
+  // The session is over, not by Session::Close. Pending requests have ended.
+  virtual void HandleSessionEnd(NdkStatus) {}
+  void TellSessionEnd(NdkStatus status);
+
+  void StartClose(CloseCompletion completion);
+  void ForceFinish();
+  void Finish();
+
+  const std::shared_ptr<BrokerLink> link_;
+  std::atomic<bool> close_called_ = false;
+
+  ObjectKey key_;
+  const std::unique_ptr<ObjectRequests> requests_;
+  std::vector<std::shared_ptr<BrokerObject>> antecedents_;
+  CloseCompletion close_completion_;
+  std::function<void(NdkStatus)> on_session_end_;
+  int unfinished_ = 0;  // Requests whose completion has not returned.
+  int successors_ = 0;
+  bool closing_ = false;
+  bool broker_closed_ = false;
+  bool finished_ = false;
+};
+
+}  // namespace rdmabroker::client
+
+#endif  // CLIENT_BROKER_OBJECT_H_

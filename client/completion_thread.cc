@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "client/completion_thread.h"
+
+#include <grpc/support/time.h>
+
+#include <utility>
+
+namespace rdmabroker::client {
+
+struct CompletionThread::Timer final : Tag {
+  Timer(CompletionThread* thread, TimerId id, Work work) : owner(thread), timer(id), run(std::move(work)) {}
+  void Complete(bool) override {
+    const Work work = std::move(run);
+    CompletionThread* const thread = owner;
+    thread->timers_.erase(timer);  // Destroys this.
+    if (work && !thread->stopping_) work();
+  }
+
+  CompletionThread* const owner;
+  const TimerId timer;
+  Work run;  // Empty once cancelled.
+  grpc::Alarm alarm;
+};
+
+std::shared_ptr<CompletionThread> CompletionThread::Start() {
+  std::shared_ptr<CompletionThread> started(new CompletionThread);
+  // The thread keeps itself alive; it begins with the lock, which this function holds until id_ is set.
+  const std::lock_guard lock(started->mutex_);
+  started->thread_ = std::thread([started] {
+    { const std::lock_guard wait(started->mutex_); }
+    started->Run();
+  });
+  started->id_ = started->thread_.get_id();
+  return started;
+}
+
+CompletionThread::~CompletionThread() = default;
+
+bool CompletionThread::Post(Work work) {
+  const std::lock_guard lock(mutex_);
+  if (!accepting_) return false;
+  posted_.push_back(std::move(work));
+  // The thread looks for posted work after each thing it does; only a thread that waits has to be woken.
+  if (!wake_set_ && !IsCurrent()) {
+    wake_set_ = true;
+    wake_.Set(&queue_, gpr_time_0(GPR_CLOCK_REALTIME), &wake_tag_);
+  }
+  return true;
+}
+
+void* CompletionThread::Begin(Tag* tag) {
+  ++begun_;
+  return tag;
+}
+
+CompletionThread::TimerId CompletionThread::After(std::chrono::milliseconds delay, Work work) {
+  const TimerId id{++last_timer_};
+  auto timer = std::make_unique<Timer>(this, id, std::move(work));
+  const gpr_timespec span = gpr_time_from_millis(delay.count(), GPR_TIMESPAN);
+  timer->alarm.Set(&queue_, gpr_time_add(gpr_now(GPR_CLOCK_MONOTONIC), span), Begin(timer.get()));
+  timers_.emplace(id, std::move(timer));
+  return id;
+}
+
+void CompletionThread::Cancel(TimerId timer) {
+  const auto found = timers_.find(timer);
+  if (found == timers_.end()) return;
+  found->second->run = nullptr;
+  found->second->alarm.Cancel();
+}
+
+void CompletionThread::Stop() {
+  stopping_ = true;
+  for (auto& [id, timer] : timers_) timer->alarm.Cancel();
+}
+
+void CompletionThread::Join() { IsCurrent() ? thread_.detach() : thread_.join(); }
+
+void CompletionThread::Run() {
+  void* tag = nullptr;
+  bool ok = false;
+  while (queue_.Next(&tag, &ok)) {
+    if (tag == &wake_tag_) {
+      const std::lock_guard lock(mutex_);
+      wake_set_ = false;
+    } else {
+      --begun_;
+      static_cast<Tag*>(tag)->Complete(ok);
+    }
+    RunPosted();
+    ShutDownIfIdle();
+  }
+}
+
+void CompletionThread::RunPosted() {
+  while (true) {
+    std::vector<Work> works;
+    {
+      const std::lock_guard lock(mutex_);
+      works.swap(posted_);
+      if (works.empty()) {
+        accepting_ = accepting_ && !stopping_;
+        return;
+      }
+    }
+    for (Work& work : works) std::exchange(work, nullptr)();
+  }
+}
+
+void CompletionThread::ShutDownIfIdle() {
+  const std::lock_guard lock(mutex_);
+  if (!stopping_ || begun_ != 0 || wake_set_ || shut_down_) return;
+  shut_down_ = true;
+  queue_.Shutdown();
+}
+
+}  // namespace rdmabroker::client

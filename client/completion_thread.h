@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#ifndef CLIENT_COMPLETION_THREAD_H_
+#define CLIENT_COMPLETION_THREAD_H_
+
+#include <grpcpp/alarm.h>
+#include <grpcpp/completion_queue.h>
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+namespace rdmabroker::client {
+
+// One thread that runs one gRPC completion queue, work from other threads, and timers. Whatever it runs needs no lock.
+// It lives until Stop was called and everything begun on its queue has completed. Functions are for the thread itself,
+// except where they say otherwise.
+class CompletionThread {
+ public:
+  // An operation of gRPC's that is under way.
+  class Tag {
+   public:
+    virtual void Complete(bool ok) = 0;
+
+   protected:
+    ~Tag() = default;
+  };
+  using Work = std::function<void()>;
+  enum class TimerId : uint64_t {};  // 0 is none.
+
+  static std::shared_ptr<CompletionThread> Start();
+  CompletionThread(const CompletionThread&) = delete;
+  CompletionThread& operator=(const CompletionThread&) = delete;
+  ~CompletionThread();
+
+  // Any thread. Work runs in the order of posting, never within Post. False: the thread is stopping and will not run
+  // it.
+  bool Post(Work work);
+  // Any thread.
+  bool IsCurrent() const { return std::this_thread::get_id() == id_; }
+
+  // What to pass to gRPC for an operation that will complete.
+  void* Begin(Tag* tag);
+  grpc::CompletionQueue* queue() { return &queue_; }
+
+  // Runs the work once, not before the delay.
+  TimerId After(std::chrono::milliseconds delay, Work work);
+  // Its work does not run any more. Unknown ones are ignored.
+  void Cancel(TimerId timer);
+
+  // Ends the thread when the queue is empty: whoever has calls on it cancels them. Timers do not run any more.
+  void Stop();
+  // Once, after Start: waits for the thread's end; on the thread itself it lets go of it instead. Any thread.
+  void Join();
+
+ private:
+  struct WakeTag final : Tag {
+    void Complete(bool) override {}
+  };
+  struct Timer;
+
+  CompletionThread() = default;
+  void Run();
+  void RunPosted();
+  void ShutDownIfIdle();
+
+  grpc::CompletionQueue queue_;
+  std::thread thread_;
+  std::thread::id id_;  // Outlives thread_'s own.
+  WakeTag wake_tag_;
+  grpc::Alarm wake_;
+
+  std::mutex mutex_;  // Guards the next three.
+  std::vector<Work> posted_;
+  bool wake_set_ = false;
+  bool accepting_ = true;
+
+  uint64_t begun_ = 0;
+  bool stopping_ = false;
+  bool shut_down_ = false;
+  uint64_t last_timer_ = 0;
+  std::map<TimerId, std::unique_ptr<Timer>> timers_;
+};
+
+}  // namespace rdmabroker::client
+
+#endif  // CLIENT_COMPLETION_THREAD_H_

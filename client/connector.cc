@@ -1,0 +1,289 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "client/connector.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "client/adapter.h"
+#include "client/listener.h"
+#include "client/object_requests.h"
+#include "client/qp_numbers.h"
+#include "client/shared_endpoint.h"
+
+namespace rdmabroker::client {
+namespace {
+
+// After which of its failures Accept leaves the connector as it was (broker.proto).
+bool LeavesUndecided(NdkStatus status) {
+  return status == NdkStatus::kConnectionActive || status == NdkStatus::kInvalidBufferSize ||
+         status == NdkStatus::kAccessDenied || status == NdkStatus::kInvalidParameter;
+}
+
+}  // namespace
+
+Connector::Connector(std::shared_ptr<BrokerLink> link, std::shared_ptr<Adapter> adapter, bool delivered)
+    : BrokerObject(std::move(link), ObjectKind::kConnector),
+      adapter_(std::move(adapter)),
+      delivered_(delivered),
+      phase_(delivered ? Phase::kRequested : Phase::kIdle) {}
+
+Connector::~Connector() = default;
+
+std::shared_ptr<Connector> Connector::Delivered(const std::shared_ptr<Adapter>& adapter,
+                                                const std::shared_ptr<Listener>& listener,
+                                                const v1::ConnectEvent& event, const ConnectionData& data) {
+  std::shared_ptr<Connector> connector(new Connector(adapter->link().shared_from_this(), adapter, true));
+  connector->data_ = data;
+  connector->transitions_.assign(event.data().qp_attributes().begin(), event.data().qp_attributes().end());
+  return connector->Adopt(event.connector_id(), {listener, adapter}) ? connector : nullptr;
+}
+
+NdkStatus Connector::Enter(Phase from, Phase to, NdkStatus otherwise) {
+  const std::lock_guard lock(mutex_);
+  if (phase_ != from) return otherwise;
+  phase_ = to;
+  return NdkStatus::kPending;
+}
+
+NdkStatus Connector::EnterConnecting() {
+  if (delivered_) return NdkStatus::kInvalidDeviceState;
+  const std::lock_guard lock(mutex_);
+  switch (phase_) {
+    case Phase::kIdle:
+      phase_ = Phase::kConnecting;
+      data_.reset();
+      return NdkStatus::kPending;
+    case Phase::kPeerEnded:
+    case Phase::kDead:
+      return NdkStatus::kConnectionInvalid;
+    default:
+      return NdkStatus::kConnectionActive;
+  }
+}
+
+NdkStatus Connector::EnterDisconnecting() {
+  const std::lock_guard lock(mutex_);
+  if (phase_ == Phase::kDisconnecting) return NdkStatus::kInvalidDeviceState;
+  if (phase_ != Phase::kEstablished && phase_ != Phase::kPeerEnded) return NdkStatus::kConnectionInvalid;
+  phase_ = Phase::kDisconnecting;
+  return NdkStatus::kPending;
+}
+
+NdkStatus Connector::PostOr(Phase back, std::function<void()> work) {
+  const NdkStatus status = Post(std::move(work));
+  if (status != NdkStatus::kPending) SetPhase(back);
+  return status;
+}
+
+void Connector::SetPhase(Phase phase) {
+  const std::lock_guard lock(mutex_);
+  phase_ = phase;
+}
+
+Connector::Phase Connector::phase() const {
+  const std::lock_guard lock(mutex_);
+  return phase_;
+}
+
+NdkStatus Connector::CheckConnect(const QueuePair* queue_pair, const ConnectParameters& parameters,
+                                  const OutcomeCompletion& completion) const {
+  if (queue_pair == nullptr || !completion) return NdkStatus::kInvalidParameter;
+  if (parameters.private_data.size() > adapter_->info().max_caller_data) return NdkStatus::kInvalidBufferSize;
+  return NdkStatus::kSuccess;
+}
+
+template <typename Message>
+Message Connector::ConnectMessage(const ConnectParameters& parameters) const {
+  Message message;
+  message.set_connector_id(id());
+  message.set_qp_number(static_cast<uint32_t>(queue_pair_->number()));
+  *message.mutable_destination() = ToMessage(parameters.destination);
+  *message.mutable_limits() = ToMessage(parameters.limits);
+  message.set_private_data(parameters.private_data);
+  return message;
+}
+
+NdkStatus Connector::Connect(QueuePair* queue_pair, const ConnectParameters& parameters, OutcomeCompletion completion) {
+  if (const auto status = CheckConnect(queue_pair, parameters, completion); status != NdkStatus::kSuccess)
+    return status;
+  if (const auto status = EnterConnecting(); status != NdkStatus::kPending) return status;
+  auto held = link().qp_numbers().Hold(queue_pair);
+  return PostOr(Phase::kIdle, [self = Self(), held, parameters, completion = std::move(completion)] {
+    self->queue_pair_ = held;
+    auto message = self->ConnectMessage<v1::ConnectRequest>(parameters);
+    *message.mutable_source() = ToMessage(parameters.source);
+    self->Submit(std::move(message), &v1::Broker::Stub::PrepareAsyncConnect,
+                 [self = self.get(), completion](const Outcome& outcome, const v1::Outcome& reply) {
+                   self->HandleConnected(outcome, reply, completion);
+                 });
+  });
+}
+
+NdkStatus Connector::ConnectWithSharedEndpoint(QueuePair* queue_pair, const std::shared_ptr<SharedEndpoint>& endpoint,
+                                               const ConnectParameters& parameters, OutcomeCompletion completion) {
+  if (endpoint == nullptr || &endpoint->link() != &link()) return NdkStatus::kInvalidParameter;
+  if (const auto status = CheckConnect(queue_pair, parameters, completion); status != NdkStatus::kSuccess)
+    return status;
+  if (const auto status = EnterConnecting(); status != NdkStatus::kPending) return status;
+  auto held = link().qp_numbers().Hold(queue_pair);
+  return PostOr(Phase::kIdle, [self = Self(), held, endpoint, parameters, completion = std::move(completion)] {
+    self->queue_pair_ = held;
+    self->AddAntecedent(endpoint);
+    auto message = self->ConnectMessage<v1::ConnectWithSharedEndpointRequest>(parameters);
+    message.set_shared_endpoint_id(endpoint->id());
+    self->Submit(std::move(message), &v1::Broker::Stub::PrepareAsyncConnectWithSharedEndpoint,
+                 [self = self.get(), completion](const Outcome& outcome, const v1::Outcome& reply) {
+                   self->HandleConnected(outcome, reply, completion);
+                 });
+  });
+}
+
+void Connector::HandleConnected(const Outcome& outcome, const v1::Outcome& reply, const OutcomeCompletion& completion) {
+  Outcome result = outcome;
+  const auto data = FromMessage(reply.connection_data());
+  if (result.ok() && !data.has_value()) result = BrokenPromise("to Connect has no connection data");
+  if (data.has_value()) {
+    const auto& transitions = reply.connection_data().qp_attributes();
+    transitions_.assign(transitions.begin(), transitions.end());
+  }
+  {
+    const std::lock_guard lock(mutex_);
+    data_ = data;
+    phase_ = result.ok() ? Phase::kReplied : Phase::kIdle;
+  }
+  completion(result);
+}
+
+NdkStatus Connector::CompleteConnect(DisconnectEventCallback on_disconnect, OutcomeCompletion completion) {
+  if (!completion) return NdkStatus::kInvalidParameter;
+  const auto status = Enter(Phase::kReplied, Phase::kDeciding, NdkStatus::kConnectionInvalid);
+  if (status != NdkStatus::kPending) return status;
+  return PostOr(Phase::kReplied, [self = Self(), on_disconnect = std::move(on_disconnect),
+                                  completion = std::move(completion)]() mutable {
+    self->StartComplete(std::move(on_disconnect), completion);
+  });
+}
+
+void Connector::StartComplete(DisconnectEventCallback on_disconnect, const OutcomeCompletion& completion) {
+  on_disconnect_ = std::move(on_disconnect);
+  if (const NdkStatus status = ApplyTransitions(nullptr); status != NdkStatus::kSuccess) {
+    SetPhase(Phase::kReplied);
+    Hold();
+    completion({.status = status, .hint = "the queue pair does not take the attributes of this connection"});
+    return Release();
+  }
+  v1::CompleteConnectRequest request;
+  request.set_connector_id(id());
+  Submit(std::move(request), &v1::Broker::Stub::PrepareAsyncCompleteConnect,
+         [this, completion](const Outcome& outcome, const v1::Outcome& reply) {
+           HandleEstablished(outcome, reply, completion, false);
+         });
+}
+
+NdkStatus Connector::Accept(QueuePair* queue_pair, const AcceptParameters& parameters,
+                            DisconnectEventCallback on_disconnect, OutcomeCompletion completion) {
+  if (queue_pair == nullptr || !completion) return NdkStatus::kInvalidParameter;
+  if (parameters.private_data.size() > adapter_->info().max_callee_data) return NdkStatus::kInvalidBufferSize;
+  const auto status = delivered_ ? Enter(Phase::kRequested, Phase::kDeciding, NdkStatus::kConnectionInvalid)
+                                 : NdkStatus::kConnectionInvalid;
+  if (status != NdkStatus::kPending) return status;
+  auto held = link().qp_numbers().Hold(queue_pair);
+  return PostOr(Phase::kRequested, [self = Self(), held, parameters, on_disconnect = std::move(on_disconnect),
+                                    completion = std::move(completion)]() mutable {
+    self->queue_pair_ = held;
+    self->StartAccept(parameters, std::move(on_disconnect), completion);
+  });
+}
+
+void Connector::StartAccept(const AcceptParameters& parameters, DisconnectEventCallback on_disconnect,
+                            const OutcomeCompletion& completion) {
+  on_disconnect_ = std::move(on_disconnect);
+  if (const NdkStatus status = ApplyTransitions(&parameters.limits); status != NdkStatus::kSuccess) {
+    SetPhase(Phase::kRequested);
+    Hold();
+    completion({.status = status, .hint = "the queue pair does not take the attributes of this connection"});
+    return Release();
+  }
+  v1::AcceptRequest request;
+  request.set_connector_id(id());
+  request.set_qp_number(static_cast<uint32_t>(queue_pair_->number()));
+  *request.mutable_limits() = ToMessage(parameters.limits);
+  request.set_private_data(parameters.private_data);
+  Submit(std::move(request), &v1::Broker::Stub::PrepareAsyncAccept,
+         [this, completion](const Outcome& outcome, const v1::Outcome& reply) {
+           HandleEstablished(outcome, reply, completion, true);
+         });
+}
+
+void Connector::HandleEstablished(const Outcome& outcome, const v1::Outcome& reply, const OutcomeCompletion& completion,
+                                  bool accepting) {
+  Outcome result = outcome;
+  if (result.ok() && closing()) {
+    result = {.status = NdkStatus::kCancelled, .hint = "the connector was closed meanwhile"};
+  } else if (result.ok()) {
+    result = reply.has_connection_established() ? TakeOver(reply.connection_established())
+                                                : BrokenPromise("does not say that the connection is established");
+  }
+  {
+    const std::lock_guard lock(mutex_);
+    if (result.ok()) {
+      phase_ = Phase::kEstablished;
+      if (data_.has_value()) data_->limits = FromMessage(reply.connection_established().limits());
+    } else {
+      phase_ = accepting && LeavesUndecided(outcome.status) ? Phase::kRequested : Phase::kDead;
+    }
+  }
+  completion(result);
+  if (const auto event = std::exchange(held_event_, std::nullopt); event.has_value()) HandleDisconnectEvent(*event);
+}
+
+NdkStatus Connector::Reject(const std::string& private_data) {
+  if (private_data.size() > adapter_->info().max_callee_data) return NdkStatus::kInvalidBufferSize;
+  const Phase before = delivered_ ? Phase::kRequested : Phase::kReplied;
+  const NdkStatus status = Enter(before, Phase::kDead, NdkStatus::kConnectionInvalid);
+  if (status != NdkStatus::kPending) return status;
+  const NdkStatus posted = PostOr(before, [self = Self(), private_data] {
+    v1::RejectRequest request;
+    request.set_connector_id(self->id());
+    request.set_private_data(private_data);
+    self->Submit(std::move(request), &v1::Broker::Stub::PrepareAsyncReject, [](const Outcome&, const v1::Outcome&) {});
+  });
+  return posted == NdkStatus::kPending ? NdkStatus::kSuccess : posted;
+}
+
+NdkStatus Connector::GetConnectionData(uint32_t* inbound_read_limit, uint32_t* outbound_read_limit, void* private_data,
+                                       uint32_t* private_data_length) const {
+  const bool has_room = private_data_length != nullptr && *private_data_length > 0;
+  if ((private_data == nullptr && has_room) || (private_data != nullptr && private_data_length == nullptr)) {
+    return NdkStatus::kInvalidParameter;
+  }
+  const auto data = connection_data();
+  if (!data.has_value()) return NdkStatus::kConnectionInvalid;
+  if (inbound_read_limit != nullptr) *inbound_read_limit = data->limits.inbound;
+  if (outbound_read_limit != nullptr) *outbound_read_limit = data->limits.outbound;
+  if (private_data_length == nullptr) return NdkStatus::kSuccess;
+  const auto needed = static_cast<uint32_t>(data->private_data.size());
+  const uint32_t room = std::exchange(*private_data_length, needed);
+  if (private_data == nullptr) return NdkStatus::kSuccess;
+  std::memcpy(private_data, data->private_data.data(), std::min(room, needed));
+  return room >= needed ? NdkStatus::kSuccess : NdkStatus::kBufferTooSmall;
+}
+
+NdkStatus Connector::GetLocalAddress(sockaddr* address, uint32_t* length) const {
+  const auto data = connection_data();
+  return data.has_value() ? CopyAddress(data->local, address, length) : NdkStatus::kConnectionInvalid;
+}
+
+NdkStatus Connector::GetPeerAddress(sockaddr* address, uint32_t* length) const {
+  const auto data = connection_data();
+  return data.has_value() ? CopyAddress(data->peer, address, length) : NdkStatus::kConnectionInvalid;
+}
+
+std::optional<ConnectionData> Connector::connection_data() const {
+  const std::lock_guard lock(mutex_);
+  return data_;
+}
+
+}  // namespace rdmabroker::client

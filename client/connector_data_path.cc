@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include <algorithm>
+#include <utility>
+
+#include "client/adapter.h"
+#include "client/connector.h"
+#include "client/handoff.h"
+#include "client/object_requests.h"
+#include "client/qp_numbers.h"
+
+namespace rdmabroker::client {
+
+// On the passive side the steps carry what the peer offered; what this side asks for lowers it.
+NdkStatus Connector::ApplyTransitions(const ReadLimits* lowered) {
+  if (transitions_.empty()) return NdkStatus::kSuccess;
+  const DataPath* const path = adapter_->data_path();
+  if (path == nullptr || !path->transition) return NdkStatus::kNotSupported;
+  for (v1::QpAttributes attributes : std::exchange(transitions_, {})) {
+    if (lowered != nullptr) {
+      attributes.set_max_inbound_reads(std::min(attributes.max_inbound_reads(), lowered->inbound));
+      attributes.set_max_outbound_reads(std::min(attributes.max_outbound_reads(), lowered->outbound));
+    }
+    const NdkStatus status = (*queue_pair_)->Attach(path->transition(attributes), EndCallback());
+    if (status != NdkStatus::kSuccess) return status;
+    attached_ = true;
+  }
+  return NdkStatus::kSuccess;
+}
+
+// Waits for the broker's hand-off, a local exchange: the queue pair must be connected before the consumer learns that
+// the connection is established.
+Outcome Connector::TakeOver(const v1::ConnectionEstablished& established) {
+  if (established.handoff_secret().empty()) return {};
+  v1::HandoffRequest request;
+  request.set_session_id(link().session().session_id());
+  request.set_session_secret(link().session().session_secret());
+  request.set_connector_id(id());
+  request.set_handoff_secret(established.handoff_secret());
+  Handoff handoff;
+  Outcome outcome =
+      handoff.Fetch(HandoffSocketPath(link().options().control_socket), request, link().handoff_timeout());
+  if (!outcome.ok()) return outcome;
+  const NdkStatus status =
+      (*queue_pair_)->Attach({.socket = handoff.TakeTransport(), .state = handoff.TakeState()}, EndCallback());
+  if (status != NdkStatus::kSuccess) {
+    return {.status = status, .hint = "the queue pair does not take the connection; make a new one"};
+  }
+  attached_ = true;
+  handoff.Acknowledge();
+  return {};
+}
+
+ConnectionEndCallback Connector::EndCallback() {
+  return [weak = std::weak_ptr<Connector>(Self())](const ConnectionEnd& end) {
+    const std::shared_ptr<Connector> self = weak.lock();
+    if (self != nullptr) self->link().PostAlways([self, end] { self->HandleDataPathEnd(end); });
+  };
+}
+
+void Connector::HandleDataPathEnd(const ConnectionEnd& end) {
+  if (closing() || std::exchange(peer_ended_, true)) return;
+  Report(end.graceful, end.provider_error);
+  HandleDisconnectEvent({.status = end.graceful ? NdkStatus::kSuccess : NdkStatus::kConnectionAborted,
+                         .provider_error = end.provider_error});
+}
+
+void Connector::HandleDisconnectEvent(const DisconnectEvent& event) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (phase_ == Phase::kDeciding) held_event_ = event;
+    if (phase_ != Phase::kEstablished) return;
+    phase_ = Phase::kPeerEnded;
+  }
+  const DisconnectEventCallback callback = std::exchange(on_disconnect_, nullptr);
+  if (callback && !closing()) callback(event);
+}
+
+// Once: the broker knows the end from then on.
+void Connector::Report(bool graceful, uint32_t provider_error) {
+  if (std::exchange(reported_, true)) return;
+  report_pending_ = true;
+  v1::ReportConnectionEndRequest request;
+  request.set_connector_id(id());
+  request.set_graceful(graceful);
+  request.set_provider_error(provider_error);
+  Submit(std::move(request), &v1::Broker::Stub::PrepareAsyncReportConnectionEnd,
+         [this](const Outcome&, const v1::Outcome&) {
+           report_pending_ = false;
+           if (const auto outcome = std::exchange(disconnect_outcome_, std::nullopt); outcome.has_value()) {
+             FinishDisconnect(*outcome);
+           }
+         });
+}
+
+NdkStatus Connector::Disconnect(OutcomeCompletion completion) {
+  if (!completion) return NdkStatus::kInvalidParameter;
+  const Phase before = phase();
+  if (const auto status = EnterDisconnecting(); status != NdkStatus::kPending) return status;
+  auto work = [self = Self(), completion = std::move(completion)]() mutable {
+    self->RunDisconnect(std::move(completion));
+  };
+  // The data path needs no broker for it.
+  if (!adapter_->client_ends_connections()) return PostOr(before, std::move(work));
+  const NdkStatus status = PostAlways(std::move(work));
+  if (status != NdkStatus::kPending) SetPhase(before);
+  return status;
+}
+
+void Connector::RunDisconnect(OutcomeCompletion completion) {
+  disconnect_completion_ = std::move(completion);
+  Hold();
+  if (!adapter_->client_ends_connections()) {
+    v1::DisconnectRequest request;
+    request.set_connector_id(id());
+    return Submit(std::move(request), &v1::Broker::Stub::PrepareAsyncDisconnect,
+                  [this](const Outcome& outcome, const v1::Outcome&) {
+                    if (queue_pair_ != nullptr) (*queue_pair_)->Flush();
+                    FinishDisconnect(outcome);
+                  });
+  }
+  const auto done = [self = Self()](NdkStatus status) {
+    self->link().PostAlways([self, status] { self->HandleDisconnected(status); });
+  };
+  const NdkStatus status = (*queue_pair_)->Disconnect(link().disconnect_timeout(), done);
+  if (status != NdkStatus::kPending) HandleDisconnected(status);
+}
+
+// The broker must know before the consumer does, who may use the addresses again at once.
+void Connector::HandleDisconnected(NdkStatus status) {
+  if (disconnect_completion_ == nullptr) return;  // Its session was closed meanwhile.
+  Outcome outcome = {.status = status};
+  if (closing()) {
+    outcome = {.status = NdkStatus::kCancelled, .hint = "the connector was closed meanwhile"};
+    return FinishDisconnect(outcome);
+  }
+  if (peer_ended_) outcome.status = NdkStatus::kSuccess;
+  if (!outcome.ok()) outcome.hint = "the peer did not disconnect in order; the connection is over all the same";
+  Report(outcome.ok(), 0);
+  if (!report_pending_) return FinishDisconnect(outcome);
+  disconnect_outcome_ = outcome;
+}
+
+void Connector::FinishDisconnect(const Outcome& outcome) {
+  const OutcomeCompletion completion = std::exchange(disconnect_completion_, nullptr);
+  if (completion == nullptr) return;
+  SetPhase(Phase::kDead);
+  completion(outcome);
+  Release();
+}
+
+void Connector::SubmitClose(Done done) {
+  v1::CloseConnectorRequest request;
+  request.set_connector_id(id());
+  SubmitUncounted(std::move(request), &v1::Broker::Stub::PrepareAsyncCloseConnector, std::move(done));
+}
+
+void Connector::OnClosing() {
+  const Phase now = phase();
+  const bool connected = now == Phase::kEstablished || now == Phase::kPeerEnded || now == Phase::kDisconnecting;
+  if (attached_ && connected) (*queue_pair_)->Flush();
+}
+
+void Connector::EndLocalRequests() {
+  FinishDisconnect({.status = NdkStatus::kCancelled, .hint = "the session was closed"});
+}
+
+void Connector::OnFinished() {
+  on_disconnect_ = nullptr;
+  queue_pair_ = nullptr;
+  link().qp_numbers().Sweep();
+}
+
+void Connector::HandleEvent(const v1::SessionEvent& event) {
+  if (!event.has_disconnect()) return;
+  HandleDisconnectEvent(
+      {.status = FromMessage(event.disconnect().status()), .provider_error = event.disconnect().provider_error()});
+}
+
+void Connector::HandleSessionEnd(NdkStatus status) { HandleDisconnectEvent({.status = status}); }
+
+}  // namespace rdmabroker::client

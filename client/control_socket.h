@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#ifndef CLIENT_CONTROL_SOCKET_H_
+#define CLIENT_CONTROL_SOCKET_H_
+
+#include <grpcpp/channel.h>
+
+#include <memory>
+#include <string>
+#include <string_view>
+
+namespace rdmabroker::client {
+
+// Where a broker listens if nothing else is said.
+inline constexpr std::string_view kDefaultControlSocket = "/run/rdma-broker/control.sock";
+
+// The environment's RDMA_BROKER_SOCKET if it is set and not empty, else kDefaultControlSocket.
+std::string ControlSocketPath();
+
+// The hand-off socket of the broker whose control socket this is: "handoff.sock" in the same folder.
+std::string HandoffSocketPath(std::string_view control_socket);
+
+// Why a Unix socket cannot have this path; empty if it can. Its limit is 107 bytes (unix(7)).
+std::string_view SocketPathProblem(std::string_view path);
+
+// What to do when no broker answers on that socket, for a person.
+std::string NoBrokerHint(std::string_view control_socket);
+
+// A connection of its own to the control socket, which no other channel of the process shares. The path must be one
+// that SocketPathProblem finds nothing wrong with.
+//
+// Switches off the deadlock detection of Abseil's mutexes in this process: Debian builds it in, and it ends the process
+// on lock orders within gRPC that are harmless.
+std::shared_ptr<grpc::Channel> OpenControlChannel(const std::string& control_socket);
+
+}  // namespace rdmabroker::client
+
+#endif  // CLIENT_CONTROL_SOCKET_H_

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#ifndef CLIENT_DATA_PATH_H_
+#define CLIENT_DATA_PATH_H_
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "dataplane/adapter.h"
+#include "dataplane/ndk/adapter_info.h"
+#include "dataplane/queue_pair.h"
+
+namespace rdmabroker::v1 {
+class QpAttributes;
+}  // namespace rdmabroker::v1
+
+namespace rdmabroker::client {
+
+// How the bytes of one kind of adapter move in this process.
+struct DataPath {
+  // Which adapters it serves.
+  RdmaTechnology technology = RdmaTechnology::kUndefined;
+  bool client_ends_connections = false;  // As AdapterOpened's: the data path holds the transport.
+
+  // Opens the data plane's side of a device, by the broker's name for it. Called on the session's thread.
+  std::function<Created<rdmabroker::Adapter>(const std::string& device)> open;
+  // What QueuePair::Attach takes for one transition of ConnectionData.qp_attributes. Empty where queue pairs are
+  // connected by a transport and not by attributes.
+  std::function<Attachment(const v1::QpAttributes& attributes)> transition;
+};
+
+// Those that this library brings: user-space iWARP.
+std::vector<DataPath> BuiltInDataPaths();
+
+}  // namespace rdmabroker::client
+
+#endif  // CLIENT_DATA_PATH_H_

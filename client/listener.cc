@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "client/listener.h"
+
+#include <utility>
+
+#include "client/adapter.h"
+#include "client/connector.h"
+#include "client/object_requests.h"
+#include "client/reservation.h"
+
+namespace rdmabroker::client {
+
+Listener::Listener(std::shared_ptr<BrokerLink> link, std::shared_ptr<Adapter> adapter, ConnectEventCallback on_connect)
+    : BrokerObject(std::move(link), ObjectKind::kListener),
+      adapter_(std::move(adapter)),
+      on_connect_(std::move(on_connect)) {}
+
+NdkStatus Listener::Listen(const SocketAddress& address, OutcomeCompletion completion) {
+  if (!completion) return NdkStatus::kInvalidParameter;
+  const auto self = std::static_pointer_cast<Listener>(shared_from_this());
+  return Post([self, address, completion = std::move(completion)] {
+    v1::ListenRequest request;
+    *request.mutable_address() = ToMessage(address);
+    self->StartListen(request, nullptr, completion);
+  });
+}
+
+NdkStatus Listener::Listen(const std::shared_ptr<Reservation>& reservation, OutcomeCompletion completion) {
+  if (!completion || reservation == nullptr || &reservation->link() != &link()) return NdkStatus::kInvalidParameter;
+  const auto self = std::static_pointer_cast<Listener>(shared_from_this());
+  return Post([self, reservation, completion = std::move(completion)] {
+    v1::ListenRequest request;
+    request.set_reservation_id(reservation->id());
+    self->StartListen(request, reservation, completion);
+  });
+}
+
+void Listener::StartListen(const v1::ListenRequest& request, const std::shared_ptr<Reservation>& reservation,
+                           const OutcomeCompletion& completion) {
+  v1::ListenRequest message = request;
+  message.set_listener_id(id());
+  ++listens_;
+  if (reservation != nullptr) reservation->BeginUse();
+  Submit(std::move(message), &v1::Broker::Stub::PrepareAsyncListen,
+         [this, reservation, completion](const Outcome& outcome, const v1::Outcome& reply) {
+           Outcome result = outcome;
+           const auto address = FromMessage(reply.listening().address());
+           if (reservation != nullptr) reservation->EndUse(outcome.ok());
+           if (result.ok() && !address.has_value()) result = BrokenPromise("to Listen has no address");
+           if (result.ok()) {
+             const std::lock_guard lock(mutex_);
+             address_ = address;
+           }
+           completion(result);
+           if (--listens_ > 0) return;
+           for (const v1::ConnectEvent& event : std::exchange(held_, {})) Deliver(event);
+         });
+}
+
+void Listener::ControlConnectEvents(bool pause) {
+  paused_ = pause;
+  const auto self = std::static_pointer_cast<Listener>(shared_from_this());
+  Post([self] { self->SyncPause(); });
+}
+
+// One request at a time, for the last state that the consumer asked for.
+void Listener::SyncPause() {
+  const bool pause = paused_;
+  if (pausing_ || pause == broker_paused_ || closing()) return;
+  pausing_ = true;
+  v1::ControlConnectEventsRequest request;
+  request.set_listener_id(id());
+  request.set_pause(pause);
+  Submit(std::move(request), &v1::Broker::Stub::PrepareAsyncControlConnectEvents,
+         [this, pause](const Outcome&, const v1::Outcome&) {
+           pausing_ = false;
+           broker_paused_ = pause;
+           SyncPause();
+         });
+}
+
+NdkStatus Listener::GetLocalAddress(sockaddr* address, uint32_t* length) const {
+  const auto bound = this->address();
+  return bound.has_value() ? CopyAddress(*bound, address, length) : NdkStatus::kInvalidDeviceState;
+}
+
+std::optional<SocketAddress> Listener::address() const {
+  const std::lock_guard lock(mutex_);
+  return address_;
+}
+
+void Listener::HandleEvent(const v1::SessionEvent& event) {
+  if (!event.has_connect()) return;
+  // The broker's own bound; one that does not keep to it is told so by refusing.
+  if (listens_ > 0 && held_.size() < link().session().limits().backlog()) {
+    held_.push_back(event.connect());
+  } else {
+    Deliver(event.connect());
+  }
+}
+
+void Listener::Deliver(const v1::ConnectEvent& event) {
+  const auto data = FromMessage(event.data());
+  if (closing() || paused_ || listens_ > 0 || !address().has_value() || !data.has_value()) {
+    return link().CloseUnwanted(event.connector_id());
+  }
+  const auto self = std::static_pointer_cast<Listener>(shared_from_this());
+  const std::shared_ptr<Connector> connector = Connector::Delivered(adapter_, self, event, *data);
+  if (connector != nullptr) on_connect_(connector);
+}
+
+void Listener::SubmitClose(Done done) {
+  v1::CloseListenerRequest request;
+  request.set_listener_id(id());
+  SubmitUncounted(std::move(request), &v1::Broker::Stub::PrepareAsyncCloseListener, std::move(done));
+}
+
+void Listener::OnClosing() {
+  for (const v1::ConnectEvent& event : std::exchange(held_, {})) link().CloseUnwanted(event.connector_id());
+}
+
+}  // namespace rdmabroker::client

@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#ifndef CLIENT_LISTENER_H_
+#define CLIENT_LISTENER_H_
+
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <vector>
+
+#include "client/broker_object.h"
+#include "client/local_address.h"
+#include "client/values.h"
+
+namespace rdmabroker::v1 {
+class ConnectEvent;
+class ListenRequest;
+}  // namespace rdmabroker::v1
+
+namespace rdmabroker::client {
+
+class Adapter;
+class Connector;
+class Reservation;
+
+// NDK_FN_CONNECT_EVENT_CALLBACK. The connector is the consumer's, who closes it in the end whatever becomes of it. It
+// is never null.
+using ConnectEventCallback = std::function<void(std::shared_ptr<Connector>)>;
+
+// NDK_LISTENER. Its close waits for every connector that it delivered; from the moment of Close on, peers are turned
+// down, also those that are on their way to a ConnectEvent.
+class Listener : public BrokerObject {
+ public:
+  // Binds the address and starts. Connect events come after the completion with success. Its failures: Listen in
+  // broker.proto; after one, another Listen is allowed. The second form takes a reservation's place.
+  NdkStatus Listen(const SocketAddress& address, OutcomeCompletion completion);
+  NdkStatus Listen(const std::shared_ptr<Reservation>& reservation, OutcomeCompletion completion);
+
+  // Stops or resumes the delivery of connect events. Once it has returned, no event that pausing forbids begins; peers
+  // are turned down as if nothing listened. Allowed before Listen.
+  void ControlConnectEvents(bool pause);
+
+  // With the port that was chosen where 0 was asked for; kInvalidDeviceState where it does not listen.
+  NdkStatus GetLocalAddress(sockaddr* address, uint32_t* length) const;
+  std::optional<SocketAddress> address() const;
+
+ private:
+  friend class Adapter;
+
+  Listener(std::shared_ptr<BrokerLink> link, std::shared_ptr<Adapter> adapter, ConnectEventCallback on_connect);
+
+  void StartListen(const v1::ListenRequest& request, const std::shared_ptr<Reservation>& reservation,
+                   const OutcomeCompletion& completion);
+  void SyncPause();
+  void Deliver(const v1::ConnectEvent& event);
+  void SubmitClose(Done done) override;
+  void OnClosing() override;
+  void OnFinished() override { on_connect_ = nullptr; }
+  void HandleEvent(const v1::SessionEvent& event) override;
+
+  const std::shared_ptr<Adapter> adapter_;
+  std::atomic<bool> paused_ = false;  // As the consumer wants it.
+  mutable std::mutex mutex_;
+  std::optional<SocketAddress> address_;  // Guarded by mutex_.
+
+  ConnectEventCallback on_connect_;
+  int listens_ = 0;                     // Under way.
+  std::vector<v1::ConnectEvent> held_;  // Until the Listen that they came before has completed.
+  bool broker_paused_ = false;
+  bool pausing_ = false;
+};
+
+}  // namespace rdmabroker::client
+
+#endif  // CLIENT_LISTENER_H_

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "client/session.h"
+
+#include <future>
+#include <utility>
+
+#include "client/broker_link.h"
+#include "client/translation.h"
+
+namespace rdmabroker::client {
+
+Session::Session(std::shared_ptr<BrokerLink> link) : link_(std::move(link)) {}
+
+Session::Opening Session::Open(SessionOptions options) {
+  if (const std::string_view problem = SocketPathProblem(options.control_socket); !problem.empty()) {
+    return {.outcome = {.status = NdkStatus::kInvalidParameter, .hint = std::string(problem)}};
+  }
+  std::unique_ptr<Session> session(new Session(BrokerLink::Start(std::move(options))));
+  std::promise<Outcome> opened;
+  session->link_->PostAlways([&opened, link = session->link_] {
+    link->Open([&opened](const Outcome& outcome) { opened.set_value(outcome); });
+  });
+  Opening opening = {.outcome = opened.get_future().get()};
+  if (opening.outcome.ok()) opening.session = std::move(session);
+  return opening;
+}
+
+Session::~Session() {
+  Close({});
+  link_->Join();
+}
+
+NdkStatus Session::ListAdapters(std::function<void(const Outcome&, std::vector<Device>)> completion) {
+  if (!completion) return NdkStatus::kInvalidParameter;
+  return link_->Post(
+      [link = link_, completion = std::move(completion)]() mutable { link->ListAdapters(std::move(completion)); });
+}
+
+NdkStatus Session::OpenAdapter(const std::string& device, NdkVersion version, std::function<void()> on_removed,
+                               CreateCompletion<Adapter> completion) {
+  if (!completion) return NdkStatus::kInvalidParameter;
+  return link_->Post([link = link_, device, version, on_removed = std::move(on_removed),
+                      completion = std::move(completion)]() mutable {
+    v1::OpenAdapterRequest request;
+    request.set_device(device);
+    *request.mutable_version() = ToMessage(version);
+    Adapter::Open(link, request, std::move(on_removed), std::move(completion));
+  });
+}
+
+NdkStatus Session::Close(CloseCompletion completion) {
+  if (close_called_.exchange(true)) return NdkStatus::kSuccess;
+  link_->PostAlways(
+      [link = link_, completion = std::move(completion)]() mutable { link->Close(std::move(completion)); });
+  return NdkStatus::kPending;
+}
+
+bool Session::OnCallbackThread() const { return link_->OnThread(); }
+
+}  // namespace rdmabroker::client

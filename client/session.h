@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#ifndef CLIENT_SESSION_H_
+#define CLIENT_SESSION_H_
+
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "client/adapter.h"
+#include "client/session_options.h"
+#include "client/values.h"
+
+namespace rdmabroker::client {
+
+// A process's lease with the broker, and everything it has through it; a process may have several.
+//
+// Threads: each session has one thread, which talks to the broker and runs every callback of the session and of its
+// objects, one after the other, in the order in which things happened. No library lock is held meanwhile. A callback
+// may call everything, but must not wait for another callback: blocking.h is not for callbacks. All functions of the
+// session and of its objects may be called from any thread at any time.
+//
+// If the session ends other than by Close (the broker has gone, or an administrator ended it), every pending request
+// completes with the reason, kConnectionDisconnected or kRequestAborted; then every established connector gets its
+// DisconnectEvent with it; then SessionOptions.on_end is called. Objects take no more requests but Close, and, where
+// the data path ends connections, Disconnect. A new session can be opened at once. A stream that the broker itself ends
+// while it keeps the session is not an end: the session returns to it, and requests wait until then.
+class Session {
+ public:
+  struct Opening;
+  // Waits for the broker, at most SessionOptions.open_timeout. kConnectionRefused: nobody answers on the socket;
+  // kIoTimeout; kInvalidParameter: the socket's path; and those of Broker.Session in broker.proto.
+  static Opening Open(SessionOptions options = {});
+
+  // Closes the session, and waits for the last of its callbacks unless it is called from one.
+  ~Session();
+  Session(const Session&) = delete;
+  Session& operator=(const Session&) = delete;
+
+  // kPending: the completion is called once.
+  NdkStatus ListAdapters(std::function<void(const Outcome&, std::vector<Device>)> completion);
+
+  // Opens an instance of a device's adapter, by Device::name. `on_removed` is called at most once, when the device is
+  // gone: the adapter's objects can only be closed then. It may be empty. As Adapter's creates.
+  NdkStatus OpenAdapter(const std::string& device, NdkVersion version, std::function<void()> on_removed,
+                        CreateCompletion<Adapter> completion);
+
+  // Ends the session with everything in it: pending requests complete with kCancelled, pending closes complete,
+  // connections end, and their peers learn of it. kPending: the completion is the session's last callback. kSuccess,
+  // and no completion: Close was called before. The completion may be empty.
+  NdkStatus Close(CloseCompletion completion);
+
+  // Whether the caller is one of the session's callbacks.
+  bool OnCallbackThread() const;
+
+ private:
+  explicit Session(std::shared_ptr<BrokerLink> link);
+
+  const std::shared_ptr<BrokerLink> link_;
+  std::atomic<bool> close_called_ = false;
+};
+
+struct Session::Opening {
+  Outcome outcome;
+  std::unique_ptr<Session> session;  // Null unless the outcome is success.
+};
+
+}  // namespace rdmabroker::client
+
+#endif  // CLIENT_SESSION_H_

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#ifndef CLIENT_VALUES_H_
+#define CLIENT_VALUES_H_
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "dataplane/ndk/adapter_info.h"
+#include "dataplane/ndk/socket_address.h"
+#include "dataplane/ndk/status.h"
+
+namespace rdmabroker::client {
+
+// How a request ended.
+struct Outcome {
+  NdkStatus status = NdkStatus::kSuccess;
+  uint32_t provider_error = 0;  // The cause in the adapter's own numbers, for logs; 0: none known.
+  bool retryable = false;       // An error only: the same request may succeed if it is just tried again.
+  bool retry_same_qp = false;   // With retryable: also with the same queue pair and its posted receives.
+  std::string hint;             // For a person; empty on success. Not to be parsed.
+
+  bool ok() const { return status == NdkStatus::kSuccess; }
+};
+
+// RDMA reads in flight at a time. More than the adapter's limit counts as that limit.
+struct ReadLimits {
+  uint32_t inbound = 0;   // Of the peer, which this side serves.
+  uint32_t outbound = 0;  // Of this side.
+
+  bool operator==(const ReadLimits&) const = default;
+};
+
+// What is known of a connection.
+struct ConnectionData {
+  SocketAddress local;
+  SocketAddress peer;
+  ReadLimits limits;         // Effective, as far as both sides have spoken.
+  std::string private_data;  // The whole area of the peer's last message, perhaps padded with zeros.
+  bool three_way = false;    // Whether the handshake has a third message.
+};
+
+// An established connection has ended, not by this side.
+struct DisconnectEvent {
+  // kSuccess: the peer disconnected gracefully. kConnectionAborted: it or its host failed, or closed abortively.
+  // kIoTimeout: it no longer answers. kDeviceRemoved: this side's device is gone. kConnectionDisconnected and
+  // kRequestAborted: the session is over (Session), and nobody watches the connection any more.
+  NdkStatus status = NdkStatus::kSuccess;
+  uint32_t provider_error = 0;
+};
+
+// Which ports an adapter shares with others; numbers as PortSpace in address.proto.
+enum class PortSpace : uint32_t { kUnspecified = 0, kRdmaCm = 1, kTcp = 2 };
+
+// An RDMA device that the broker knows.
+struct Device {
+  std::string name;  // What Session::OpenAdapter takes.
+  AdapterInfo info;
+  std::vector<IpAddress> addresses;
+  PortSpace port_space = PortSpace::kUnspecified;
+  uint64_t network_namespace = 0;        // The inode of /proc/PID/ns/net.
+  bool client_ends_connections = false;  // Adapter::client_ends_connections.
+  bool usable = false;
+  std::string unusable_reason;  // For a person; empty if usable.
+};
+
+// NDK_FN_REQUEST_COMPLETION.
+using OutcomeCompletion = std::function<void(const Outcome&)>;
+// NDK_FN_CREATE_COMPLETION. The object is null unless the outcome is success.
+template <typename Object>
+using CreateCompletion = std::function<void(const Outcome&, std::shared_ptr<Object>)>;
+// NDK_FN_DISCONNECT_EVENT_CALLBACK_EX.
+using DisconnectEventCallback = std::function<void(const DisconnectEvent&)>;
+
+}  // namespace rdmabroker::client
+
+#endif  // CLIENT_VALUES_H_
