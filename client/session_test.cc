@@ -1,0 +1,299 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "client/session.h"
+
+#include <gmock/gmock.h>
+
+#include "client/testing/fixture.h"
+#include "proto/rdmabroker/v1/requests.pb.h"
+
+namespace rdmabroker::client {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+class SessionTest : public ClientTest {};
+
+TEST_F(SessionTest, ASessionOpensAndCloses) {
+  OpenSession();
+  EXPECT_EQ(adapter->info().max_caller_data, 56u);
+  EXPECT_TRUE(adapter->client_ends_connections());
+  EXPECT_NE(adapter->data(), nullptr);
+  EXPECT_EQ(session->Close(LogsClose("closed")), NdkStatus::kPending);
+  EXPECT_THAT(log.WaitFor(1), ElementsAre("closed"));
+  EXPECT_EQ(session->Close({}), NdkStatus::kSuccess);
+}
+
+TEST_F(SessionTest, ASocketThatNobodyServesIsNamed) {
+  SessionOptions options;
+  options.control_socket = broker.folder() + "/absent.sock";
+  const auto opening = Session::Open(options);
+  EXPECT_EQ(opening.outcome.status, NdkStatus::kConnectionRefused);
+  EXPECT_THAT(opening.outcome.hint, HasSubstr(options.control_socket));
+  EXPECT_EQ(opening.session, nullptr);
+}
+
+TEST_F(SessionTest, ASocketPathThatIsTooLongIsRefused) {
+  SessionOptions options;
+  options.control_socket = "/" + std::string(120, 'a');
+  EXPECT_EQ(Session::Open(options).outcome.status, NdkStatus::kInvalidParameter);
+}
+
+TEST_F(SessionTest, AnObjectThatIsCreatedComesWithItsCompletion) {
+  OpenSession();
+  EXPECT_EQ(adapter->CreateConnector(ExactlyOnce("created",
+                                                 [&](const Outcome& outcome, std::shared_ptr<Connector> made) {
+                                                   EXPECT_TRUE(outcome.ok());
+                                                   // The object is good within its completion.
+                                                   EXPECT_EQ(made->Close(LogsClose("closed")), NdkStatus::kPending);
+                                                 })),
+            NdkStatus::kPending);
+  EXPECT_THAT(log.WaitFor(1), ElementsAre("closed"));
+}
+
+TEST_F(SessionTest, AFailedCreateHasNoObjectAndAllThatTheBrokerSays) {
+  OpenSession();
+  Broker::Answer failure = Broker::Failure(NdkStatus::kInsufficientResources, "connectors_per_session: 3 are open");
+  failure.outcome.set_provider_error(12);
+  failure.outcome.set_retryable(true);
+  failure.outcome.set_retry_same_qp(true);
+  broker.On("CreateConnector", [failure](const Broker::Request&) { return failure; });
+  std::promise<Outcome> done;
+  adapter->CreateConnector([&](const Outcome& outcome, std::shared_ptr<Connector> made) {
+    EXPECT_EQ(made, nullptr);
+    done.set_value(outcome);
+  });
+  const Outcome outcome = done.get_future().get();
+  EXPECT_EQ(outcome.status, NdkStatus::kInsufficientResources);
+  EXPECT_EQ(outcome.provider_error, 12u);
+  EXPECT_TRUE(outcome.retryable);
+  EXPECT_TRUE(outcome.retry_same_qp);
+  EXPECT_EQ(outcome.hint, "connectors_per_session: 3 are open");
+}
+
+TEST_F(SessionTest, AMissingCompletionIsRefusedInline) {
+  OpenSession();
+  EXPECT_EQ(adapter->CreateConnector({}), NdkStatus::kInvalidParameter);
+  EXPECT_EQ(adapter->CreateListener({}, [](const Outcome&, std::shared_ptr<Listener>) {}),
+            NdkStatus::kInvalidParameter);
+  EXPECT_EQ(session->ListAdapters({}), NdkStatus::kInvalidParameter);
+}
+
+TEST_F(SessionTest, ACallNeverCompletesWithinItself) {
+  OpenSession();
+  std::mutex held;  // A completion within the call would wait for it for ever.
+  for (int i = 0; i < 50; ++i) {
+    std::promise<void> done;
+    {
+      const std::lock_guard lock(held);
+      adapter->CreateConnector([&](const Outcome&, std::shared_ptr<Connector> made) {
+        const std::lock_guard taken(held);
+        made->Close({});
+        done.set_value();
+      });
+    }
+    done.get_future().wait();
+  }
+}
+
+TEST_F(SessionTest, EventsAreAcknowledgedByRequestsAndWhenThereAreNone) {
+  OpenSession();
+  const auto listener = NewListener([](std::shared_ptr<Connector> connector) { connector->Close({}); });
+  const uint64_t id = broker.WaitFor("Listen").object;
+  broker.Emit(Broker::ConnectEvent(id, 900));
+  EXPECT_EQ(broker.WaitFor("CloseConnector").acknowledged_event, 1u);
+  for (uint64_t i = 0; i < 3; ++i) broker.Emit(Broker::DisconnectEvent(5000 + i));
+  EXPECT_EQ(broker.WaitForAcknowledgement(4), 4u);
+}
+
+TEST_F(SessionTest, NoMoreRequestsAreUnansweredThanTheBrokerKeepsAnswersFor) {
+  OpenSession([](v1::SessionOpened* opened) { opened->mutable_limits()->set_answers_kept(4); });
+  std::vector<uint64_t> held;
+  broker.On("CreateConnector", [](const Broker::Request&) { return Broker::Answer{Broker::Answer::Kind::kHold, {}}; });
+  std::atomic<int> made = 0;
+  for (int i = 0; i < 10; ++i) {
+    adapter->CreateConnector(ExactlyOnce("created", [&](const Outcome&, std::shared_ptr<Connector>) { ++made; }));
+  }
+  const auto count = [&] {
+    size_t seen = 0;
+    for (const auto& request : broker.requests()) seen += request.method == "CreateConnector" ? 1 : 0;
+    return seen;
+  };
+  const Broker::Request first = broker.WaitFor("CreateConnector", 4);
+  Settle();
+  EXPECT_EQ(count(), 4u);
+  // The oldest holds the window, whatever becomes of the others.
+  broker.Release(first.request_id, Broker::Failure(NdkStatus::kNoMemory));
+  Settle();
+  EXPECT_EQ(count(), 4u);
+  broker.Release(broker.WaitFor("CreateConnector", 1).request_id, Broker::Failure(NdkStatus::kNoMemory));
+  broker.WaitFor("CreateConnector", 5);
+  session->Close({});
+  session = nullptr;
+  EXPECT_EQ(made, 10);
+}
+
+TEST_F(SessionTest, ALostReplyIsAskedForAgainUnderTheSameId) {
+  OpenSession();
+  std::atomic<int> tries = 0;
+  broker.On("CreateConnector", [&](const Broker::Request&) {
+    return ++tries < 3 ? Broker::Answer{Broker::Answer::Kind::kLose, {}} : Broker::Success();
+  });
+  EXPECT_NE(NewConnector(), nullptr);
+  const uint64_t id = broker.WaitFor("CreateConnector", 1).request_id;
+  EXPECT_EQ(broker.WaitFor("CreateConnector", 2).request_id, id);
+  EXPECT_EQ(broker.WaitFor("CreateConnector", 3).request_id, id);
+}
+
+TEST_F(SessionTest, ABrokerThatNeverAnswersEndsTheSession) {
+  OpenSession();
+  broker.On("CreateConnector", [](const Broker::Request&) { return Broker::Answer{Broker::Answer::Kind::kLose, {}}; });
+  adapter->CreateConnector(ExactlyOnce("created", [&](const Outcome& outcome, std::shared_ptr<Connector>) {
+    log.Add("create " + Name(outcome.status));
+  }));
+  EXPECT_THAT(log.WaitFor(2),
+              ElementsAre("create STATUS_CONNECTION_DISCONNECTED", "session STATUS_CONNECTION_DISCONNECTED"));
+}
+
+TEST_F(SessionTest, AnUnknownRpcIsNotSupportedRatherThanRepeated) {
+  OpenSession();
+  broker.On("CreateConnector", [](const Broker::Request&) { return Broker::Answer{Broker::Answer::Kind::kHold, {}}; });
+  std::promise<Outcome> done;
+  adapter->CreateConnector([&](const Outcome& outcome, std::shared_ptr<Connector>) { done.set_value(outcome); });
+  Broker::Answer answer;
+  answer.kind = Broker::Answer::Kind::kUnknown;
+  broker.Release(broker.WaitFor("CreateConnector").request_id, answer);
+  EXPECT_EQ(done.get_future().get().status, NdkStatus::kNotSupported);
+}
+
+TEST_F(SessionTest, WhenTheBrokerDiesEverythingEndsOnceAndANewSessionOpens) {
+  OpenSession();
+  const auto connected = Established(qp, LogsEnd("disconnected"));
+  auto* const other = new FakeQueuePair;
+  broker.On("Connect", [](const Broker::Request&) { return Broker::Pending(); });
+  const auto connecting = NewConnector();
+  ASSERT_EQ(connecting->Connect(other, {.destination = kSomeAddress}, Logs("connect")), NdkStatus::kPending);
+  const auto listener = NewListener([](const auto&) { FAIL(); });
+  listener->OnSessionEnd([this](NdkStatus status) { log.Add("listener " + Name(status)); });
+  broker.WaitFor("Connect", 2);
+  Settle();
+  broker.Die();
+  EXPECT_THAT(log.WaitFor(4),
+              ElementsAre("connect STATUS_CONNECTION_DISCONNECTED", "disconnected STATUS_CONNECTION_DISCONNECTED",
+                          "listener STATUS_CONNECTION_DISCONNECTED", "session STATUS_CONNECTION_DISCONNECTED"));
+  // Every object takes its close, in any order, and nothing else.
+  EXPECT_EQ(listener->Listen(kSomeAddress, [](const Outcome&) {}), NdkStatus::kConnectionDisconnected);
+  EXPECT_EQ(adapter->CreateConnector([](const Outcome&, auto) {}), NdkStatus::kConnectionDisconnected);
+  BlockingClose(listener);
+  BlockingClose(connecting);
+  BlockingClose(connected);
+  BlockingClose(adapter);
+  EXPECT_EQ(other->Close({}), NdkStatus::kSuccess);
+
+  ScriptedBroker next;
+  SessionOptions options;
+  options.control_socket = next.control_socket();
+  EXPECT_TRUE(Session::Open(options).outcome.ok());
+}
+
+TEST_F(SessionTest, AnAdministratorsEndIsToldAsSuch) {
+  OpenSession();
+  broker.EndStream(Broker::FailedRpc(Broker::Error(NdkStatus::kRequestAborted)));
+  EXPECT_THAT(log.WaitFor(1), ElementsAre("session STATUS_REQUEST_ABORTED"));
+}
+
+TEST_F(SessionTest, AStreamThatTheBrokerEndsIsReturnedTo) {
+  OpenSession();
+  const auto listener = NewListener([this](const std::shared_ptr<Connector>& connector) {
+    log.Add("connect");
+    connector->Close({});
+  });
+  const uint64_t id = broker.WaitFor("Listen").object;
+  broker.Emit(Broker::ConnectEvent(id, 900));
+  log.WaitFor(1);
+  broker.EndStream(Broker::FailedRpc(Broker::Error(NdkStatus::kConnectionDisconnected)));
+  broker.WaitForStreams(2);
+  // Events that were dealt with may come again; they are not told again.
+  v1::SessionEvent again = Broker::ConnectEvent(id, 901);
+  again.set_number(1);
+  broker.Emit(again);
+  broker.Emit(Broker::ConnectEvent(id, 902));
+  EXPECT_THAT(log.WaitFor(2), ElementsAre("connect", "connect"));
+  EXPECT_NE(NewConnector(), nullptr);
+  EXPECT_THAT(log.lines(), ElementsAre("connect", "connect"));
+}
+
+TEST_F(SessionTest, RequestsMadeWhileAwayAreSentAfterTheReturn) {
+  OpenSession();
+  broker.RefuseReturns(NdkStatus::kConnectionDisconnected);
+  broker.EndStream(Broker::FailedRpc(Broker::Error(NdkStatus::kConnectionDisconnected)));
+  broker.WaitForStreams(3);
+  std::promise<std::shared_ptr<Connector>> made;
+  adapter->CreateConnector([&](const Outcome&, std::shared_ptr<Connector> connector) { made.set_value(connector); });
+  broker.WaitForStreams(5);
+  for (const auto& request : broker.requests()) EXPECT_NE(request.method, "CreateConnector");
+  broker.RefuseReturns(NdkStatus::kSuccess);
+  EXPECT_NE(made.get_future().get(), nullptr);
+}
+
+TEST_F(SessionTest, ASessionThatIsOverCannotBeReturnedTo) {
+  OpenSession();
+  broker.RefuseReturns(NdkStatus::kAccessDenied);
+  broker.EndStream(Broker::FailedRpc(Broker::Error(NdkStatus::kConnectionDisconnected)));
+  EXPECT_THAT(log.WaitFor(1), ElementsAre("session STATUS_CONNECTION_DISCONNECTED"));
+}
+
+TEST_F(SessionTest, TheGracePeriodBoundsTheReturn) {
+  OpenSession([](v1::SessionOpened* opened) { opened->mutable_limits()->set_session_grace_ms(30); });
+  broker.RefuseReturns(NdkStatus::kConnectionDisconnected);
+  broker.EndStream(Broker::FailedRpc(Broker::Error(NdkStatus::kConnectionDisconnected)));
+  EXPECT_THAT(log.WaitFor(1), ElementsAre("session STATUS_CONNECTION_DISCONNECTED"));
+}
+
+TEST_F(SessionTest, ClosingASessionEndsWhatIsPendingAndThenItself) {
+  OpenSession();
+  broker.On("Connect", [](const Broker::Request&) { return Broker::Pending(); });
+  broker.On("CloseListener", [](const Broker::Request&) { return Broker::Pending(); });
+  const auto connector = NewConnector();
+  ASSERT_EQ(connector->Connect(qp, {.destination = kSomeAddress}, Logs("connect")), NdkStatus::kPending);
+  const auto listener = NewListener([](const auto&) { FAIL(); });
+  ASSERT_EQ(listener->Close(LogsClose("listener closed")), NdkStatus::kPending);
+  broker.WaitFor("CloseListener");
+  session->Close(LogsClose("session closed"));
+  EXPECT_THAT(log.WaitFor(3), ElementsAre("connect STATUS_CANCELLED", "listener closed", "session closed"));
+  EXPECT_EQ(connector->Close([] { FAIL(); }), NdkStatus::kSuccess);
+}
+
+TEST_F(SessionTest, ASessionMayBeDestroyedWithinItsOwnCallback) {
+  OpenSession();
+  std::promise<void> gone;
+  adapter->CreateConnector([&](const Outcome&, std::shared_ptr<Connector>) {
+    session = nullptr;
+    gone.set_value();
+  });
+  gone.get_future().wait();
+}
+
+TEST_F(SessionTest, AStuckBrokerDoesNotHoldTheSessionsEnd) {
+  OpenSession();
+  broker.On("CreateConnector", [](const Broker::Request&) { return Broker::Answer{Broker::Answer::Kind::kHold, {}}; });
+  adapter->CreateConnector(ExactlyOnce(
+      "created", [&](const Outcome& outcome, std::shared_ptr<Connector>) { log.Add(Name(outcome.status)); }));
+  broker.WaitFor("CreateConnector");
+  session = nullptr;
+  EXPECT_THAT(log.lines(), ElementsAre("STATUS_CANCELLED"));
+}
+
+TEST_F(SessionTest, BlockingFormsRefuseToWaitWithinACallback) {
+  OpenSession();
+  std::promise<NdkStatus> inside;
+  adapter->CreateConnector([&](const Outcome&, const std::shared_ptr<Connector>& connector) {
+    inside.set_value(BlockingOpenAdapter(*session, "iwarp0").outcome.status);
+    EXPECT_EQ(BlockingClose(connector), NdkStatus::kInvalidDeviceState);
+  });
+  EXPECT_EQ(inside.get_future().get(), NdkStatus::kInvalidDeviceState);
+}
+
+}  // namespace
+}  // namespace rdmabroker::client

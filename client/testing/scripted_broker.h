@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#ifndef CLIENT_TESTING_SCRIPTED_BROKER_H_
+#define CLIENT_TESTING_SCRIPTED_BROKER_H_
+
+#include <google/protobuf/message.h>
+#include <grpcpp/alarm.h>
+#include <grpcpp/generic/async_generic_service.h>
+#include <grpcpp/server.h>
+
+#include <condition_variable>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "dataplane/ndk/status.h"
+#include "proto/rdmabroker/v1/outcome.pb.h"
+#include "proto/rdmabroker/v1/session.pb.h"
+
+namespace rdmabroker::client {
+
+// A server that speaks the wire contract on a control socket of its own and does what a test says: by default every
+// request succeeds at once. It has one thread.
+class ScriptedBroker {
+ public:
+  // What becomes of a request.
+  struct Answer {
+    enum class Kind {
+      kReply,    // The outcome: as the reply, or as a failure's detail.
+      kLose,     // The RPC fails without an outcome, as if the connection had broken.
+      kUnknown,  // As a broker that does not have the RPC.
+      kHold,     // Nothing, until Release.
+    };
+    Kind kind = Kind::kReply;
+    v1::Outcome outcome;
+  };
+  struct Request {
+    std::string method;
+    uint64_t request_id = 0;
+    uint64_t acknowledged_event = 0;
+    uint64_t object = 0;  // The id that the request names first.
+    std::shared_ptr<google::protobuf::Message> message;
+
+    template <typename Message>
+    const Message& As() const {
+      return static_cast<const Message&>(*message);
+    }
+  };
+  using Script = std::function<Answer(const Request&)>;
+
+  ScriptedBroker();
+  // As Die.
+  ~ScriptedBroker();
+
+  const std::string& control_socket() const { return control_socket_; }
+  const std::string& folder() const { return folder_; }
+
+  // From any thread. The script runs on the broker's own.
+  void On(const std::string& method, Script script);
+  void OnOpen(std::function<void(v1::SessionOpened*)> adjust);
+  // How a stream that does not open the first session is answered; by default it is opened.
+  void RefuseReturns(NdkStatus status);
+
+  // Numbers the event, unless it has a number, and sends it on the stream.
+  void Emit(v1::SessionEvent event);
+  void EmitOutcome(uint64_t request_id, v1::Outcome outcome);
+  void EndStream(const grpc::Status& status);
+  void Release(uint64_t request_id, const Answer& answer);
+  // Closes the socket and every connection at once.
+  void Die();
+
+  // Wait for what is sure to come; after 20 seconds the test's process ends.
+  Request WaitFor(const std::string& method, size_t count = 1);
+  void WaitForStreams(size_t count);
+  uint64_t WaitForAcknowledgement(uint64_t at_least);
+  std::vector<Request> requests();
+
+  static Answer Success();
+  static Answer Pending();
+  static Answer Failure(NdkStatus status, const std::string& hint = "as the script has it");
+  static v1::Outcome Error(NdkStatus status);
+  static grpc::Status FailedRpc(const v1::Outcome& outcome);
+  static v1::Outcome Connected(const std::string& private_data = {});
+  static v1::Outcome Established(const std::string& handoff_secret = {});
+  static v1::SessionEvent ConnectEvent(uint64_t listener, uint64_t connector, const std::string& private_data = {});
+  static v1::SessionEvent DisconnectEvent(uint64_t connector, NdkStatus status = NdkStatus::kSuccess);
+
+ private:
+  struct Step;
+  struct Call;
+
+  void Run();
+  void Perform(std::function<void()> work);
+  void Arrive(Call* call);
+  void HandleRequest(Call* call);
+  void HandleStreamMessage(Call* call);
+  void Reply(Call* call, const Answer& answer);
+  Answer DefaultAnswer(const Request& request);
+  void WriteNext(Call* call);
+  void WaitUntil(const std::function<bool()>& condition);
+
+  std::string folder_;
+  std::string control_socket_;
+  grpc::AsyncGenericService service_;
+  std::unique_ptr<grpc::ServerCompletionQueue> queue_;
+  std::unique_ptr<grpc::Server> server_;
+  std::thread thread_;
+  grpc::Alarm wake_;
+  bool dead_ = false;
+
+  std::mutex mutex_;  // Guards what follows.
+  std::condition_variable changed_;
+  std::vector<std::function<void()>> work_;
+  bool waking_ = false;
+  std::map<std::string, Script> scripts_;
+  std::function<void(v1::SessionOpened*)> adjust_opened_;
+  NdkStatus refuse_returns_ = NdkStatus::kSuccess;
+  std::vector<Request> requests_;
+  size_t streams_ = 0;
+  uint64_t acknowledged_ = 0;
+
+  // The thread's own.
+  std::set<Call*> calls_;
+  std::map<uint64_t, Call*> held_;
+  Call* stream_ = nullptr;
+  uint64_t last_event_ = 0;
+  uint64_t last_object_ = 100;
+  bool stopping_ = false;
+  bool down_ = false;
+};
+
+}  // namespace rdmabroker::client
+
+#endif  // CLIENT_TESTING_SCRIPTED_BROKER_H_
