@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// A storage server in small: exports one file for RDMA READ and takes a copy of it back by RDMA WRITE.
+
+#include <CLI/CLI.hpp>
+#include <iostream>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "client/blocking.h"
+#include "client/control_socket.h"
+#include "client/examples/mapped_file.h"
+#include "client/examples/storage_link.h"
+
+namespace rdmabroker::examples {
+namespace {
+
+struct Options {
+  std::string socket = client::ControlSocketPath();
+  std::string device = "iwarp0";
+  std::string address = "127.0.0.1:0";
+  std::string file;
+  std::string store;
+  int clients = 1;
+};
+
+absl::Status Failed(const char* what, const client::Outcome& outcome) {
+  if (outcome.ok()) return absl::OkStatus();
+  return absl::UnavailableError(absl::StrCat(what, ": ", std::string(StatusName(outcome.status)), ": ", outcome.hint));
+}
+
+// One client, from the moment that it is accepted.
+absl::Status Talk(StorageLink& link, const MappedFile& file, const std::string& store) {
+  const auto exported = link.Register(file.bytes(), kMrAllowRemoteRead);
+  if (!exported.ok()) return exported.status();
+  const Digest digest = Sha256(file.bytes());
+  const RemoteMemory source{reinterpret_cast<uint64_t>(file.bytes().data()), (*exported)->remote_token()};
+  if (absl::Status sent = link.Send({MessageKind::kOffer, file.bytes().size(), source, digest}); !sent.ok())
+    return sent;
+  const auto wish = link.Receive(MessageKind::kStore);
+  if (!wish.ok()) return wish.status();
+  if (wish->size != file.bytes().size()) return absl::InvalidArgumentError("the copy is not as long as the file");
+  const auto copy = MappedFile::Create(store, wish->size);
+  if (!copy.ok()) return copy.status();
+  const auto space = link.Register(copy->bytes(), kMrAllowRemoteWrite);
+  if (!space.ok()) return space.status();
+  const RemoteMemory sink{reinterpret_cast<uint64_t>(copy->bytes().data()), (*space)->remote_token()};
+  if (absl::Status sent = link.Send({MessageKind::kSpace, wish->size, sink, {}}); !sent.ok()) return sent;
+  const auto stored = link.Receive(MessageKind::kStored);
+  // Before the mapping goes.
+  const NdkStatus released = (*space)->Deregister();
+  if (!stored.ok()) return stored.status();
+  if (released != NdkStatus::kSuccess) return absl::InternalError("the copy's memory cannot be deregistered");
+  const Digest arrived = Sha256(copy->bytes());
+  const bool same = arrived == stored->digest && arrived == digest;
+  if (absl::Status sent = link.Send({MessageKind::kVerdict, same, {}, arrived}); !sent.ok()) return sent;
+  std::cout << "server: copy stored, SHA-256 " << (same ? "matches" : "DIFFERS") << std::endl;
+  return same ? absl::OkStatus() : absl::DataLossError("the copy is not the file");
+}
+
+absl::Status ServeOne(client::Adapter& adapter, client::BlockingListener& listener, const MappedFile& file,
+                      const Options& options) {
+  auto [arrived, connector] = listener.Next();
+  if (!arrived.ok()) return Failed("listener", arrived);
+  auto link = StorageLink::Make(*adapter.data());
+  if (!link.ok()) return link.status();
+  const client::AcceptParameters accept{.limits = {.inbound = 16, .outbound = 16}, .private_data = {}};
+  const client::Outcome accepted = client::BlockingAccept(
+      connector, (*link)->queue_pair(), accept, [&link](const client::DisconnectEvent&) { (*link)->NoteDisconnect(); });
+  absl::Status result = Failed("accept", accepted);
+  if (result.ok()) result = Talk(**link, file, options.store);
+  if (accepted.ok()) client::BlockingDisconnect(connector);
+  client::BlockingClose(connector);
+  return result;
+}
+
+absl::Status Serve(const Options& options) {
+  const auto file = MappedFile::Open(options.file);
+  if (!file.ok()) return file.status();
+  const auto address = SocketAddress::Parse(options.address);
+  if (!address) return absl::InvalidArgumentError(absl::StrCat("--address ", options.address, ": not an IP:PORT"));
+  auto [opened, session] = client::Session::Open({.control_socket = options.socket});
+  if (!opened.ok()) return Failed("session", opened);
+  auto [found, adapter] = client::BlockingOpenAdapter(*session, options.device);
+  if (!found.ok()) return Failed("adapter", found);
+  if (adapter->data() == nullptr) return absl::UnimplementedError("the device has no data path in this library");
+  auto [listening, listener] = client::BlockingListener::Listen(adapter, *address);
+  if (!listening.ok()) return Failed("listen", listening);
+  std::cout << "server: listening on " << listener->address().ToString() << std::endl;
+  absl::Status result;
+  for (int i = 0; i < options.clients && result.ok(); ++i) result = ServeOne(*adapter, *listener, *file, options);
+  listener.reset();
+  client::BlockingClose(adapter);
+  return result;
+}
+
+}  // namespace
+}  // namespace rdmabroker::examples
+
+int main(int argc, char** argv) {
+  rdmabroker::examples::Options options;
+  CLI::App app{"Exports a file over RDMA and takes a copy back."};
+  app.add_option("--socket", options.socket, "The broker's control socket")->capture_default_str();
+  app.add_option("--device", options.device, "The device to listen on")->capture_default_str();
+  app.add_option("--address", options.address, "Where to listen; port 0 takes a free one")->capture_default_str();
+  app.add_option("--file", options.file, "The file to export")->required();
+  app.add_option("--store", options.store, "Where the copy goes")->required();
+  app.add_option("--clients", options.clients, "End after so many clients")->capture_default_str();
+  CLI11_PARSE(app, argc, argv);
+  const absl::Status result = rdmabroker::examples::Serve(options);
+  if (!result.ok()) std::cerr << "storage_server: " << result.message() << "\n";
+  return result.ok() ? 0 : 1;
+}
