@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "client/ctl/broker_queries.h"
+
+#include <google/protobuf/util/json_util.h>
+#include <grpcpp/client_context.h>
+
+#include <chrono>
+
+#include "client/control_socket.h"
+#include "client/ctl/table.h"
+#include "client/translation.h"
+
+namespace rdmabroker::ctl {
+namespace {
+
+// A person waits for it.
+constexpr std::chrono::seconds kDeadline{10};
+// Page.limit's greatest value.
+constexpr uint32_t kRowsPerPage = 1000;
+
+void SetDeadline(grpc::ClientContext* context) { context->set_deadline(std::chrono::system_clock::now() + kDeadline); }
+
+}  // namespace
+
+BrokerQueries::BrokerQueries(const std::string& control_socket, OutputForm form)
+    : control_socket_(control_socket),
+      form_(form),
+      channel_(client::OpenControlChannel(control_socket)),
+      inspection_(v1::Inspection::NewStub(channel_)),
+      administration_(v1::Administration::NewStub(channel_)) {}
+
+ExitCode BrokerQueries::List(const std::string& what) {
+  using Stub = v1::Inspection::Stub;
+  if (what == "adapters") return ListAdapters();
+  if (what == "sessions") return ListPages<v1::ListSessionsRequest, v1::ListSessionsReply>(&Stub::ListSessions);
+  if (what == "endpoints") return ListPages<v1::ListEndpointsRequest, v1::ListEndpointsReply>(&Stub::ListEndpoints);
+  if (what == "listeners") return ListPages<v1::ListListenersRequest, v1::ListListenersReply>(&Stub::ListListeners);
+  if (what == "shared-endpoints") {
+    return ListPages<v1::ListSharedEndpointsRequest, v1::ListSharedEndpointsReply>(&Stub::ListSharedEndpoints);
+  }
+  if (what == "reservations") {
+    return ListPages<v1::ListReservationsRequest, v1::ListReservationsReply>(&Stub::ListReservations);
+  }
+  if (what == "connectors") return ListPages<v1::ListConnectorsRequest, v1::ListConnectorsReply>(&Stub::ListConnectors);
+  error_ = what + " is nothing that a broker lists";
+  return ExitCode::kUsage;
+}
+
+ExitCode BrokerQueries::ListAdapters() {
+  grpc::ClientContext context;
+  SetDeadline(&context);
+  v1::ListAdaptersReply reply;
+  const grpc::Status status = inspection_->ListAdapters(&context, {}, &reply);
+  return status.ok() ? Show(reply) : Fail(status);
+}
+
+template <typename Request, typename Reply>
+ExitCode BrokerQueries::ListPages(Rpc<Request, Reply> rpc) {
+  Reply all;
+  uint64_t after = 0;
+  do {
+    grpc::ClientContext context;
+    SetDeadline(&context);
+    Request request;
+    request.mutable_page()->set_after(after);
+    request.mutable_page()->set_limit(kRowsPerPage);
+    Reply page;
+    if (const grpc::Status status = (inspection_.get()->*rpc)(&context, request, &page); !status.ok()) {
+      return Fail(status);
+    }
+    all.MergeFrom(page);
+    all.clear_next();
+    // Ids ascend; pages that do not would never end.
+    if (page.next() != 0 && page.next() <= after) {
+      error_ = "the broker's pages do not go on; client and broker do not fit together";
+      return ExitCode::kRefused;
+    }
+    after = page.next();
+  } while (after != 0);
+  return Show(all);
+}
+
+template <typename Reply>
+ExitCode BrokerQueries::Show(const Reply& reply) {
+  if (form_ == OutputForm::kTable) {
+    output_ = Format(ToTable(reply));
+    return ExitCode::kDone;
+  }
+  google::protobuf::util::JsonPrintOptions options;
+  options.add_whitespace = true;
+  options.always_print_primitive_fields = true;
+  options.preserve_proto_field_names = true;
+  if (google::protobuf::util::MessageToJsonString(reply, &output_, options).ok()) return ExitCode::kDone;
+  error_ = "the broker's answer cannot be shown as JSON";
+  return ExitCode::kRefused;
+}
+
+ExitCode BrokerQueries::EndSession(uint64_t session_id) {
+  grpc::ClientContext context;
+  SetDeadline(&context);
+  v1::EndSessionRequest request;
+  request.set_session_id(session_id);
+  v1::EndSessionReply reply;
+  const grpc::Status status = administration_->EndSession(&context, request, &reply);
+  if (!status.ok()) return Fail(status);
+  if (form_ == OutputForm::kJson) output_ = "{}\n";
+  return ExitCode::kDone;
+}
+
+ExitCode BrokerQueries::Fail(const grpc::Status& status) {
+  if (const auto detail = client::FailureDetail(status); detail.has_value()) {
+    const client::Outcome outcome = client::FromMessage(*detail);
+    error_ = std::string(StatusName(outcome.status)) + ": " + outcome.hint;
+    return ExitCode::kRefused;
+  }
+  if (status.error_code() == grpc::StatusCode::UNAVAILABLE) {
+    error_ = client::NoBrokerHint(control_socket_);
+    return ExitCode::kNoBroker;
+  }
+  if (status.error_code() == grpc::StatusCode::DEADLINE_EXCEEDED) {
+    error_ = "the broker on " + control_socket_ + " does not answer; see whether it is stopped or overloaded";
+    return ExitCode::kNoBroker;
+  }
+  error_ = "the broker on " + control_socket_ + " does not do this: " + status.error_message();
+  return ExitCode::kRefused;
+}
+
+}  // namespace rdmabroker::ctl

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#ifndef CLIENT_CTL_BROKER_QUERIES_H_
+#define CLIENT_CTL_BROKER_QUERIES_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "proto/rdmabroker/v1/administration.grpc.pb.h"
+#include "proto/rdmabroker/v1/inspection.grpc.pb.h"
+
+namespace rdmabroker::ctl {
+
+enum class OutputForm { kTable, kJson };
+
+// What the program exits with.
+enum class ExitCode : int {
+  kDone = 0,
+  kRefused = 1,   // The broker says no, or breaks off.
+  kUsage = 2,     // The command line is wrong.
+  kNoBroker = 3,  // Nobody answers on the socket.
+};
+
+// Asks a broker, and has the answer or the error as text. Each function waits for the broker, for a while.
+class BrokerQueries {
+ public:
+  // The socket's path must be one that client::SocketPathProblem finds nothing wrong with.
+  BrokerQueries(const std::string& control_socket, OutputForm form);
+
+  // `what` is one of adapters, sessions, endpoints, listeners, shared-endpoints, reservations, connectors. Reads all
+  // pages. kUsage: it is another word.
+  ExitCode List(const std::string& what);
+  ExitCode EndSession(uint64_t session_id);
+
+  const std::string& output() const { return output_; }
+  const std::string& error() const { return error_; }
+
+ private:
+  template <typename Request, typename Reply>
+  using Rpc = grpc::Status (v1::Inspection::Stub::*)(grpc::ClientContext*, const Request&, Reply*);
+
+  template <typename Request, typename Reply>
+  ExitCode ListPages(Rpc<Request, Reply> rpc);
+  ExitCode ListAdapters();
+  template <typename Reply>
+  ExitCode Show(const Reply& reply);
+  ExitCode Fail(const grpc::Status& status);
+
+  const std::string control_socket_;
+  const OutputForm form_;
+  const std::shared_ptr<grpc::Channel> channel_;
+  const std::unique_ptr<v1::Inspection::Stub> inspection_;
+  const std::unique_ptr<v1::Administration::Stub> administration_;
+  std::string output_;
+  std::string error_;
+};
+
+}  // namespace rdmabroker::ctl
+
+#endif  // CLIENT_CTL_BROKER_QUERIES_H_

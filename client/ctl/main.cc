@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// rdma-brokerctl: shows what a broker holds, and ends sessions.
+
+#include <CLI/CLI.hpp>
+#include <cstdint>
+#include <iostream>
+#include <map>
+#include <string>
+
+#include "client/control_socket.h"
+#include "client/ctl/broker_queries.h"
+
+namespace {
+
+using rdmabroker::ctl::BrokerQueries;
+using rdmabroker::ctl::ExitCode;
+using rdmabroker::ctl::OutputForm;
+
+constexpr char kFooter[] =
+    "Exit status: 0 done; 1 the broker refuses or fails; 2 wrong usage; 3 no broker answers on the socket.";
+
+int Exit(ExitCode code) { return static_cast<int>(code); }
+
+int Run(const CLI::App& app, const std::string& socket, OutputForm form, uint64_t session) {
+  if (const auto problem = rdmabroker::client::SocketPathProblem(socket); !problem.empty()) {
+    std::cerr << "rdma-brokerctl: " << problem << ": " << socket << "\n";
+    return Exit(ExitCode::kUsage);
+  }
+  BrokerQueries queries(socket, form);
+  const std::string& command = app.get_subcommands().front()->get_name();
+  const ExitCode code = command == "end-session" ? queries.EndSession(session) : queries.List(command);
+  std::cout << queries.output() << std::flush;
+  if (!queries.error().empty()) std::cerr << "rdma-brokerctl: " << queries.error() << "\n";
+  return Exit(code);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  CLI::App app("Shows what a broker holds, and ends sessions.", "rdma-brokerctl");
+  app.footer(kFooter);
+  app.require_subcommand(1);
+  app.fallthrough();
+  std::string socket = rdmabroker::client::ControlSocketPath();
+  app.add_option("--socket", socket, "The broker's control socket; else RDMA_BROKER_SOCKET, else the default")
+      ->capture_default_str();
+  OutputForm form = OutputForm::kTable;
+  const std::map<std::string, OutputForm> forms = {{"table", OutputForm::kTable}, {"json", OutputForm::kJson}};
+  app.add_option("-o,--output", form, "table or json")->transform(CLI::CheckedTransformer(forms));
+  app.add_subcommand("adapters", "RDMA devices and what they can do");
+  app.add_subcommand("sessions", "Client processes");
+  app.add_subcommand("endpoints", "Local addresses in use, with their reference counts");
+  app.add_subcommand("listeners", "Listeners");
+  app.add_subcommand("shared-endpoints", "Shared endpoints");
+  app.add_subcommand("reservations", "Addresses held without listening");
+  app.add_subcommand("connectors", "Connections and what becomes one");
+  uint64_t session = 0;
+  app.add_subcommand("end-session", "Ends a session with everything in it; for administrators")
+      ->add_option("ID", session, "The session")
+      ->required();
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? Exit(ExitCode::kDone) : Exit(ExitCode::kUsage);
+  }
+  return Run(app, socket, form, session);
+}
