@@ -11,13 +11,14 @@
 namespace rdmabroker::client {
 namespace {
 
-const Outcome kWithinCallback = {.status = NdkStatus::kInvalidDeviceState,
-                                 .hint = "a callback must not wait; use the form with a completion"};
+Outcome WithinCallback() {
+  return {.status = NdkStatus::kInvalidDeviceState, .hint = "a callback must not wait; use the form with a completion"};
+}
 
 // Waits for what `start` starts, by a completion that it is given.
 template <typename Value, typename Start>
 Made<Value> Await(bool on_callback_thread, const Start& start) {
-  if (on_callback_thread) return {.outcome = kWithinCallback};
+  if (on_callback_thread) return {.outcome = WithinCallback()};
   const auto made = std::make_shared<std::promise<Made<Value>>>();
   const NdkStatus status = start([made](const Outcome& outcome, Value value) {
     made->set_value({.outcome = outcome, .object = std::move(value)});
@@ -83,7 +84,7 @@ Outcome BlockingDisconnect(const std::shared_ptr<Connector>& connector) {
 }
 
 NdkStatus BlockingClose(const std::shared_ptr<BrokerObject>& object) {
-  if (object->OnCallbackThread()) return kWithinCallback.status;
+  if (object->OnCallbackThread()) return WithinCallback().status;
   return AwaitClose([&](CloseCompletion completion) { return object->Close(std::move(completion)); });
 }
 
@@ -144,7 +145,7 @@ BlockingListener::~BlockingListener() {
 SocketAddress BlockingListener::address() const { return listener_->address().value_or(SocketAddress()); }
 
 Made<std::shared_ptr<Connector>> BlockingListener::Next(std::chrono::milliseconds timeout) {
-  if (listener_->OnCallbackThread()) return {.outcome = kWithinCallback};
+  if (listener_->OnCallbackThread()) return {.outcome = WithinCallback()};
   std::unique_lock lock(queue_->mutex);
   queue_->changed.wait_for(lock, timeout,
                            [this] { return !queue_->waiting.empty() || queue_->over != NdkStatus::kSuccess; });

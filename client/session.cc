@@ -17,11 +17,11 @@ Session::Opening Session::Open(SessionOptions options) {
     return {.outcome = {.status = NdkStatus::kInvalidParameter, .hint = std::string(problem)}};
   }
   std::unique_ptr<Session> session(new Session(BrokerLink::Start(std::move(options))));
-  std::promise<Outcome> opened;
-  session->link_->PostAlways([&opened, link = session->link_] {
-    link->Open([&opened](const Outcome& outcome) { opened.set_value(outcome); });
+  const auto opened = std::make_shared<std::promise<Outcome>>();
+  session->link_->PostAlways([opened, link = session->link_] {
+    link->Open([opened](const Outcome& outcome) { opened->set_value(outcome); });
   });
-  Opening opening = {.outcome = opened.get_future().get()};
+  Opening opening = {.outcome = opened->get_future().get()};
   if (opening.outcome.ok()) opening.session = std::move(session);
   return opening;
 }

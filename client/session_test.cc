@@ -59,12 +59,12 @@ TEST_F(SessionTest, AFailedCreateHasNoObjectAndAllThatTheBrokerSays) {
   failure.outcome.set_retryable(true);
   failure.outcome.set_retry_same_qp(true);
   broker.On("CreateConnector", [failure](const Broker::Request&) { return failure; });
-  std::promise<Outcome> done;
-  adapter->CreateConnector([&](const Outcome& outcome, std::shared_ptr<Connector> made) {
+  const Later<Outcome> done;
+  adapter->CreateConnector([done](const Outcome& outcome, const std::shared_ptr<Connector>& made) {
     EXPECT_EQ(made, nullptr);
-    done.set_value(outcome);
+    done.Set(outcome);
   });
-  const Outcome outcome = done.get_future().get();
+  const Outcome outcome = done.Get();
   EXPECT_EQ(outcome.status, NdkStatus::kInsufficientResources);
   EXPECT_EQ(outcome.provider_error, 12u);
   EXPECT_TRUE(outcome.retryable);
@@ -84,16 +84,16 @@ TEST_F(SessionTest, ACallNeverCompletesWithinItself) {
   OpenSession();
   std::mutex held;  // A completion within the call would wait for it for ever.
   for (int i = 0; i < 50; ++i) {
-    std::promise<void> done;
+    const Later<bool> done;
     {
       const std::lock_guard lock(held);
-      adapter->CreateConnector([&](const Outcome&, std::shared_ptr<Connector> made) {
-        const std::lock_guard taken(held);
+      adapter->CreateConnector([&held, done](const Outcome&, const std::shared_ptr<Connector>& made) {
+        { const std::lock_guard taken(held); }
         made->Close({});
-        done.set_value();
+        done.Set(true);
       });
     }
-    done.get_future().wait();
+    EXPECT_TRUE(done.Get());
   }
 }
 
@@ -159,12 +159,12 @@ TEST_F(SessionTest, ABrokerThatNeverAnswersEndsTheSession) {
 TEST_F(SessionTest, AnUnknownRpcIsNotSupportedRatherThanRepeated) {
   OpenSession();
   broker.On("CreateConnector", [](const Broker::Request&) { return Broker::Answer{Broker::Answer::Kind::kHold, {}}; });
-  std::promise<Outcome> done;
-  adapter->CreateConnector([&](const Outcome& outcome, std::shared_ptr<Connector>) { done.set_value(outcome); });
+  const Later<Outcome> done;
+  adapter->CreateConnector([done](const Outcome& outcome, const std::shared_ptr<Connector>&) { done.Set(outcome); });
   Broker::Answer answer;
   answer.kind = Broker::Answer::Kind::kUnknown;
   broker.Release(broker.WaitFor("CreateConnector").request_id, answer);
-  EXPECT_EQ(done.get_future().get().status, NdkStatus::kNotSupported);
+  EXPECT_EQ(done.Get().status, NdkStatus::kNotSupported);
 }
 
 TEST_F(SessionTest, WhenTheBrokerDiesEverythingEndsOnceAndANewSessionOpens) {
@@ -229,12 +229,12 @@ TEST_F(SessionTest, RequestsMadeWhileAwayAreSentAfterTheReturn) {
   broker.RefuseReturns(NdkStatus::kConnectionDisconnected);
   broker.EndStream(Broker::FailedRpc(Broker::Error(NdkStatus::kConnectionDisconnected)));
   broker.WaitForStreams(3);
-  std::promise<std::shared_ptr<Connector>> made;
-  adapter->CreateConnector([&](const Outcome&, std::shared_ptr<Connector> connector) { made.set_value(connector); });
+  const Later<std::shared_ptr<Connector>> made;
+  adapter->CreateConnector([made](const Outcome&, std::shared_ptr<Connector> connector) { made.Set(connector); });
   broker.WaitForStreams(5);
   for (const auto& request : broker.requests()) EXPECT_NE(request.method, "CreateConnector");
   broker.RefuseReturns(NdkStatus::kSuccess);
-  EXPECT_NE(made.get_future().get(), nullptr);
+  EXPECT_NE(made.Get(), nullptr);
 }
 
 TEST_F(SessionTest, ASessionThatIsOverCannotBeReturnedTo) {
@@ -267,12 +267,12 @@ TEST_F(SessionTest, ClosingASessionEndsWhatIsPendingAndThenItself) {
 
 TEST_F(SessionTest, ASessionMayBeDestroyedWithinItsOwnCallback) {
   OpenSession();
-  std::promise<void> gone;
-  adapter->CreateConnector([&](const Outcome&, std::shared_ptr<Connector>) {
+  const Later<bool> gone;
+  adapter->CreateConnector([this, gone](const Outcome&, const std::shared_ptr<Connector>&) {
     session = nullptr;
-    gone.set_value();
+    gone.Set(true);
   });
-  gone.get_future().wait();
+  EXPECT_TRUE(gone.Get());
 }
 
 TEST_F(SessionTest, AStuckBrokerDoesNotHoldTheSessionsEnd) {
@@ -287,12 +287,12 @@ TEST_F(SessionTest, AStuckBrokerDoesNotHoldTheSessionsEnd) {
 
 TEST_F(SessionTest, BlockingFormsRefuseToWaitWithinACallback) {
   OpenSession();
-  std::promise<NdkStatus> inside;
-  adapter->CreateConnector([&](const Outcome&, const std::shared_ptr<Connector>& connector) {
-    inside.set_value(BlockingOpenAdapter(*session, "iwarp0").outcome.status);
+  const Later<NdkStatus> inside;
+  adapter->CreateConnector([this, inside](const Outcome&, const std::shared_ptr<Connector>& connector) {
     EXPECT_EQ(BlockingClose(connector), NdkStatus::kInvalidDeviceState);
+    inside.Set(BlockingOpenAdapter(*session, "iwarp0").outcome.status);
   });
-  EXPECT_EQ(inside.get_future().get(), NdkStatus::kInvalidDeviceState);
+  EXPECT_EQ(inside.Get(), NdkStatus::kInvalidDeviceState);
 }
 
 }  // namespace

@@ -5,7 +5,6 @@
 
 #include <gtest/gtest.h>
 
-#include <future>
 #include <memory>
 #include <string>
 #include <utility>
@@ -15,6 +14,7 @@
 #include "client/session.h"
 #include "client/testing/exactly_once.h"
 #include "client/testing/fake_data_path.h"
+#include "client/testing/later.h"
 #include "client/testing/scripted_broker.h"
 
 namespace rdmabroker::client {
@@ -54,23 +54,23 @@ class ClientTest : public testing::Test {
   }
 
   std::shared_ptr<Listener> NewListener(ConnectEventCallback on_connect, bool listening = true) {
-    std::promise<std::shared_ptr<Listener>> made;
+    const Later<std::shared_ptr<Listener>> made;
     EXPECT_EQ(adapter->CreateListener(std::move(on_connect),
-                                      [&](const Outcome&, std::shared_ptr<Listener> l) { made.set_value(l); }),
+                                      [made](const Outcome&, std::shared_ptr<Listener> l) { made.Set(std::move(l)); }),
               NdkStatus::kPending);
-    const auto listener = made.get_future().get();
-    std::promise<Outcome> outcome;
-    if (listening) {
-      EXPECT_EQ(listener->Listen(kSomeAddress, [&](const Outcome& o) { outcome.set_value(o); }), NdkStatus::kPending);
-      EXPECT_TRUE(outcome.get_future().get().ok());
-    }
+    const auto listener = made.Get();
+    if (!listening) return listener;
+    const Later<Outcome> outcome;
+    EXPECT_EQ(listener->Listen(kSomeAddress, [outcome](const Outcome& o) { outcome.Set(o); }), NdkStatus::kPending);
+    EXPECT_TRUE(outcome.Get().ok());
     return listener;
   }
   std::shared_ptr<Connector> NewConnector() {
-    std::promise<std::shared_ptr<Connector>> made;
-    EXPECT_EQ(adapter->CreateConnector([&](const Outcome&, std::shared_ptr<Connector> c) { made.set_value(c); }),
-              NdkStatus::kPending);
-    return made.get_future().get();
+    const Later<std::shared_ptr<Connector>> made;
+    EXPECT_EQ(
+        adapter->CreateConnector([made](const Outcome&, std::shared_ptr<Connector> c) { made.Set(std::move(c)); }),
+        NdkStatus::kPending);
+    return made.Get();
   }
   // An active connector whose connection is established, without a transport to take over.
   std::shared_ptr<Connector> Established(FakeQueuePair* queue_pair, DisconnectEventCallback on_disconnect = {}) {
