@@ -4,7 +4,7 @@
 
 #include <utility>
 
-#include "dataplane/iwarp/limits.h"
+#include "dataplane/iwarp/wire/adapter_limits.h"
 
 namespace rdmabroker::iwarp {
 namespace {

@@ -13,6 +13,7 @@
 #include "dataplane/iwarp/progress_thread.h"
 #include "dataplane/iwarp/provider_error.h"
 #include "dataplane/iwarp/queue_pair.h"
+#include "dataplane/iwarp/wire/adapter_limits.h"
 
 namespace rdmabroker::iwarp {
 namespace {

@@ -7,9 +7,9 @@
 #include <memory>
 #include <utility>
 
-#include "dataplane/iwarp/limits.h"
 #include "dataplane/iwarp/progress_thread.h"
 #include "dataplane/iwarp/provider_error.h"
+#include "dataplane/iwarp/wire/adapter_limits.h"
 
 namespace rdmabroker::iwarp {
 namespace {
