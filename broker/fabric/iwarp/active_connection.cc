@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "broker/fabric/iwarp/active_connection.h"
+
+#include <sys/epoll.h>
+
+#include <cerrno>
+#include <utility>
+
+#include "broker/fabric/iwarp/sockets.h"
+#include "dataplane/iwarp/wire/bytes.h"
+
+namespace rdmabroker {
+namespace {
+
+// The longest reply. What the peer sends behind it stays in the kernel for the client, or is handed over.
+constexpr size_t kMaxReply = iwarp::kStartupHeaderLength + iwarp::kMaxStartupPrivateData;
+
+}  // namespace
+
+ActiveConnection::ActiveConnection(const IwarpSurroundings& surroundings, const FabricConnect& request)
+    : Connection(surroundings, request.connection),
+      wanted_(request),
+      give_up_at_(Watcher::Now() + surroundings.options.time_wait) {
+  StartConnecting();
+}
+
+void ActiveConnection::StartConnecting() {
+  // TCP would connect the socket with itself.
+  if (wanted_.local == wanted_.peer) return Refuse(ECONNREFUSED);
+  NewSocket bound = BindBeside(wanted_.local);
+  if (bound.error != 0) return Refuse(bound.error);
+  socket_ = std::move(bound.socket);
+  const int error = rdmabroker::StartConnecting(socket_.get(), wanted_.peer);
+  if (error == EADDRNOTAVAIL) return TryLater(error);
+  if (error != 0 && error != EINPROGRESS) return Refuse(error);
+  state_ = State::kConnecting;
+  Await(EPOLLOUT);
+}
+
+void ActiveConnection::TryLater(int error) {
+  if (Watcher::Now() >= give_up_at_) return Refuse(error);
+  CloseSocket();
+  state_ = State::kWaiting;
+  SetDeadline(surroundings_.options.time_wait_poll);
+}
+
+void ActiveConnection::OnDeadline() {
+  if (state_ == State::kWaiting) StartConnecting();
+}
+
+void ActiveConnection::OnReady() {
+  switch (state_) {
+    case State::kConnecting:
+      return SendRequest();
+    case State::kRequesting:
+      return ReceiveReply();
+    case State::kReplied: {
+      const int error = SocketError(socket_.get());
+      return Fail(error != 0 ? error : ECONNRESET);
+    }
+    default:
+      return;
+  }
+}
+
+void ActiveConnection::SendRequest() {
+  if (const int error = SocketError(socket_.get()); error != 0) return Refuse(error);
+  offer_ = OfferFor(wanted_.limits);
+  const absl::StatusOr<iwarp::StartupFrame> request = iwarp::BuildRequest(offer_, iwarp::AsText(wanted_.private_data));
+  const absl::StatusOr<std::string> frame =
+      request.ok() ? iwarp::EncodeStartupFrame(*request) : absl::StatusOr<std::string>(request.status());
+  if (!frame.ok()) return Refuse(EMSGSIZE);
+  request_ = *request;
+  if (const int error = SendWhole(socket_.get(), iwarp::AsBytes(*frame)); error != 0) return Refuse(error);
+  state_ = State::kRequesting;
+  Await(EPOLLIN);
+}
+
+void ActiveConnection::ReceiveReply() {
+  const int error = Receive(socket_.get(), kMaxReply - input_.size(), &input_);
+  if (error == EAGAIN) return Await(EPOLLIN);
+  if (error != 0) return Refuse(error == ENODATA ? ECONNRESET : error);
+  const auto reply = iwarp::DecodeStartupFrame(iwarp::AsBytes(input_), iwarp::StartupKind::kReply);
+  if (!reply.ok()) return Refuse(EPROTO);
+  if (!reply->has_value()) return Await(EPOLLIN);
+  input_.erase(0, (*reply)->length);
+  OnReply((*reply)->frame);
+}
+
+void ActiveConnection::OnReply(const iwarp::StartupFrame& reply) {
+  auto outcome = iwarp::CheckReply(request_, offer_, reply);
+  if (!outcome.ok()) return Refuse(EPROTO);
+  if (const auto* rejected = std::get_if<iwarp::Rejected>(&*outcome)) {
+    return End(FabricConnectFailed{id_, NdkStatus::kConnectionRefused, ECONNREFUSED,
+                                   Bytes(rejected->private_data.begin(), rejected->private_data.end()), true});
+  }
+  agreed_ = std::get<iwarp::ConnectionState>(*std::move(outcome));
+  state_ = State::kReplied;
+  surroundings_.reports.Push(FabricReplied{id_,
+                                           {agreed_.outbound_read_limit, agreed_.inbound_read_limit},
+                                           Bytes(agreed_.peer_data.begin(), agreed_.peer_data.end()),
+                                           agreed_.three_way(),
+                                           {}});
+  Await(EPOLLRDHUP);
+}
+
+void ActiveConnection::Perform(const FabricComplete& request) {
+  if (state_ != State::kReplied) return;
+  agreed_.inbound_read_limit = request.limits.inbound;
+  agreed_.outbound_read_limit = request.limits.outbound;
+  const std::vector<uint8_t> message = iwarp::ReadyToReceiveMessage(&agreed_);
+  const int error = message.empty() ? SocketError(socket_.get()) : SendWhole(socket_.get(), message);
+  if (error != 0) return Fail(error);
+  Establish(std::move(agreed_));
+}
+
+void ActiveConnection::Refuse(int error) {
+  End(FabricConnectFailed{id_, SocketStatus(SocketStep::kConnect, error), static_cast<uint32_t>(error), {}, true});
+}
+
+}  // namespace rdmabroker

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#ifndef BROKER_FABRIC_IWARP_ACTIVE_CONNECTION_H_
+#define BROKER_FABRIC_IWARP_ACTIVE_CONNECTION_H_
+
+#include "broker/fabric/iwarp/connection.h"
+#include "dataplane/iwarp/wire/startup_frame.h"
+
+namespace rdmabroker {
+
+// The side that connects: TCP, MPA request and reply, ready-to-receive message.
+class ActiveConnection final : public Connection {
+ public:
+  // Begins to connect at once.
+  ActiveConnection(const IwarpSurroundings& surroundings, const FabricConnect& request);
+
+  void Perform(const FabricComplete& request) override;
+
+ private:
+  void OnReady() override;
+  void OnDeadline() override;
+
+  void StartConnecting();
+  // The address is waited for, within a bound.
+  void TryLater(int error);
+  void SendRequest();
+  void ReceiveReply();
+  void OnReply(const iwarp::StartupFrame& reply);
+  // Before the reply; reports FabricConnectFailed.
+  void Refuse(int error);
+
+  const FabricConnect wanted_;
+  absl::Time give_up_at_;  // When to stop waiting for the address.
+  iwarp::StartupFrame request_;
+  iwarp::Offer offer_;
+  iwarp::ConnectionState agreed_;
+};
+
+}  // namespace rdmabroker
+
+#endif  // BROKER_FABRIC_IWARP_ACTIVE_CONNECTION_H_

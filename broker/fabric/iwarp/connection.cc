@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "broker/fabric/iwarp/connection.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "broker/fabric/iwarp/sockets.h"
+
+namespace rdmabroker {
+
+Connection::Connection(const IwarpSurroundings& surroundings, ConnectionId id) : surroundings_(surroundings), id_(id) {}
+
+Connection::~Connection() { CloseSocket(); }
+
+void Connection::Release() {
+  CloseSocket();
+  state_ = State::kOver;
+  surroundings_.reports.Push(FabricReleased{id_});
+}
+
+void Connection::Await(uint32_t events) {
+  if (watch_ != WatchId::kNone) return surroundings_.watcher.Rearm(watch_, events);
+  watch_ = surroundings_.watcher.Watch(socket_.get(), events, [this](uint32_t) {
+    ReportQueue::Entry entry(surroundings_.reports);
+    OnReady();
+  });
+}
+
+void Connection::SetDeadline(absl::Duration after) {
+  surroundings_.watcher.CancelTimer(deadline_);
+  deadline_ = surroundings_.watcher.StartTimer(Watcher::Now() + after, [this] {
+    ReportQueue::Entry entry(surroundings_.reports);
+    OnDeadline();
+  });
+}
+
+void Connection::CloseSocket(bool reset) {
+  surroundings_.watcher.CancelTimer(deadline_);
+  surroundings_.watcher.Unwatch(std::exchange(watch_, WatchId::kNone));
+  if (const Handoff* handoff = surroundings_.handoffs.Find(id_)) {
+    ResetConnection(handoff->socket.get());
+    surroundings_.handoffs.Withdraw(id_);
+  }
+  if (socket_ && reset) ResetConnection(socket_.get());
+  socket_.Reset();
+}
+
+iwarp::Offer Connection::OfferFor(const ReadLimits& limits) const {
+  // A peer in this network namespace is another socket of this kernel: its bytes come as a stream, for which the length
+  // of an FPDU means nothing. Elsewhere an FPDU fits into a segment (RFC 5044, section 5.1), since MPA has no way to
+  // ask a peer whether it minds and the private data is the consumers'.
+  const std::vector<IpAddress>& local = surroundings_.addresses.addresses();
+  const bool same_kernel = std::binary_search(local.begin(), local.end(), PeerAddress(socket_.get()).ip);
+  return {.crc = surroundings_.options.crc,
+          .inbound_read_limit = limits.inbound,
+          .outbound_read_limit = limits.outbound,
+          .fpdu_limit = same_kernel ? iwarp::kMaxFpduLength : PathSegmentSize(socket_.get())};
+}
+
+void Connection::Establish(iwarp::ConnectionState state) {
+  surroundings_.watcher.Unwatch(std::exchange(watch_, WatchId::kNone));
+  state_ = State::kEstablished;
+  state.unread = std::exchange(input_, {});
+  Handoff handoff;
+  handoff.socket = std::move(socket_);
+  handoff.state = iwarp::EncodeConnectionState(state);
+  handoff.on_taken = [this] { OnTaken(true); };
+  handoff.on_lost = [this] { OnTaken(false); };
+  surroundings_.reports.Push(FabricEstablished{id_, surroundings_.handoffs.Offer(id_, std::move(handoff))});
+}
+
+void Connection::OnTaken(bool taken) {
+  ReportQueue::Entry entry(surroundings_.reports);
+  if (taken) return surroundings_.reports.Push(FabricHandedOff{id_});
+  End(FabricDisconnected{id_, NdkStatus::kConnectionAborted});
+}
+
+void Connection::End(FabricReport report) {
+  CloseSocket();
+  state_ = State::kOver;
+  surroundings_.reports.Push(std::move(report));
+}
+
+void Connection::Fail(int error) {
+  End(FabricFailed{id_, SocketStatus(SocketStep::kFinish, error), static_cast<uint32_t>(error), {}});
+}
+
+}  // namespace rdmabroker

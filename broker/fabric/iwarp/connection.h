@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#ifndef BROKER_FABRIC_IWARP_CONNECTION_H_
+#define BROKER_FABRIC_IWARP_CONNECTION_H_
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+
+#include "broker/core/fabric_messages.h"
+#include "broker/fabric/iwarp/local_addresses.h"
+#include "broker/fabric/iwarp/options.h"
+#include "broker/fabric/iwarp/report_queue.h"
+#include "broker/fabric/iwarp/socket_status.h"
+#include "broker/runtime/handoff_table.h"
+#include "broker/runtime/watcher.h"
+#include "dataplane/iwarp/wire/connection_state.h"
+#include "dataplane/iwarp/wire/negotiation.h"
+#include "dataplane/unique_fd.h"
+
+namespace rdmabroker {
+
+// What every part of the fabric works with. All of it outlives the parts.
+struct IwarpSurroundings {
+  const IwarpOptions& options;
+  const LocalAddresses& addresses;
+  Watcher& watcher;
+  HandoffTable& handoffs;
+  ReportQueue& reports;
+};
+
+// One end of a connection, from its socket to its release. What is common to both sides; see ActiveConnection and
+// PassiveConnection. Once it has reported FabricReleased it is to be destroyed, outside of its functions.
+class Connection {
+ public:
+  // As Release, without the report.
+  virtual ~Connection();
+  Connection(const Connection&) = delete;
+  Connection& operator=(const Connection&) = delete;
+
+  // Requests that crossed the report of a failure do nothing.
+  virtual void Perform(const FabricComplete&) {}
+  virtual void Perform(const FabricAccept&) {}
+  virtual void Perform(const FabricReject&) { Release(); }
+  // The peer finds its stream reset; for one that waits for a reply, that is as if nobody listened. After the hand-over
+  // the socket is its client's, and nothing happens to it.
+  void Release();
+
+ protected:
+  Connection(const IwarpSurroundings& surroundings, ConnectionId id);
+
+  virtual void OnReady() = 0;
+  virtual void OnDeadline() {}
+
+  // Calls OnReady once when one of `events`, an error or a hang-up occurs on the socket.
+  void Await(uint32_t events);
+  // Calls OnDeadline once, in place of any that is set.
+  void SetDeadline(absl::Duration after);
+  // A reset tells the peer at once; without it, what was sent still reaches the peer, and then the stream's end.
+  void CloseSocket(bool reset = true);
+
+  // What this side wants of the negotiation on this socket.
+  iwarp::Offer OfferFor(const ReadLimits& limits) const;
+  // Puts the socket and the state where the client finds them, and reports FabricEstablished.
+  void Establish(iwarp::ConnectionState state);
+  // Closes the socket and reports why.
+  void End(FabricReport report);
+  void Fail(int error);  // With FabricFailed.
+
+  // kOver: nothing but its release is to come.
+  enum class State : uint8_t {
+    kWaiting,
+    kConnecting,
+    kRequesting,
+    kReplied,
+    kRequested,
+    kAccepting,
+    kRejecting,
+    kEstablished,
+    kOver
+  };
+
+  const IwarpSurroundings& surroundings_;
+  const ConnectionId id_;
+  State state_ = State::kWaiting;
+  UniqueFd socket_;
+  std::string input_;  // Received and not dealt with. Bounded by how much each side reads.
+
+ private:
+  void OnTaken(bool taken);
+
+  WatchId watch_ = WatchId::kNone;
+  TimerId deadline_ = TimerId::kNone;
+};
+
+}  // namespace rdmabroker
+
+#endif  // BROKER_FABRIC_IWARP_CONNECTION_H_

@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "broker/fabric/iwarp/endpoints.h"
+
+#include <sys/epoll.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <utility>
+
+#include "broker/fabric/iwarp/sockets.h"
+
+namespace rdmabroker {
+namespace {
+
+// One listener's turn; those who wait longer have theirs at the next.
+constexpr int kAcceptsAtATime = 64;
+// How long a listener waits when there is no descriptor for the next socket; nothing tells when there is one.
+constexpr absl::Duration kAcceptPause = absl::Milliseconds(100);
+
+bool IsShortage(int error) { return error == EMFILE || error == ENFILE || error == ENOBUFS || error == ENOMEM; }
+
+}  // namespace
+
+Endpoints::Endpoints(const IwarpSurroundings& surroundings, Sink sink, Crowded crowded)
+    : surroundings_(surroundings), sink_(std::move(sink)), crowded_(std::move(crowded)) {}
+
+Endpoints::~Endpoints() {
+  for (auto& [id, endpoint] : endpoints_) {
+    for (auto& [ip, anchor] : endpoint.anchors) RemoveAnchor(anchor);
+  }
+}
+
+int Endpoints::Prepare(int anchor, EndpointUse use) {
+  switch (use) {
+    case EndpointUse::kListener:
+      return StartListening(anchor);
+    case EndpointUse::kDedicated:
+    case EndpointUse::kShared:
+      return ShareAnchor(anchor);
+    case EndpointUse::kReserved:
+      break;
+  }
+  return 0;
+}
+
+int Endpoints::AddAnchor(EndpointId id, Endpoint& endpoint, const IpAddress& ip) {
+  NewSocket bound = BindAnchor({ip, endpoint.port});
+  if (bound.error == 0) bound.error = Prepare(bound.socket.get(), endpoint.use);
+  if (bound.error != 0) return bound.error;
+  Anchor& anchor = endpoint.anchors[ip];
+  anchor.socket = std::move(bound.socket);
+  if (endpoint.use == EndpointUse::kListener) Watch(id, ip, anchor);
+  return 0;
+}
+
+void Endpoints::RemoveAnchor(Anchor& anchor) {
+  surroundings_.watcher.Unwatch(anchor.watch);
+  surroundings_.watcher.CancelTimer(anchor.pause);
+  anchor.socket.Reset();
+}
+
+void Endpoints::Bind(const FabricBind& request) {
+  Endpoint endpoint = {request.use, request.port, {}};
+  for (const IpAddress& ip : request.ips) {
+    const int error = AddAnchor(request.endpoint, endpoint, ip);
+    if (error == 0) continue;
+    for (auto& [bound, anchor] : endpoint.anchors) RemoveAnchor(anchor);
+    return ReportFailure(request.endpoint, error);
+  }
+  endpoints_[request.endpoint] = std::move(endpoint);
+  surroundings_.reports.Push(FabricBound{request.endpoint});
+}
+
+void Endpoints::Repurpose(const FabricRepurpose& request) {
+  Endpoint& endpoint = endpoints_.at(request.endpoint);
+  int error = 0;
+  auto next = endpoint.anchors.begin();
+  for (; next != endpoint.anchors.end() && error == 0; ++next) {
+    error = Prepare(next->second.socket.get(), request.use);
+  }
+  if (error != 0) {
+    // Only listening can fail, for want of memory or because somebody outside came in between.
+    for (auto done = endpoint.anchors.begin(); done != next; ++done) StopListening(done->second.socket.get());
+    return ReportFailure(request.endpoint, error);
+  }
+  endpoint.use = request.use;
+  if (request.use == EndpointUse::kListener) {
+    for (auto& [ip, anchor] : endpoint.anchors) Watch(request.endpoint, ip, anchor);
+  }
+  surroundings_.reports.Push(FabricBound{request.endpoint});
+}
+
+void Endpoints::Rebind(const FabricRebind& request) {
+  Endpoint& endpoint = endpoints_.at(request.endpoint);
+  for (auto held = endpoint.anchors.begin(); held != endpoint.anchors.end();) {
+    if (std::find(request.ips.begin(), request.ips.end(), held->first) != request.ips.end()) {
+      ++held;
+      continue;
+    }
+    RemoveAnchor(held->second);
+    held = endpoint.anchors.erase(held);
+  }
+  for (const IpAddress& ip : request.ips) {
+    if (!endpoint.anchors.contains(ip)) AddAnchor(request.endpoint, endpoint, ip);
+  }
+}
+
+void Endpoints::Unbind(const FabricUnbind& request) {
+  const auto found = endpoints_.find(request.endpoint);
+  for (auto& [ip, anchor] : found->second.anchors) RemoveAnchor(anchor);
+  endpoints_.erase(found);
+  surroundings_.reports.Push(FabricUnbound{request.endpoint});
+}
+
+void Endpoints::Watch(EndpointId id, const IpAddress& ip, Anchor& anchor) {
+  anchor.watch = surroundings_.watcher.Watch(anchor.socket.get(), EPOLLIN, [this, id, ip](uint32_t) {
+    ReportQueue::Entry entry(surroundings_.reports);
+    Accept(id, ip);
+  });
+}
+
+void Endpoints::Accept(EndpointId id, const IpAddress& ip) {
+  Anchor& anchor = *Find(id, ip);
+  for (int i = 0; i < kAcceptsAtATime; ++i) {
+    NewSocket accepted = AcceptOne(anchor.socket.get());
+    if (accepted.error == EAGAIN) break;
+    if (IsShortage(accepted.error) && !crowded_()) {
+      anchor.pause = surroundings_.watcher.StartTimer(Watcher::Now() + kAcceptPause, [this, id, ip] {
+        if (const Anchor* paused = Find(id, ip)) surroundings_.watcher.Rearm(paused->watch, EPOLLIN);
+      });
+      return;
+    }
+    // Other errors are those of a socket that ended before it was accepted (accept(2)).
+    if (accepted.error == 0) sink_(id, std::move(accepted.socket));
+  }
+  surroundings_.watcher.Rearm(anchor.watch, EPOLLIN);
+}
+
+Endpoints::Anchor* Endpoints::Find(EndpointId id, const IpAddress& ip) {
+  const auto endpoint = endpoints_.find(id);
+  if (endpoint == endpoints_.end()) return nullptr;
+  const auto anchor = endpoint->second.anchors.find(ip);
+  return anchor == endpoint->second.anchors.end() ? nullptr : &anchor->second;
+}
+
+void Endpoints::ReportFailure(EndpointId id, int error) {
+  surroundings_.reports.Push(
+      FabricBindFailed{id, SocketStatus(SocketStep::kBind, error), static_cast<uint32_t>(error)});
+}
+
+}  // namespace rdmabroker

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#ifndef BROKER_FABRIC_IWARP_ENDPOINTS_H_
+#define BROKER_FABRIC_IWARP_ENDPOINTS_H_
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <vector>
+
+#include "broker/fabric/iwarp/connection.h"
+#include "dataplane/unique_fd.h"
+
+namespace rdmabroker {
+
+// The addresses that the fabric holds, each by one anchor (sockets.h) per IP address. Loop thread only.
+class Endpoints {
+ public:
+  // Takes a socket that a listener has accepted. `Crowded` closes a socket that can be spared where the process has no
+  // descriptor left; false if there is none.
+  using Sink = std::function<void(EndpointId, UniqueFd)>;
+  using Crowded = std::function<bool()>;
+
+  Endpoints(const IwarpSurroundings& surroundings, Sink sink, Crowded crowded);
+  ~Endpoints();
+  Endpoints(const Endpoints&) = delete;
+  Endpoints& operator=(const Endpoints&) = delete;
+
+  // Each reports its answer.
+  void Bind(const FabricBind& request);
+  void Repurpose(const FabricRepurpose& request);
+  void Rebind(const FabricRebind& request);
+  void Unbind(const FabricUnbind& request);
+
+ private:
+  struct Anchor {
+    UniqueFd socket;
+    WatchId watch = WatchId::kNone;
+    TimerId pause = TimerId::kNone;  // Until it accepts again.
+  };
+
+  struct Endpoint {
+    EndpointUse use = EndpointUse::kReserved;
+    uint16_t port = 0;
+    std::map<IpAddress, Anchor> anchors;
+  };
+
+  // Makes the anchor what `use` needs; 0 or an errno.
+  static int Prepare(int anchor, EndpointUse use);
+  // Binds `ip` and starts it; 0 or an errno.
+  int AddAnchor(EndpointId id, Endpoint& endpoint, const IpAddress& ip);
+  void RemoveAnchor(Anchor& anchor);
+  void Watch(EndpointId id, const IpAddress& ip, Anchor& anchor);
+  void Accept(EndpointId id, const IpAddress& ip);
+  // Nothing if it is gone.
+  Anchor* Find(EndpointId id, const IpAddress& ip);
+  void ReportFailure(EndpointId id, int error);
+
+  const IwarpSurroundings& surroundings_;
+  const Sink sink_;
+  const Crowded crowded_;
+  std::map<EndpointId, Endpoint> endpoints_;
+};
+
+}  // namespace rdmabroker
+
+#endif  // BROKER_FABRIC_IWARP_ENDPOINTS_H_

@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "broker/fabric/iwarp/iwarp_fabric.h"
+
+#include <sys/epoll.h>
+
+#include <utility>
+
+#include "dataplane/iwarp/wire/adapter_limits.h"
+
+namespace rdmabroker {
+namespace {
+
+constexpr char kDeviceName[] = "iwarp0";
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<IwarpFabric>> IwarpFabric::Open(DeviceId device, const IwarpOptions& options,
+                                                               Watcher& watcher, HandoffTable& handoffs) {
+  const absl::StatusOr<uint64_t> network_namespace = NetworkNamespace();
+  if (!network_namespace.ok()) return network_namespace.status();
+  absl::StatusOr<std::unique_ptr<LocalAddresses>> addresses = LocalAddresses::Open();
+  if (!addresses.ok()) return addresses.status();
+  return std::unique_ptr<IwarpFabric>(
+      new IwarpFabric(device, options, watcher, handoffs, *std::move(addresses), *network_namespace));
+}
+
+IwarpFabric::IwarpFabric(DeviceId device, const IwarpOptions& options, Watcher& watcher, HandoffTable& handoffs,
+                         std::unique_ptr<LocalAddresses> addresses, uint64_t network_namespace)
+    : device_(device),
+      options_(options),
+      network_namespace_(network_namespace),
+      addresses_(std::move(addresses)),
+      reports_([this](FabricReport report) { Deliver(std::move(report)); }),
+      surroundings_{options_, *addresses_, watcher, handoffs, reports_},
+      half_open_(surroundings_,
+                 [this](EndpointId listener, UniqueFd socket, iwarp::StartupFrame request) {
+                   OnRequest(listener, std::move(socket), std::move(request));
+                 }),
+      endpoints_(
+          surroundings_, [this](EndpointId listener, UniqueFd socket) { half_open_.Add(listener, std::move(socket)); },
+          [this] { return half_open_.CloseOldest(); }) {}
+
+IwarpFabric::~IwarpFabric() { surroundings_.watcher.Unwatch(address_watch_); }
+
+void IwarpFabric::Start(ReportSink sink) {
+  ReportQueue::Entry entry(reports_);
+  sink_ = std::move(sink);
+  address_watch_ =
+      surroundings_.watcher.Watch(addresses_->descriptor(), EPOLLIN, [this](uint32_t) { OnAddressesChanged(); });
+  ReportDevice();
+}
+
+void IwarpFabric::Perform(const FabricRequest& request) {
+  ReportQueue::Entry entry(reports_);
+  std::visit([this](const auto& typed) { Carry(typed); }, request);
+}
+
+void IwarpFabric::ReportDevice() {
+  Device device;
+  device.id = device_;
+  device.name = kDeviceName;
+  device.info = iwarp::SoftwareAdapterInfo();
+  device.network_namespace = network_namespace_;
+  device.port_space = PortSpace::kTcp;
+  device.addresses = addresses_->addresses();
+  device.client_ends_connections = true;
+  reports_.Push(DeviceChanged{std::move(device)});
+}
+
+void IwarpFabric::OnAddressesChanged() {
+  ReportQueue::Entry entry(reports_);
+  if (addresses_->Refresh()) ReportDevice();
+  surroundings_.watcher.Rearm(address_watch_, EPOLLIN);
+}
+
+void IwarpFabric::OnRequest(EndpointId listener, UniqueFd socket, iwarp::StartupFrame request) {
+  const ConnectionId id = IncomingConnection(device_, ++last_incoming_);
+  connections_[id] =
+      std::make_unique<PassiveConnection>(surroundings_, id, listener, std::move(socket), std::move(request));
+}
+
+void IwarpFabric::Deliver(FabricReport report) {
+  if (const auto* released = std::get_if<FabricReleased>(&report)) connections_.erase(released->connection);
+  sink_(std::move(report));
+}
+
+void IwarpFabric::Carry(const FabricUnbind& request) {
+  half_open_.CloseAll(request.endpoint);
+  endpoints_.Unbind(request);
+}
+
+void IwarpFabric::Carry(const FabricConnect& request) {
+  connections_[request.connection] = std::make_unique<ActiveConnection>(surroundings_, request);
+}
+
+}  // namespace rdmabroker

@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "broker/fabric/iwarp/sockets.h"
+
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <climits>
+#include <cstring>
+#include <utility>
+
+namespace rdmabroker {
+namespace {
+
+// An address as the kernel wants it.
+struct KernelAddress {
+  sockaddr_storage storage = {};
+  socklen_t length = sizeof(sockaddr_storage);
+
+  sockaddr* get() { return reinterpret_cast<sockaddr*>(&storage); }
+};
+
+KernelAddress ToKernel(const SocketAddress& address) {
+  KernelAddress kernel;
+  if (address.ip.family == IpFamily::kIpv4) {
+    sockaddr_in in = {.sin_family = AF_INET, .sin_port = htons(address.port)};
+    std::memcpy(&in.sin_addr, address.ip.bytes.data(), sizeof in.sin_addr);
+    std::memcpy(&kernel.storage, &in, kernel.length = sizeof in);
+  } else {
+    sockaddr_in6 in = {.sin6_family = AF_INET6, .sin6_port = htons(address.port)};
+    std::memcpy(&in.sin6_addr, address.ip.bytes.data(), sizeof in.sin6_addr);
+    in.sin6_scope_id = address.ip.scope_id;
+    std::memcpy(&kernel.storage, &in, kernel.length = sizeof in);
+  }
+  return kernel;
+}
+
+SocketAddress FromKernel(const KernelAddress& kernel) {
+  SocketAddress address;
+  if (kernel.storage.ss_family == AF_INET) {
+    sockaddr_in in;
+    std::memcpy(&in, &kernel.storage, sizeof in);
+    std::memcpy(address.ip.bytes.data(), &in.sin_addr, sizeof in.sin_addr);
+    address.port = ntohs(in.sin_port);
+  } else {
+    sockaddr_in6 in;
+    std::memcpy(&in, &kernel.storage, sizeof in);
+    address.ip.family = IpFamily::kIpv6;
+    std::memcpy(address.ip.bytes.data(), &in.sin6_addr, sizeof in.sin6_addr);
+    address.ip.scope_id = in.sin6_scope_id;
+    address.port = ntohs(in.sin6_port);
+  }
+  return address;
+}
+
+int Set(int socket, int level, int option, int value) {
+  return ::setsockopt(socket, level, option, &value, sizeof value) == 0 ? 0 : errno;
+}
+
+int Get(int socket, int level, int option) {
+  int value = 0;
+  socklen_t length = sizeof value;
+  return ::getsockopt(socket, level, option, &value, &length) == 0 ? value : 0;
+}
+
+int SetReuseAddress(int socket, bool on) { return Set(socket, SOL_SOCKET, SO_REUSEADDR, on ? 1 : 0); }
+
+// Binds with these of SO_REUSEADDR and SO_REUSEPORT.
+NewSocket Bind(const SocketAddress& local, bool reuse_address, bool reuse_port) {
+  const bool ipv4 = local.ip.family == IpFamily::kIpv4;
+  UniqueFd socket(::socket(ipv4 ? AF_INET : AF_INET6, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, IPPROTO_TCP));
+  if (!socket) return {UniqueFd(), errno};
+  int error = reuse_address ? SetReuseAddress(socket.get(), true) : 0;
+  if (error == 0 && reuse_port) error = Set(socket.get(), SOL_SOCKET, SO_REUSEPORT, 1);
+  if (error == 0 && !ipv4) error = Set(socket.get(), IPPROTO_IPV6, IPV6_V6ONLY, 1);
+  if (error != 0) return {UniqueFd(), error};
+  KernelAddress address = ToKernel(local);
+  if (::bind(socket.get(), address.get(), address.length) != 0) return {UniqueFd(), errno};
+  return {std::move(socket), 0};
+}
+
+}  // namespace
+
+NewSocket BindAnchor(const SocketAddress& local) {
+  NewSocket bound = Bind(local, false, false);
+  if (bound.error != EADDRINUSE) return bound;
+  bound = Bind(local, false, true);
+  if (bound.error != 0) return bound;
+  // Clearing the option is not enough. The kernel notes down for the port whether it can be shared and then asks no
+  // socket any more (inet_bind_bucket: fastreuse, fastreuseport); a socket that listens without SO_REUSEPORT corrects
+  // that. To listen it has to get past what is left of connections once more.
+  bound.error = Set(bound.socket.get(), SOL_SOCKET, SO_REUSEPORT, 0);
+  if (bound.error == 0) bound.error = StartListening(bound.socket.get());
+  StopListening(bound.socket.get());
+  return bound;
+}
+
+int ShareAnchor(int anchor) { return Set(anchor, SOL_SOCKET, SO_REUSEPORT, 1); }
+
+int StartListening(int anchor) {
+  if (const int error = SetReuseAddress(anchor, true); error != 0) return error;
+  // The kernel cuts it to net.core.somaxconn.
+  const int error = ::listen(anchor, INT_MAX) == 0 ? 0 : errno;
+  if (const int cleared = SetReuseAddress(anchor, false); cleared != 0) return cleared;
+  return error;
+}
+
+void StopListening(int anchor) { ::shutdown(anchor, SHUT_RDWR); }
+
+NewSocket BindBeside(const SocketAddress& local) {
+  NewSocket bound = Bind(local, true, true);
+  if (bound.error == 0) bound.error = Set(bound.socket.get(), IPPROTO_TCP, TCP_NODELAY, 1);
+  return bound;
+}
+
+int StartConnecting(int socket, const SocketAddress& peer) {
+  KernelAddress address = ToKernel(peer);
+  return ::connect(socket, address.get(), address.length) == 0 ? 0 : errno;
+}
+
+int SocketError(int socket) { return Get(socket, SOL_SOCKET, SO_ERROR); }
+
+NewSocket AcceptOne(int listener) {
+  UniqueFd socket(::accept4(listener, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
+  if (!socket) return {UniqueFd(), errno};
+  int error = SetReuseAddress(socket.get(), true);
+  if (error == 0) error = Set(socket.get(), SOL_SOCKET, SO_REUSEPORT, 1);
+  if (error == 0) error = Set(socket.get(), IPPROTO_TCP, TCP_NODELAY, 1);
+  return {std::move(socket), error};
+}
+
+void ResetConnection(int socket) {
+  // Dissolving the association resets it at once (tcp_disconnect), while closing would wait for the last holder.
+  sockaddr nobody = {.sa_family = AF_UNSPEC};
+  ::connect(socket, &nobody, sizeof nobody);
+}
+
+int SendWhole(int socket, std::span<const uint8_t> bytes) {
+  const ssize_t sent = ::send(socket, bytes.data(), bytes.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+  if (sent == static_cast<ssize_t>(bytes.size())) return 0;
+  return sent >= 0 || errno == EAGAIN ? ENOBUFS : errno;
+}
+
+int Receive(int socket, size_t limit, std::string* input) {
+  const size_t before = input->size();
+  input->resize(before + limit);
+  const ssize_t received = ::recv(socket, input->data() + before, limit, MSG_DONTWAIT);
+  const int error = received > 0 ? 0 : received == 0 ? ENODATA : errno;
+  input->resize(before + static_cast<size_t>(std::max<ssize_t>(received, 0)));
+  return error;
+}
+
+SocketAddress LocalAddress(int socket) {
+  KernelAddress address;
+  if (::getsockname(socket, address.get(), &address.length) != 0) return {};
+  return FromKernel(address);
+}
+
+SocketAddress PeerAddress(int socket) {
+  KernelAddress address;
+  if (::getpeername(socket, address.get(), &address.length) != 0) return {};
+  return FromKernel(address);
+}
+
+uint32_t PathSegmentSize(int socket) { return static_cast<uint32_t>(Get(socket, IPPROTO_TCP, TCP_MAXSEG)); }
+
+}  // namespace rdmabroker

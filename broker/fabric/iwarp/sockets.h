@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#ifndef BROKER_FABRIC_IWARP_SOCKETS_H_
+#define BROKER_FABRIC_IWARP_SOCKETS_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+
+#include "dataplane/ndk/socket_address.h"
+#include "dataplane/unique_fd.h"
+
+namespace rdmabroker {
+
+// The TCP sockets of user-space iWARP. None of them blocks, none is inherited by a program that is executed. Functions
+// that return an int return 0 or an errno.
+//
+// Who shares an address with whom (net/ipv4/inet_connection_sock.c):
+//   - An endpoint's own socket, the anchor, has neither SO_REUSEADDR nor SO_REUSEPORT: nobody gets in beside it.
+//   - Sockets that connect from an endpoint need SO_REUSEPORT on both sides, which the kernel grants among sockets of
+//     one effective user id only. So an anchor that is shared has that one.
+//   - What is left of connections, in TIME_WAIT or still with a client, has the address of an endpoint that may be
+//   gone.
+//     It has both options, so that the next anchor, and an outsider's server, gets past it. That anchor is bound by
+//     SO_REUSEPORT, which an outsider's socket lacks: SO_REUSEADDR would let it in beside one that is only bound.
+
+struct NewSocket {
+  UniqueFd socket;
+  int error = 0;  // errno where there is no socket.
+};
+
+// Binds an anchor that shares its address with nobody.
+NewSocket BindAnchor(const SocketAddress& local);
+// Lets BindBeside bind to the anchor's address.
+int ShareAnchor(int anchor);
+// Listens with the largest backlog that the kernel grants. StopListening leaves it bound.
+int StartListening(int anchor);
+void StopListening(int anchor);
+
+// A socket to connect with, bound to the address of an anchor that is shared.
+NewSocket BindBeside(const SocketAddress& local);
+// EINPROGRESS where the outcome comes with EPOLLOUT and SocketError.
+int StartConnecting(int socket, const SocketAddress& peer);
+int SocketError(int socket);  // Takes it away: the next call returns 0.
+
+// EAGAIN where nobody waits.
+NewSocket AcceptOne(int listener);
+
+// Ends the connection with a reset, whoever else holds the socket, and leaves no TIME_WAIT behind. What the peer has
+// not read yet is lost.
+void ResetConnection(int socket);
+
+// All of it, or ENOBUFS: for the few hundred bytes of a handshake, of which a send buffer holds several (the smallest
+// has 4608 bytes, SOCK_MIN_SNDBUF).
+int SendWhole(int socket, std::span<const uint8_t> bytes);
+// Appends at most `limit` bytes to `input`. EAGAIN: nothing there. ENODATA: the peer has sent its last.
+int Receive(int socket, size_t limit, std::string* input);
+
+SocketAddress LocalAddress(int socket);
+SocketAddress PeerAddress(int socket);  // Port 0 where the peer is gone already.
+
+// The path's MSS (RFC 9293, section 3.7.1).
+uint32_t PathSegmentSize(int socket);
+
+}  // namespace rdmabroker
+
+#endif  // BROKER_FABRIC_IWARP_SOCKETS_H_

@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "broker/fabric/iwarp/testing/raw_peer.h"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+
+#include <cerrno>
+#include <cstring>
+
+namespace rdmabroker {
+namespace {
+
+socklen_t ToKernel(const SocketAddress& address, sockaddr_storage* storage) {
+  *storage = {};
+  if (address.ip.family == IpFamily::kIpv4) {
+    auto* in = reinterpret_cast<sockaddr_in*>(storage);
+    in->sin_family = AF_INET;
+    in->sin_port = htons(address.port);
+    std::memcpy(&in->sin_addr, address.ip.bytes.data(), sizeof in->sin_addr);
+    return sizeof *in;
+  }
+  auto* in = reinterpret_cast<sockaddr_in6*>(storage);
+  in->sin6_family = AF_INET6;
+  in->sin6_port = htons(address.port);
+  std::memcpy(&in->sin6_addr, address.ip.bytes.data(), sizeof in->sin6_addr);
+  in->sin6_scope_id = address.ip.scope_id;
+  return sizeof *in;
+}
+
+UniqueFd NewSocket(IpFamily family) {
+  UniqueFd socket(::socket(family == IpFamily::kIpv4 ? AF_INET : AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  EXPECT_TRUE(socket) << std::strerror(errno);
+  return socket;
+}
+
+void BindTo(int socket, const SocketAddress& address) {
+  sockaddr_storage storage;
+  const socklen_t length = ToKernel(address, &storage);
+  EXPECT_EQ(::bind(socket, reinterpret_cast<const sockaddr*>(&storage), length), 0) << std::strerror(errno);
+}
+
+RawPeer Connected(UniqueFd socket, const SocketAddress& listener) {
+  sockaddr_storage storage;
+  const socklen_t length = ToKernel(listener, &storage);
+  EXPECT_EQ(::connect(socket.get(), reinterpret_cast<const sockaddr*>(&storage), length), 0) << std::strerror(errno);
+  return RawPeer(std::move(socket));
+}
+
+void SetLinger(int socket) {
+  const linger now = {.l_onoff = 1, .l_linger = 0};
+  ::setsockopt(socket, SOL_SOCKET, SO_LINGER, &now, sizeof now);
+}
+
+}  // namespace
+
+IpAddress LoopbackOf(IpFamily family) { return *IpAddress::Parse(family == IpFamily::kIpv4 ? "127.0.0.1" : "::1"); }
+
+RawPeer RawPeer::ConnectTo(const SocketAddress& listener) { return Connected(NewSocket(listener.ip.family), listener); }
+
+RawPeer RawPeer::ConnectFrom(const SocketAddress& local, const SocketAddress& listener) {
+  UniqueFd socket = NewSocket(local.ip.family);
+  const int on = 1;
+  ::setsockopt(socket.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+  ::setsockopt(socket.get(), SOL_SOCKET, SO_REUSEPORT, &on, sizeof on);
+  BindTo(socket.get(), local);
+  return Connected(std::move(socket), listener);
+}
+
+void RawPeer::Send(std::string_view bytes) {
+  EXPECT_EQ(::send(socket_.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL), static_cast<ssize_t>(bytes.size()))
+      << std::strerror(errno);
+}
+
+void RawPeer::ShutDown() { EXPECT_EQ(::shutdown(socket_.get(), SHUT_WR), 0) << std::strerror(errno); }
+
+void RawPeer::Close() { socket_.Reset(); }
+
+void RawPeer::Reset() {
+  SetLinger(socket_.get());
+  socket_.Reset();
+}
+
+void RawPeer::Poll() {
+  char buffer[4096];
+  while (end_ == End::kNone) {
+    const ssize_t count = ::recv(socket_.get(), buffer, sizeof buffer, MSG_DONTWAIT);
+    if (count < 0 && errno == EAGAIN) return;
+    if (count > 0) received_.append(buffer, static_cast<size_t>(count));
+    if (count == 0) end_ = End::kClosed;
+    if (count < 0) end_ = End::kReset;
+  }
+}
+
+RawListener::RawListener(IpFamily family) : socket_(NewSocket(family)) {
+  const SocketAddress local = {LoopbackOf(family), 0};
+  BindTo(socket_.get(), local);
+  EXPECT_EQ(::listen(socket_.get(), 16), 0);
+  sockaddr_storage storage;
+  socklen_t length = sizeof storage;
+  EXPECT_EQ(::getsockname(socket_.get(), reinterpret_cast<sockaddr*>(&storage), &length), 0);
+  // Both families have the port at the same place.
+  address_ = {local.ip, ntohs(reinterpret_cast<const sockaddr_in*>(&storage)->sin_port)};
+  EXPECT_EQ(::fcntl(socket_.get(), F_SETFL, O_NONBLOCK), 0);
+}
+
+bool RawListener::Accept(RawPeer* peer) {
+  UniqueFd socket(::accept4(socket_.get(), nullptr, nullptr, SOCK_CLOEXEC));
+  if (!socket) return false;
+  *peer = RawPeer(std::move(socket));
+  return true;
+}
+
+}  // namespace rdmabroker
