@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// User-space iWARP over the kernel's loopback: two fabrics in one process, and one that reaches itself.
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+
+#include <cstring>
+#include <map>
+#include <memory>
+#include <set>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "broker/fabric/iwarp/iwarp_fabric.h"
+#include "broker/fabric/iwarp/testing/task_queue.h"
+#include "broker/runtime/handoff_table.h"
+#include "broker/runtime/watcher.h"
+#include "dataplane/unique_fd.h"
+#include "tests/conformance/fabric_conformance.h"
+
+namespace rdmabroker {
+namespace {
+
+// A socket of a process that knows nothing of brokers.
+UniqueFd BindAsOutsider(const SocketAddress& address) {
+  sockaddr_storage storage = {};
+  socklen_t length = 0;
+  if (address.ip.family == IpFamily::kIpv4) {
+    auto* in = reinterpret_cast<sockaddr_in*>(&storage);
+    in->sin_family = AF_INET;
+    in->sin_port = htons(address.port);
+    std::memcpy(&in->sin_addr, address.ip.bytes.data(), sizeof in->sin_addr);
+    length = sizeof *in;
+  } else {
+    auto* in = reinterpret_cast<sockaddr_in6*>(&storage);
+    in->sin6_family = AF_INET6;
+    in->sin6_port = htons(address.port);
+    std::memcpy(&in->sin6_addr, address.ip.bytes.data(), sizeof in->sin6_addr);
+    in->sin6_scope_id = address.ip.scope_id;
+    length = sizeof *in;
+  }
+  UniqueFd socket(::socket(storage.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  // As servers have it.
+  const int on = 1;
+  ::setsockopt(socket.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+  if (::bind(socket.get(), reinterpret_cast<const sockaddr*>(&storage), length) != 0) return UniqueFd();
+  return socket;
+}
+
+class IwarpPair final : public FabricPair {
+ public:
+  // Both sides on one fabric where `apart` is false.
+  static absl::StatusOr<std::unique_ptr<FabricPair>> Make(bool apart) {
+    auto pair = std::make_unique<IwarpPair>();
+    for (uint64_t id = 1; id <= (apart ? 2 : 1); ++id) {
+      auto fabric = IwarpFabric::Open(DeviceId(id), IwarpOptions(), pair->watcher_, pair->handoffs_);
+      if (!fabric.ok()) return fabric.status();
+      pair->fabrics_.push_back(*std::move(fabric));
+    }
+    return pair;
+  }
+
+  Fabric& fabric(Side side) override { return side == Side::kServer ? *fabrics_.front() : *fabrics_.back(); }
+  bool Step(absl::Duration at_most) override { return tasks_.RunOne(at_most); }
+  QpNumber NewQp(Side, SessionId) override { return {++last_qp_}; }
+
+  bool Occupy(Side, const SocketAddress& address) override {
+    UniqueFd socket = BindAsOutsider(address);
+    if (!socket) return false;
+    outsiders_[address] = std::move(socket);
+    return true;
+  }
+  void Vacate(Side, const SocketAddress& address) override { outsiders_.erase(address); }
+
+  bool Fetch(Side, const HandoffSecret& secret) override {
+    for (uint64_t id = 1; id <= kLastId; ++id) {
+      for (const ConnectionId connection :
+           {ConnectionId(id), IncomingConnection(DeviceId(1), id), IncomingConnection(DeviceId(2), id)}) {
+        Handoff* handoff = handoffs_.Find(connection);
+        if (handoff == nullptr || handoff->secret != secret) continue;
+        transports_[connection] = UniqueFd(::fcntl(handoff->socket.get(), F_DUPFD_CLOEXEC, 0));
+        handoffs_.Settle(connection, true);
+        return true;
+      }
+    }
+    return false;
+  }
+  void CloseTransport(Side, ConnectionId connection) override { transports_.erase(connection); }
+
+ private:
+  static constexpr uint64_t kLastId = 1000;  // More connections than any test makes.
+
+  TaskQueue tasks_;
+  Watcher watcher_{tasks_};
+  HandoffTable handoffs_;
+  std::vector<std::unique_ptr<IwarpFabric>> fabrics_;
+  std::map<SocketAddress, UniqueFd> outsiders_;
+  std::map<ConnectionId, UniqueFd> transports_;
+  uint32_t last_qp_ = 16;
+};
+
+const std::vector<FabricCase>& Cases() {
+  static const auto* const kCases = new std::vector<FabricCase>{
+      {"Apart", [] { return IwarpPair::Make(true); }},
+      {"Loopback", [] { return IwarpPair::Make(false); }},
+  };
+  return *kCases;
+}
+
+const auto kFamilies = ::testing::Values(IpFamily::kIpv4, IpFamily::kIpv6);
+
+std::string NameOf(const ::testing::TestParamInfo<std::tuple<FabricCase, IpFamily>>& info) {
+  return std::get<0>(info.param).name + (std::get<1>(info.param) == IpFamily::kIpv4 ? "Ipv4" : "Ipv6");
+}
+
+INSTANTIATE_TEST_SUITE_P(Iwarp, FabricConformance, ::testing::Combine(::testing::ValuesIn(Cases()), kFamilies), NameOf);
+
+}  // namespace
+}  // namespace rdmabroker
