@@ -98,7 +98,6 @@ class Exploration {
       level = std::move(next_level_);
       level_sizes_.push_back(level.size());
     }
-    if (merging_ == Merging::kMergeEqualStates) Print();
   }
 
   size_t states() const { return states_.size(); }
@@ -107,6 +106,14 @@ class Exploration {
     return tried_events_.size() == std::variant_size_v<Event> &&
            tried_requests_.size() == std::variant_size_v<Request> &&
            tried_reports_.size() == std::variant_size_v<FabricReport>;
+  }
+
+  void Print() const {
+    std::string levels;
+    for (const size_t size : level_sizes_) absl::StrAppend(&levels, " ", size);
+    std::printf("depth %zu: %zu states (new to go on from:%s), %llu events handled, %llu sequences covered\n", depth_,
+                states_.size(), levels.c_str(), static_cast<unsigned long long>(transitions_),
+                static_cast<unsigned long long>(Sequences()));
   }
 
  private:
@@ -236,14 +243,6 @@ class Exploration {
     return walks[0];
   }
 
-  void Print() const {
-    std::string levels;
-    for (const size_t size : level_sizes_) absl::StrAppend(&levels, " ", size);
-    std::printf("depth %zu: %zu states (new to go on from:%s), %llu events handled, %llu sequences covered\n", depth_,
-                states_.size(), levels.c_str(), static_cast<unsigned long long>(transitions_),
-                static_cast<unsigned long long>(Sequences()));
-  }
-
   const size_t depth_;
   const Merging merging_;
   World world_;
@@ -347,6 +346,7 @@ class EverySequenceOfEvents : public testing::TestWithParam<Start> {};
 TEST_P(EverySequenceOfEvents, KeepsThePromisesMadeToClientsAndFabrics) {
   Exploration exploration(GetParam().events(), Depth(), Exploration::Merging::kMergeEqualStates);
   exploration.Run();
+  exploration.Print();
   EXPECT_TRUE(exploration.TriedEveryKind());
 }
 

@@ -239,7 +239,7 @@ class Alphabet {
       Report(FabricConnectFailed{id, NdkStatus::kConnectionAborted, 2, {}, false});
       Report(FabricEstablished{id, std::nullopt});
       Report(FabricEstablished{id, SecretOf<HandoffSecret>(9)});
-      Report(FabricFailed{id, NdkStatus::kConnectionAborted, 3});
+      Report(FabricFailed{id, NdkStatus::kConnectionAborted, 3, {7}});
       Report(FabricDisconnected{id, NdkStatus::kSuccess, 0});
       Report(FabricDisconnected{id, NdkStatus::kConnectionAborted, 4});
       Report(FabricHandedOff{id});

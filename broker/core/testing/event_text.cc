@@ -142,7 +142,7 @@ std::string TextOf(const FabricEstablished& report) {
 
 std::string TextOf(const FabricFailed& report) {
   return StrCat(ConnectionText(report.connection), " fails, ", StatusText(report.status),
-                WithError(report.provider_error));
+                WithError(report.provider_error), WithData(report.private_data));
 }
 
 std::string TextOf(const FabricDisconnected& report) {
