@@ -95,14 +95,23 @@ void Follow(Turn& turn, Endpoint& endpoint) {
   turn.Emit(FabricRebind{endpoint.device, endpoint.id, endpoint.ips});
 }
 
+// Wildcards on that port may have what the endpoint had now.
+void FollowOnPort(Turn& turn, const PortKey& port) {
+  const auto on_port = turn.index.ports.find(port);
+  if (on_port == turn.index.ports.end()) return;
+  for (const EndpointId id : on_port->second) Follow(turn, turn.records.endpoints.at(id));
+}
+
 // The owner's close may have waited for it.
 void Erase(Turn& turn, EndpointId id) {
   Endpoint& endpoint = turn.records.endpoints.at(id);
   const ObjectId owner = endpoint.owner;
   const DeviceId device = endpoint.device;
+  const PortKey port = PortOf(endpoint);
   LeavePort(turn, endpoint);
   turn.records.endpoints.erase(id);
   --turn.records.devices.at(device).endpoints;
+  FollowOnPort(turn, port);
   TryFinishClose(turn, owner);
   ForgetDeviceIfUnused(turn, device);
 }
@@ -221,6 +230,7 @@ void Handle(Turn& turn, const FabricBindFailed& report) {
     const ObjectId taker = endpoint->owner;
     OnBindFailed(turn, taker, report.endpoint, outcome);
     UnbindIfUnused(turn, *endpoint);
+    Follow(turn, *endpoint);
     return TryFinishClose(turn, taker);
   }
   // Somebody outside the broker has the port that the core chose: the next one, unless nobody wants it any more.
