@@ -1,0 +1,264 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Plays the scenarios beside this file and compares what the core does with what they say. A scenario is a comment that
+// states its rule, then blocks: sentences (broker/core/testing/text.h), a line "----", every effect in order, and an
+// empty line. Besides events, a sentence may be
+//
+//   limits backlog 1, ports 49152 to 49153    anything of Limits that differs, before all else
+//   after 60s                                 time passes, and the clock strikes
+//   session 1 stops acknowledging             its requests say no more what it has seen; "acknowledges again" ends that
+//   show endpoints, show objects              what there is, with its counts
+//
+// Every scenario is played twice: as it is, and with the core taken apart and restored before every event.
+// `bazel run //tests/scenarios:scenario_test -- --rewrite` writes what the core does into the scenarios; read the
+// difference before you keep it.
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <set>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
+#include "broker/core/broker_core.h"
+#include "broker/core/testing/observer.h"
+#include "broker/core/testing/text.h"
+
+namespace rdmabroker {
+namespace {
+
+bool rewrite = false;
+
+enum class Restarts : uint8_t { kNone, kBeforeEveryEvent };
+
+template <typename Key, typename Record>
+std::vector<const Record*> InOrder(const Table<Key, Record>& table) {
+  std::vector<std::pair<Key, const Record*>> entries;
+  for (const auto& [key, record] : table) entries.emplace_back(key, &record);
+  std::sort(entries.begin(), entries.end());
+  std::vector<const Record*> records;
+  for (const auto& entry : entries) records.push_back(entry.second);
+  return records;
+}
+
+// "ports 49152 to 49153", "connect timeout 5s".
+absl::Status SetLimit(Limits& limits, std::string text) {
+  const auto take = [&](const char* name) {
+    const bool is = absl::StartsWith(text, absl::StrCat(name, " "));
+    if (is) text.erase(0, std::string(name).size() + 1);
+    return is;
+  };
+  const std::pair<const char*, uint32_t*> kNumbers[] = {
+      {"sessions per uid", &limits.sessions_per_uid},
+      {"adapters", &limits.adapters_per_session},
+      {"listeners", &limits.listeners_per_session},
+      {"shared endpoints", &limits.shared_endpoints_per_session},
+      {"reservations", &limits.reservations_per_session},
+      {"connectors", &limits.connectors_per_session},
+      {"answers kept", &limits.answers_kept},
+      {"events kept", &limits.events_kept},
+      {"backlog", &limits.backlog},
+  };
+  for (const auto& [name, number] : kNumbers) {
+    if (take(name) && absl::SimpleAtoi(text, number)) return absl::OkStatus();
+  }
+  unsigned first = 0;
+  unsigned last = 0;
+  if (take("ports") && std::sscanf(text.c_str(), "%u to %u", &first, &last) == 2) {
+    limits.first_ephemeral_port = static_cast<uint16_t>(first);
+    limits.last_ephemeral_port = static_cast<uint16_t>(last);
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(absl::StrCat("limits: \"", text, "\" is not understood"));
+}
+
+class Stage {
+ public:
+  explicit Stage(Restarts restarts) : restarts_(restarts) {}
+
+  // What one line of a scenario leads to, line by line.
+  std::string Play(const std::string& line) {
+    if (absl::StartsWith(line, "limits ")) return SetLimits(line.substr(7));
+    if (absl::StartsWith(line, "after ")) return PassTime(line.substr(6));
+    if (line == "show endpoints") return ShowEndpoints();
+    if (line == "show objects") return ShowObjects();
+    unsigned long long session = 0;
+    char word[16] = "";
+    if (std::sscanf(line.c_str(), "session %llu stops acknowledgin%1[g]", &session, word) == 2) {
+      silent_.insert(SessionId(session));
+      return "";
+    }
+    if (std::sscanf(line.c_str(), "session %llu acknowledges agai%1[n]", &session, word) == 2) {
+      silent_.erase(SessionId(session));
+      return "";
+    }
+    const absl::StatusOr<Event> event = ParseEvent(line, clients_);
+    if (!event.ok()) {
+      ADD_FAILURE() << line << ": " << event.status();
+      return absl::StrCat("?? ", event.status().message(), "\n");
+    }
+    return Handle(*event);
+  }
+
+ private:
+  std::string SetLimits(const std::string& text) {
+    for (const auto& part : absl::StrSplit(text, ", ")) {
+      const absl::Status set = SetLimit(limits_, std::string(part));
+      EXPECT_TRUE(set.ok()) << set;
+    }
+    core_ = BrokerCore(limits_);
+    observer_ = Observer(limits_);
+    return "";
+  }
+
+  std::string PassTime(const std::string& text) {
+    absl::Duration time;
+    EXPECT_TRUE(absl::ParseDuration(text, &time)) << text << ": is no duration";
+    now_ += time;
+    return Handle(DeadlineReached{});
+  }
+
+  std::string Handle(const Event& event) {
+    if (restarts_ == Restarts::kBeforeEveryEvent) {
+      absl::StatusOr<BrokerCore> restored = BrokerCore::Restore(limits_, core_.records());
+      EXPECT_TRUE(restored.ok()) << restored.status();
+      if (restored.ok()) core_ = *std::move(restored);
+    }
+    const Effects effects = core_.Handle(now_, event);
+    const absl::Status seen = observer_.Observe(event, effects, core_.records());
+    EXPECT_TRUE(seen.ok()) << seen << " at\n" << ToText(event);
+    const absl::Status invariants = core_.CheckInvariants();
+    EXPECT_TRUE(invariants.ok()) << invariants << " at\n" << ToText(event);
+    if (const auto* request = std::get_if<ClientRequest>(&event)) {
+      RequestId& next = clients_.next_request.try_emplace(request->session, RequestId(1)).first->second;
+      next = std::max(next, RequestId(request->id.value() + 1));
+    }
+    std::string trace;
+    for (const Effect& effect : effects) {
+      absl::StrAppend(&trace, ToText(effect), "\n");
+      const auto* news = std::get_if<NumberedEvent>(&effect);
+      if (news != nullptr && !silent_.contains(news->session)) clients_.seen[news->session] = news->number;
+    }
+    return trace;
+  }
+
+  std::string ShowEndpoints() const {
+    static constexpr const char* kStates[] = {"binding", "bound", "changing", "unbinding"};
+    std::string text;
+    for (const Endpoint* endpoint : InOrder(core_.records().endpoints)) {
+      absl::StrAppend(&text, "endpoint ", endpoint->id.value(), ": ", endpoint->address.ToString(), ", ",
+                      kStates[static_cast<int>(endpoint->state)], ", references ", endpoint->references,
+                      ", connections ", endpoint->connections, "\n");
+    }
+    return text.empty() ? "no endpoint\n" : text;
+  }
+
+  std::string ShowObjects() const {
+    std::string text;
+    const auto show = [&](const char* kind, const auto& table) {
+      for (const auto* object : InOrder(table)) {
+        absl::StrAppend(&text, kind, " ", object->id.value(), " of session ", object->session.value(), ": successors ",
+                        object->successors, object->closing ? ", closing\n" : "\n");
+      }
+    };
+    show("adapter", core_.records().adapters);
+    show("listener", core_.records().listeners);
+    show("shared endpoint", core_.records().shared_endpoints);
+    show("reservation", core_.records().reservations);
+    show("connector", core_.records().connectors);
+    return text.empty() ? "no object\n" : text;
+  }
+
+  const Restarts restarts_;
+  Limits limits_;
+  BrokerCore core_{limits_};
+  Observer observer_{limits_};
+  Instant now_ = absl::UnixEpoch();
+  ClientDefaults clients_;
+  std::set<SessionId> silent_;
+};
+
+// The scenario with the effects that there are.
+std::string PlayAll(const std::string& scenario, Restarts restarts) {
+  Stage stage(restarts);
+  std::string played;
+  std::string effects;
+  bool skipping = false;
+  for (const auto& part : absl::StrSplit(absl::StripSuffix(scenario, "\n"), '\n')) {
+    const std::string line(part);
+    if (skipping && !line.empty()) continue;
+    skipping = false;
+    absl::StrAppend(&played, line, "\n");
+    if (line == "----") {
+      absl::StrAppend(&played, effects.empty() ? "nothing\n" : effects);
+      effects.clear();
+      skipping = true;
+    } else if (!line.empty() && line[0] != '#') {
+      absl::StrAppend(&effects, stage.Play(line));
+    }
+  }
+  EXPECT_TRUE(effects.empty()) << "effects that no ---- asks for:\n" << effects;
+  return played;
+}
+
+std::string Read(const std::filesystem::path& path) {
+  std::ifstream file(path);
+  std::stringstream text;
+  text << file.rdbuf();
+  return text.str();
+}
+
+std::filesystem::path Folder() {
+  const char* workspace = rewrite ? std::getenv("BUILD_WORKSPACE_DIRECTORY") : nullptr;
+  return std::filesystem::path(workspace == nullptr ? "." : workspace) / "tests" / "scenarios";
+}
+
+std::vector<std::string> Names() {
+  std::vector<std::string> names;
+  for (const auto& entry : std::filesystem::directory_iterator(Folder())) {
+    if (entry.path().extension() == ".txt") names.push_back(entry.path().stem());
+  }
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+class Scenario : public testing::TestWithParam<std::tuple<std::string, Restarts>> {};
+
+TEST_P(Scenario, GoesAsItIsWritten) {
+  const auto& [name, restarts] = GetParam();
+  const std::filesystem::path path = Folder() / absl::StrCat(name, ".txt");
+  const std::string scenario = Read(path);
+  EXPECT_TRUE(absl::StartsWith(scenario, "# ")) << "its first line says which rule it shows";
+  const std::string played = PlayAll(scenario, restarts);
+  if (rewrite && restarts == Restarts::kNone) {
+    std::ofstream(path) << played;
+  } else {
+    EXPECT_EQ(played, scenario);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(All, Scenario,
+                         testing::Combine(testing::ValuesIn(Names()),
+                                          testing::Values(Restarts::kNone, Restarts::kBeforeEveryEvent)),
+                         [](const auto& param) {
+                           const bool restarts = std::get<1>(param.param) == Restarts::kBeforeEveryEvent;
+                           return absl::StrCat(std::get<0>(param.param), restarts ? "_restored" : "");
+                         });
+
+}  // namespace
+}  // namespace rdmabroker
+
+int main(int argc, char** argv) {
+  rdmabroker::rewrite = std::find(argv, argv + argc, std::string("--rewrite")) != argv + argc;
+  testing::InitGoogleTest(&argc, argv);
+  return RUN_ALL_TESTS();
+}
