@@ -660,8 +660,7 @@ TEST_P(FabricConformance, AConnectionIsReleasedOnceWhateverItsStage) {
 
 // --- The end ---
 
-TEST_P(FabricConformance, ADisconnectWaitsForThePeersFromEitherSide) {
-  if (hands_off()) GTEST_SKIP() << "the clients of " << device(Side::kClient).name << " end its connections";
+TEST_P(FabricDisconnectConformance, ADisconnectWaitsForThePeersFromEitherSide) {
   for (const Side side : {Side::kServer, Side::kClient}) {
     const Bound listener = Bind(Side::kServer, EndpointUse::kListener);
     const Link link = Make(Bind(Side::kClient, EndpointUse::kDedicated), listener, Stage::kEstablished);
@@ -679,8 +678,7 @@ TEST_P(FabricConformance, ADisconnectWaitsForThePeersFromEitherSide) {
   }
 }
 
-TEST_P(FabricConformance, DisconnectsThatCrossEndBothSides) {
-  if (hands_off()) GTEST_SKIP() << "the clients of " << device(Side::kClient).name << " end its connections";
+TEST_P(FabricDisconnectConformance, DisconnectsThatCrossEndBothSides) {
   const Bound listener = Bind(Side::kServer, EndpointUse::kListener);
   const Link link = Make(Bind(Side::kClient, EndpointUse::kDedicated), listener, Stage::kEstablished);
   Perform(Side::kServer, FabricDisconnect{device(Side::kServer).id, link.server});
@@ -689,8 +687,7 @@ TEST_P(FabricConformance, DisconnectsThatCrossEndBothSides) {
   EXPECT_EQ(Await<FabricDisconnected>(link.client).status, NdkStatus::kSuccess);
 }
 
-TEST_P(FabricConformance, GivingUpAnEstablishedConnectionEndsItForThePeer) {
-  if (hands_off()) GTEST_SKIP() << "the clients of " << device(Side::kClient).name << " end its connections";
+TEST_P(FabricDisconnectConformance, GivingUpAnEstablishedConnectionEndsItForThePeer) {
   for (const Side side : {Side::kServer, Side::kClient}) {
     const Bound listener = Bind(Side::kServer, EndpointUse::kListener);
     const Link link = Make(Bind(Side::kClient, EndpointUse::kDedicated), listener, Stage::kEstablished);
@@ -700,8 +697,7 @@ TEST_P(FabricConformance, GivingUpAnEstablishedConnectionEndsItForThePeer) {
   }
 }
 
-TEST_P(FabricConformance, ATransportIsFetchedOnceByItsSecret) {
-  if (!hands_off()) GTEST_SKIP() << device(Side::kClient).name << " has no transport to fetch";
+TEST_P(FabricHandOffConformance, ATransportIsFetchedOnceByItsSecret) {
   const Bound listener = Bind(Side::kServer, EndpointUse::kListener);
   const Bound from = Bind(Side::kClient, EndpointUse::kDedicated);
   const Link link = Make(from, listener, Stage::kReplied);
@@ -728,8 +724,7 @@ TEST_P(FabricConformance, ATransportIsFetchedOnceByItsSecret) {
   Await<FabricReleased>(link.server);
 }
 
-TEST_P(FabricConformance, AReleasedConnectionsTransportCannotBeFetched) {
-  if (!hands_off()) GTEST_SKIP() << device(Side::kClient).name << " has no transport to fetch";
+TEST_P(FabricHandOffConformance, AReleasedConnectionsTransportCannotBeFetched) {
   const Bound listener = Bind(Side::kServer, EndpointUse::kListener);
   const Link link = Make(Bind(Side::kClient, EndpointUse::kDedicated), listener, Stage::kReplied);
   Complete(link.client);
@@ -739,5 +734,9 @@ TEST_P(FabricConformance, AReleasedConnectionsTransportCannotBeFetched) {
   Await<FabricReleased>(link.client);
   EXPECT_FALSE(pair_->Fetch(Side::kClient, *secret));
 }
+
+// A fabric's devices are of one of the two kinds.
+GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(FabricDisconnectConformance);
+GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(FabricHandOffConformance);
 
 }  // namespace rdmabroker

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // The contract of broker/core/fabric_messages.h as tests, which every fabric passes. A fabric takes part with a
-// FabricPair of its own and one INSTANTIATE_TEST_SUITE_P(Name, FabricConformance, ...) in a test that links this.
+// FabricPair of its own in a test that links this and instantiates FabricConformance, and one of
+// FabricDisconnectConformance and FabricHandOffConformance, as its devices or their clients end connections.
 
 #ifndef TESTS_CONFORMANCE_FABRIC_CONFORMANCE_H_
 #define TESTS_CONFORMANCE_FABRIC_CONFORMANCE_H_
@@ -149,6 +150,12 @@ class FabricConformance : public ::testing::TestWithParam<std::tuple<FabricCase,
   uint64_t last_id_ = 0;
   bool three_way_ = true;  // Of the last connection made.
 };
+
+// Devices whose connections the fabric ends.
+class FabricDisconnectConformance : public FabricConformance {};
+
+// Devices whose clients fetch the transport and end connections.
+class FabricHandOffConformance : public FabricConformance {};
 
 }  // namespace rdmabroker
 

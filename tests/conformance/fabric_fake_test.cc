@@ -6,6 +6,7 @@
 
 #include <memory>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "broker/fabric/fake/fake_fabric.h"
@@ -75,21 +76,43 @@ FabricCase Case(std::string name, FakeDevice kind, bool apart = true) {
           }};
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    Fake, FabricConformance,
-    ::testing::Combine(
-        ::testing::Values(Case("ThreeWay", {}), Case("Loopback", {}, /*apart=*/false),
-                          Case("TwoWay", {.three_way = false}), Case("Padding", {.pads_private_data = true}),
-                          Case("Abortive", {.releases_gracefully = false}),
-                          Case("TwoWayAbortive", {.three_way = false, .releases_gracefully = false}),
-                          Case("SilentAbandonment", {.reports_abandonment = false}),
-                          Case("SlowRelease", {.releases_slowly = true}),
-                          Case("HandOff", {.device = {.client_ends_connections = true}}),
-                          Case("TwoWayHandOff", {.device = {.client_ends_connections = true}, .three_way = false})),
-        ::testing::Values(IpFamily::kIpv4, IpFamily::kIpv6)),
-    [](const auto& param) {
-      return std::get<0>(param.param).name + (std::get<1>(param.param) == IpFamily::kIpv4 ? "Ipv4" : "Ipv6");
-    });
+const std::vector<FabricCase>& Disconnecting() {
+  static const auto* const kCases = new std::vector<FabricCase>{
+      Case("ThreeWay", {}),
+      Case("Loopback", {}, /*apart=*/false),
+      Case("TwoWay", {.three_way = false}),
+      Case("Padding", {.pads_private_data = true}),
+      Case("Abortive", {.releases_gracefully = false}),
+      Case("TwoWayAbortive", {.three_way = false, .releases_gracefully = false}),
+      Case("SilentAbandonment", {.reports_abandonment = false}),
+      Case("SlowRelease", {.releases_slowly = true}),
+  };
+  return *kCases;
+}
+
+const std::vector<FabricCase>& HandingOff() {
+  static const auto* const kCases = new std::vector<FabricCase>{
+      Case("HandOff", {.device = {.client_ends_connections = true}}),
+      Case("TwoWayHandOff", {.device = {.client_ends_connections = true}, .three_way = false}),
+      Case("LoopbackHandOff", {.device = {.client_ends_connections = true}}, /*apart=*/false),
+  };
+  return *kCases;
+}
+
+const auto kFamilies = ::testing::Values(IpFamily::kIpv4, IpFamily::kIpv6);
+
+std::string NameOf(const ::testing::TestParamInfo<std::tuple<FabricCase, IpFamily>>& info) {
+  return std::get<0>(info.param).name + (std::get<1>(info.param) == IpFamily::kIpv4 ? "Ipv4" : "Ipv6");
+}
+
+INSTANTIATE_TEST_SUITE_P(FakeDisconnecting, FabricConformance,
+                         ::testing::Combine(::testing::ValuesIn(Disconnecting()), kFamilies), NameOf);
+INSTANTIATE_TEST_SUITE_P(FakeHandingOff, FabricConformance,
+                         ::testing::Combine(::testing::ValuesIn(HandingOff()), kFamilies), NameOf);
+INSTANTIATE_TEST_SUITE_P(Fake, FabricDisconnectConformance,
+                         ::testing::Combine(::testing::ValuesIn(Disconnecting()), kFamilies), NameOf);
+INSTANTIATE_TEST_SUITE_P(Fake, FabricHandOffConformance,
+                         ::testing::Combine(::testing::ValuesIn(HandingOff()), kFamilies), NameOf);
 
 }  // namespace
 }  // namespace rdmabroker
