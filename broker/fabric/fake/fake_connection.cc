@@ -204,8 +204,9 @@ void FakeFabric::Drop(ConnectionId id) {
   const Connection connection = connections_.at(id);
   Forget(connection);
   const FakeDevice* fake = Find(connection.device);
-  releasing_[id] = connection.device;
-  if (fake == nullptr || !fake->releases_slowly) network_.Say(host_, FabricReleased{id});
+  const bool slow = fake != nullptr && fake->releases_slowly;
+  releasing_[id] = {connection.device, slow};
+  if (!slow) network_.Say(host_, FabricReleased{id});
 }
 
 void FakeFabric::Forget(const Connection& connection) {

@@ -77,6 +77,7 @@ void FakeFabric::RemoveDevice(DeviceId id) {
     SendOn(connection, WireMessage::Kind::kAbort);
     connection.state = State::kEnded;
   }
+  FinishReleases(id);
   network_.Say(host_, DeviceRemoved{id});
   removed_.insert_or_assign(id, devices_.at(id).device);
   devices_.erase(id);
@@ -85,8 +86,9 @@ void FakeFabric::RemoveDevice(DeviceId id) {
 void FakeFabric::FailNext(DeviceId device, Step step, Fault fault) { faults_[{device, step}].push_back(fault); }
 
 void FakeFabric::FinishReleases(DeviceId device) {
-  for (const auto& [id, of] : releasing_) {
-    if (of == device) network_.Say(host_, FabricReleased{id});
+  for (auto& [id, releasing] : releasing_) {
+    if (releasing.device == device && std::exchange(releasing.kept_back, false))
+      network_.Say(host_, FabricReleased{id});
   }
 }
 

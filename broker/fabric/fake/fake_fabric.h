@@ -127,6 +127,12 @@ class FakeFabric final : public Fabric {
     bool handed_off = false;  // The transport is, or was, the client's.
   };
 
+  // Given up, its FabricReleased not out.
+  struct Releasing {
+    DeviceId device;
+    bool kept_back = false;  // By a slow device; else it is on its way.
+  };
+
   struct Transport {
     End end;
     bool peer_ended = false;
@@ -181,7 +187,7 @@ class FakeFabric final : public Fabric {
   std::map<std::pair<DeviceId, Step>, std::deque<Fault>> faults_;
   std::map<EndpointId, Endpoint> endpoints_;
   std::map<ConnectionId, Connection> connections_;
-  std::map<ConnectionId, DeviceId> releasing_;  // Given up, FabricReleased not out.
+  std::map<ConnectionId, Releasing> releasing_;
   std::map<ConnectionId, Transport> transports_;
   std::map<std::pair<WireId, bool>, ConnectionId> wires_;  // By the wire and whether it is its initiator's end.
   std::set<WireId> seen_wires_;                            // So that a request that comes twice is one.

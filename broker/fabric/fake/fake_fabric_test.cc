@@ -224,9 +224,26 @@ TEST_F(FakeFabricTest, ASlowDeviceReportsAReleaseWhenItIsFinished) {
   EXPECT_THAT(host.All<FabricReleased>(), IsEmpty());
   EXPECT_EQ(host.fabric->connections(), 1u);
   host.fabric->FinishReleases(kDevice);
+  host.fabric->FinishReleases(kDevice);
   network_.DeliverAll();
   EXPECT_THAT(host.All<FabricReleased>(), ElementsAre(FabricReleased{kOutgoing}));
   EXPECT_EQ(host.fabric->connections(), 0u);
+}
+
+TEST_F(FakeFabricTest, ASlowDeviceThatIsRemovedKeepsNoReleaseBack) {
+  FakeDevice slow{.releases_slowly = true};
+  Host host(network_, "192.0.2.3", slow);
+  host.Bind(kDialing, EndpointUse::kDedicated, 50000);
+  host.fabric->Perform(FabricConnect{.device = kDevice,
+                                     .connection = kOutgoing,
+                                     .endpoint = kDialing,
+                                     .qp = {7},
+                                     .local = {host.address, 50000},
+                                     .peer = {server_.address, 4420}});
+  host.fabric->Perform(FabricRelease{kDevice, kOutgoing});
+  host.fabric->RemoveDevice(kDevice);
+  network_.DeliverAll();
+  EXPECT_THAT(host.All<FabricReleased>(), ElementsAre(FabricReleased{kOutgoing}));
 }
 
 TEST_F(FakeFabricTest, ARemovedDeviceAbortsItsConnectionsAndFailsEveryRequest) {
