@@ -41,10 +41,6 @@ std::string NameOf(const ObjectId& object) {
   return std::visit([&](auto id) { return absl::StrCat(kKinds[object.index()], id.value()); }, object);
 }
 
-uint64_t ValueOf(const ObjectId& object) {
-  return std::visit([](auto id) { return id.value(); }, object);
-}
-
 }  // namespace
 
 absl::Status Observer::Observe(const Event& event, const Effects& effects, const Records& records) {
@@ -288,8 +284,8 @@ void Observer::Conclude(SessionId session, const Request& request, const Outcome
 }
 
 void Observer::Appear(SessionId session, const ObjectId& object, std::set<ObjectId> antecedents) {
-  Require(ValueOf(object) > newest_object_[object.index()], NameOf(object), ": is an earlier one's id");
-  newest_object_[object.index()] = std::max(newest_object_[object.index()], ValueOf(object));
+  // In any order: of two objects whose creation is pending, the younger may be there first.
+  Require(appeared_.insert(object).second, NameOf(object), ": is an earlier one's id");
   objects_[object] = {.session = session, .antecedents = std::move(antecedents)};
 }
 

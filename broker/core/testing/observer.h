@@ -153,9 +153,9 @@ class Observer {
   std::map<SessionId, SeenSession> sessions_;
   SessionId newest_session_;
   std::map<ObjectId, SeenObject> objects_;
-  std::map<size_t, uint64_t> newest_object_;  // The highest id of each kind.
-  std::map<DeviceId, bool> devices_;          // Whether it is there.
-  std::set<DeviceId> clients_end_;            // Devices whose clients end connections.
+  std::set<ObjectId> appeared_;       // Every object that there ever was.
+  std::map<DeviceId, bool> devices_;  // Whether it is there.
+  std::set<DeviceId> clients_end_;    // Devices whose clients end connections.
   std::map<EndpointId, SeenEndpoint> endpoints_;
   std::map<ConnectionId, SeenConnection> connections_;
   EndpointId newest_endpoint_;
