@@ -12,6 +12,7 @@
 #include <cstdlib>
 #include <ctime>
 #include <utility>
+#include <vector>
 
 namespace rdmabroker {
 namespace {
@@ -101,12 +102,18 @@ void Watcher::SetKernelTimer() {
   Require(::timerfd_settime(timer_.get(), TFD_TIMER_ABSTIME, &setting, nullptr) == 0, "timerfd_settime");
 }
 
-// Timers that the callbacks start wait for the next round, so this ends.
+// Timers that the callbacks start wait for the next round, even where their time has passed, so this ends.
 void Watcher::RunTimers() {
-  const auto due = std::pair(Now(), last_id_);
-  while (!timers_.empty() && timers_.begin()->first <= due) {
-    const auto timer = timers_.extract(timers_.begin());
-    timer_times_.erase(timer.key().second);
+  const absl::Time now = Now();
+  std::vector<std::pair<absl::Time, uint64_t>> due;
+  for (auto timer = timers_.begin(); timer != timers_.end() && timer->first.first <= now; ++timer) {
+    due.push_back(timer->first);
+  }
+  for (const auto& key : due) {
+    // Another one's callback may have cancelled it.
+    const auto timer = timers_.extract(key);
+    if (!timer) continue;
+    timer_times_.erase(key.second);
     timer.mapped()();
   }
   SetKernelTimer();

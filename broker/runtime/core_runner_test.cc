@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "broker/runtime/core_runner.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <memory>
+#include <vector>
+
+#include "broker/runtime/queue_executor_for_test.h"
+
+namespace rdmabroker {
+namespace {
+
+// Answers everything at once, from inside Perform, as a fabric may.
+class PromptFabric final : public Fabric {
+ public:
+  explicit PromptFabric(DeviceId id) {
+    device_.id = id;
+    device_.name = "prompt" + std::to_string(id.value());
+    device_.addresses = {{.bytes = {192, 0, 2, static_cast<uint8_t>(id.value())}}};
+  }
+
+  void Start(ReportSink sink) override {
+    sink_ = std::move(sink);
+    sink_(DeviceChanged{device_});
+  }
+  void Perform(const FabricRequest& request) override {
+    inside_ = true;
+    if (const auto* bind = std::get_if<FabricBind>(&request)) {
+      ++binds;
+      sink_(FabricBound{bind->endpoint});
+    }
+    if (const auto* unbind = std::get_if<FabricUnbind>(&request)) sink_(FabricUnbound{unbind->endpoint});
+    inside_ = false;
+  }
+
+  bool inside() const { return inside_; }
+  const Device& device() const { return device_; }
+
+  int binds = 0;
+
+ private:
+  Device device_;
+  ReportSink sink_;
+  bool inside_ = false;
+};
+
+class CoreRunnerTest : public testing::Test {
+ protected:
+  PromptFabric* AddFabric(uint64_t id) {
+    auto fabric = std::make_unique<PromptFabric>(DeviceId(id));
+    PromptFabric* added = fabric.get();
+    fabrics_.push_back(added);
+    runner_->Add(std::move(fabric));
+    return added;
+  }
+
+  // The outcome of a request, of the answer or the event that follows it at once.
+  Outcome Ask(uint64_t request, Request what) {
+    effects_.clear();
+    runner_->Run(ClientRequest{SessionId(1), RequestId(request), EventNumber(0), std::move(what)});
+    for (auto effect = effects_.rbegin(); effect != effects_.rend(); ++effect) {
+      const auto* event = std::get_if<NumberedEvent>(&*effect);
+      const auto* outcome = event == nullptr ? nullptr : std::get_if<OutcomeEvent>(&event->event);
+      if (outcome != nullptr) return outcome->outcome;
+      if (const auto* answer = std::get_if<Answer>(&*effect)) return answer->outcome;
+    }
+    return {.status = NdkStatus::kInternalError};
+  }
+
+  void Open() { runner_->Run(OpenSession{StreamId(1), {}, {}}); }
+
+  QueueExecutor executor_;
+  Watcher watcher_{executor_};
+  Limits limits_;
+  std::vector<Effect> effects_;
+  std::vector<PromptFabric*> fabrics_;
+  // A sink that runs inside a fabric's Perform would see the core in the middle of its effects.
+  std::unique_ptr<CoreRunner> runner_ = std::make_unique<CoreRunner>(limits_, watcher_, [this](const Effect& effect) {
+    for (const PromptFabric* fabric : fabrics_) EXPECT_FALSE(fabric->inside());
+    effects_.push_back(effect);
+  });
+};
+
+TEST_F(CoreRunnerTest, AReportFromInsidePerformWaitsForTheEffectsBeforeIt) {
+  PromptFabric* fabric = AddFabric(1);
+  Open();
+  const Outcome opened = Ask(1, OpenAdapter{"prompt1", fabric->device().info.version});
+  const AdapterId adapter = std::get<AdapterOpened>(opened.payload).adapter;
+  const Outcome reserved = Ask(2, ReservePort{adapter, {fabric->device().addresses[0], 4420}});
+  ASSERT_EQ(reserved.status, NdkStatus::kSuccess) << reserved.hint;
+  // PENDING first, then the outcome.
+  ASSERT_EQ(effects_.size(), 2u);
+  EXPECT_TRUE(std::holds_alternative<Answer>(effects_[0]));
+  EXPECT_TRUE(std::holds_alternative<NumberedEvent>(effects_[1]));
+}
+
+TEST_F(CoreRunnerTest, RequestsGoToTheFabricOfTheDevice) {
+  PromptFabric* first = AddFabric(1);
+  PromptFabric* second = AddFabric(2);
+  Open();
+  const Outcome opened = Ask(1, OpenAdapter{"prompt2", second->device().info.version});
+  const AdapterId adapter = std::get<AdapterOpened>(opened.payload).adapter;
+  Ask(2, ReservePort{adapter, {second->device().addresses[0], 4420}});
+  EXPECT_EQ(first->binds, 0);
+  EXPECT_EQ(second->binds, 1);
+}
+
+TEST_F(CoreRunnerTest, DeadlinesOfTheCoreAreKept) {
+  limits_.session_grace = absl::Milliseconds(1);
+  runner_ =
+      std::make_unique<CoreRunner>(limits_, watcher_, [this](const Effect& effect) { effects_.push_back(effect); });
+  Open();
+  effects_.clear();
+  runner_->Run(StreamLost{SessionId(1), StreamId(1), StreamEnd::kBroker});
+  const auto ended = [&] {
+    return std::any_of(effects_.begin(), effects_.end(),
+                       [](const Effect& effect) { return std::holds_alternative<SessionEnded>(effect); });
+  };
+  EXPECT_FALSE(ended());
+  EXPECT_TRUE(executor_.RunUntil(ended));
+}
+
+TEST_F(CoreRunnerTest, ADeadlineThatIsNoLongerThereDoesNotRun) {
+  limits_.session_grace = absl::Milliseconds(20);
+  runner_ =
+      std::make_unique<CoreRunner>(limits_, watcher_, [this](const Effect& effect) { effects_.push_back(effect); });
+  Open();
+  runner_->Run(StreamLost{SessionId(1), StreamId(1), StreamEnd::kBroker});
+  runner_->Run(ResumeSession{StreamId(2), SessionId(1), {}, {}, EventNumber(0)});
+  bool later = false;
+  watcher_.StartTimer(Watcher::Now() + absl::Milliseconds(40), [&] { later = true; });
+  ASSERT_TRUE(executor_.RunUntil([&] { return later; }));
+  EXPECT_TRUE(runner_->core().records().sessions.contains(SessionId(1)));
+}
+
+}  // namespace
+}  // namespace rdmabroker
