@@ -2,19 +2,20 @@
 
 #include "broker/control/configuration.h"
 
+#include <fcntl.h>
+#include <unistd.h>
+
 #include <cerrno>
 #include <cstring>
-#include <fstream>
 #include <functional>
-#include <limits>
 #include <map>
-#include <sstream>
 
 #define TOML_EXCEPTIONS 0
 #include <toml++/toml.h>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "dataplane/unique_fd.h"
 
 namespace rdmabroker {
 namespace {
@@ -145,20 +146,28 @@ absl::StatusOr<Configuration> ParseConfiguration(const std::string& text, const 
     absl::Status status = ApplySection(name, section_name, section->second, *node.as_table());
     if (!status.ok()) return status;
   }
-  if (configuration.limits.first_ephemeral_port > configuration.limits.last_ephemeral_port) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(name, ": limits.first_ephemeral_port: above limits.last_ephemeral_port"));
-  }
-  return configuration;
+  const Limits& limits = configuration.limits;
+  if (limits.first_ephemeral_port <= limits.last_ephemeral_port) return configuration;
+  // The defaults fit, so one of the two is there.
+  const auto ports = parsed.table()["limits"];
+  const auto port = ports["first_ephemeral_port"] ? ports["first_ephemeral_port"] : ports["last_ephemeral_port"];
+  return At(name, port.node()->source(),
+            absl::StrCat("limits.first_ephemeral_port: ", limits.first_ephemeral_port,
+                         " is above limits.last_ephemeral_port, ", limits.last_ephemeral_port));
 }
 
 absl::StatusOr<Configuration> ReadConfiguration(const std::string& path) {
-  std::ifstream file(path);
-  std::stringstream text;
-  if (!file || !(text << file.rdbuf())) {
-    return absl::NotFoundError(absl::StrCat(path, ": cannot be read: ", std::strerror(errno)));
+  // A folder can be opened, but not read.
+  const UniqueFd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  std::string text;
+  char buffer[4096];
+  ssize_t length = file ? 1 : -1;
+  while (length > 0) {
+    length = ::read(file.get(), buffer, sizeof buffer);
+    if (length > 0) text.append(buffer, static_cast<size_t>(length));
   }
-  return ParseConfiguration(text.str(), path);
+  if (length < 0) return absl::NotFoundError(absl::StrCat(path, ": cannot be read: ", std::strerror(errno)));
+  return ParseConfiguration(text, path);
 }
 
 }  // namespace rdmabroker

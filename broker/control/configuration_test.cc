@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "broker/control/configuration.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <functional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+
+namespace rdmabroker {
+namespace {
+
+using testing::HasSubstr;
+using testing::StartsWith;
+
+absl::StatusOr<Configuration> Parse(const std::string& text) { return ParseConfiguration(text, "broker.toml"); }
+
+struct GoodRow {
+  const char* key;  // "section.key".
+  const char* value;
+  std::function<void(Configuration&)> set;
+};
+
+const std::vector<GoodRow>& GoodRows() {
+  static const std::vector<GoodRow> rows = {
+      {"control.socket_directory", "\"/run/x\"", [](auto& c) { c.socket_directory = "/run/x"; }},
+      {"control.socket_mode", "0o600", [](auto& c) { c.socket_mode = 0600; }},
+      {"control.socket_group", "\"g\"", [](auto& c) { c.socket_group = "g"; }},
+      {"control.administrators_group", "\"adm\"", [](auto& c) { c.administrators_group = "adm"; }},
+      {"control.connections_per_uid", "7", [](auto& c) { c.connections_per_uid = 7; }},
+      {"control.patience_ms", "1500", [](auto& c) { c.patience = absl::Milliseconds(1500); }},
+      {"log.level", "\"debug\"", [](auto& c) { c.log_level = "debug"; }},
+      {"limits.sessions_per_uid", "2", [](auto& c) { c.limits.sessions_per_uid = 2; }},
+      {"limits.adapters_per_session", "3", [](auto& c) { c.limits.adapters_per_session = 3; }},
+      {"limits.listeners_per_session", "4", [](auto& c) { c.limits.listeners_per_session = 4; }},
+      {"limits.shared_endpoints_per_session", "5", [](auto& c) { c.limits.shared_endpoints_per_session = 5; }},
+      {"limits.reservations_per_session", "6", [](auto& c) { c.limits.reservations_per_session = 6; }},
+      {"limits.connectors_per_session", "8", [](auto& c) { c.limits.connectors_per_session = 8; }},
+      {"limits.answers_kept", "9", [](auto& c) { c.limits.answers_kept = 9; }},
+      {"limits.events_kept", "16", [](auto& c) { c.limits.events_kept = 16; }},
+      {"limits.backlog", "10", [](auto& c) { c.limits.backlog = 10; }},
+      {"limits.first_ephemeral_port", "50000", [](auto& c) { c.limits.first_ephemeral_port = 50000; }},
+      {"limits.last_ephemeral_port", "60000", [](auto& c) { c.limits.last_ephemeral_port = 60000; }},
+      {"timeouts.connect_ms", "11", [](auto& c) { c.limits.connect_timeout = absl::Milliseconds(11); }},
+      {"timeouts.establish_ms", "12", [](auto& c) { c.limits.establish_timeout = absl::Milliseconds(12); }},
+      {"timeouts.disconnect_ms", "13", [](auto& c) { c.limits.disconnect_timeout = absl::Milliseconds(13); }},
+      {"timeouts.handoff_ms", "14", [](auto& c) { c.limits.handoff_timeout = absl::Milliseconds(14); }},
+      {"timeouts.session_grace_ms", "3600000", [](auto& c) { c.limits.session_grace = absl::Hours(1); }},
+  };
+  return rows;
+}
+
+std::string TextOf(const std::string& key, const std::string& value) {
+  const std::vector<std::string> parts = absl::StrSplit(key, '.');
+  return absl::StrCat("# a comment\n[", parts[0], "]\n", parts[1], " = ", value, "\n");
+}
+
+TEST(Configuration, EveryKeySetsItsOwnFieldOnly) {
+  for (const GoodRow& row : GoodRows()) {
+    Configuration expected;
+    row.set(expected);
+    const auto parsed = Parse(TextOf(row.key, row.value));
+    ASSERT_TRUE(parsed.ok()) << row.key << ": " << parsed.status();
+    EXPECT_EQ(*parsed, expected) << row.key;
+    EXPECT_NE(*parsed, Configuration()) << row.key;
+  }
+}
+
+TEST(Configuration, EveryKeyRefusesAValueOfAnotherType) {
+  for (const GoodRow& row : GoodRows()) {
+    for (const char* value : {"[1]", "1.5", "2020-01-01", row.value[0] == '"' ? "1" : "\"1\""}) {
+      const auto parsed = Parse(TextOf(row.key, value));
+      EXPECT_EQ(parsed.status().code(), absl::StatusCode::kInvalidArgument) << row.key << " = " << value;
+      EXPECT_THAT(std::string(parsed.status().message()),
+                  StartsWith(absl::StrCat("broker.toml:3: ", row.key, ": must be a ")));
+    }
+  }
+}
+
+struct BadRow {
+  const char* text;
+  const char* complaint;
+};
+
+TEST(Configuration, BadTextIsRefusedWithFileLineAndKey) {
+  const BadRow rows[] = {
+      {"[control]\nsocket = 1\n", "broker.toml:2: control.socket: unknown key; known are "},
+      {"\n[contrl]\n", "broker.toml:2: contrl: unknown key; known are the tables "},
+      {"control = 5\n", "broker.toml:1: control: unknown key"},
+      {"[control.inner]\nx = 1\n", "broker.toml:1: control.inner: unknown key"},
+      {"[control]\nsocket_directory = \"run\"\n", "broker.toml:2: control.socket_directory: must be an absolute path"},
+      {"[control]\nsocket_directory = \"\"\n", "broker.toml:2: control.socket_directory: must be an absolute path"},
+      {"[control]\nsocket_mode = 0o1777\n", "broker.toml:2: control.socket_mode: 1023 is not from 0 to 511"},
+      {"[control]\nsocket_mode = -1\n", "broker.toml:2: control.socket_mode: -1 is not from 0 to 511"},
+      {"[control]\nconnections_per_uid = 0\n", "broker.toml:2: control.connections_per_uid: 0 is not from 1 to "},
+      {"[control]\npatience_ms = 3600001\n", "broker.toml:2: control.patience_ms: 3600001 is not from 1 to 3600000"},
+      {"[control]\npatience_ms = 9223372036854775807\n", "broker.toml:2: control.patience_ms: 9223372036854775807 is"},
+      {"[log]\nlevel = \"loud\"\n", "broker.toml:2: log.level: must be one of trace, debug, info, warning, error"},
+      {"[limits]\nanswers_kept = 4097\n", "broker.toml:2: limits.answers_kept: 4097 is not from 1 to 4096"},
+      {"[limits]\nevents_kept = 15\n", "broker.toml:2: limits.events_kept: 15 is not from 16 to "},
+      {"[limits]\nlast_ephemeral_port = 65536\n", "broker.toml:2: limits.last_ephemeral_port: 65536 is not from 1 to"},
+      {"[limits]\n\nfirst_ephemeral_port = 60000\nlast_ephemeral_port = 50000\n",
+       "broker.toml:3: limits.first_ephemeral_port: 60000 is above limits.last_ephemeral_port, 50000"},
+      {"[limits]\nlast_ephemeral_port = 1000\n",
+       "broker.toml:2: limits.first_ephemeral_port: 49152 is above limits.last_ephemeral_port, 1000"},
+      {"[control]\nsocket_mode = \n", "broker.toml:2: "},
+      {"[control]\npatience_ms = 1\npatience_ms = 2\n", "broker.toml:3: "},
+      {"\n\nnot toml at all\n", "broker.toml:3: "},
+  };
+  for (const BadRow& row : rows) {
+    const auto parsed = Parse(row.text);
+    EXPECT_EQ(parsed.status().code(), absl::StatusCode::kInvalidArgument) << row.text;
+    EXPECT_THAT(std::string(parsed.status().message()), StartsWith(row.complaint)) << row.text;
+  }
+}
+
+TEST(Configuration, NothingAtAllIsTheDefaults) {
+  EXPECT_EQ(*Parse(""), Configuration());
+  EXPECT_EQ(*Parse("# a comment\n[control]\n[log]\n"), Configuration());
+}
+
+class ConfigurationFile : public testing::Test {
+ protected:
+  std::string Write(const std::string& text) {
+    const std::string path = testing::TempDir() + "/broker.toml";
+    std::ofstream(path) << text;
+    return path;
+  }
+};
+
+TEST_F(ConfigurationFile, IsNamedInComplaints) {
+  const std::string path = Write("[log]\nlevel = 3\n");
+  EXPECT_THAT(std::string(ReadConfiguration(path).status().message()), StartsWith(path + ":2: log.level: "));
+}
+
+TEST_F(ConfigurationFile, MayBeEmpty) {
+  const auto read = ReadConfiguration(Write(""));
+  ASSERT_TRUE(read.ok()) << read.status();
+  EXPECT_EQ(*read, Configuration());
+}
+
+TEST_F(ConfigurationFile, ThatCannotBeReadIsNotFound) {
+  for (const std::string& path : {testing::TempDir() + "/no such file", testing::TempDir()}) {
+    const absl::Status status = ReadConfiguration(path).status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kNotFound) << path;
+    EXPECT_THAT(std::string(status.message()), StartsWith(path + ": cannot be read: "));
+    EXPECT_THAT(std::string(status.message()), testing::Not(HasSubstr("Success"))) << path;
+  }
+}
+
+}  // namespace
+}  // namespace rdmabroker
