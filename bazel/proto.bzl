@@ -37,6 +37,8 @@ def cc_proto_messages(name, srcs, imports = [], deps = [], **kwargs):
         name = name,
         srcs = [out for out in outs if out.endswith(".cc")],
         hdrs = [out for out in outs if out.endswith(".h")],
+        # A file without messages is referred to by nobody but those who ask protobuf for a service's description.
+        alwayslink = True,
         deps = deps + ["@system//:protobuf"],
         **kwargs
     )

@@ -15,6 +15,14 @@ std::string StringOf(const IpAddress& ip) {
   return std::string(ip.bytes.begin(), ip.bytes.begin() + (ip.family == IpFamily::kIpv4 ? 4 : 16));
 }
 
+// At most that many bytes, and no half of a UTF-8 character at the end, which protobuf would not take.
+std::string FirstBytes(const std::string& text, size_t most) {
+  if (text.size() <= most) return text;
+  size_t size = most;
+  while (size > 0 && (static_cast<uint8_t>(text[size]) & 0xC0) == 0x80) --size;
+  return text.substr(0, size);
+}
+
 void ToProto(const AdapterInfo& info, v1::AdapterInfo* message) {
   message->mutable_version()->set_major(info.version.major);
   message->mutable_version()->set_minor(info.version.minor);
@@ -162,7 +170,7 @@ void ToProto(const Outcome& outcome, v1::Outcome* message) {
   message->set_provider_error(outcome.provider_error);
   message->set_retryable(outcome.retryable);
   message->set_retry_same_qp(outcome.retry_same_qp);
-  message->set_hint(outcome.hint.substr(0, kMaxHint));
+  message->set_hint(FirstBytes(outcome.hint, kMaxHint));
   std::visit(PayloadToProto{message}, outcome.payload);
 }
 
@@ -182,6 +190,7 @@ void ToProto(const Limits& limits, v1::Limits* message) {
   message->set_reservations_per_session(limits.reservations_per_session);
   message->set_connectors_per_session(limits.connectors_per_session);
   message->set_answers_kept(limits.answers_kept);
+  message->set_events_kept(limits.events_kept);
   message->set_backlog(limits.backlog);
   message->set_connect_timeout_ms(milliseconds(limits.connect_timeout));
   message->set_establish_timeout_ms(milliseconds(limits.establish_timeout));

@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "broker/control/control_socket.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <thread>
+
+namespace rdmabroker {
+namespace {
+
+using testing::HasSubstr;
+
+class ListenOnUnixSocketTest : public testing::Test {
+ protected:
+  // A socket's path has at most 107 bytes, which the test's own folder may have already.
+  ListenOnUnixSocketTest() : folder_("/tmp/rdma-broker-XXXXXX") { EXPECT_NE(::mkdtemp(folder_.data()), nullptr); }
+  ~ListenOnUnixSocketTest() override { std::filesystem::remove_all(folder_); }
+
+  std::string path() const { return folder_ + "/s"; }
+  absl::StatusOr<UniqueFd> Listen(std::optional<gid_t> group = std::nullopt) {
+    return ListenOnUnixSocket(path(), SOCK_STREAM, 0660, group);
+  }
+  bool Connects(int type = SOCK_STREAM) const {
+    sockaddr_un address = {.sun_family = AF_UNIX};
+    std::memcpy(address.sun_path, path().c_str(), path().size() + 1);
+    const UniqueFd fd(::socket(AF_UNIX, type | SOCK_CLOEXEC, 0));
+    return ::connect(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0;
+  }
+
+  std::string folder_;
+};
+
+TEST_F(ListenOnUnixSocketTest, MakesASocketWithTheMode) {
+  const mode_t former = ::umask(0077);
+  const auto listener = Listen();
+  EXPECT_EQ(::umask(former), 0077u);
+  ASSERT_TRUE(listener.ok()) << listener.status();
+  struct stat made = {};
+  ASSERT_EQ(::stat(path().c_str(), &made), 0);
+  EXPECT_TRUE(S_ISSOCK(made.st_mode));
+  EXPECT_EQ(made.st_mode & 0777, 0660u);
+  EXPECT_TRUE(Connects());
+}
+
+TEST_F(ListenOnUnixSocketTest, GivesTheSocketToTheGroup) {
+  const gid_t group = ::getgid();
+  ASSERT_TRUE(Listen(group).ok());
+  struct stat made = {};
+  ASSERT_EQ(::stat(path().c_str(), &made), 0);
+  EXPECT_EQ(made.st_gid, group);
+}
+
+TEST_F(ListenOnUnixSocketTest, AStaleSocketIsReplaced) {
+  for (const int type : {SOCK_STREAM, SOCK_SEQPACKET}) {
+    ASSERT_TRUE(ListenOnUnixSocket(path(), type, 0660, std::nullopt).ok());
+    EXPECT_FALSE(Connects(type));
+    const auto listener = ListenOnUnixSocket(path(), type, 0660, std::nullopt);
+    ASSERT_TRUE(listener.ok()) << listener.status();
+    EXPECT_TRUE(Connects(type));
+  }
+}
+
+TEST_F(ListenOnUnixSocketTest, ALiveSocketIsLeftAlone) {
+  const auto first = Listen();
+  ASSERT_TRUE(first.ok());
+  for (const int type : {SOCK_STREAM, SOCK_SEQPACKET}) {
+    const auto second = ListenOnUnixSocket(path(), type, 0660, std::nullopt);
+    EXPECT_EQ(second.status().code(), absl::StatusCode::kAlreadyExists);
+    EXPECT_THAT(std::string(second.status().message()), HasSubstr(path() + ": a running broker listens on it"));
+  }
+  EXPECT_TRUE(Connects());
+}
+
+TEST_F(ListenOnUnixSocketTest, WhatIsNoSocketIsLeftAlone) {
+  std::ofstream(path()) << "precious";
+  EXPECT_EQ(Listen().status().code(), absl::StatusCode::kAlreadyExists);
+  EXPECT_TRUE(std::filesystem::is_regular_file(path()));
+  std::filesystem::remove(path());
+  std::filesystem::create_symlink("/etc/passwd", path());
+  EXPECT_EQ(Listen().status().code(), absl::StatusCode::kAlreadyExists);
+  EXPECT_TRUE(std::filesystem::is_symlink(path()));
+}
+
+TEST_F(ListenOnUnixSocketTest, APathThatIsNoneIsRefusedWithItsName) {
+  const std::string longest = folder_ + "/" + std::string(108, 'x');
+  const std::string nowhere = folder_ + "/nowhere/s";
+  for (const std::string& path : {std::string(), longest, nowhere}) {
+    const auto listener = ListenOnUnixSocket(path, SOCK_STREAM, 0660, std::nullopt);
+    EXPECT_FALSE(listener.ok());
+    EXPECT_THAT(std::string(listener.status().message()), HasSubstr(path + ": "));
+  }
+}
+
+}  // namespace
+}  // namespace rdmabroker
