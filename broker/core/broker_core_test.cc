@@ -7,6 +7,8 @@
 #include <gtest/gtest.h>
 
 #include <limits>
+#include <set>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -65,6 +67,41 @@ TEST_F(HostileNumbers, ObjectsThatNoNumberNamesAreUnknown) {
 TEST_F(HostileNumbers, AnAcknowledgementOfWhatWasNeverSentIsRefused) {
   EXPECT_EQ(Ask(1, kGreatest, OpenAdapter{}), NdkStatus::kInvalidParameter);
   EXPECT_TRUE(Handle(AcknowledgeEvents{SessionId(1), EventNumber(kGreatest)}).empty());
+}
+
+// The whole range, to its last port, which is also the last that 16 bits hold.
+TEST(TheEphemeralRange, GivesEachPortOnceAndThenNone) {
+  Limits limits;
+  limits.reservations_per_session = 1 << 16;
+  limits.events_kept = 1 << 16;
+  BrokerCore core(limits);
+  Device device;
+  device.id = DeviceId(1);
+  device.name = "nic0";
+  device.addresses = {{.bytes = {192, 0, 2, 1}}};
+  (void)core.Handle(absl::UnixEpoch(), FabricReport(DeviceChanged{device}));
+  (void)core.Handle(absl::UnixEpoch(), OpenSession{StreamId(1), {}, {}});
+  uint64_t id = 0;
+  const auto ask = [&](Request request) {
+    const ClientRequest event{SessionId(1), RequestId(++id), EventNumber(), std::move(request)};
+    return core.Handle(absl::UnixEpoch(), event);
+  };
+  (void)ask(OpenAdapter{"nic0", kNdkVersion});
+  const ReservePort any{AdapterId(1), {device.addresses[0], 0}};
+  std::set<uint16_t> ports;
+  for (uint32_t i = 0; i <= uint32_t{limits.last_ephemeral_port} - limits.first_ephemeral_port; ++i) {
+    for (const Effect& effect : ask(any)) {
+      const auto* request = std::get_if<FabricRequest>(&effect);
+      if (request != nullptr) ports.insert(std::get<FabricBind>(*request).port);
+    }
+  }
+  EXPECT_EQ(ports.size(), 16384u);
+  EXPECT_EQ(*ports.begin(), 49152);
+  EXPECT_EQ(*ports.rbegin(), 65535);
+  EXPECT_EQ(AnswerOf(ask(any)).status, NdkStatus::kTooManyAddresses);
+  // One comes back, wherever in the range the search stands.
+  (void)core.Handle(absl::UnixEpoch(), FabricReport(FabricBindFailed{EndpointId(5), NdkStatus::kInvalidAddress, 99}));
+  EXPECT_EQ(std::get<FabricBind>(std::get<FabricRequest>(ask(any).front())).port, 49156);
 }
 
 }  // namespace

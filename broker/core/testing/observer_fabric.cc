@@ -239,7 +239,8 @@ void Observer::AgreeOnSessions(const Records& records) {
     }
   };
   const auto collect_all = [&](const auto& table) {
-    for (const auto& [id, object] : table) {
+    for (const auto& entry : table) {
+      const auto& object = entry.second;
       collect(object.session, object.close_request);
       if constexpr (requires { object.pending; }) collect(object.session, object.pending);
     }

@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "broker/core/index.h"
+
+#include <gtest/gtest.h>
+
+#include <functional>
+
+namespace rdmabroker {
+namespace {
+
+constexpr SocketAddress kLocal = {{.bytes = {192, 0, 2, 1}}, 7000};
+constexpr SocketAddress kPeer = {{.bytes = {192, 0, 2, 9}}, 80};
+
+// Two devices of one namespace and port space, and a connection from the first.
+Records TwoDevices() {
+  Records records;
+  for (const uint64_t id : {1, 2}) {
+    DeviceRecord& device = records.devices[DeviceId(id)];
+    device.device.id = DeviceId(id);
+    device.device.name = id == 1 ? "first" : "second";
+  }
+  Connection& connection = records.connections[ConnectionId(1)];
+  connection = {.id = ConnectionId(1), .device = DeviceId(1), .holds_addresses = true};
+  connection.local = kLocal;
+  connection.peer = kPeer;
+  return records;
+}
+
+TEST(AConnectionsAddresses, AreAnotherDevicesWhereTheTwoShareNamespaceAndPortSpace) {
+  const struct {
+    const char* what;
+    std::function<void(Records&, Connection&)> change;
+    bool same;
+  } kCases[] = {
+      {"nothing", [](Records&, Connection&) {}, true},
+      {"the network namespace",
+       [](Records& records, Connection&) { records.devices.at(DeviceId(2)).device.network_namespace = 7; }, false},
+      {"the port space",
+       [](Records& records, Connection&) { records.devices.at(DeviceId(2)).device.port_space = PortSpace::kTcp; },
+       false},
+      {"the local port", [](Records&, Connection& other) { ++other.local.port; }, false},
+      {"the peer's port", [](Records&, Connection& other) { ++other.peer.port; }, false},
+      {"the direction", [](Records&, Connection& other) { std::swap(other.local, other.peer); }, false},
+  };
+  for (const auto& [what, change, same] : kCases) {
+    Records records = TwoDevices();
+    Connection other = records.connections.at(ConnectionId(1));
+    other.device = DeviceId(2);
+    change(records, other);
+    EXPECT_EQ(Index::Of(records).tuples.contains(TupleOf(records, other)), same) << what;
+  }
+}
+
+TEST(TheIndex, HasNoAddressesOfAConnectionThatOthersMade) {
+  Records records = TwoDevices();
+  records.connections.at(ConnectionId(1)).holds_addresses = false;
+  EXPECT_TRUE(Index::Of(records).tuples.empty());
+}
+
+TEST(TheIndex, FindsADeviceByNameWhileItIsThere) {
+  Records records = TwoDevices();
+  EXPECT_EQ(Index::Of(records).device_names.at("second"), DeviceId(2));
+  records.devices.at(DeviceId(2)).removed = true;
+  // One that is gone does not hide another of its name.
+  records.devices.at(DeviceId(1)).device.name = "second";
+  EXPECT_EQ(Index::Of(records).device_names.at("second"), DeviceId(1));
+}
+
+TEST(TheIndex, PutsDeadlinesInTheOrderInWhichTheyComeDue) {
+  Records records = TwoDevices();
+  Session& session = records.sessions[SessionId(1)];
+  session.id = SessionId(1);
+  session.deadline = absl::FromUnixSeconds(3);
+  records.adapters[AdapterId(1)].device = DeviceId(1);
+  for (const uint64_t id : {1, 2, 3}) {
+    Connector& connector = records.connectors[ConnectorId(id)];
+    connector.id = ConnectorId(id);
+    connector.session = SessionId(1);
+    connector.adapter = AdapterId(1);
+    if (id != 3) connector.deadline = absl::FromUnixSeconds(5 - static_cast<int64_t>(id));
+  }
+  const std::set<std::pair<Instant, DeadlineOwner>> expected = {
+      {absl::FromUnixSeconds(3), SessionId(1)},
+      {absl::FromUnixSeconds(3), ConnectorId(2)},
+      {absl::FromUnixSeconds(4), ConnectorId(1)},
+  };
+  EXPECT_EQ(Index::Of(records).deadlines, expected);
+}
+
+TEST(AQueuePair, IsItsSessionsOwnClaimOnItsDevice) {
+  Records records = TwoDevices();
+  records.adapters[AdapterId(1)].device = DeviceId(1);
+  Connector& connector = records.connectors[ConnectorId(1)];
+  connector.id = ConnectorId(1);
+  connector.session = SessionId(1);
+  connector.adapter = AdapterId(1);
+  connector.qp = {17};
+  const Index index = Index::Of(records);
+  EXPECT_TRUE(index.qps.contains({SessionId(1), DeviceId(1), {17}}));
+  EXPECT_FALSE(index.qps.contains({SessionId(2), DeviceId(1), {17}}));
+  EXPECT_FALSE(index.qps.contains({SessionId(1), DeviceId(2), {17}}));
+}
+
+}  // namespace
+}  // namespace rdmabroker
