@@ -109,6 +109,7 @@ class Exploration {
   }
 
   void Print() const {
+    if (failed_) return;
     std::string levels;
     for (const size_t size : level_sizes_) absl::StrAppend(&levels, " ", size);
     std::printf("depth %zu: %zu states (new to go on from:%s), %llu events handled, %llu sequences covered\n", depth_,
