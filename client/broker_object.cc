@@ -23,7 +23,7 @@ NdkStatus BrokerObject::Post(std::function<void()> work) {
 
 void BrokerObject::OnSessionEnd(std::function<void(NdkStatus)> on_end) {
   PostAlways([self = shared_from_this(), on_end = std::move(on_end)]() mutable {
-    if (self->closing_) return;
+    if (self->closing()) return;
     self->on_session_end_ = std::move(on_end);
     if (const NdkStatus over = self->link_->over(); over != NdkStatus::kSuccess) self->TellSessionEnd(over);
   });
@@ -31,7 +31,7 @@ void BrokerObject::OnSessionEnd(std::function<void(NdkStatus)> on_end) {
 
 void BrokerObject::TellSessionEnd(NdkStatus status) {
   const auto on_end = std::exchange(on_session_end_, nullptr);
-  if (on_end != nullptr && !closing_) on_end(status);
+  if (on_end != nullptr && !closing()) on_end(status);
 }
 
 NdkStatus BrokerObject::PostAlways(std::function<void()> work) {

@@ -102,7 +102,8 @@ class BrokerObject : public std::enable_shared_from_this<BrokerObject> {
 
   BrokerLink& link() const { return *link_; }
   uint64_t id() const { return key_.id; }
-  bool closing() const { return closing_; }
+  // Close has been called, be it that it has not begun yet.
+  bool closing() const { return close_called_; }
 
  private:
   friend class BrokerLink;

@@ -17,8 +17,8 @@ class ListenerTest : public ClientTest {
  protected:
   ConnectEventCallback LogsConnect() {
     return [this](const std::shared_ptr<Connector>& connector) {
-      log.Add("connect " + connector->connection_data()->private_data);
       connectors.push_back(connector);
+      log.Add("connect " + connector->connection_data()->private_data);
     };
   }
   std::shared_ptr<Reservation> NewReservation() {
@@ -28,7 +28,7 @@ class ListenerTest : public ClientTest {
     return made.Get();
   }
 
-  std::vector<std::shared_ptr<Connector>> connectors;  // The session's thread's own.
+  std::vector<std::shared_ptr<Connector>> connectors;  // Before the line in the log.
 };
 
 TEST_F(ListenerTest, ConnectEventsWaitForListensCompletion) {
@@ -123,6 +123,29 @@ TEST_F(ListenerTest, AClosedListenerTurnsPeersDownAndWaitsForTheConnectorsItDeli
   EXPECT_THAT(log.lines(), ElementsAre("connect a"));
   broker.Release(last.request_id, Broker::Success());
   EXPECT_THAT(log.WaitFor(3), ElementsAre("connect a", "connector closed", "listener closed"));
+}
+
+TEST_F(ListenerTest, AfterCloseNoConnectEventBegins) {
+  OpenSession();
+  broker.On("Listen", [](const Broker::Request&) { return Broker::Answer{Broker::Answer::Kind::kHold, {}}; });
+  const Later<std::shared_ptr<Listener>> made;
+  const auto listener = NewListener(
+      [this, made](const std::shared_ptr<Connector>& connector) {
+        made.Get()->Close(LogsClose("closed"));
+        connector->Close({});
+      },
+      false);
+  made.Set(listener);
+  listener->Listen(kSomeAddress, Logs("listen"));
+  const auto request = broker.WaitFor("Listen");
+  broker.Emit(Broker::ConnectEvent(request.object, 900));
+  broker.Emit(Broker::ConnectEvent(request.object, 901));  // Would wait for made a second time, and fail.
+  broker.WaitForAcknowledgement(2);
+  Broker::Answer listening;
+  listening.outcome.mutable_listening()->mutable_address()->set_ip(std::string("\x7f\0\0\1", 4));
+  broker.Release(request.request_id, listening);
+  EXPECT_THAT(log.WaitFor(2), ElementsAre("listen STATUS_SUCCESS", "closed"));
+  broker.WaitFor("CloseConnector", 2);
 }
 
 TEST_F(ListenerTest, AReservationIsUsedUpBySuccessAndFreeAfterAFailure) {
