@@ -3,11 +3,12 @@
 #ifndef BROKER_FABRIC_IWARP_TESTING_TASK_QUEUE_H_
 #define BROKER_FABRIC_IWARP_TESTING_TASK_QUEUE_H_
 
+#include <condition_variable>
 #include <deque>
 #include <functional>
+#include <mutex>
 #include <utility>
 
-#include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "broker/runtime/executor.h"
 
@@ -17,17 +18,17 @@ namespace rdmabroker {
 class TaskQueue final : public Executor {
  public:
   void Post(std::function<void()> task) override {
-    const absl::MutexLock lock(&mutex_);
+    const std::lock_guard lock(mutex_);
     tasks_.push_back(std::move(task));
+    posted_.notify_one();
   }
 
   // Waits for a task and runs it; false if none came.
   bool RunOne(absl::Duration at_most) {
     std::function<void()> task;
     {
-      const absl::MutexLock lock(&mutex_);
-      const auto ready = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return !tasks_.empty(); };
-      if (!mutex_.AwaitWithTimeout(absl::Condition(&ready), at_most)) return false;
+      std::unique_lock lock(mutex_);
+      if (!posted_.wait_for(lock, absl::ToChronoNanoseconds(at_most), [this] { return !tasks_.empty(); })) return false;
       task = std::move(tasks_.front());
       tasks_.pop_front();
     }
@@ -36,8 +37,9 @@ class TaskQueue final : public Executor {
   }
 
  private:
-  absl::Mutex mutex_;
-  std::deque<std::function<void()>> tasks_ ABSL_GUARDED_BY(mutex_);
+  std::mutex mutex_;
+  std::condition_variable posted_;
+  std::deque<std::function<void()>> tasks_;
 };
 
 }  // namespace rdmabroker
