@@ -27,8 +27,6 @@ namespace {
 // a call that outlives its connection does not find another's caller behind it, whatever gRPC does.
 constexpr int kFirstFd = 1024;
 constexpr int kFdRange = 16384;
-// Connections accepted before other work gets its turn.
-constexpr int kAcceptsAtATime = 64;
 
 absl::Status SystemError(const std::string& path, const char* what) {
   return absl::ErrnoToStatus(errno, absl::StrCat(path, ": ", what));
@@ -84,33 +82,16 @@ absl::StatusOr<UniqueFd> ListenOnUnixSocket(const std::string& path, int type, m
 }
 
 ControlSocket::ControlSocket(UniqueFd listener, grpc::Server& server, Watcher& watcher, const Settings& settings)
-    : listener_(std::move(listener)),
-      server_(server),
+    : server_(server),
       watcher_(watcher),
       settings_(settings),
       next_fd_(kFirstFd),
-      last_fd_(LastFd()) {
-  accepting_ = watcher_.Watch(listener_.get(), EPOLLIN, [this](uint32_t) { AcceptSome(); });
-}
+      last_fd_(LastFd()),
+      acceptor_(std::move(listener), "control.sock", watcher, [this](UniqueFd fd) { Take(std::move(fd)); }) {}
 
 ControlSocket::~ControlSocket() {
   StopAccepting();
   while (!connections_.empty()) Forget(connections_.begin()->first);
-}
-
-void ControlSocket::StopAccepting() { watcher_.Unwatch(std::exchange(accepting_, WatchId::kNone)); }
-
-void ControlSocket::AcceptSome() {
-  for (int i = 0; i < kAcceptsAtATime; ++i) {
-    UniqueFd fd(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
-    if (!fd) {
-      if (errno != EAGAIN && errno != ECONNABORTED)
-        spdlog::warn("cannot accept on the control socket: {}", strerror(errno));
-      break;
-    }
-    Take(std::move(fd));
-  }
-  watcher_.Rearm(accepting_, EPOLLIN);
 }
 
 void ControlSocket::Take(UniqueFd fd) {

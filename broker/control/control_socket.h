@@ -9,6 +9,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "broker/control/acceptor.h"
 #include "broker/control/caller.h"
 #include "broker/runtime/watcher.h"
 #include "dataplane/unique_fd.h"
@@ -42,7 +43,7 @@ class ControlSocket {
   ControlSocket& operator=(const ControlSocket&) = delete;
 
   // No new connections from now on.
-  void StopAccepting();
+  void StopAccepting() { acceptor_.Stop(); }
 
   // Who makes the call, by ServerContext::peer(). Ask once, at the call's start: gRPC may use the descriptor's number
   // for another connection after the call has ended. Null for a connection that is not of this socket.
@@ -56,19 +57,17 @@ class ControlSocket {
     TimerId silence = TimerId::kNone;
   };
 
-  void AcceptSome();
   void Take(UniqueFd fd);
   void Forget(int fd);
 
-  UniqueFd listener_;
   grpc::Server& server_;
   Watcher& watcher_;
   Settings settings_;
-  WatchId accepting_ = WatchId::kNone;
   int next_fd_;
   int last_fd_;
   std::unordered_map<int, Connection> connections_;  // By gRPC's descriptor.
   std::unordered_map<uid_t, uint32_t> connections_of_uid_;
+  Acceptor acceptor_;  // Last: it calls the others.
 };
 
 }  // namespace rdmabroker

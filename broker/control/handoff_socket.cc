@@ -41,30 +41,33 @@ bool SendReply(int socket, const v1::HandoffReply& reply, int transport) {
 
 HandoffSocket::HandoffSocket(UniqueFd listener, const Broker& broker, HandoffTable& table, Watcher& watcher,
                              const Settings& settings)
-    : listener_(std::move(listener)), broker_(broker), table_(table), watcher_(watcher), settings_(settings) {
-  accepting_ = watcher_.Watch(listener_.get(), EPOLLIN, [this](uint32_t) { AcceptSome(); });
-}
+    : broker_(broker),
+      table_(table),
+      watcher_(watcher),
+      settings_(settings),
+      acceptor_(std::move(listener), "handoff.sock", watcher, [this](UniqueFd socket) { Take(std::move(socket)); }) {}
 
 HandoffSocket::~HandoffSocket() {
-  watcher_.Unwatch(accepting_);
+  acceptor_.Stop();
   while (!fetchers_.empty()) Drop(fetchers_.begin()->first);
 }
 
-void HandoffSocket::AcceptSome() {
-  while (fetchers_.size() < settings_.fetchers) {
-    UniqueFd socket(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
-    if (!socket) break;
-    const auto caller = CallerOf(socket.get(), settings_.administrators);
-    if (!caller) continue;
-    const int fd = socket.get();
-    Fetcher& fetcher = fetchers_[fd];
-    fetcher.socket = std::move(socket);
-    fetcher.caller = *caller;
-    fetcher.watch = watcher_.Watch(fd, EPOLLIN | EPOLLRDHUP, [this, fd](uint32_t) { Hear(fd); });
-    fetcher.patience = watcher_.StartTimer(Watcher::Now() + settings_.patience, [this, fd] { Drop(fd); });
+void HandoffSocket::Take(UniqueFd socket) {
+  const auto caller = CallerOf(socket.get(), settings_.administrators);
+  if (!caller) return;
+  size_t& of_uid = fetchers_of_uid_[caller->identity.uid];
+  if (of_uid == settings_.fetchers_per_uid) {
+    spdlog::warn("hand-off refused uid={} limit={}", caller->identity.uid, settings_.fetchers_per_uid);
+    return;
   }
-  // With all places taken, the next one that leaves lets the listener be watched again.
-  if (fetchers_.size() < settings_.fetchers) watcher_.Rearm(accepting_, EPOLLIN);
+  ++of_uid;
+  const int fd = socket.get();
+  Fetcher& fetcher = fetchers_[fd];
+  fetcher.socket = std::move(socket);
+  fetcher.caller = *caller;
+  fetcher.watch = watcher_.Watch(fd, EPOLLIN | EPOLLRDHUP, [this, fd](uint32_t) { Hear(fd); });
+  fetcher.patience = watcher_.StartTimer(Watcher::Now() + settings_.patience, [this, fd] { Drop(fd); });
+  if (fetchers_.size() == settings_.fetchers) acceptor_.Pause();
 }
 
 void HandoffSocket::Hear(int fd) {
@@ -98,7 +101,9 @@ Handoff* HandoffSocket::Authorise(const Fetcher& fetcher, const std::string& rec
   }
   // One answer for everything that is wrong, so that nothing can be found out by trying.
   *outcome = {.status = NdkStatus::kAccessDenied,
-              .hint = "request: a secret, the user or the process is not the session's, or there is no such connector"};
+              .hint =
+                  "request: there is no such session or connector, a secret is wrong or used up, or the user or "
+                  "the process is not the session's"};
   const Records& records = broker_.core().records();
   const auto session = records.sessions.find(SessionId(request.session_id()));
   if (session == records.sessions.end() || session->second.ended) return nullptr;
@@ -109,12 +114,7 @@ Handoff* HandoffSocket::Authorise(const Fetcher& fetcher, const std::string& rec
   const auto found = records.connectors.find(ConnectorId(request.connector_id()));
   if (found == records.connectors.end() || found->second.session != session->first) return nullptr;
   Handoff* handoff = table_.Find(found->second.connection);
-  if (handoff == nullptr || handoff->sent) {
-    *outcome = {.status = NdkStatus::kConnectionInvalid,
-                .hint = "connector_id: not established, or its transport was handed over already"};
-    return nullptr;
-  }
-  if (!SecretsEqual(handoff->secret, handoff_secret)) return nullptr;
+  if (handoff == nullptr || handoff->sent || !SecretsEqual(handoff->secret, handoff_secret)) return nullptr;
   *connection = found->second.connection;
   *connector = found->first;
   return handoff;
@@ -147,9 +147,11 @@ void HandoffSocket::Drop(int fd) {
   watcher_.Unwatch(found->second.watch);
   watcher_.CancelTimer(found->second.patience);
   const ConnectionId lost = found->second.sent;
+  const auto of_uid = fetchers_of_uid_.find(found->second.caller.identity.uid);
+  if (--of_uid->second == 0) fetchers_of_uid_.erase(of_uid);
   fetchers_.erase(found);
   if (lost) table_.Settle(lost, false);
-  watcher_.Rearm(accepting_, EPOLLIN);
+  acceptor_.Resume();
 }
 
 }  // namespace rdmabroker

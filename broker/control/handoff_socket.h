@@ -7,6 +7,7 @@
 #include <string>
 
 #include "absl/time/time.h"
+#include "broker/control/acceptor.h"
 #include "broker/control/broker.h"
 #include "broker/runtime/handoff_table.h"
 #include "broker/runtime/watcher.h"
@@ -21,6 +22,8 @@ class HandoffSocket {
     Administrators administrators;
     // Fetchers at a time; a client has one for a connection, for two round trips. Further ones wait in the backlog.
     size_t fetchers = 1024;
+    // Of these one user's, so that those who ask for nothing leave room for others.
+    size_t fetchers_per_uid = 256;
     // For a fetcher to say what it wants and to acknowledge.
     absl::Duration patience = absl::Seconds(10);
   };
@@ -42,7 +45,7 @@ class HandoffSocket {
     ConnectorId connector;
   };
 
-  void AcceptSome();
+  void Take(UniqueFd socket);
   void Hear(int fd);
   // Looks up and checks what was asked for. Null, with the refusal in `outcome`.
   Handoff* Authorise(const Fetcher& fetcher, const std::string& record, Outcome* outcome, ConnectionId* connection,
@@ -50,13 +53,13 @@ class HandoffSocket {
   void Answer(Fetcher& fetcher, const std::string& record);
   void Drop(int fd);
 
-  UniqueFd listener_;
   const Broker& broker_;
   HandoffTable& table_;
   Watcher& watcher_;
   Settings settings_;
-  WatchId accepting_ = WatchId::kNone;
   std::map<int, Fetcher> fetchers_;
+  std::map<uid_t, size_t> fetchers_of_uid_;
+  Acceptor acceptor_;  // Last: it calls the others.
 };
 
 }  // namespace rdmabroker

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "broker/control/acceptor.h"
+
+#include <spdlog/spdlog.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "absl/time/time.h"
+
+namespace rdmabroker {
+namespace {
+
+// Connections accepted before other work gets its turn.
+constexpr int kAcceptsAtATime = 64;
+// Short beside what a client waits, long beside what an accept costs.
+constexpr absl::Duration kRest = absl::Milliseconds(100);
+
+}  // namespace
+
+Acceptor::Acceptor(UniqueFd listener, const char* name, Watcher& watcher, std::function<void(UniqueFd)> take)
+    : listener_(std::move(listener)), name_(name), watcher_(watcher), take_(std::move(take)) {
+  watch_ = watcher_.Watch(listener_.get(), EPOLLIN, [this](uint32_t) { AcceptSome(); });
+}
+
+Acceptor::~Acceptor() { Stop(); }
+
+void Acceptor::Resume() {
+  if (std::exchange(paused_, false) && rest_ == TimerId::kNone) watcher_.Rearm(watch_, EPOLLIN);
+}
+
+void Acceptor::Stop() {
+  watcher_.Unwatch(std::exchange(watch_, WatchId::kNone));
+  watcher_.CancelTimer(std::exchange(rest_, TimerId::kNone));
+  listener_.Reset();
+}
+
+void Acceptor::AcceptSome() {
+  for (int i = 0; i < kAcceptsAtATime && !paused_; ++i) {
+    UniqueFd fd(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+    if (!fd && errno == EAGAIN) break;
+    if (!fd && errno != ECONNABORTED && errno != EINTR) return Rest(errno);
+    if (fd) take_(std::move(fd));
+  }
+  if (!paused_) watcher_.Rearm(watch_, EPOLLIN);
+}
+
+void Acceptor::Rest(int error) {
+  spdlog::warn("cannot accept socket={} cause=\"{}\"", name_, std::strerror(error));
+  rest_ = watcher_.StartTimer(Watcher::Now() + kRest, [this] {
+    rest_ = TimerId::kNone;
+    if (!paused_) watcher_.Rearm(watch_, EPOLLIN);
+  });
+}
+
+}  // namespace rdmabroker
