@@ -29,6 +29,11 @@ Broker::Opened Broker::Resume(EventStream& stream, std::shared_ptr<const Caller>
 }
 
 Broker::Opened Broker::Attach(EventStream& stream, std::shared_ptr<const Caller> caller, const Event& event) {
+  if (stopping_) {
+    return Outcome{.status = NdkStatus::kConnectionDisconnected,
+                   .retryable = true,
+                   .hint = "session: the broker is stopping; come back when it runs again"};
+  }
   const Identity identity = caller->identity;
   const StreamId id = stream.id_;
   streams_[id.value()] = {.stream = &stream, .session = {}, .caller = std::move(caller)};
@@ -75,22 +80,29 @@ bool Broker::Acknowledge(SessionId session, EventNumber acknowledged) {
 Outcome Broker::Ask(const Caller& caller, ClientRequest request) {
   const auto& sessions = core().records().sessions;
   const auto session = sessions.find(request.session);
-  const auto stream = session == sessions.end() ? streams_.end() : streams_.find(session->second.stream.value());
+  if (!request.session) return {.status = NdkStatus::kInvalidParameter, .hint = "header.session_id: missing"};
+  if (session == sessions.end() || session->second.ended) {
+    return {.status = NdkStatus::kObjectNameNotFound,
+            .hint = absl::StrCat("header.session_id ", request.session.value(),
+                                 ": no such session, or it has ended; open a new one")};
+  }
+  const auto stream = streams_.find(session->second.stream.value());
   if (stream == streams_.end() || stream->second.caller->connection != caller.connection) {
     return {.status = NdkStatus::kAccessDenied,
-            .hint = absl::StrCat("session_id ", request.session.value(),
+            .hint = absl::StrCat("header.session_id ", request.session.value(),
                                  ": not a session whose stream is on this connection; open or resume one first")};
   }
   runner_.Run(std::move(request));
   return *std::exchange(answer_, std::nullopt);
 }
 
-void Broker::EndStreams(StreamEnding ending) {
+void Broker::StopStreams() {
+  stopping_ = true;
   std::vector<StreamId> ids;
   for (const auto& [id, attached] : streams_) ids.push_back(StreamId(id));
   for (const StreamId id : ids) {
     const SessionId session = streams_.at(id.value()).session;
-    Detach(id, ending);
+    Detach(id, StreamEnding::kStopping);
     runner_.Run(StreamLost{session, id, StreamEnd::kBroker});
   }
 }

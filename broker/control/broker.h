@@ -58,11 +58,12 @@ class Broker {
   // False where `acknowledged` was never sent.
   bool Acknowledge(SessionId session, EventNumber acknowledged);
 
-  // A client's request. ACCESS_DENIED where it does not come on the connection of the session's stream.
+  // A client's request. INVALID_PARAMETER where it names no session, OBJECT_NAME_NOT_FOUND where there is none, and
+  // ACCESS_DENIED where it does not come on the connection of the session's stream.
   Outcome Ask(const Caller& caller, ClientRequest request);
 
-  // Ends every stream; their sessions live on.
-  void EndStreams(StreamEnding ending);
+  // Ends every stream and opens none any more; the sessions live on.
+  void StopStreams();
 
  private:
   struct Attached {
@@ -76,6 +77,7 @@ class Broker {
   void Detach(StreamId id, StreamEnding ending);
 
   CoreRunner runner_;
+  bool stopping_ = false;
   uint64_t last_stream_ = 0;
   std::unordered_map<uint64_t, Attached> streams_;  // By StreamId.
   StreamEnding ending_ = StreamEnding::kEnded;      // Of the sessions that the event at hand ends.

@@ -41,6 +41,9 @@ absl::StatusOr<std::optional<gid_t>> GroupOf(const std::string& key, const std::
 
 void Configure(grpc::ServerBuilder& builder) {
   builder.SetMaxReceiveMessageSize(kMaxMessage);
+  // A message of that size can be a thousand times as long when it is decompressed, on the loop thread.
+  builder.SetCompressionAlgorithmSupportStatus(GRPC_COMPRESS_DEFLATE, false);
+  builder.SetCompressionAlgorithmSupportStatus(GRPC_COMPRESS_GZIP, false);
   builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, kMaxStreamsPerConnection);
   // 64 KiB of unread data for each stream instead of 4 MiB.
   builder.AddChannelArgument(GRPC_ARG_HTTP2_BDP_PROBE, 0);
@@ -95,10 +98,18 @@ absl::StatusOr<std::unique_ptr<ControlServer>> ControlServer::Start(const Config
 }
 
 ControlServer::~ControlServer() {
+  // gRPC ends the process where a server's queue goes with operations still on it.
+  if (!ran_) {
+    Stop();
+    Run();
+  }
   if (server_stopper_.joinable()) server_stopper_.join();
 }
 
-void ControlServer::Run() { loop_.Run(); }
+void ControlServer::Run() {
+  ran_ = true;
+  loop_.Run();
+}
 
 void ControlServer::Stop() {
   loop_.Post([this] { StopOnLoop(); });
@@ -108,7 +119,7 @@ void ControlServer::StopOnLoop() {
   if (std::exchange(stopping_, true)) return;
   health_->StopServing();
   control_socket_->StopAccepting();
-  broker_->EndStreams(StreamEnding::kStopping);
+  broker_->StopStreams();
   server_stopper_ = std::thread([this] {
     server_->Shutdown(std::chrono::system_clock::now() + kShutdownPatience);
     loop_.Post([this] { loop_.Stop(); });

@@ -62,6 +62,7 @@ class ControlServer {
   std::unique_ptr<UnaryContext> unary_;
   std::unique_ptr<SessionStream::Context> streams_;
   std::unique_ptr<HealthService> health_;
+  bool ran_ = false;
   bool stopping_ = false;       // Loop thread only.
   std::thread server_stopper_;  // grpc::Server::Shutdown blocks while the loop goes on.
 };

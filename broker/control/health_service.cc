@@ -9,7 +9,8 @@ namespace rdmabroker {
 using grpc::health::v1::HealthCheckRequest;
 using grpc::health::v1::HealthCheckResponse;
 
-// One Watch call. It has at most two things to say: what is, and that serving has stopped.
+// One Watch call. It has at most two things to say: what is, and that serving has stopped; then it ends, for a stream
+// that is left open holds the server's shutdown up.
 struct HealthService::Watcher : std::enable_shared_from_this<HealthService::Watcher> {
   explicit Watcher(GrpcLoop& event_loop) : loop(event_loop) {}
 
@@ -22,8 +23,15 @@ struct HealthService::Watcher : std::enable_shared_from_this<HealthService::Watc
     response.set_status(status);
     writer.Write(response, loop.Tag([self = shared_from_this()](bool ok) {
       self->writing = false;
-      if (ok && self->next) self->Say(*std::exchange(self->next, std::nullopt));
+      if (!ok) return;
+      if (self->next) return self->Say(*std::exchange(self->next, std::nullopt));
+      if (self->last) self->Finish();
     }));
+  }
+
+  void Finish() {
+    const grpc::Status status(grpc::StatusCode::UNAVAILABLE, "the broker is stopping");
+    writer.Finish(status, loop.Tag([self = shared_from_this()](bool) {}));
   }
 
   GrpcLoop& loop;
@@ -32,6 +40,7 @@ struct HealthService::Watcher : std::enable_shared_from_this<HealthService::Watc
   HealthCheckResponse response;
   grpc::ServerAsyncWriter<HealthCheckResponse> writer{&context};
   bool writing = false;
+  bool last = false;  // What is being said is the last.
   std::optional<HealthCheckResponse::ServingStatus> next;
 };
 
@@ -65,6 +74,7 @@ void HealthService::ServeWatch() {
                           context_.socket.CallerOfCall(watcher->context.peer());
                           std::erase_if(watchers_, [](const auto& weak) { return weak.expired(); });
                           watchers_.push_back(watcher);
+                          watcher->last = !serving_;
                           watcher->Say(StatusOf(watcher->request.service()));
                         }));
 }
@@ -72,7 +82,10 @@ void HealthService::ServeWatch() {
 void HealthService::StopServing() {
   serving_ = false;
   for (const auto& weak : watchers_) {
-    if (const auto watcher = weak.lock()) watcher->Say(StatusOf(watcher->request.service()));
+    const auto watcher = weak.lock();
+    if (!watcher) continue;
+    watcher->last = true;
+    watcher->Say(StatusOf(watcher->request.service()));
   }
 }
 

@@ -31,16 +31,18 @@ const std::string& DeviceName(const Records& records, AdapterId adapter) {
   return records.devices.at(records.adapters.at(adapter).device).device.name;
 }
 
+// 0 for an endpoint that outlives what it was made for: a connector that has moved to another address may be gone
+// before its former one is unbound.
 SessionId SessionOf(const Records& records, const Endpoint& endpoint) {
+  const auto owner = [](const auto& table, auto id) {
+    const auto found = table.find(id);
+    return found == table.end() ? SessionId() : found->second.session;
+  };
   return std::visit(
-      Overloaded{[](AdapterId) { return SessionId(); }, [&](ListenerId id) { return records.listeners.at(id).session; },
-                 [&](SharedEndpointId id) { return records.shared_endpoints.at(id).session; },
-                 [&](ReservationId id) { return records.reservations.at(id).session; },
-                 [&](ConnectorId id) {
-                   // A connector that has moved to another address may be gone before its former one is unbound.
-                   const auto connector = records.connectors.find(id);
-                   return connector == records.connectors.end() ? SessionId() : connector->second.session;
-                 }},
+      Overloaded{[](AdapterId) { return SessionId(); }, [&](ListenerId id) { return owner(records.listeners, id); },
+                 [&](SharedEndpointId id) { return owner(records.shared_endpoints, id); },
+                 [&](ReservationId id) { return owner(records.reservations, id); },
+                 [&](ConnectorId id) { return owner(records.connectors, id); }},
       endpoint.owner);
 }
 

@@ -74,7 +74,8 @@ void SessionStream::Start(bool ok) {
         {.status = NdkStatus::kAccessDenied, .hint = "session: sessions are opened on the control socket only"}));
   }
   patience_ = context_.watcher.StartTimer(Watcher::Now() + context_.patience, [weak = weak_from_this()] {
-    if (const auto self = weak.lock()) self->Abandon();
+    const auto self = weak.lock();
+    if (self) self->Finish(GrpcStatusOf(Malformed("message: neither open nor resume came in time")));
   });
   Read();
 }
@@ -196,7 +197,7 @@ void SessionStream::FinishNow() {
 
 void SessionStream::Abandon() {
   patience_ = TimerId::kNone;
-  spdlog::warn("stream ended session={}: the client does not read or says nothing", session_.value());
+  spdlog::warn("stream ended session={}: the client does not read", session_.value());
   abandoned_ = true;
   LeaveSession(StreamEnd::kBroker);
   call_.TryCancel();
