@@ -57,6 +57,15 @@ Setter Text(std::string& field, std::function<std::string(const std::string&)> c
   };
 }
 
+Setter YesOrNo(bool& field) {
+  return [&field](const toml::node& node) -> std::string {
+    const auto value = node.value_exact<bool>();
+    if (!value) return "must be a boolean, true or false";
+    field = *value;
+    return "";
+  };
+}
+
 std::string AnyText(const std::string&) { return ""; }
 
 std::string AbsolutePath(const std::string& text) {
@@ -81,7 +90,8 @@ std::map<std::string, Section> Keys(Configuration& configuration) {
         {"socket_group", Text(configuration.socket_group, AnyText)},
         {"administrators_group", Text(configuration.administrators_group, AnyText)},
         {"connections_per_uid", Whole(configuration.connections_per_uid, 1, kMany)},
-        {"patience_ms", Milliseconds(configuration.patience)}}},
+        {"patience_ms", Milliseconds(configuration.patience)},
+        {"reflection", YesOrNo(configuration.reflection)}}},
       {"log", {{"level", Text(configuration.log_level, LogLevel)}}},
       {"limits",
        {{"sessions_per_uid", Whole(limits.sessions_per_uid, 1, kMany)},

@@ -22,6 +22,7 @@ struct Configuration {
   std::string administrators_group;   // Sees and ends every user's sessions. "": root and the daemon's user only.
   uint32_t connections_per_uid = 2048;
   absl::Duration patience = absl::Seconds(10);  // With a client that says nothing or does not read.
+  bool reflection = false;                      // Whether gRPC's tools may ask what the services look like.
 
   // [log]
   std::string log_level = "info";  // trace, debug, info, warning, error.

@@ -7,10 +7,12 @@
 
 #include <fstream>
 #include <functional>
+#include <map>
 #include <set>
 #include <string>
 #include <vector>
 
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 
@@ -36,6 +38,7 @@ const std::vector<GoodRow>& GoodRows() {
       {"control.administrators_group", "\"adm\"", [](auto& c) { c.administrators_group = "adm"; }},
       {"control.connections_per_uid", "7", [](auto& c) { c.connections_per_uid = 7; }},
       {"control.patience_ms", "1500", [](auto& c) { c.patience = absl::Milliseconds(1500); }},
+      {"control.reflection", "true", [](auto& c) { c.reflection = true; }},
       {"log.level", "\"debug\"", [](auto& c) { c.log_level = "debug"; }},
       {"limits.sessions_per_uid", "2", [](auto& c) { c.limits.sessions_per_uid = 2; }},
       {"limits.adapters_per_session", "3", [](auto& c) { c.limits.adapters_per_session = 3; }},
@@ -124,6 +127,80 @@ TEST(Configuration, BadTextIsRefusedWithFileLineAndKey) {
 TEST(Configuration, NothingAtAllIsTheDefaults) {
   EXPECT_EQ(*Parse(""), Configuration());
   EXPECT_EQ(*Parse("# a comment\n[control]\n[log]\n"), Configuration());
+}
+
+// A row of the table in docs/configuration.md.
+struct DocumentedKey {
+  std::string default_value;
+  std::string range;
+};
+
+std::map<std::string, DocumentedKey> DocumentedKeys() {
+  std::ifstream file("docs/configuration.md");
+  EXPECT_TRUE(file.is_open());
+  std::map<std::string, DocumentedKey> keys;
+  for (std::string line; std::getline(file, line);) {
+    const std::vector<std::string> cells = absl::StrSplit(line, " | ");
+    if (cells.size() < 4 || cells[0].find("| `") != 0) continue;
+    const std::string key = cells[0].substr(3, cells[0].size() - 4);
+    EXPECT_TRUE(keys.emplace(key, DocumentedKey{cells[1].substr(1, cells[1].size() - 2), cells[2]}).second) << key;
+  }
+  return keys;
+}
+
+// The keys that the code knows, by what it says of one that it does not.
+std::set<std::string> KnownKeys() {
+  std::set<std::string> keys;
+  for (const std::string section : {"control", "log", "limits", "timeouts"}) {
+    const std::string complaint(Parse(absl::StrCat("[", section, "]\nnothing = 1\n")).status().message());
+    const size_t list = complaint.find("known are ");
+    EXPECT_NE(list, std::string::npos);
+    for (const auto key : absl::StrSplit(complaint.substr(list + 10), ", "))
+      keys.insert(absl::StrCat(section, ".", key));
+  }
+  return keys;
+}
+
+TEST(Configuration, IsDocumentedKeyByKey) {
+  std::set<std::string> documented;
+  for (const auto& [key, row] : DocumentedKeys()) documented.insert(key);
+  EXPECT_EQ(documented, KnownKeys());
+  std::set<std::string> tested;
+  for (const GoodRow& row : GoodRows()) tested.insert(row.key);
+  EXPECT_EQ(documented, tested);
+}
+
+TEST(Configuration, HasTheDocumentedDefaults) {
+  for (const auto& [key, row] : DocumentedKeys()) {
+    const auto parsed = Parse(TextOf(key, row.default_value));
+    ASSERT_TRUE(parsed.ok()) << parsed.status();
+    EXPECT_EQ(*parsed, Configuration()) << key << " = " << row.default_value;
+  }
+}
+
+TEST(Configuration, HasTheDocumentedRanges) {
+  size_t numbers = 0;
+  for (const auto& [key, row] : DocumentedKeys()) {
+    const std::vector<std::string> ends = absl::StrSplit(row.range, " to ");
+    int64_t least = 0;
+    int64_t most = 0;
+    if (ends.size() != 2 || !absl::SimpleAtoi(ends[0], &least) || !absl::SimpleAtoi(ends[1], &most)) continue;
+    ++numbers;
+    for (const int64_t outside : {least - 1, most + 1}) {
+      EXPECT_THAT(std::string(Parse(TextOf(key, absl::StrCat(outside))).status().message()),
+                  HasSubstr(absl::StrCat(key, ": ", outside, " is not from ", least, " to ", most)));
+    }
+    for (const int64_t inside : {least, most}) {
+      const absl::Status status = Parse(TextOf(key, absl::StrCat(inside))).status();
+      // The two ephemeral ports are held against each other besides.
+      EXPECT_TRUE(status.ok() || status.message().find("is above") != std::string::npos) << status;
+    }
+  }
+  EXPECT_EQ(numbers, 18u);
+  const std::vector<std::string> levels = absl::StrSplit(DocumentedKeys().at("log.level").range, ", ");
+  for (const std::string& level : levels) {
+    EXPECT_TRUE(Parse(TextOf("log.level", absl::StrCat("\"", level, "\""))).ok()) << level;
+  }
 }
 
 class ConfigurationFile : public testing::Test {

@@ -76,6 +76,7 @@ absl::StatusOr<std::unique_ptr<ControlServer>> ControlServer::Start(const Config
   builder.RegisterService(&self->inspection_service_);
   builder.RegisterService(&self->administration_service_);
   builder.RegisterService(&self->health_service_);
+  if (configuration.reflection) builder.RegisterService(&self->reflection_service_);
   self->loop_.SetQueue(builder.AddCompletionQueue());
   self->server_ = builder.BuildAndStart();
   self->watcher_ = std::make_unique<Watcher>(self->loop_);
@@ -94,6 +95,13 @@ absl::StatusOr<std::unique_ptr<ControlServer>> ControlServer::Start(const Config
   ServeInspection(*self->unary_, *self->broker_, self->inspection_service_);
   ServeAdministration(*self->unary_, *self->broker_, self->administration_service_);
   self->health_ = std::make_unique<HealthService>(*self->unary_, self->health_service_);
+  if (configuration.reflection) {
+    ServeReflection(
+        *self->unary_, self->reflection_service_,
+        {grpc::health::v1::Health::service_full_name(),
+         grpc::reflection::v1alpha::ServerReflection::service_full_name(), v1::Administration::service_full_name(),
+         v1::Broker::service_full_name(), v1::Inspection::service_full_name()});
+  }
   return self;
 }
 

@@ -12,6 +12,7 @@
 #include "broker/control/grpc_loop.h"
 #include "broker/control/handoff_socket.h"
 #include "broker/control/health_service.h"
+#include "broker/control/reflection_service.h"
 #include "broker/control/session_stream.h"
 #include "broker/runtime/handoff_table.h"
 #include "broker/runtime/watcher.h"
@@ -56,6 +57,7 @@ class ControlServer {
   v1::Inspection::AsyncService inspection_service_;
   v1::Administration::AsyncService administration_service_;
   grpc::health::v1::Health::AsyncService health_service_;
+  grpc::reflection::v1alpha::ServerReflection::AsyncService reflection_service_;
   std::unique_ptr<grpc::Server> server_;
   std::unique_ptr<ControlSocket> control_socket_;
   std::unique_ptr<HandoffSocket> handoff_socket_;
