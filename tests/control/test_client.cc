@@ -148,7 +148,8 @@ NdkStatus TestClient::Resume(const TestClient& former, uint64_t acknowledged) {
 }
 
 NdkStatus TestClient::Start(const v1::SessionRequest& first) {
-  stream_ = stub_->Session(&context_);
+  context_ = std::make_unique<grpc::ClientContext>();
+  stream_ = stub_->Session(context_.get());
   v1::SessionReply reply;
   if (!stream_->Write(first) || !stream_->Read(&reply)) {
     const grpc::Status status = stream_->Finish();
@@ -164,11 +165,12 @@ NdkStatus TestClient::Start(const v1::SessionRequest& first) {
 void TestClient::ReadEvents() {
   v1::SessionReply reply;
   while (stream_->Read(&reply)) {
-    const std::lock_guard lock(mutex_);
+    std::unique_lock lock(mutex_);
     EXPECT_EQ(reply.event().number(), last_event_ + 1);
     last_event_ = reply.event().number();
     events_.push_back(reply.event());
     changed_.notify_all();
+    changed_.wait(lock, [this] { return !paused_; });
   }
   const grpc::Status status = stream_->Finish();
   const std::lock_guard lock(mutex_);
@@ -184,9 +186,16 @@ NdkStatus TestClient::Close() {
   return NdkStatusOf(WaitForEnd());
 }
 
+void TestClient::SetPaused(bool paused) {
+  const std::lock_guard lock(mutex_);
+  paused_ = paused;
+  changed_.notify_all();
+}
+
 void TestClient::Vanish() {
   if (!stream_) return;
-  context_.TryCancel();
+  GoOnReading();
+  context_->TryCancel();
   WaitForEnd();
   stream_.reset();
 }
@@ -196,7 +205,7 @@ grpc::Status TestClient::WaitForEnd() {
   const bool ended = changed_.wait_for(lock, absl::ToChronoSeconds(Patience()), [&] { return ended_; });
   EXPECT_TRUE(ended) << "the session's stream does not end";
   lock.unlock();
-  if (!ended) context_.TryCancel();
+  if (!ended) context_->TryCancel();
   if (reader_.joinable()) reader_.join();
   return end_;
 }
@@ -229,6 +238,15 @@ v1::SessionEvent TestClient::WaitFor(const std::function<bool(const v1::SessionE
   }
   v1::SessionEvent event = *found;
   events_.erase(found);
+  return event;
+}
+
+v1::SessionEvent TestClient::WaitForever() {
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [this] { return ended_ || !events_.empty(); });
+  if (events_.empty()) return {};
+  v1::SessionEvent event = std::move(events_.front());
+  events_.pop_front();
   return event;
 }
 

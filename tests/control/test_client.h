@@ -104,12 +104,17 @@ class TestClient {
 
   // Waits for the first event that fits, and takes it out. Fails the test, and gives an empty one, if none comes.
   v1::SessionEvent WaitFor(const std::function<bool(const v1::SessionEvent&)>& fits);
+  // The next event, however long it takes; an empty one where the stream has ended.
+  v1::SessionEvent WaitForever();
   v1::Outcome WaitForOutcome(uint64_t request_id);
   v1::ConnectEvent WaitForConnect();
   v1::DisconnectEvent WaitForDisconnect(uint64_t connector);
   // Events that nobody has waited for yet, taken out.
   std::deque<v1::SessionEvent> TakeEvents();
   uint64_t last_event();
+  // Events stay where gRPC has them.
+  void PauseReading() { SetPaused(true); }
+  void GoOnReading() { SetPaused(false); }
 
   // The usual steps; each fails the test if it does not succeed.
   uint64_t OpenAdapter(const std::string& device);
@@ -129,10 +134,11 @@ class TestClient {
   v1::Outcome Told(const grpc::Status& status, v1::Outcome outcome);
   NdkStatus Start(const v1::SessionRequest& first);
   void ReadEvents();
+  void SetPaused(bool paused);
 
   const std::shared_ptr<grpc::Channel> channel_;
   const std::unique_ptr<v1::Broker::Stub> stub_;
-  grpc::ClientContext context_;
+  std::unique_ptr<grpc::ClientContext> context_;
   std::unique_ptr<grpc::ClientReaderWriter<v1::SessionRequest, v1::SessionReply>> stream_;
   v1::SessionOpened opened_;
   uint64_t next_request_id_ = 1;
@@ -141,6 +147,7 @@ class TestClient {
   std::condition_variable changed_;
   std::deque<v1::SessionEvent> events_;  // Guarded by mutex_.
   uint64_t last_event_ = 0;              // Guarded by mutex_.
+  bool paused_ = false;                  // Guarded by mutex_.
   bool ended_ = false;                   // Guarded by mutex_.
   grpc::Status end_;                     // Guarded by mutex_.
   std::thread reader_;

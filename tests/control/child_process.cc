@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "tests/control/child_process.h"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <utility>
+
+namespace rdmabroker {
+
+ChildProcess::ChildProcess(std::vector<std::string> command) {
+  int input[2] = {-1, -1};
+  int output[2] = {-1, -1};
+  EXPECT_EQ(::pipe2(input, O_CLOEXEC), 0);
+  EXPECT_EQ(::pipe2(output, O_CLOEXEC), 0);
+  input_.Reset(input[1]);
+  output_.Reset(output[0]);
+  const UniqueFd childs_input(input[0]);
+  const UniqueFd childs_output(output[1]);
+  std::vector<char*> arguments;
+  for (std::string& argument : command) arguments.push_back(argument.data());
+  arguments.push_back(nullptr);
+  posix_spawn_file_actions_t actions;
+  ::posix_spawn_file_actions_init(&actions);
+  ::posix_spawn_file_actions_adddup2(&actions, childs_input.get(), STDIN_FILENO);
+  ::posix_spawn_file_actions_adddup2(&actions, childs_output.get(), STDOUT_FILENO);
+  EXPECT_EQ(::posix_spawnp(&pid_, arguments[0], &actions, nullptr, arguments.data(), environ), 0) << command[0];
+  ::posix_spawn_file_actions_destroy(&actions);
+}
+
+std::string ChildProcess::ReadLine() {
+  std::string line;
+  char byte = 0;
+  while (::read(output_.get(), &byte, 1) == 1 && byte != '\n') line += byte;
+  return line;
+}
+
+void ChildProcess::Signal(int signal) { EXPECT_EQ(::kill(pid_, signal), 0); }
+
+void ChildProcess::StartKill() { Signal(SIGKILL); }
+
+void ChildProcess::Kill() {
+  if (pid_ < 0) return;
+  ::kill(pid_, SIGKILL);
+  Finish();
+}
+
+int ChildProcess::Finish() {
+  input_.Reset();
+  int status = 0;
+  EXPECT_EQ(::waitpid(std::exchange(pid_, -1), &status, 0) < 0, false);
+  return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+}  // namespace rdmabroker

@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Descriptors that run out, and numbers that are used again: whose call it is must not get mixed up. The process has
+// few numbers, so that both happen soon.
+
+#include <gtest/gtest.h>
+#include <spdlog/sinks/base_sink.h>
+#include <spdlog/spdlog.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+
+#include <atomic>
+#include <cstdio>
+#include <cstring>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "proto/rdmabroker/v1/inspection.grpc.pb.h"
+#include "tests/control/network_thread.h"
+#include "tests/control/test_client.h"
+#include "tests/control/test_daemon.h"
+
+namespace rdmabroker {
+namespace {
+
+// The broker gives gRPC descriptors from 1024 on.
+constexpr rlim_t kFewDescriptors = 1024 + 40;
+
+void LimitDescriptors(rlim_t most) {
+  rlimit limit = {};
+  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &limit), 0);
+  limit.rlim_cur = most;
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &limit), 0);
+}
+
+class DescriptorsTest : public testing::Test {
+ protected:
+  DescriptorsTest() { LimitDescriptors(kFewDescriptors); }
+
+  // The uids that the sessions belong to which a caller sees.
+  static std::vector<uint32_t> SeenUids(const std::shared_ptr<grpc::Channel>& channel) {
+    auto inspection = v1::Inspection::NewStub(channel);
+    grpc::ClientContext context;
+    Limit(context);
+    v1::ListSessionsReply reply;
+    EXPECT_TRUE(inspection->ListSessions(&context, v1::ListSessionsRequest(), &reply).ok());
+    std::vector<uint32_t> uids;
+    for (const v1::SessionInfo& session : reply.sessions()) uids.push_back(session.uid());
+    return uids;
+  }
+
+  NetworkThread network_;
+};
+
+TEST_F(DescriptorsTest, NoCallIsTakenForAnotherUsersWhenNumbersAreUsedAgain) {
+  TestDaemon daemon(network_);
+  constexpr uid_t kUids[] = {54321, 54322};
+  std::vector<std::unique_ptr<TestClient>> owners;
+  for (const uid_t uid : kUids) {
+    UniqueFd socket = ConnectAs(uid, uid, daemon.control_path(), SOCK_STREAM);
+    if (!socket) GTEST_SKIP() << "needs a root that may become other users";
+    owners.push_back(std::make_unique<TestClient>(ChannelOver(std::move(socket))));
+    ASSERT_EQ(owners.back()->Open(), NdkStatus::kSuccess);
+  }
+  std::atomic<int> connections = 0;
+  std::atomic<int> wrong = 0;
+  const absl::Time end = absl::Now() + absl::Seconds(3);
+  std::vector<std::thread> threads;
+  for (const uid_t uid : kUids) {
+    threads.emplace_back([&, uid] {
+      for (int round = 0; absl::Now() < end; ++round) {
+        const auto channel = ChannelAs(uid, daemon.control_path());
+        ++connections;
+        // Some leave with a call under way.
+        if (round % 3 == 0) {
+          auto stub = v1::Broker::NewStub(channel);
+          grpc::ClientContext context;
+          auto stream = stub->Session(&context);
+          v1::SessionRequest open;
+          open.mutable_open()->set_api_minor(1);
+          stream->Write(open);
+          context.TryCancel();
+          stream->Finish();
+          continue;
+        }
+        for (const uint32_t seen : SeenUids(channel)) wrong += seen != uid;
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  std::printf("%d connections, %d wrong callers\n", connections.load(), wrong.load());
+  EXPECT_EQ(wrong, 0);
+  // Each number has been used several times, or this showed nothing.
+  EXPECT_GT(connections, 3 * static_cast<int>(kFewDescriptors - 1024));
+  for (size_t i = 0; i < owners.size(); ++i) EXPECT_NE(owners[i]->OpenAdapter("fake1"), 0u);
+}
+
+// Counts what is logged.
+class CountingSink final : public spdlog::sinks::base_sink<std::mutex> {
+ public:
+  std::atomic<int> refusals = 0;
+
+ protected:
+  void sink_it_(const spdlog::details::log_msg& message) override {
+    const std::string text(message.payload.data(), message.payload.size());
+    refusals += text.find("cannot accept socket=control.sock") == 0;
+  }
+  void flush_() override {}
+};
+
+TEST_F(DescriptorsTest, ABrokerWithoutAnyLeftRestsAndServesOnOnceThereAreSome) {
+  TestDaemon daemon(network_);
+  const auto sink = std::make_shared<CountingSink>();
+  spdlog::default_logger()->sinks().push_back(sink);
+  const UniqueFd socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  sockaddr_un address = {.sun_family = AF_UNIX};
+  std::memcpy(address.sun_path, daemon.control_path().c_str(), daemon.control_path().size() + 1);
+  LimitDescriptors(3);
+  EXPECT_EQ(::connect(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address), 0);
+  EXPECT_TRUE(Becomes([&] { return sink->refusals >= 2; }));
+  const absl::Time end = absl::Now() + absl::Milliseconds(500);
+  EXPECT_TRUE(Becomes([&] { return absl::Now() > end; }));
+  // Ten times a second, not as fast as it can.
+  EXPECT_LT(sink->refusals, 20);
+  LimitDescriptors(kFewDescriptors);
+  // gRPC's greeting.
+  char byte = 0;
+  EXPECT_EQ(::read(socket.get(), &byte, 1), 1);
+  spdlog::default_logger()->sinks().pop_back();
+  TestClient client(NewChannel(daemon.target()));
+  EXPECT_EQ(client.Open(), NdkStatus::kSuccess);
+}
+
+}  // namespace
+}  // namespace rdmabroker

@@ -1,0 +1,460 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// What is served beside the control contract itself: inspection, administration, health, reflection; and the end.
+
+#include <google/protobuf/descriptor.pb.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <memory>
+#include <set>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "proto/grpc/health/v1/health.grpc.pb.h"
+#include "proto/grpc/reflection/v1alpha/reflection.grpc.pb.h"
+#include "proto/rdmabroker/v1/administration.grpc.pb.h"
+#include "proto/rdmabroker/v1/inspection.grpc.pb.h"
+#include "tests/control/network_thread.h"
+#include "tests/control/test_client.h"
+#include "tests/control/test_daemon.h"
+
+namespace rdmabroker {
+namespace {
+
+using Stub = v1::Broker::Stub;
+using grpc::health::v1::Health;
+using grpc::health::v1::HealthCheckRequest;
+using grpc::health::v1::HealthCheckResponse;
+using grpc::reflection::v1alpha::ServerReflection;
+using grpc::reflection::v1alpha::ServerReflectionRequest;
+using grpc::reflection::v1alpha::ServerReflectionResponse;
+
+// Anybody but root and this process's user.
+constexpr uid_t kSomebody = 54321;
+constexpr uid_t kSomebodyElse = 54322;
+
+template <typename Service, typename Request, typename Reply>
+grpc::Status Call(const std::shared_ptr<grpc::Channel>& channel,
+                  grpc::Status (Service::Stub::*method)(grpc::ClientContext*, const Request&, Reply*),
+                  const Request& request, Reply* reply) {
+  auto stub = Service::NewStub(channel);
+  grpc::ClientContext context;
+  Limit(context);
+  return (stub.get()->*method)(&context, request, reply);
+}
+
+class InspectionTest : public testing::Test {
+ protected:
+  v1::ListConnectorsReply Connectors(const std::shared_ptr<grpc::Channel>& channel, uint64_t after = 0,
+                                     uint32_t limit = 0) {
+    v1::ListConnectorsRequest request;
+    request.mutable_page()->set_after(after);
+    request.mutable_page()->set_limit(limit);
+    v1::ListConnectorsReply reply;
+    const grpc::Status status = Call<v1::Inspection>(channel, &v1::Inspection::Stub::ListConnectors, request, &reply);
+    EXPECT_TRUE(status.ok()) << status.error_message();
+    return reply;
+  }
+  v1::ListSessionsReply Sessions(const std::shared_ptr<grpc::Channel>& channel) {
+    v1::ListSessionsReply reply;
+    EXPECT_TRUE(
+        Call<v1::Inspection>(channel, &v1::Inspection::Stub::ListSessions, v1::ListSessionsRequest(), &reply).ok());
+    return reply;
+  }
+
+  NetworkThread network_;
+  TestDaemon daemon_{network_, {TestDevice(1), TestDevice(2)}};
+};
+
+TEST_F(InspectionTest, ShowsEveryObjectOfAConnection) {
+  TestClient server(NewChannel(daemon_.target()));
+  TestClient client(NewChannel(daemon_.target()));
+  ASSERT_EQ(server.Open(), NdkStatus::kSuccess);
+  ASSERT_EQ(client.Open(), NdkStatus::kSuccess);
+  const uint64_t server_adapter = server.OpenAdapter("fake1");
+  const uint64_t client_adapter = client.OpenAdapter("fake2");
+  const auto [listener, address] = server.Listen(server_adapter, TestAddress(1));
+  const TestConnection connection = ConnectClients(server, address, client, client_adapter, TestAddress(2));
+  const auto channel = NewChannel(daemon_.target());
+
+  v1::ListAdaptersReply adapters;
+  ASSERT_TRUE(
+      Call<v1::Inspection>(channel, &v1::Inspection::Stub::ListAdapters, v1::ListAdaptersRequest(), &adapters).ok());
+  ASSERT_EQ(adapters.devices_size(), 2);
+  EXPECT_EQ(adapters.devices(0).name(), "fake1");
+  EXPECT_EQ(adapters.devices(1).name(), "fake2");
+  EXPECT_TRUE(adapters.devices(0).usable());
+
+  v1::ListListenersReply listeners;
+  ASSERT_TRUE(
+      Call<v1::Inspection>(channel, &v1::Inspection::Stub::ListListeners, v1::ListListenersRequest(), &listeners).ok());
+  ASSERT_EQ(listeners.listeners_size(), 1);
+  EXPECT_EQ(listeners.listeners(0).listener_id(), listener);
+  EXPECT_EQ(listeners.listeners(0).state(), v1::LISTENER_STATE_LISTENING);
+  EXPECT_EQ(listeners.listeners(0).successors(), 1u);
+  EXPECT_EQ(listeners.listeners(0).undecided_connectors(), 0u);
+  EXPECT_EQ(FromMessage(listeners.listeners(0).address()), address);
+
+  v1::ListEndpointsReply endpoints;
+  ASSERT_TRUE(
+      Call<v1::Inspection>(channel, &v1::Inspection::Stub::ListEndpoints, v1::ListEndpointsRequest(), &endpoints).ok());
+  ASSERT_EQ(endpoints.endpoints_size(), 2);
+  EXPECT_EQ(endpoints.endpoints(0).endpoint_id(), listeners.listeners(0).endpoint_id());
+  EXPECT_EQ(endpoints.endpoints(0).use(), v1::ENDPOINT_USE_LISTENER);
+  EXPECT_EQ(endpoints.endpoints(0).state(), v1::ENDPOINT_STATE_BOUND);
+  EXPECT_EQ(endpoints.endpoints(0).references(), 2u);
+  EXPECT_EQ(endpoints.endpoints(0).connections(), 1u);
+  EXPECT_EQ(endpoints.endpoints(0).session_id(), server.session_id());
+  EXPECT_EQ(endpoints.endpoints(0).device(), "fake1");
+  EXPECT_EQ(endpoints.endpoints(1).use(), v1::ENDPOINT_USE_DEDICATED);
+  EXPECT_EQ(endpoints.endpoints(1).references(), 1u);
+
+  const v1::ListConnectorsReply connectors = Connectors(channel);
+  ASSERT_EQ(connectors.connectors_size(), 2);
+  EXPECT_EQ(connectors.next(), 0u);
+  for (const v1::ConnectorInfo& row : connectors.connectors()) {
+    const bool active = row.connector_id() == connection.active;
+    EXPECT_EQ(row.state(), v1::CONNECTOR_STATE_ESTABLISHED);
+    EXPECT_EQ(row.listener_id(), active ? 0 : listener);
+    EXPECT_EQ(row.session_id(), active ? client.session_id() : server.session_id());
+    EXPECT_EQ(FromMessage(active ? row.peer() : row.local()), address);
+    EXPECT_TRUE(row.has_limits());
+    EXPECT_NE(row.qp_number(), 0u);
+    EXPECT_EQ(row.dead_status(), v1::STATUS_SUCCESS);
+  }
+  const v1::ListSessionsReply sessions = Sessions(channel);
+  ASSERT_EQ(sessions.sessions_size(), 2);
+  EXPECT_EQ(sessions.sessions(0).state(), v1::SESSION_STATE_OPEN);
+  EXPECT_EQ(sessions.sessions(0).pid(), ::getpid());
+  EXPECT_EQ(sessions.sessions(0).listeners(), 1u);
+  EXPECT_EQ(sessions.sessions(1).connectors(), 1u);
+}
+
+TEST_F(InspectionTest, PagesHaveEveryRowOnceInOrder) {
+  TestClient client(NewChannel(daemon_.target()));
+  ASSERT_EQ(client.Open(), NdkStatus::kSuccess);
+  const uint64_t adapter = client.OpenAdapter("fake1");
+  std::vector<uint64_t> made;
+  for (int i = 0; i < 205; ++i) made.push_back(client.CreateConnector(adapter));
+  const auto channel = NewChannel(daemon_.target());
+  for (const uint32_t limit : {0u, 1u, 7u, 205u, 1000u}) {
+    std::vector<uint64_t> seen;
+    uint64_t after = 0;
+    do {
+      const v1::ListConnectorsReply reply = Connectors(channel, after, limit);
+      EXPECT_LE(reply.connectors_size(), limit == 0 ? 100 : static_cast<int>(limit));
+      for (const v1::ConnectorInfo& row : reply.connectors()) seen.push_back(row.connector_id());
+      after = reply.next();
+    } while (after != 0 && seen.size() <= made.size());
+    EXPECT_EQ(seen, made) << limit;
+  }
+  EXPECT_EQ(Connectors(channel, made.back()).connectors_size(), 0);
+  EXPECT_EQ(Connectors(channel, UINT64_MAX).connectors_size(), 0);
+  v1::ListConnectorsRequest request;
+  request.mutable_page()->set_limit(1001);
+  v1::ListConnectorsReply reply;
+  const grpc::Status status = Call<v1::Inspection>(channel, &v1::Inspection::Stub::ListConnectors, request, &reply);
+  EXPECT_EQ(NdkStatusOf(status), NdkStatus::kInvalidParameter);
+  EXPECT_EQ(DetailOf(status)->hint(), "page.limit: 1001; at most 1000");
+}
+
+TEST_F(InspectionTest, ACallerSeesItsOwnUsersObjectsOnlyAndRootSeesAll) {
+  const auto somebody = ChannelAs(kSomebody, daemon_.control_path());
+  const auto somebody_else = ChannelAs(kSomebodyElse, daemon_.control_path());
+  if (!somebody || !somebody_else) GTEST_SKIP() << "needs a root that may become other users";
+  TestClient one(somebody);
+  TestClient other(somebody_else);
+  ASSERT_EQ(one.Open(), NdkStatus::kSuccess);
+  ASSERT_EQ(other.Open(), NdkStatus::kSuccess);
+  const uint64_t connector = one.CreateConnector(one.OpenAdapter("fake1"));
+  const uint64_t others = other.CreateConnector(other.OpenAdapter("fake1"));
+  ASSERT_EQ(Connectors(somebody).connectors_size(), 1);
+  EXPECT_EQ(Connectors(somebody).connectors(0).connector_id(), connector);
+  ASSERT_EQ(Connectors(somebody_else).connectors_size(), 1);
+  EXPECT_EQ(Connectors(somebody_else).connectors(0).connector_id(), others);
+  EXPECT_EQ(Connectors(NewChannel(daemon_.target())).connectors_size(), 2);
+  ASSERT_EQ(Sessions(somebody).sessions_size(), 1);
+  EXPECT_EQ(Sessions(somebody).sessions(0).uid(), kSomebody);
+  EXPECT_EQ(Sessions(somebody).sessions(0).gid(), kSomebody);
+  EXPECT_EQ(Sessions(NewChannel(daemon_.target())).sessions_size(), 2);
+  // Devices are everybody's.
+  v1::ListAdaptersReply adapters;
+  EXPECT_TRUE(
+      Call<v1::Inspection>(somebody, &v1::Inspection::Stub::ListAdapters, v1::ListAdaptersRequest(), &adapters).ok());
+  EXPECT_EQ(adapters.devices_size(), 2);
+  // Another user's objects cannot be used, nor a session returned to, even with its secret.
+  v1::CloseConnectorRequest close;
+  close.set_connector_id(connector);
+  EXPECT_EQ(NdkStatusOf(other.Ask(&Stub::CloseConnector, close)), NdkStatus::kAccessDenied);
+  TestClient thief(somebody_else);
+  EXPECT_EQ(thief.Resume(one, 0), NdkStatus::kAccessDenied);
+  EXPECT_NE(one.CreateConnector(one.OpenAdapter("fake2")), 0u);
+}
+
+TEST_F(InspectionTest, OneUsersLimitsAreNotAnothers) {
+  Configuration configuration = TestConfiguration();
+  configuration.limits.sessions_per_uid = 1;
+  configuration.connections_per_uid = 1;
+  TestDaemon daemon(network_, {TestDevice(3)}, configuration);
+  const auto somebody = ChannelAs(kSomebody, daemon.control_path());
+  const auto somebody_else = ChannelAs(kSomebodyElse, daemon.control_path());
+  if (!somebody || !somebody_else) GTEST_SKIP() << "needs a root that may become other users";
+  TestClient one(somebody);
+  TestClient second(somebody);
+  TestClient other(somebody_else);
+  EXPECT_EQ(one.Open(), NdkStatus::kSuccess);
+  EXPECT_EQ(second.Open(), NdkStatus::kInsufficientResources);
+  EXPECT_EQ(other.Open(), NdkStatus::kSuccess);
+}
+
+class AdministrationTest : public InspectionTest {
+ protected:
+  grpc::Status EndSession(const std::shared_ptr<grpc::Channel>& channel, uint64_t session) {
+    v1::EndSessionRequest request;
+    request.set_session_id(session);
+    v1::EndSessionReply reply;
+    return Call<v1::Administration>(channel, &v1::Administration::Stub::EndSession, request, &reply);
+  }
+};
+
+TEST_F(AdministrationTest, AnAdministratorEndsASessionAndEverythingItHas) {
+  TestClient client(NewChannel(daemon_.target()));
+  ASSERT_EQ(client.Open(), NdkStatus::kSuccess);
+  client.Listen(client.OpenAdapter("fake1"), TestAddress(1));
+  const auto channel = NewChannel(daemon_.target());
+  EXPECT_EQ(NdkStatusOf(EndSession(channel, 0)), NdkStatus::kInvalidParameter);
+  EXPECT_EQ(NdkStatusOf(EndSession(channel, 4711)), NdkStatus::kObjectNameNotFound);
+  EXPECT_TRUE(EndSession(channel, client.session_id()).ok());
+  EXPECT_EQ(NdkStatusOf(client.WaitForEnd()), NdkStatus::kRequestAborted);
+  EXPECT_TRUE(
+      daemon_.Eventually([](const Records& records) { return records.sessions.empty() && records.endpoints.empty(); }));
+  EXPECT_EQ(NdkStatusOf(EndSession(channel, client.session_id())), NdkStatus::kObjectNameNotFound);
+  TestClient again(NewChannel(daemon_.target()));
+  EXPECT_EQ(again.Resume(client, 0), NdkStatus::kAccessDenied);
+}
+
+TEST_F(AdministrationTest, SomebodyElseEndsNoSessionNotEvenTheOwn) {
+  const auto somebody = ChannelAs(kSomebody, daemon_.control_path());
+  if (!somebody) GTEST_SKIP() << "needs a root that may become other users";
+  TestClient client(somebody);
+  ASSERT_EQ(client.Open(), NdkStatus::kSuccess);
+  EXPECT_EQ(NdkStatusOf(EndSession(somebody, client.session_id())), NdkStatus::kAccessDenied);
+  EXPECT_EQ(NdkStatusOf(EndSession(somebody, 4711)), NdkStatus::kAccessDenied);
+  EXPECT_NE(client.OpenAdapter("fake1"), 0u);
+}
+
+class HealthTest : public testing::Test {
+ protected:
+  NetworkThread network_;
+  TestDaemon daemon_{network_};
+};
+
+TEST_F(HealthTest, TellsTheStateOfTheServicesItKnows) {
+  const auto channel = NewChannel(daemon_.target());
+  for (const char* service : {"", "rdmabroker.v1.Broker"}) {
+    HealthCheckRequest request;
+    request.set_service(service);
+    HealthCheckResponse response;
+    EXPECT_TRUE(Call<Health>(channel, &Health::Stub::Check, request, &response).ok());
+    EXPECT_EQ(response.status(), HealthCheckResponse::SERVING);
+  }
+  HealthCheckRequest request;
+  request.set_service("rdmabroker.v1.Broke");
+  HealthCheckResponse response;
+  EXPECT_EQ(Call<Health>(channel, &Health::Stub::Check, request, &response).error_code(), grpc::StatusCode::NOT_FOUND);
+}
+
+TEST_F(HealthTest, WhoWatchesIsToldOfTheStopAndNeedNotLeaveFirst) {
+  auto stub = Health::NewStub(NewChannel(daemon_.target()));
+  const auto watch = [&](const char* service, grpc::ClientContext& context) {
+    Limit(context);
+    HealthCheckRequest request;
+    request.set_service(service);
+    return stub->Watch(&context, request);
+  };
+  grpc::ClientContext contexts[3];
+  auto known = watch("", contexts[0]);
+  auto unknown = watch("nothing", contexts[1]);
+  auto leaving = watch("", contexts[2]);
+  HealthCheckResponse response;
+  ASSERT_TRUE(known->Read(&response));
+  EXPECT_EQ(response.status(), HealthCheckResponse::SERVING);
+  ASSERT_TRUE(unknown->Read(&response));
+  EXPECT_EQ(response.status(), HealthCheckResponse::SERVICE_UNKNOWN);
+  ASSERT_TRUE(leaving->Read(&response));
+  contexts[2].TryCancel();
+  leaving->Finish();
+  daemon_.Stop();
+  ASSERT_TRUE(known->Read(&response));
+  EXPECT_EQ(response.status(), HealthCheckResponse::NOT_SERVING);
+  EXPECT_FALSE(known->Read(&response));
+  EXPECT_EQ(known->Finish().error_message(), "the broker is stopping");
+}
+
+class ReflectionTest : public testing::Test {
+ protected:
+  std::vector<ServerReflectionResponse> Ask(TestDaemon& daemon, const std::vector<ServerReflectionRequest>& questions,
+                                            grpc::Status* end) {
+    auto stub = ServerReflection::NewStub(NewChannel(daemon.target()));
+    grpc::ClientContext context;
+    Limit(context);
+    auto stream = stub->ServerReflectionInfo(&context);
+    std::vector<ServerReflectionResponse> answers;
+    for (const ServerReflectionRequest& question : questions) {
+      if (!stream->Write(question)) break;
+      answers.emplace_back();
+      if (!stream->Read(&answers.back())) answers.pop_back();
+    }
+    stream->WritesDone();
+    *end = stream->Finish();
+    return answers;
+  }
+
+  NetworkThread network_;
+};
+
+TEST_F(ReflectionTest, IsNotServedUnlessItIsAskedFor) {
+  TestDaemon daemon(network_);
+  grpc::Status end;
+  ServerReflectionRequest list;
+  list.set_list_services("");
+  EXPECT_TRUE(Ask(daemon, {list}, &end).empty());
+  EXPECT_EQ(end.error_code(), grpc::StatusCode::UNIMPLEMENTED);
+}
+
+TEST_F(ReflectionTest, ListsServicesAndGivesTheirFilesWithAllImports) {
+  Configuration configuration = TestConfiguration();
+  configuration.reflection = true;
+  TestDaemon daemon(network_, {TestDevice(1)}, configuration);
+  ServerReflectionRequest list;
+  list.set_host("somewhere");
+  list.set_list_services("*");
+  grpc::Status end;
+  const auto listed = Ask(daemon, {list}, &end);
+  EXPECT_TRUE(end.ok()) << end.error_message();
+  ASSERT_EQ(listed.size(), 1u);
+  EXPECT_EQ(listed[0].valid_host(), "somewhere");
+  EXPECT_EQ(listed[0].original_request().list_services(), "*");
+  std::vector<ServerReflectionRequest> questions;
+  std::vector<std::string> names;
+  for (const auto& service : listed[0].list_services_response().service()) {
+    names.push_back(service.name());
+    questions.emplace_back().set_file_containing_symbol(service.name());
+  }
+  EXPECT_EQ(names, (std::vector<std::string>{"grpc.health.v1.Health", "grpc.reflection.v1alpha.ServerReflection",
+                                             "rdmabroker.v1.Administration", "rdmabroker.v1.Broker",
+                                             "rdmabroker.v1.Inspection"}));
+  questions.emplace_back().set_file_containing_symbol("rdmabroker.v1.Outcome.hint");
+  questions.emplace_back().set_file_by_filename("proto/rdmabroker/v1/broker.proto");
+  const auto answers = Ask(daemon, questions, &end);
+  ASSERT_EQ(answers.size(), questions.size());
+  for (const ServerReflectionResponse& answer : answers) {
+    std::set<std::string> files;
+    std::set<std::string> imports;
+    for (const std::string& bytes : answer.file_descriptor_response().file_descriptor_proto()) {
+      google::protobuf::FileDescriptorProto file;
+      ASSERT_TRUE(file.ParseFromString(bytes));
+      EXPECT_TRUE(files.insert(file.name()).second) << file.name();
+      imports.insert(file.dependency().begin(), file.dependency().end());
+    }
+    EXPECT_FALSE(files.empty()) << answer.original_request().DebugString();
+    EXPECT_TRUE(std::includes(files.begin(), files.end(), imports.begin(), imports.end()));
+  }
+}
+
+TEST_F(ReflectionTest, AnswersWhatItDoesNotKnowWithAnErrorAndGoesOn) {
+  Configuration configuration = TestConfiguration();
+  configuration.reflection = true;
+  TestDaemon daemon(network_, {TestDevice(1)}, configuration);
+  std::vector<ServerReflectionRequest> questions(5);
+  questions[0].set_file_by_filename("no such file");
+  questions[1].set_file_containing_symbol("no.such.Symbol");
+  questions[2].mutable_file_containing_extension()->set_containing_type("rdmabroker.v1.Outcome");
+  questions[3].set_all_extension_numbers_of_type("rdmabroker.v1.Outcome");
+  grpc::Status end;
+  const auto answers = Ask(daemon, questions, &end);
+  EXPECT_TRUE(end.ok());
+  ASSERT_EQ(answers.size(), questions.size());
+  const grpc::StatusCode codes[] = {grpc::StatusCode::NOT_FOUND, grpc::StatusCode::NOT_FOUND,
+                                    grpc::StatusCode::UNIMPLEMENTED, grpc::StatusCode::UNIMPLEMENTED,
+                                    grpc::StatusCode::UNIMPLEMENTED};
+  for (size_t i = 0; i < answers.size(); ++i) EXPECT_EQ(answers[i].error_response().error_code(), codes[i]) << i;
+}
+
+class ShutdownTest : public testing::Test {
+ protected:
+  NetworkThread network_;
+};
+
+TEST_F(ShutdownTest, SessionsAreToldAndLiveOn) {
+  TestDaemon daemon(network_);
+  TestClient client(NewChannel(daemon.target()));
+  ASSERT_EQ(client.Open(), NdkStatus::kSuccess);
+  daemon.Stop();
+  const grpc::Status end = client.WaitForEnd();
+  EXPECT_EQ(NdkStatusOf(end), NdkStatus::kConnectionDisconnected) << end.error_message();
+  EXPECT_TRUE(DetailOf(end)->retryable());
+}
+
+TEST_F(ShutdownTest, ADaemonThatNeverRanCanGo) {
+  TemporaryFolder folder;
+  Configuration configuration = TestConfiguration();
+  configuration.socket_directory = folder.path();
+  for (int i = 0; i < 2; ++i) {
+    auto server = ControlServer::Start(configuration);
+    ASSERT_TRUE(server.ok()) << server.status();
+  }
+}
+
+TEST_F(ShutdownTest, ASecondDaemonInTheFolderOfARunningOneIsRefused) {
+  TestDaemon daemon(network_);
+  Configuration configuration = TestConfiguration();
+  configuration.socket_directory = daemon.folder();
+  const auto second = ControlServer::Start(configuration);
+  EXPECT_EQ(second.status().code(), absl::StatusCode::kAlreadyExists);
+  TestClient client(NewChannel(daemon.target()));
+  EXPECT_EQ(client.Open(), NdkStatus::kSuccess);
+}
+
+TEST_F(ShutdownTest, AGroupThatDoesNotExistIsNamed) {
+  Configuration configuration = TestConfiguration();
+  configuration.administrators_group = "no such group";
+  const auto server = ControlServer::Start(configuration);
+  EXPECT_EQ(server.status().code(), absl::StatusCode::kNotFound);
+  EXPECT_EQ(server.status().message().find("control.administrators_group: no group \"no such group\""), 0u);
+}
+
+// gRPC ends the process where operations meet a queue that has been shut down.
+TEST_F(ShutdownTest, FiftyBusyDaemonsStopInOrder) {
+  for (int round = 0; round < 50; ++round) {
+    TestDaemon daemon(network_);
+    std::vector<std::unique_ptr<TestClient>> clients;
+    for (int i = 0; i < 4; ++i) {
+      clients.push_back(std::make_unique<TestClient>(NewChannel(daemon.target())));
+      ASSERT_EQ(clients.back()->Open(), NdkStatus::kSuccess) << round;
+    }
+    std::vector<std::thread> busy;
+    for (const auto& client : clients) {
+      busy.emplace_back([&client] {
+        v1::OpenAdapterRequest request;
+        request.set_device("nothing");
+        request.mutable_version()->set_major(2);
+        // Until the daemon answers no more, or the session has lost its stream.
+        while (NdkStatusOf(client->Ask(&Stub::OpenAdapter, request)) == NdkStatus::kObjectNameNotFound) {
+        }
+      });
+    }
+    // They are under way.
+    EXPECT_TRUE(daemon.Eventually([&](const Records& records) {
+      return std::all_of(records.sessions.begin(), records.sessions.end(),
+                         [](const auto& session) { return session.second.newest_request.value() > 2; });
+    }));
+    daemon.Stop();
+    for (std::thread& thread : busy) thread.join();
+  }
+}
+
+}  // namespace
+}  // namespace rdmabroker
