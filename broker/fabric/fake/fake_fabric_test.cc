@@ -83,6 +83,7 @@ class FakeFabricTest : public ::testing::Test {
     network_.DeliverAll();
   }
 
+  std::deque<std::function<void()>> loop_;  // Where a pump posts; fabrics that end post, too.
   FakeNetwork network_;
   Host server_{network_, "192.0.2.1"};
   Host client_{network_, "192.0.2.2"};
@@ -263,13 +264,12 @@ TEST_F(FakeFabricTest, ARemovedDeviceAbortsItsConnectionsAndFailsEveryRequest) {
 }
 
 TEST_F(FakeFabricTest, APumpDeliversWithoutBeingAsked) {
-  std::deque<std::function<void()>> loop;
-  network_.PumpWith([&](std::function<void()> task) { loop.push_back(std::move(task)); });
+  network_.PumpWith([&](std::function<void()> task) { loop_.push_back(std::move(task)); });
   Connect();
   EXPECT_THAT(server_.All<FabricConnectRequested>(), IsEmpty());
-  while (!loop.empty()) {
-    const auto task = std::move(loop.front());
-    loop.pop_front();
+  while (!loop_.empty()) {
+    const auto task = std::move(loop_.front());
+    loop_.pop_front();
     task();
   }
   EXPECT_EQ(server_.All<FabricConnectRequested>().size(), 1u);

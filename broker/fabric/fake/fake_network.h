@@ -85,7 +85,7 @@ class FakeNetwork {
   void Duplicate(size_t index);
 
   // From now on everything is delivered by functions that `post` runs later on the same thread, an event loop's Post.
-  // They do nothing after the network's end.
+  // They do nothing after the network's end. `post` is called as long as there are fabrics: their end sends, too.
   void PumpWith(std::function<void(std::function<void()>)> post);
 
   // --- Faults ---
