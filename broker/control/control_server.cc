@@ -69,7 +69,9 @@ absl::StatusOr<std::unique_ptr<ControlServer>> ControlServer::Start(const Config
   const Administrators administrators{.daemon_uid = ::geteuid(), .group = *administrators_group};
 
   std::unique_ptr<ControlServer> self(new ControlServer);
-  self->configuration_ = configuration;
+  for (const char* name : {"/control.sock", "/handoff.sock"}) {
+    self->socket_names_.push_back(std::make_unique<SocketName>(configuration.socket_directory + name));
+  }
   grpc::ServerBuilder builder;
   Configure(builder);
   builder.RegisterService(&self->broker_service_);

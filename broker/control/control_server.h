@@ -5,6 +5,7 @@
 
 #include <memory>
 #include <thread>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "broker/control/broker.h"
@@ -48,7 +49,7 @@ class ControlServer {
 
   void StopOnLoop();
 
-  Configuration configuration_;
+  std::vector<std::unique_ptr<SocketName>> socket_names_;
   GrpcLoop loop_;
   HandoffTable handoffs_;
   std::unique_ptr<Watcher> watcher_;

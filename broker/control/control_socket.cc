@@ -81,6 +81,19 @@ absl::StatusOr<UniqueFd> ListenOnUnixSocket(const std::string& path, int type, m
   return listener;
 }
 
+SocketName::SocketName(std::string path) : path_(std::move(path)) {
+  struct stat named = {};
+  if (::lstat(path_.c_str(), &named) != 0) return;
+  device_ = named.st_dev;
+  inode_ = named.st_ino;
+}
+
+SocketName::~SocketName() {
+  struct stat named = {};
+  if (inode_ == 0 || ::lstat(path_.c_str(), &named) != 0) return;
+  if (named.st_dev == device_ && named.st_ino == inode_) ::unlink(path_.c_str());
+}
+
 ControlSocket::ControlSocket(UniqueFd listener, grpc::Server& server, Watcher& watcher, const Settings& settings)
     : server_(server),
       watcher_(watcher),

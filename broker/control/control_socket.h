@@ -3,6 +3,8 @@
 #ifndef BROKER_CONTROL_CONTROL_SOCKET_H_
 #define BROKER_CONTROL_CONTROL_SOCKET_H_
 
+#include <sys/types.h>
+
 #include <memory>
 #include <string>
 #include <unordered_map>
@@ -24,6 +26,20 @@ namespace rdmabroker {
 // listens on any more is replaced. ALREADY_EXISTS where a live process listens on it; else what the system said, with
 // the path.
 absl::StatusOr<UniqueFd> ListenOnUnixSocket(const std::string& path, int type, mode_t mode, std::optional<gid_t> group);
+
+// The name of a socket that this process listens on: takes it away in the end, unless it is another's by then.
+class SocketName {
+ public:
+  explicit SocketName(std::string path);
+  ~SocketName();
+  SocketName(const SocketName&) = delete;
+  SocketName& operator=(const SocketName&) = delete;
+
+ private:
+  std::string path_;
+  dev_t device_ = 0;
+  ino_t inode_ = 0;
+};
 
 // Accepts connections to the control socket, asks the kernel who they are, and gives them to gRPC, which itself never
 // asks. Loop thread only.

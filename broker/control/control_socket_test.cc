@@ -51,6 +51,25 @@ TEST_F(ListenOnUnixSocketTest, MakesASocketWithTheMode) {
   EXPECT_TRUE(Connects());
 }
 
+TEST_F(ListenOnUnixSocketTest, TheNameGoesWithItsOwner) {
+  const auto listener = Listen();
+  ASSERT_TRUE(listener.ok()) << listener.status();
+  { const SocketName name(path()); }
+  EXPECT_FALSE(std::filesystem::exists(path()));
+}
+
+TEST_F(ListenOnUnixSocketTest, ANameThatIsAnothersByNowStays) {
+  auto listener = Listen();
+  {
+    const SocketName name(path());
+    // Held open, so that the new socket cannot have the inode of the old one.
+    std::filesystem::rename(path(), path() + ".old");
+    listener = Listen();
+    ASSERT_TRUE(listener.ok()) << listener.status();
+  }
+  EXPECT_TRUE(Connects());
+}
+
 TEST_F(ListenOnUnixSocketTest, GivesTheSocketToTheGroup) {
   const gid_t group = ::getgid();
   ASSERT_TRUE(Listen(group).ok());

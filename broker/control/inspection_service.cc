@@ -33,7 +33,7 @@ const std::string& DeviceName(const Records& records, AdapterId adapter) {
 
 // 0 for an endpoint that outlives what it was made for: a connector that has moved to another address may be gone
 // before its former one is unbound.
-SessionId SessionOf(const Records& records, const Endpoint& endpoint) {
+SessionId SessionOf(const Records& records, const EndpointRecord& endpoint) {
   const auto owner = [](const auto& table, auto id) {
     const auto found = table.find(id);
     return found == table.end() ? SessionId() : found->second.session;
@@ -47,7 +47,7 @@ SessionId SessionOf(const Records& records, const Endpoint& endpoint) {
 }
 
 SessionId SessionOf(const Records&, const ObjectRecord& object) { return object.session; }
-SessionId SessionOf(const Records&, const Session& session) { return session.id; }
+SessionId SessionOf(const Records&, const SessionRecord& session) { return session.id; }
 
 bool MaySee(const Caller& caller, const Records& records, SessionId id) {
   if (caller.administrator) return true;
@@ -55,7 +55,7 @@ bool MaySee(const Caller& caller, const Records& records, SessionId id) {
   return session != records.sessions.end() && session->second.identity.uid == caller.identity.uid;
 }
 
-void Fill(const Records&, const Session& session, v1::SessionInfo* row) {
+void Fill(const Records&, const SessionRecord& session, v1::SessionInfo* row) {
   row->set_session_id(session.id.value());
   row->set_uid(session.identity.uid);
   row->set_gid(session.identity.gid);
@@ -71,7 +71,7 @@ void Fill(const Records&, const Session& session, v1::SessionInfo* row) {
   row->set_unacknowledged_events(static_cast<uint32_t>(session.events.size()));
 }
 
-void Fill(const Records& records, const Endpoint& endpoint, v1::EndpointInfo* row) {
+void Fill(const Records& records, const EndpointRecord& endpoint, v1::EndpointInfo* row) {
   row->set_endpoint_id(endpoint.id.value());
   row->set_session_id(SessionOf(records, endpoint).value());
   row->set_device(records.devices.at(endpoint.device).device.name);
@@ -100,7 +100,7 @@ void FillAddress(const Records& records, EndpointId id, Row* row) {
   if (endpoint != records.endpoints.end()) ToProto(endpoint->second.address, row->mutable_address());
 }
 
-void Fill(const Records& records, const Listener& listener, v1::ListenerInfo* row) {
+void Fill(const Records& records, const ListenerRecord& listener, v1::ListenerInfo* row) {
   row->set_listener_id(listener.id.value());
   FillObject(records, listener, row);
   FillAddress(records, listener.endpoint, row);
@@ -110,20 +110,20 @@ void Fill(const Records& records, const Listener& listener, v1::ListenerInfo* ro
   row->set_paused(listener.paused);
 }
 
-void Fill(const Records& records, const SharedEndpoint& shared_endpoint, v1::SharedEndpointInfo* row) {
+void Fill(const Records& records, const SharedEndpointRecord& shared_endpoint, v1::SharedEndpointInfo* row) {
   row->set_shared_endpoint_id(shared_endpoint.id.value());
   FillObject(records, shared_endpoint, row);
   FillAddress(records, shared_endpoint.endpoint, row);
   row->set_successors(shared_endpoint.successors);
 }
 
-void Fill(const Records& records, const Reservation& reservation, v1::ReservationInfo* row) {
+void Fill(const Records& records, const ReservationRecord& reservation, v1::ReservationInfo* row) {
   row->set_reservation_id(reservation.id.value());
   FillObject(records, reservation, row);
   FillAddress(records, reservation.endpoint, row);
 }
 
-void Fill(const Records& records, const Connector& connector, v1::ConnectorInfo* row) {
+void Fill(const Records& records, const ConnectorRecord& connector, v1::ConnectorInfo* row) {
   row->set_connector_id(connector.id.value());
   FillObject(records, connector, row);
   row->set_state(StateOf<v1::ConnectorState>(connector.state));

@@ -13,7 +13,7 @@ namespace rdmabroker {
 Outcome Perform(Turn& turn, const Call& call, const Accept& request) {
   const auto found = FindUsable(turn, call, request.connector);
   if (!found) return found.refusal;
-  Connector& connector = *found;
+  ConnectorRecord& connector = *found;
   if (connector.state != ConnectorState::kRequested) {
     const bool given_up = connector.listener && connector.state == ConnectorState::kDead;
     return Refuse(given_up ? connector.dead_status : NdkStatus::kConnectionInvalid, Name(request.connector),

@@ -31,11 +31,11 @@ Outcome Perform(Turn& turn, const Call& call, const OpenAdapter& request) {
   return Done(AdapterOpened{adapter->id, info, record.device.client_ends_connections});
 }
 
-bool IsBare(const Turn&, const Adapter& adapter) { return adapter.successors == 0; }
+bool IsBare(const Turn&, const AdapterRecord& adapter) { return adapter.successors == 0; }
 
-void StartClosing(Turn&, Adapter&) {}
+void StartClosing(Turn&, AdapterRecord&) {}
 
-bool CanFinish(Turn&, Adapter& adapter) { return adapter.successors == 0; }
+bool CanFinish(Turn&, AdapterRecord& adapter) { return adapter.successors == 0; }
 
 void LeaveDevice(Turn& turn, DeviceId id) {
   DeviceRecord& record = turn.records.devices.at(id);

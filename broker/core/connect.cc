@@ -24,7 +24,7 @@ bool MayRetry(NdkStatus status) {
   }
 }
 
-Outcome RefuseUnlessIdle(const Connector& connector) {
+Outcome RefuseUnlessIdle(const ConnectorRecord& connector) {
   if (connector.listener) {
     return Refuse(NdkStatus::kInvalidDeviceState, Name(connector.id),
                   ": was delivered by a listener; create a connector to connect with");
@@ -40,16 +40,16 @@ Outcome RefuseUnlessIdle(const Connector& connector) {
 }
 
 // Whether somebody else's connection has these addresses; the connector's own earlier try is in nobody's way.
-bool TupleIsTaken(const Turn& turn, const Connector& connector, const Connection& wanted) {
+bool TupleIsTaken(const Turn& turn, const ConnectorRecord& connector, const ConnectionRecord& wanted) {
   const auto taken = turn.index.tuples.find(TupleOf(turn.records, wanted));
   if (taken == turn.index.tuples.end()) return false;
-  const Connection& other = turn.records.connections.at(taken->second);
+  const ConnectionRecord& other = turn.records.connections.at(taken->second);
   return !(other.given_up && other.connector == connector.id);
 }
 
 // What Connect and ConnectWithSharedEndpoint check alike. `Request` is either.
 template <typename Request>
-Outcome RefuseUnlessSound(const Turn& turn, const Connector& connector, const Request& request) {
+Outcome RefuseUnlessSound(const Turn& turn, const ConnectorRecord& connector, const Request& request) {
   Outcome outcome = RefuseUnlessIdle(connector);
   if (outcome.status == NdkStatus::kSuccess) outcome = RefuseUnlessFree(turn, connector, request.qp);
   const IpAddress& ip = request.destination.ip;
@@ -70,7 +70,7 @@ Outcome RefuseMixedFamilies(const SocketAddress& source, const SocketAddress& de
 }
 
 // The endpoint of an earlier, failed try goes when another takes its place.
-void ReplaceEndpoint(Turn& turn, Connector& connector, EndpointId endpoint, SharedEndpointId shared_endpoint) {
+void ReplaceEndpoint(Turn& turn, ConnectorRecord& connector, EndpointId endpoint, SharedEndpointId shared_endpoint) {
   const EndpointId former = std::exchange(connector.endpoint, endpoint);
   const SharedEndpointId former_shared = std::exchange(connector.shared_endpoint, shared_endpoint);
   if (former) DropReference(turn, former);
@@ -78,7 +78,7 @@ void ReplaceEndpoint(Turn& turn, Connector& connector, EndpointId endpoint, Shar
 }
 
 template <typename Request>
-void Begin(Turn& turn, const Call& call, Connector& connector, const Request& request) {
+void Begin(Turn& turn, const Call& call, ConnectorRecord& connector, const Request& request) {
   const AdapterInfo& info = DeviceOf(turn, connector.adapter).info;
   TakeQp(turn, connector, request.qp);
   connector.pending = call.id;
@@ -92,10 +92,10 @@ void Begin(Turn& turn, const Call& call, Connector& connector, const Request& re
   SetDeadline(turn, connector, turn.limits.connect_timeout);
 }
 
-void StartConnection(Turn& turn, Connector& connector) {
-  const Endpoint& endpoint = turn.records.endpoints.at(connector.endpoint);
+void StartConnection(Turn& turn, ConnectorRecord& connector) {
+  const EndpointRecord& endpoint = turn.records.endpoints.at(connector.endpoint);
   const ConnectionId id(++turn.records.counters.connection);
-  Connection& connection = turn.records.connections[id];
+  ConnectionRecord& connection = turn.records.connections[id];
   connection = {.id = id, .device = endpoint.device, .connector = connector.id, .holds_addresses = true};
   ++turn.records.devices.at(connection.device).connections;
   connection.local = connector.local = endpoint.address;
@@ -112,7 +112,7 @@ void StartConnection(Turn& turn, Connector& connector) {
                           connection.peer, connector.limits, connector.private_data});
 }
 
-void FailConnect(Turn& turn, Connector& connector, Outcome outcome, bool again) {
+void FailConnect(Turn& turn, ConnectorRecord& connector, Outcome outcome, bool again) {
   LeaveQp(turn, connector);
   SetDeadline(turn, connector, absl::InfiniteDuration());
   connector.state = again ? ConnectorState::kIdle : ConnectorState::kDead;
@@ -132,7 +132,7 @@ Outcome Perform(Turn& turn, const Call& call, const CreateConnector& request) {
 Outcome Perform(Turn& turn, const Call& call, const Connect& request) {
   const auto found = FindUsable(turn, call, request.connector);
   if (!found) return found.refusal;
-  Connector& connector = *found;
+  ConnectorRecord& connector = *found;
   Outcome outcome = RefuseUnlessSound(turn, connector, request);
   if (outcome.status == NdkStatus::kSuccess) outcome = RefuseMixedFamilies(request.source, request.destination);
   if (outcome.status != NdkStatus::kSuccess) return outcome;
@@ -156,17 +156,17 @@ Outcome Perform(Turn& turn, const Call& call, const ConnectWithSharedEndpoint& r
   if (!found) return found.refusal;
   const auto shared = FindUsable(turn, call, request.shared_endpoint);
   if (!shared) return shared.refusal;
-  Connector& connector = *found;
+  ConnectorRecord& connector = *found;
   Outcome outcome = RefuseUnlessSound(turn, connector, request);
   if (outcome.status != NdkStatus::kSuccess) return outcome;
   if (shared->adapter != connector.adapter) {
     return Refuse(NdkStatus::kInvalidParameterMix, Name(request.shared_endpoint), ": is ", Name(shared->adapter),
                   "'s, not ", Name(connector.adapter), "'s");
   }
-  const Endpoint& endpoint = turn.records.endpoints.at(shared->endpoint);
+  const EndpointRecord& endpoint = turn.records.endpoints.at(shared->endpoint);
   outcome = RefuseMixedFamilies(endpoint.address, request.destination);
   if (outcome.status != NdkStatus::kSuccess) return outcome;
-  Connection wanted{.device = endpoint.device};
+  ConnectionRecord wanted{.device = endpoint.device};
   wanted.local = endpoint.address;
   wanted.peer = request.destination;
   if (TupleIsTaken(turn, connector, wanted)) {
@@ -199,18 +199,18 @@ Outcome Perform(Turn& turn, const Call& call, const CompleteConnect& request) {
   return Pending();
 }
 
-void OnBound(Turn& turn, Connector& connector, EndpointId endpoint) {
+void OnBound(Turn& turn, ConnectorRecord& connector, EndpointId endpoint) {
   const bool waits = connector.endpoint == endpoint && connector.state == ConnectorState::kBinding;
   if (waits && !connector.closing) StartConnection(turn, connector);
 }
 
-void OnBindFailed(Turn& turn, Connector& connector, EndpointId endpoint, const Outcome& outcome) {
+void OnBindFailed(Turn& turn, ConnectorRecord& connector, EndpointId endpoint, const Outcome& outcome) {
   if (connector.endpoint != endpoint) return;
   connector.endpoint = EndpointId();
   if (connector.state == ConnectorState::kBinding) FailConnect(turn, connector, outcome, true);
 }
 
-void OnConnectTimeout(Turn& turn, Connector& connector) {
+void OnConnectTimeout(Turn& turn, ConnectorRecord& connector) {
   if (connector.connection) GiveUp(turn, connector, Farewell::kRelease);
   Outcome outcome = Refuse(NdkStatus::kIoTimeout, "destination ", connector.peer.ToString(), ": no answer within ",
                            absl::FormatDuration(turn.limits.connect_timeout));
@@ -219,7 +219,7 @@ void OnConnectTimeout(Turn& turn, Connector& connector) {
 }
 
 void Handle(Turn& turn, const FabricReplied& report) {
-  Connector* connector = ConnectorOf(turn, report.connection);
+  ConnectorRecord* connector = ConnectorOf(turn, report.connection);
   if (connector == nullptr || connector->state != ConnectorState::kConnecting) return;
   SetDeadline(turn, *connector, absl::InfiniteDuration());
   connector->limits = {std::min(connector->limits.inbound, report.peer_limits.outbound),
@@ -234,7 +234,7 @@ void Handle(Turn& turn, const FabricReplied& report) {
 }
 
 void Handle(Turn& turn, const FabricConnectFailed& report) {
-  Connector* connector = ConnectorOf(turn, report.connection);
+  ConnectorRecord* connector = ConnectorOf(turn, report.connection);
   if (connector == nullptr || connector->state != ConnectorState::kConnecting) return;
   FreeAddresses(turn, report.connection);
   GiveUp(turn, *connector, Farewell::kRelease);

@@ -15,12 +15,12 @@ namespace {
 constexpr uint32_t kFirstQpNumber = 2;
 constexpr uint32_t kLastQpNumber = 0xFFFFFF;
 
-QpKey KeyOf(const Turn& turn, const Connector& connector, QpNumber qp) {
+QpKey KeyOf(const Turn& turn, const ConnectorRecord& connector, QpNumber qp) {
   return {connector.session, turn.records.adapters.at(connector.adapter).device, qp};
 }
 
 // The established connection is over: its client learns of it, or has said so itself.
-void EndConnection(Turn& turn, Connector& connector) {
+void EndConnection(Turn& turn, ConnectorRecord& connector) {
   FreeAddresses(turn, connector.connection);
   GiveUp(turn, connector, Farewell::kRelease);
   Die(turn, connector, NdkStatus::kConnectionInvalid);
@@ -28,7 +28,7 @@ void EndConnection(Turn& turn, Connector& connector) {
 
 }  // namespace
 
-ConnectionData DataOf(const Connector& connector) {
+ConnectionData DataOf(const ConnectorRecord& connector) {
   return {connector.local,        connector.peer,      connector.limits,
           connector.private_data, connector.three_way, connector.qp_attributes};
 }
@@ -40,7 +40,7 @@ void SetReadLimits(std::vector<QpAttributes>& attributes, const ReadLimits& limi
   }
 }
 
-Outcome RefuseUnlessFree(const Turn& turn, const Connector& connector, QpNumber qp) {
+Outcome RefuseUnlessFree(const Turn& turn, const ConnectorRecord& connector, QpNumber qp) {
   if (qp.value < kFirstQpNumber || qp.value > kLastQpNumber) {
     return Refuse(NdkStatus::kInvalidParameter, "qp_number ", qp.value, ": not between ", kFirstQpNumber, " and ",
                   kLastQpNumber);
@@ -52,12 +52,12 @@ Outcome RefuseUnlessFree(const Turn& turn, const Connector& connector, QpNumber 
   return Done();
 }
 
-void TakeQp(Turn& turn, Connector& connector, QpNumber qp) {
+void TakeQp(Turn& turn, ConnectorRecord& connector, QpNumber qp) {
   connector.qp = qp;
   turn.index.qps[KeyOf(turn, connector, qp)] = connector.id;
 }
 
-void LeaveQp(Turn& turn, Connector& connector) {
+void LeaveQp(Turn& turn, ConnectorRecord& connector) {
   if (connector.qp.value == 0) return;
   turn.index.qps.erase(KeyOf(turn, connector, connector.qp));
   connector.qp = {};
@@ -69,7 +69,7 @@ Outcome RefuseUnlessFits(const Bytes& private_data, uint32_t limit, const char* 
                 " carries at most ", limit, " on this adapter");
 }
 
-void SetDeadline(Turn& turn, Connector& connector, absl::Duration timeout) {
+void SetDeadline(Turn& turn, ConnectorRecord& connector, absl::Duration timeout) {
   if (connector.deadline != absl::InfiniteFuture()) {
     turn.index.deadlines.erase({connector.deadline, connector.id});
   }
@@ -77,9 +77,9 @@ void SetDeadline(Turn& turn, Connector& connector, absl::Duration timeout) {
   if (connector.deadline != absl::InfiniteFuture()) turn.index.deadlines.emplace(connector.deadline, connector.id);
 }
 
-void GiveUp(Turn& turn, Connector& connector, Farewell farewell, Bytes private_data) {
+void GiveUp(Turn& turn, ConnectorRecord& connector, Farewell farewell, Bytes private_data) {
   const ConnectionId id = std::exchange(connector.connection, ConnectionId());
-  Connection& connection = turn.records.connections.at(id);
+  ConnectionRecord& connection = turn.records.connections.at(id);
   connection.given_up = true;
   connector.releasing = id;
   if (farewell == Farewell::kReject) {
@@ -90,23 +90,23 @@ void GiveUp(Turn& turn, Connector& connector, Farewell farewell, Bytes private_d
 }
 
 void FreeAddresses(Turn& turn, ConnectionId id) {
-  Connection& connection = turn.records.connections.at(id);
+  ConnectionRecord& connection = turn.records.connections.at(id);
   if (!std::exchange(connection.holds_addresses, false)) return;
   turn.index.tuples.erase(TupleOf(turn.records, connection));
 }
 
-void Die(Turn& turn, Connector& connector, NdkStatus dead_status) {
+void Die(Turn& turn, ConnectorRecord& connector, NdkStatus dead_status) {
   SetDeadline(turn, connector, absl::InfiniteDuration());
   connector.awaits_handoff = false;
   connector.state = ConnectorState::kDead;
   connector.dead_status = dead_status;
 }
 
-void LeaveUndecided(Turn& turn, const Connector& connector) {
+void LeaveUndecided(Turn& turn, const ConnectorRecord& connector) {
   --turn.records.listeners.at(connector.listener).undecided;
 }
 
-Connector* ConnectorOf(Turn& turn, ConnectionId id) {
+ConnectorRecord* ConnectorOf(Turn& turn, ConnectionId id) {
   const auto connection = turn.records.connections.find(id);
   if (connection == turn.records.connections.end() || connection->second.given_up) return nullptr;
   return &turn.records.connectors.at(connection->second.connector);
@@ -159,11 +159,11 @@ Outcome Perform(Turn& turn, const Call& call, const ReportConnectionEnd& request
   return Done();
 }
 
-bool IsBare(const Turn&, const Connector& connector) {
+bool IsBare(const Turn&, const ConnectorRecord& connector) {
   return !connector.endpoint && !connector.connection && !connector.releasing;
 }
 
-void StartClosing(Turn& turn, Connector& connector) {
+void StartClosing(Turn& turn, ConnectorRecord& connector) {
   Complete(turn, connector, connector.pending, Refuse(NdkStatus::kCancelled, Name(connector.id), ": was closed"));
   LeaveQp(turn, connector);
   const ConnectorState state = connector.state;
@@ -175,12 +175,12 @@ void StartClosing(Turn& turn, Connector& connector) {
   Die(turn, connector, NdkStatus::kConnectionInvalid);
 }
 
-bool CanFinish(Turn& turn, Connector& connector) {
+bool CanFinish(Turn& turn, ConnectorRecord& connector) {
   return !connector.releasing && LeaveEndpoint(turn, connector, connector.id);
 }
 
 void OnDeadline(Turn& turn, ConnectorId id) {
-  Connector& connector = turn.records.connectors.at(id);
+  ConnectorRecord& connector = turn.records.connectors.at(id);
   if (connector.state == ConnectorState::kBinding || connector.state == ConnectorState::kConnecting) {
     return OnConnectTimeout(turn, connector);
   }
@@ -198,7 +198,7 @@ void OnDeadline(Turn& turn, ConnectorId id) {
                   disconnecting ? "disconnect" : "complete the connection", " in time"));
 }
 
-void OnDeviceRemoved(Turn& turn, Connector& connector) {
+void OnDeviceRemoved(Turn& turn, ConnectorRecord& connector) {
   const ConnectorState state = connector.state;
   if (state == ConnectorState::kIdle || state == ConnectorState::kDead) return;
   if (state == ConnectorState::kRequested) LeaveUndecided(turn, connector);
@@ -215,7 +215,7 @@ void OnDeviceRemoved(Turn& turn, Connector& connector) {
 }
 
 void Handle(Turn& turn, const FabricEstablished& report) {
-  Connector* connector = ConnectorOf(turn, report.connection);
+  ConnectorRecord* connector = ConnectorOf(turn, report.connection);
   if (connector == nullptr) return;
   if (connector->state != ConnectorState::kAccepting && connector->state != ConnectorState::kCompleting) return;
   connector->state = ConnectorState::kEstablished;
@@ -225,7 +225,7 @@ void Handle(Turn& turn, const FabricEstablished& report) {
 }
 
 void Handle(Turn& turn, const FabricFailed& report) {
-  Connector* connector = ConnectorOf(turn, report.connection);
+  ConnectorRecord* connector = ConnectorOf(turn, report.connection);
   if (connector == nullptr) return;
   switch (connector->state) {
     case ConnectorState::kRequested:
@@ -248,7 +248,7 @@ void Handle(Turn& turn, const FabricFailed& report) {
 }
 
 void Handle(Turn& turn, const FabricDisconnected& report) {
-  Connector* connector = ConnectorOf(turn, report.connection);
+  ConnectorRecord* connector = ConnectorOf(turn, report.connection);
   if (connector == nullptr) return;
   switch (connector->state) {
     case ConnectorState::kRequested:
@@ -279,7 +279,7 @@ void Handle(Turn& turn, const FabricDisconnected& report) {
 }
 
 void Handle(Turn& turn, const FabricHandedOff& report) {
-  Connector* connector = ConnectorOf(turn, report.connection);
+  ConnectorRecord* connector = ConnectorOf(turn, report.connection);
   if (connector == nullptr || !connector->awaits_handoff) return;
   connector->awaits_handoff = false;
   SetDeadline(turn, *connector, absl::InfiniteDuration());
@@ -289,7 +289,7 @@ void Handle(Turn& turn, const FabricReleased& report) {
   const auto found = turn.records.connections.find(report.connection);
   if (found == turn.records.connections.end() || !found->second.given_up) return;
   FreeAddresses(turn, report.connection);
-  const Connection connection = found->second;
+  const ConnectionRecord connection = found->second;
   turn.records.connections.erase(found);
   --turn.records.devices.at(connection.device).connections;
   StepOff(turn, connection);

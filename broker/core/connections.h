@@ -10,34 +10,34 @@
 namespace rdmabroker {
 
 // What the connector's client may know of the connection.
-ConnectionData DataOf(const Connector& connector);
+ConnectionData DataOf(const ConnectorRecord& connector);
 // Puts the limits where ibv_modify_qp takes them from: rdma_cm does not apply the smaller of both sides' itself.
 void SetReadLimits(std::vector<QpAttributes>& attributes, const ReadLimits& limits);
 
 // INVALID_PARAMETER for what is no queue pair number, CONNECTION_ACTIVE for a queue pair in use.
-Outcome RefuseUnlessFree(const Turn& turn, const Connector& connector, QpNumber qp);
-void TakeQp(Turn& turn, Connector& connector, QpNumber qp);
-void LeaveQp(Turn& turn, Connector& connector);
+Outcome RefuseUnlessFree(const Turn& turn, const ConnectorRecord& connector, QpNumber qp);
+void TakeQp(Turn& turn, ConnectorRecord& connector, QpNumber qp);
+void LeaveQp(Turn& turn, ConnectorRecord& connector);
 
 // INVALID_BUFFER_SIZE where the private data is longer than the device can carry.
 Outcome RefuseUnlessFits(const Bytes& private_data, uint32_t limit, const char* request);
 
 // `timeout` from now; absl::InfiniteDuration() for none.
-void SetDeadline(Turn& turn, Connector& connector, absl::Duration timeout);
+void SetDeadline(Turn& turn, ConnectorRecord& connector, absl::Duration timeout);
 
 // How a connection is given up.
 enum class Farewell : uint8_t { kRelease, kReject };
-void GiveUp(Turn& turn, Connector& connector, Farewell farewell, Bytes private_data = {});
+void GiveUp(Turn& turn, ConnectorRecord& connector, Farewell farewell, Bytes private_data = {});
 // The connection is over: others may have its addresses before it is released.
 void FreeAddresses(Turn& turn, ConnectionId connection);
 
 // The connector can do nothing more; `dead_status` is what a step of the handshake that is still asked for gets.
-void Die(Turn& turn, Connector& connector, NdkStatus dead_status);
+void Die(Turn& turn, ConnectorRecord& connector, NdkStatus dead_status);
 // The listener's backlog has one less to decide.
-void LeaveUndecided(Turn& turn, const Connector& connector);
+void LeaveUndecided(Turn& turn, const ConnectorRecord& connector);
 
 // The connector that waits for this report; nothing for a connection that was given up or never was.
-Connector* ConnectorOf(Turn& turn, ConnectionId connection);
+ConnectorRecord* ConnectorOf(Turn& turn, ConnectionId connection);
 
 }  // namespace rdmabroker
 

@@ -23,12 +23,12 @@ bool Intersect(const std::vector<IpAddress>& some, const std::vector<IpAddress>&
 }
 
 // Two wildcards of one device and family are in each other's way even while the device has no address.
-bool Conflict(const Endpoint& one, const Endpoint& other) {
+bool Conflict(const EndpointRecord& one, const EndpointRecord& other) {
   const bool same_wildcard = one.address == other.address && one.device == other.device && one.address.ip.IsAny();
   return same_wildcard || Intersect(one.ips, other.ips);
 }
 
-bool IsFree(const Turn& turn, const Endpoint& wanted) {
+bool IsFree(const Turn& turn, const EndpointRecord& wanted) {
   const auto taken = turn.index.ports.find(PortOf(wanted));
   if (taken == turn.index.ports.end()) return true;
   return std::none_of(taken->second.begin(), taken->second.end(),
@@ -37,7 +37,7 @@ bool IsFree(const Turn& turn, const Endpoint& wanted) {
 
 // Puts the next free port of the ephemeral range into `endpoint`. False when all have been tried or are taken; so it
 // ends after one walk round the range.
-bool ChoosePort(Turn& turn, Endpoint& endpoint) {
+bool ChoosePort(Turn& turn, EndpointRecord& endpoint) {
   const uint32_t first = turn.limits.first_ephemeral_port;
   const uint32_t count = turn.limits.last_ephemeral_port - first + 1;
   uint16_t& last = turn.records.counters.ephemeral_port;
@@ -50,36 +50,36 @@ bool ChoosePort(Turn& turn, Endpoint& endpoint) {
   return false;
 }
 
-Outcome NoPortLeft(const Turn& turn, const Endpoint& endpoint) {
+Outcome NoPortLeft(const Turn& turn, const EndpointRecord& endpoint) {
   return Refuse(NdkStatus::kTooManyAddresses, "address ", endpoint.address.ip.ToString(), ": every port from ",
                 turn.limits.first_ephemeral_port, " to ", turn.limits.last_ephemeral_port,
                 " is in use; close connections or name a port");
 }
 
-Outcome InUse(const Endpoint& endpoint, const char* by) {
+Outcome InUse(const EndpointRecord& endpoint, const char* by) {
   return Refuse(NdkStatus::kSharingViolation, "address ", endpoint.address.ToString(), ": in use by ", by,
                 "; close that, or name another port");
 }
 
-void EmitBind(Turn& turn, const Endpoint& endpoint) {
+void EmitBind(Turn& turn, const EndpointRecord& endpoint) {
   turn.index.ports[PortOf(endpoint)].insert(endpoint.id);
   turn.Emit(FabricBind{endpoint.device, endpoint.id, endpoint.use, endpoint.ips, endpoint.address.port});
 }
 
-void LeavePort(Turn& turn, const Endpoint& endpoint) {
+void LeavePort(Turn& turn, const EndpointRecord& endpoint) {
   const auto taken = turn.index.ports.find(PortOf(endpoint));
   taken->second.erase(endpoint.id);
   if (taken->second.empty()) turn.index.ports.erase(taken);
 }
 
-void UnbindIfUnused(Turn& turn, Endpoint& endpoint) {
+void UnbindIfUnused(Turn& turn, EndpointRecord& endpoint) {
   if (endpoint.references != 0 || endpoint.connections != 0 || endpoint.state != EndpointState::kBound) return;
   endpoint.state = EndpointState::kUnbinding;
   turn.Emit(FabricUnbind{endpoint.device, endpoint.id});
 }
 
 // Gives a wildcard endpoint what its device's addresses are now, but those that another endpoint has on that port.
-void Follow(Turn& turn, Endpoint& endpoint) {
+void Follow(Turn& turn, EndpointRecord& endpoint) {
   const DeviceRecord& device = turn.records.devices.at(endpoint.device);
   if (!endpoint.address.ip.IsAny() || endpoint.state != EndpointState::kBound || device.removed) return;
   std::vector<IpAddress> ips;
@@ -104,7 +104,7 @@ void FollowOnPort(Turn& turn, const PortKey& port) {
 
 // The owner's close may have waited for it.
 void Erase(Turn& turn, EndpointId id) {
-  Endpoint& endpoint = turn.records.endpoints.at(id);
+  EndpointRecord& endpoint = turn.records.endpoints.at(id);
   const ObjectId owner = endpoint.owner;
   const DeviceId device = endpoint.device;
   const PortKey port = PortOf(endpoint);
@@ -117,7 +117,7 @@ void Erase(Turn& turn, EndpointId id) {
 }
 
 // Finds the endpoint of a report in the state that the report answers; a fabric that reports anything else is wrong.
-Endpoint* FindIn(Turn& turn, EndpointId id, std::initializer_list<EndpointState> states) {
+EndpointRecord* FindIn(Turn& turn, EndpointId id, std::initializer_list<EndpointState> states) {
   const auto it = turn.records.endpoints.find(id);
   if (it == turn.records.endpoints.end()) return nullptr;
   return std::find(states.begin(), states.end(), it->second.state) == states.end() ? nullptr : &it->second;
@@ -137,7 +137,7 @@ Outcome AcquireEndpoint(Turn& turn, const Device& device, EndpointUse use, const
   if (!wildcard && std::find(own.begin(), own.end(), address.ip) == own.end()) {
     return Refuse(NdkStatus::kInvalidAddress, "address ", address.ToString(), ": not an address of ", device.name);
   }
-  Endpoint endpoint;
+  EndpointRecord endpoint;
   endpoint.device = device.id;
   endpoint.network_namespace = device.network_namespace;
   endpoint.port_space = device.port_space;
@@ -156,7 +156,7 @@ Outcome AcquireEndpoint(Turn& turn, const Device& device, EndpointUse use, const
 }
 
 void RepurposeEndpoint(Turn& turn, EndpointId id, EndpointUse use, ObjectId owner) {
-  Endpoint& endpoint = turn.records.endpoints.at(id);
+  EndpointRecord& endpoint = turn.records.endpoints.at(id);
   endpoint.state = EndpointState::kRepurposing;
   endpoint.use = use;
   endpoint.owner = owner;
@@ -164,7 +164,7 @@ void RepurposeEndpoint(Turn& turn, EndpointId id, EndpointUse use, ObjectId owne
 }
 
 void GiveBackEndpoint(Turn& turn, EndpointId id, ReservationId owner) {
-  Endpoint& endpoint = turn.records.endpoints.at(id);
+  EndpointRecord& endpoint = turn.records.endpoints.at(id);
   endpoint.use = EndpointUse::kReserved;
   endpoint.owner = owner;
   endpoint.references = 1;
@@ -183,19 +183,19 @@ bool LeaveEndpoint(Turn& turn, ObjectRecord& object, const ObjectId& id) {
 void AddReference(Turn& turn, EndpointId id) { ++turn.records.endpoints.at(id).references; }
 
 void DropReference(Turn& turn, EndpointId id) {
-  Endpoint& endpoint = turn.records.endpoints.at(id);
+  EndpointRecord& endpoint = turn.records.endpoints.at(id);
   --endpoint.references;
   UnbindIfUnused(turn, endpoint);
 }
 
-void StandOn(Turn& turn, Connection& connection, EndpointId id) {
+void StandOn(Turn& turn, ConnectionRecord& connection, EndpointId id) {
   connection.endpoint = id;
   ++turn.records.endpoints.at(id).connections;
 }
 
-void StepOff(Turn& turn, const Connection& connection) {
+void StepOff(Turn& turn, const ConnectionRecord& connection) {
   if (!connection.endpoint) return;
-  Endpoint& endpoint = turn.records.endpoints.at(connection.endpoint);
+  EndpointRecord& endpoint = turn.records.endpoints.at(connection.endpoint);
   --endpoint.connections;
   UnbindIfUnused(turn, endpoint);
 }
@@ -209,7 +209,7 @@ void FollowAddresses(Turn& turn, const Device& device) {
 }
 
 void Handle(Turn& turn, const FabricBound& report) {
-  Endpoint* endpoint = FindIn(turn, report.endpoint, {EndpointState::kBinding, EndpointState::kRepurposing});
+  EndpointRecord* endpoint = FindIn(turn, report.endpoint, {EndpointState::kBinding, EndpointState::kRepurposing});
   if (endpoint == nullptr) return;
   endpoint->state = EndpointState::kBound;
   const ObjectId owner = endpoint->owner;
@@ -219,7 +219,7 @@ void Handle(Turn& turn, const FabricBound& report) {
 }
 
 void Handle(Turn& turn, const FabricBindFailed& report) {
-  Endpoint* endpoint = FindIn(turn, report.endpoint, {EndpointState::kBinding, EndpointState::kRepurposing});
+  EndpointRecord* endpoint = FindIn(turn, report.endpoint, {EndpointState::kBinding, EndpointState::kRepurposing});
   if (endpoint == nullptr) return;
   Outcome outcome = report.status == NdkStatus::kSharingViolation
                         ? InUse(*endpoint, "a process outside the broker")

@@ -31,8 +31,8 @@ void AddReference(Turn& turn, EndpointId endpoint);
 // May start to unbind it; the owner is told by OnUnbound.
 void DropReference(Turn& turn, EndpointId endpoint);
 // A connection at the fabric stands on the endpoint: its address is not free before the connection is released.
-void StandOn(Turn& turn, Connection& connection, EndpointId endpoint);
-void StepOff(Turn& turn, const Connection& connection);
+void StandOn(Turn& turn, ConnectionRecord& connection, EndpointId endpoint);
+void StepOff(Turn& turn, const ConnectionRecord& connection);
 
 // Wildcard listeners follow their device's addresses.
 void FollowAddresses(Turn& turn, const Device& device);

@@ -187,7 +187,7 @@ class Exploration {
   }
 
   // Every request whose answer is kept, asked again: the same answer, and nothing else happens.
-  absl::Status CheckRepeats(const World& world, const Session& session) {
+  absl::Status CheckRepeats(const World& world, const SessionRecord& session) {
     for (const auto& [request, given] : world.observer.answers(session.id)) {
       BrokerCore core = world.core;
       Observer observer = world.observer;

@@ -4,12 +4,12 @@
 
 namespace rdmabroker {
 
-FourTuple TupleOf(const Records& records, const Connection& connection) {
+FourTuple TupleOf(const Records& records, const ConnectionRecord& connection) {
   const Device& device = records.devices.at(connection.device).device;
   return {device.network_namespace, device.port_space, connection.local, connection.peer};
 }
 
-PortKey PortOf(const Endpoint& endpoint) {
+PortKey PortOf(const EndpointRecord& endpoint) {
   return {endpoint.network_namespace, endpoint.port_space, endpoint.address.port};
 }
 

@@ -76,8 +76,8 @@ struct Index {
   static Index Of(const Records& records);
 };
 
-FourTuple TupleOf(const Records& records, const Connection& connection);
-PortKey PortOf(const Endpoint& endpoint);
+FourTuple TupleOf(const Records& records, const ConnectionRecord& connection);
+PortKey PortOf(const EndpointRecord& endpoint);
 
 }  // namespace rdmabroker
 

@@ -20,7 +20,7 @@ Records TwoDevices() {
     device.device.id = DeviceId(id);
     device.device.name = id == 1 ? "first" : "second";
   }
-  Connection& connection = records.connections[ConnectionId(1)];
+  ConnectionRecord& connection = records.connections[ConnectionId(1)];
   connection = {.id = ConnectionId(1), .device = DeviceId(1), .holds_addresses = true};
   connection.local = kLocal;
   connection.peer = kPeer;
@@ -30,22 +30,23 @@ Records TwoDevices() {
 TEST(AConnectionsAddresses, AreAnotherDevicesWhereTheTwoShareNamespaceAndPortSpace) {
   const struct {
     const char* what;
-    std::function<void(Records&, Connection&)> change;
+    std::function<void(Records&, ConnectionRecord&)> change;
     bool same;
   } kCases[] = {
-      {"nothing", [](Records&, Connection&) {}, true},
+      {"nothing", [](Records&, ConnectionRecord&) {}, true},
       {"the network namespace",
-       [](Records& records, Connection&) { records.devices.at(DeviceId(2)).device.network_namespace = 7; }, false},
-      {"the port space",
-       [](Records& records, Connection&) { records.devices.at(DeviceId(2)).device.port_space = PortSpace::kTcp; },
+       [](Records& records, ConnectionRecord&) { records.devices.at(DeviceId(2)).device.network_namespace = 7; },
        false},
-      {"the local port", [](Records&, Connection& other) { ++other.local.port; }, false},
-      {"the peer's port", [](Records&, Connection& other) { ++other.peer.port; }, false},
-      {"the direction", [](Records&, Connection& other) { std::swap(other.local, other.peer); }, false},
+      {"the port space",
+       [](Records& records, ConnectionRecord&) { records.devices.at(DeviceId(2)).device.port_space = PortSpace::kTcp; },
+       false},
+      {"the local port", [](Records&, ConnectionRecord& other) { ++other.local.port; }, false},
+      {"the peer's port", [](Records&, ConnectionRecord& other) { ++other.peer.port; }, false},
+      {"the direction", [](Records&, ConnectionRecord& other) { std::swap(other.local, other.peer); }, false},
   };
   for (const auto& [what, change, same] : kCases) {
     Records records = TwoDevices();
-    Connection other = records.connections.at(ConnectionId(1));
+    ConnectionRecord other = records.connections.at(ConnectionId(1));
     other.device = DeviceId(2);
     change(records, other);
     EXPECT_EQ(Index::Of(records).tuples.contains(TupleOf(records, other)), same) << what;
@@ -69,12 +70,12 @@ TEST(TheIndex, FindsADeviceByNameWhileItIsThere) {
 
 TEST(TheIndex, PutsDeadlinesInTheOrderInWhichTheyComeDue) {
   Records records = TwoDevices();
-  Session& session = records.sessions[SessionId(1)];
+  SessionRecord& session = records.sessions[SessionId(1)];
   session.id = SessionId(1);
   session.deadline = absl::FromUnixSeconds(3);
   records.adapters[AdapterId(1)].device = DeviceId(1);
   for (const uint64_t id : {1, 2, 3}) {
-    Connector& connector = records.connectors[ConnectorId(id)];
+    ConnectorRecord& connector = records.connectors[ConnectorId(id)];
     connector.id = ConnectorId(id);
     connector.session = SessionId(1);
     connector.adapter = AdapterId(1);
@@ -91,7 +92,7 @@ TEST(TheIndex, PutsDeadlinesInTheOrderInWhichTheyComeDue) {
 TEST(AQueuePair, IsItsSessionsOwnClaimOnItsDevice) {
   Records records = TwoDevices();
   records.adapters[AdapterId(1)].device = DeviceId(1);
-  Connector& connector = records.connectors[ConnectorId(1)];
+  ConnectorRecord& connector = records.connectors[ConnectorId(1)];
   connector.id = ConnectorId(1);
   connector.session = SessionId(1);
   connector.adapter = AdapterId(1);

@@ -53,7 +53,7 @@ void CountObject(Rules& rules, const Records& records, const Object& object, Cou
   if (HoldsReference(object)) {
     // An endpoint that a reservation is losing counts once, for its taker.
     bool counts = true;
-    if constexpr (std::is_same_v<Object, Reservation>) counts = !object.taken;
+    if constexpr (std::is_same_v<Object, ReservationRecord>) counts = !object.taken;
     if (counts && rules.Leads(records.endpoints, object.endpoint, Name(id))) ++counted.references[object.endpoint];
   }
   rules.Require(object.closing || !object.close_request, Name(id), ": a close request without a close");
@@ -147,7 +147,7 @@ void CheckSessions(Rules& rules, const Records& records, const Limits& limits, C
 }
 
 // What belongs to a connector's state.
-void CheckConnector(Rules& rules, const Records& records, const Connector& connector) {
+void CheckConnector(Rules& rules, const Records& records, const ConnectorRecord& connector) {
   using enum ConnectorState;
   const ConnectorState state = connector.state;
   const std::string name = Name(connector.id);

@@ -11,19 +11,19 @@
 namespace rdmabroker {
 namespace {
 
-void GiveUpListening(Turn& turn, Listener& listener, const Outcome& outcome) {
+void GiveUpListening(Turn& turn, ListenerRecord& listener, const Outcome& outcome) {
   listener.state = ListenerState::kCreated;
   Complete(turn, listener, listener.pending, outcome);
 }
 
 // The listener that may deliver a request, or nothing: the request is refused as if nobody listened.
-Listener* ListenerFor(Turn& turn, const FabricConnectRequested& report) {
+ListenerRecord* ListenerFor(Turn& turn, const FabricConnectRequested& report) {
   const auto endpoint = turn.records.endpoints.find(report.endpoint);
   if (endpoint == turn.records.endpoints.end()) return nullptr;
   const ListenerId* id = std::get_if<ListenerId>(&endpoint->second.owner);
   const auto found = id == nullptr ? turn.records.listeners.end() : turn.records.listeners.find(*id);
   if (found == turn.records.listeners.end()) return nullptr;
-  Listener& listener = found->second;
+  ListenerRecord& listener = found->second;
   const bool delivers = listener.state == ListenerState::kListening && !listener.paused && !listener.closing &&
                         listener.undecided < turn.limits.backlog && !IsRemoved(turn, listener.adapter) &&
                         !turn.records.adapters.at(listener.adapter).closing &&
@@ -72,37 +72,37 @@ Outcome Perform(Turn& turn, const Call& call, const ControlConnectEvents& reques
   return Done();
 }
 
-bool IsBare(const Turn&, const Listener& listener) { return listener.successors == 0 && !listener.endpoint; }
+bool IsBare(const Turn&, const ListenerRecord& listener) { return listener.successors == 0 && !listener.endpoint; }
 
-void StartClosing(Turn& turn, Listener& listener) {
+void StartClosing(Turn& turn, ListenerRecord& listener) {
   Complete(turn, listener, listener.pending, Refuse(NdkStatus::kCancelled, Name(listener.id), ": was closed"));
 }
 
-bool CanFinish(Turn& turn, Listener& listener) {
+bool CanFinish(Turn& turn, ListenerRecord& listener) {
   return listener.successors == 0 && LeaveEndpoint(turn, listener, listener.id);
 }
 
-void OnBound(Turn& turn, Listener& listener, EndpointId endpoint) {
+void OnBound(Turn& turn, ListenerRecord& listener, EndpointId endpoint) {
   listener.state = ListenerState::kListening;
   if (listener.taking) ConsumeReservation(turn, std::exchange(listener.taking, ReservationId()));
   Complete(turn, listener, listener.pending, Done(Listening{turn.records.endpoints.at(endpoint).address}));
 }
 
-void OnBindFailed(Turn& turn, Listener& listener, EndpointId, const Outcome& outcome) {
+void OnBindFailed(Turn& turn, ListenerRecord& listener, EndpointId, const Outcome& outcome) {
   listener.endpoint = EndpointId();
   if (listener.taking) ReturnReservation(turn, std::exchange(listener.taking, ReservationId()));
   GiveUpListening(turn, listener, outcome);
 }
 
 void Handle(Turn& turn, const FabricConnectRequested& report) {
-  Listener* listener = ListenerFor(turn, report);
-  const auto connector = listener == nullptr ? Found<Connector>{}
+  ListenerRecord* listener = ListenerFor(turn, report);
+  const auto connector = listener == nullptr ? Found<ConnectorRecord>{}
                                              : NewObject<ConnectorKind>(turn, listener->session, listener->adapter,
                                                                         turn.records.counters.connector);
   const auto endpoint = turn.records.endpoints.find(report.endpoint);
   // The core knows every endpoint until it is unbound, and no request of one comes after that.
   if (endpoint == turn.records.endpoints.end()) return;
-  Connection& connection = turn.records.connections[report.connection];
+  ConnectionRecord& connection = turn.records.connections[report.connection];
   connection = {.id = report.connection, .device = endpoint->second.device};
   ++turn.records.devices.at(connection.device).connections;
   connection.local = report.local;

@@ -17,9 +17,9 @@ namespace rdmabroker {
 
 // --- adapters.cc ---
 Outcome Perform(Turn& turn, const Call& call, const OpenAdapter& request);
-bool IsBare(const Turn& turn, const Adapter& adapter);
-void StartClosing(Turn& turn, Adapter& adapter);
-bool CanFinish(Turn& turn, Adapter& adapter);
+bool IsBare(const Turn& turn, const AdapterRecord& adapter);
+void StartClosing(Turn& turn, AdapterRecord& adapter);
+bool CanFinish(Turn& turn, AdapterRecord& adapter);
 // The last thing that the close of an adapter does.
 void LeaveDevice(Turn& turn, DeviceId device);
 // After a removed device has lost an adapter, an endpoint or a connection.
@@ -31,29 +31,29 @@ void Handle(Turn& turn, const DeviceRemoved& report);
 Outcome Perform(Turn& turn, const Call& call, const CreateListener& request);
 Outcome Perform(Turn& turn, const Call& call, const Listen& request);
 Outcome Perform(Turn& turn, const Call& call, const ControlConnectEvents& request);
-bool IsBare(const Turn& turn, const Listener& listener);
-void StartClosing(Turn& turn, Listener& listener);
-bool CanFinish(Turn& turn, Listener& listener);
-void OnBound(Turn& turn, Listener& listener, EndpointId endpoint);
-void OnBindFailed(Turn& turn, Listener& listener, EndpointId endpoint, const Outcome& outcome);
+bool IsBare(const Turn& turn, const ListenerRecord& listener);
+void StartClosing(Turn& turn, ListenerRecord& listener);
+bool CanFinish(Turn& turn, ListenerRecord& listener);
+void OnBound(Turn& turn, ListenerRecord& listener, EndpointId endpoint);
+void OnBindFailed(Turn& turn, ListenerRecord& listener, EndpointId endpoint, const Outcome& outcome);
 void Handle(Turn& turn, const FabricConnectRequested& report);
 
 // --- shared_endpoints.cc ---
 Outcome Perform(Turn& turn, const Call& call, const CreateSharedEndpoint& request);
-bool IsBare(const Turn& turn, const SharedEndpoint& shared_endpoint);
-void StartClosing(Turn& turn, SharedEndpoint& shared_endpoint);
-bool CanFinish(Turn& turn, SharedEndpoint& shared_endpoint);
-void OnBound(Turn& turn, SharedEndpoint& shared_endpoint, EndpointId endpoint);
-void OnBindFailed(Turn& turn, SharedEndpoint& shared_endpoint, EndpointId endpoint, const Outcome& outcome);
+bool IsBare(const Turn& turn, const SharedEndpointRecord& shared_endpoint);
+void StartClosing(Turn& turn, SharedEndpointRecord& shared_endpoint);
+bool CanFinish(Turn& turn, SharedEndpointRecord& shared_endpoint);
+void OnBound(Turn& turn, SharedEndpointRecord& shared_endpoint, EndpointId endpoint);
+void OnBindFailed(Turn& turn, SharedEndpointRecord& shared_endpoint, EndpointId endpoint, const Outcome& outcome);
 
 // --- reservations.cc ---
 Outcome Perform(Turn& turn, const Call& call, const ReservePort& request);
 Outcome Perform(Turn& turn, const Call& call, const ReleasePort& request);
-bool IsBare(const Turn& turn, const Reservation& reservation);
-void StartClosing(Turn& turn, Reservation& reservation);
-bool CanFinish(Turn& turn, Reservation& reservation);
-void OnBound(Turn& turn, Reservation& reservation, EndpointId endpoint);
-void OnBindFailed(Turn& turn, Reservation& reservation, EndpointId endpoint, const Outcome& outcome);
+bool IsBare(const Turn& turn, const ReservationRecord& reservation);
+void StartClosing(Turn& turn, ReservationRecord& reservation);
+bool CanFinish(Turn& turn, ReservationRecord& reservation);
+void OnBound(Turn& turn, ReservationRecord& reservation, EndpointId endpoint);
+void OnBindFailed(Turn& turn, ReservationRecord& reservation, EndpointId endpoint, const Outcome& outcome);
 // Starts to turn the caller's reservation into `owner`'s endpoint. PENDING, or why not: OBJECT_NAME_NOT_FOUND,
 // ACCESS_DENIED, INVALID_PARAMETER_MIX where it is another adapter's or address's, INVALID_DEVICE_STATE where it is
 // taken.
@@ -69,10 +69,10 @@ Outcome Perform(Turn& turn, const Call& call, const CreateConnector& request);
 Outcome Perform(Turn& turn, const Call& call, const Connect& request);
 Outcome Perform(Turn& turn, const Call& call, const ConnectWithSharedEndpoint& request);
 Outcome Perform(Turn& turn, const Call& call, const CompleteConnect& request);
-void OnBound(Turn& turn, Connector& connector, EndpointId endpoint);
-void OnBindFailed(Turn& turn, Connector& connector, EndpointId endpoint, const Outcome& outcome);
+void OnBound(Turn& turn, ConnectorRecord& connector, EndpointId endpoint);
+void OnBindFailed(Turn& turn, ConnectorRecord& connector, EndpointId endpoint, const Outcome& outcome);
 // The peer has not answered within the limit.
-void OnConnectTimeout(Turn& turn, Connector& connector);
+void OnConnectTimeout(Turn& turn, ConnectorRecord& connector);
 void Handle(Turn& turn, const FabricReplied& report);
 void Handle(Turn& turn, const FabricConnectFailed& report);
 
@@ -84,11 +84,11 @@ Outcome Perform(Turn& turn, const Call& call, const GetConnectionData& request);
 // --- connections.cc: from established to closed ---
 Outcome Perform(Turn& turn, const Call& call, const Disconnect& request);
 Outcome Perform(Turn& turn, const Call& call, const ReportConnectionEnd& request);
-bool IsBare(const Turn& turn, const Connector& connector);
-void StartClosing(Turn& turn, Connector& connector);
-bool CanFinish(Turn& turn, Connector& connector);
+bool IsBare(const Turn& turn, const ConnectorRecord& connector);
+void StartClosing(Turn& turn, ConnectorRecord& connector);
+bool CanFinish(Turn& turn, ConnectorRecord& connector);
 void OnDeadline(Turn& turn, ConnectorId connector);
-void OnDeviceRemoved(Turn& turn, Connector& connector);
+void OnDeviceRemoved(Turn& turn, ConnectorRecord& connector);
 void Handle(Turn& turn, const FabricEstablished& report);
 void Handle(Turn& turn, const FabricFailed& report);
 void Handle(Turn& turn, const FabricDisconnected& report);

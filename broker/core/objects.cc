@@ -20,7 +20,7 @@ void WithRecord(Turn& turn, const ObjectId& id, Use use) {
 }
 
 void Forget(Turn& turn, const ObjectId& id, const ObjectRecord& object) {
-  Session& session = turn.records.sessions.at(object.session);
+  SessionRecord& session = turn.records.sessions.at(object.session);
   --AllowanceOf(turn, session, id).count;
   const auto owned = turn.index.owned.find(object.session);
   owned->second.erase(id);
@@ -31,10 +31,10 @@ void Forget(Turn& turn, const ObjectId& id, const ObjectRecord& object) {
 // The objects that the closed one depended on.
 template <typename Object>
 void LeaveAntecedents(Turn& turn, const Object& object) {
-  if constexpr (std::is_same_v<Object, Adapter>) {
+  if constexpr (std::is_same_v<Object, AdapterRecord>) {
     LeaveDevice(turn, object.device);
   } else {
-    if constexpr (std::is_same_v<Object, Connector>) {
+    if constexpr (std::is_same_v<Object, ConnectorRecord>) {
       if (object.listener) DropSuccessor(turn, object.listener);
       if (object.shared_endpoint) DropSuccessor(turn, object.shared_endpoint);
     }
@@ -51,7 +51,7 @@ bool AntecedentWaits(const Turn& turn, const ObjectRecord& object) {
   return object.adapter && turn.records.adapters.at(object.adapter).closing;
 }
 
-bool AntecedentWaits(const Turn& turn, const Connector& connector) {
+bool AntecedentWaits(const Turn& turn, const ConnectorRecord& connector) {
   const Records& records = turn.records;
   return AntecedentWaits(turn, static_cast<const ObjectRecord&>(connector)) ||
          (connector.listener && records.listeners.at(connector.listener).closing) ||
@@ -65,7 +65,7 @@ std::string Name(const ObjectId& object) {
   return std::visit([&](auto id) { return absl::StrCat(kKinds[object.index()], id.value()); }, object);
 }
 
-Allowance AllowanceOf(Turn& turn, Session& session, const ObjectId& object) {
+Allowance AllowanceOf(Turn& turn, SessionRecord& session, const ObjectId& object) {
   const Limits& limits = turn.limits;
   switch (object.index()) {
     case 0:
@@ -167,13 +167,13 @@ void DropSuccessor(Turn& turn, const ObjectId& id) {
 
 void OnBound(Turn& turn, const ObjectId& owner, EndpointId endpoint) {
   WithRecord(turn, owner, [&](auto& object) {
-    if constexpr (!std::is_same_v<decltype(object), Adapter&>) OnBound(turn, object, endpoint);
+    if constexpr (!std::is_same_v<decltype(object), AdapterRecord&>) OnBound(turn, object, endpoint);
   });
 }
 
 void OnBindFailed(Turn& turn, const ObjectId& owner, EndpointId endpoint, const Outcome& outcome) {
   WithRecord(turn, owner, [&](auto& object) {
-    if constexpr (!std::is_same_v<decltype(object), Adapter&>) OnBindFailed(turn, object, endpoint, outcome);
+    if constexpr (!std::is_same_v<decltype(object), AdapterRecord&>) OnBindFailed(turn, object, endpoint, outcome);
   });
 }
 

@@ -9,13 +9,15 @@
 
 namespace rdmabroker {
 
-inline Table<AdapterId, Adapter>& TableOf(Records& records, AdapterId) { return records.adapters; }
-inline Table<ListenerId, Listener>& TableOf(Records& records, ListenerId) { return records.listeners; }
-inline Table<SharedEndpointId, SharedEndpoint>& TableOf(Records& records, SharedEndpointId) {
+inline Table<AdapterId, AdapterRecord>& TableOf(Records& records, AdapterId) { return records.adapters; }
+inline Table<ListenerId, ListenerRecord>& TableOf(Records& records, ListenerId) { return records.listeners; }
+inline Table<SharedEndpointId, SharedEndpointRecord>& TableOf(Records& records, SharedEndpointId) {
   return records.shared_endpoints;
 }
-inline Table<ReservationId, Reservation>& TableOf(Records& records, ReservationId) { return records.reservations; }
-inline Table<ConnectorId, Connector>& TableOf(Records& records, ConnectorId) { return records.connectors; }
+inline Table<ReservationId, ReservationRecord>& TableOf(Records& records, ReservationId) {
+  return records.reservations;
+}
+inline Table<ConnectorId, ConnectorRecord>& TableOf(Records& records, ConnectorId) { return records.connectors; }
 
 // "listener 7".
 std::string Name(const ObjectId& object);
@@ -25,7 +27,7 @@ struct Allowance {
   uint32_t& count;
   uint32_t limit;
 };
-Allowance AllowanceOf(Turn& turn, Session& session, const ObjectId& object);
+Allowance AllowanceOf(Turn& turn, SessionRecord& session, const ObjectId& object);
 
 // An object that the caller may use, or why not.
 template <typename Object>

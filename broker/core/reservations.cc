@@ -34,24 +34,24 @@ Outcome Perform(Turn& turn, const Call& call, const ReleasePort& request) {
   return Close(turn, call, request.reservation);
 }
 
-bool IsBare(const Turn&, const Reservation&) { return false; }
+bool IsBare(const Turn&, const ReservationRecord&) { return false; }
 
-void StartClosing(Turn& turn, Reservation& reservation) {
+void StartClosing(Turn& turn, ReservationRecord& reservation) {
   Complete(turn, reservation, reservation.pending,
            Refuse(NdkStatus::kCancelled, Name(reservation.id), ": was released"));
 }
 
-bool CanFinish(Turn& turn, Reservation& reservation) {
+bool CanFinish(Turn& turn, ReservationRecord& reservation) {
   return !reservation.taken && LeaveEndpoint(turn, reservation, reservation.id);
 }
 
-void OnBound(Turn& turn, Reservation& reservation, EndpointId endpoint) {
+void OnBound(Turn& turn, ReservationRecord& reservation, EndpointId endpoint) {
   reservation.ready = true;
   Complete(turn, reservation, reservation.pending,
            Done(PortReserved{reservation.id, turn.records.endpoints.at(endpoint).address}));
 }
 
-void OnBindFailed(Turn& turn, Reservation& reservation, EndpointId, const Outcome& outcome) {
+void OnBindFailed(Turn& turn, ReservationRecord& reservation, EndpointId, const Outcome& outcome) {
   reservation.endpoint = EndpointId();
   Complete(turn, reservation, reservation.pending, outcome);
   Remove(turn, reservation.id);
@@ -65,7 +65,7 @@ Outcome TakeReservation(Turn& turn, const Call& call, ReservationId id, AdapterI
     return Refuse(NdkStatus::kInvalidParameterMix, Name(id), ": is ", Name(reservation->adapter), "'s, not ",
                   Name(adapter), "'s");
   }
-  const Endpoint& endpoint = turn.records.endpoints.at(reservation->endpoint);
+  const EndpointRecord& endpoint = turn.records.endpoints.at(reservation->endpoint);
   if (address != SocketAddress() && address != endpoint.address) {
     return Refuse(NdkStatus::kInvalidParameterMix, "address ", address.ToString(), ": ", Name(id), " holds ",
                   endpoint.address.ToString(), "; name that, or no address");
@@ -84,7 +84,7 @@ Outcome TakeReservation(Turn& turn, const Call& call, ReservationId id, AdapterI
 void ConsumeReservation(Turn& turn, ReservationId id) { Remove(turn, id); }
 
 void ReturnReservation(Turn& turn, ReservationId id) {
-  Reservation& reservation = turn.records.reservations.at(id);
+  ReservationRecord& reservation = turn.records.reservations.at(id);
   reservation.taken = false;
   GiveBackEndpoint(turn, reservation.endpoint, id);
   TryFinishClose(turn, id);

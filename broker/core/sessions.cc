@@ -9,14 +9,14 @@
 namespace rdmabroker {
 namespace {
 
-void SetDeadline(Turn& turn, Session& session, Instant deadline) {
+void SetDeadline(Turn& turn, SessionRecord& session, Instant deadline) {
   if (session.deadline != absl::InfiniteFuture()) turn.index.deadlines.erase({session.deadline, session.id});
   session.deadline = deadline;
   if (deadline != absl::InfiniteFuture()) turn.index.deadlines.emplace(deadline, session.id);
 }
 
 // Drops the events up to `through`. A number that was never given is no acknowledgement.
-bool Acknowledge(Session& session, EventNumber through) {
+bool Acknowledge(SessionRecord& session, EventNumber through) {
   if (through > session.last_event) return false;
   while (session.acknowledged < through) {
     session.events.pop_front();
@@ -26,12 +26,12 @@ bool Acknowledge(Session& session, EventNumber through) {
 }
 
 // Whether the request is so far behind the newest that its answer is not kept. The newest one's own always is.
-bool IsForgotten(const Turn& turn, const Session& session, RequestId request) {
+bool IsForgotten(const Turn& turn, const SessionRecord& session, RequestId request) {
   return session.newest_request > request &&
          session.newest_request.value() - request.value() >= turn.limits.answers_kept;
 }
 
-void End(Turn& turn, Session& session) {
+void End(Turn& turn, SessionRecord& session) {
   const SessionId id = session.id;
   session.ended = true;
   SetDeadline(turn, session, absl::InfiniteFuture());
@@ -47,7 +47,7 @@ void End(Turn& turn, Session& session) {
   ForgetIfDone(turn, id);
 }
 
-Session* FindLive(Turn& turn, SessionId id) {
+SessionRecord* FindLive(Turn& turn, SessionId id) {
   const auto it = turn.records.sessions.find(id);
   return it == turn.records.sessions.end() || it->second.ended ? nullptr : &it->second;
 }
@@ -65,7 +65,7 @@ void Handle(Turn& turn, const OpenSession& event) {
   }
   ++turn.index.sessions_of_uid[uid];
   const SessionId id(++turn.records.counters.session);
-  Session& session = turn.records.sessions[id];
+  SessionRecord& session = turn.records.sessions[id];
   session.id = id;
   session.identity = event.identity;
   session.secret = event.secret;
@@ -74,7 +74,7 @@ void Handle(Turn& turn, const OpenSession& event) {
 }
 
 void Handle(Turn& turn, const ResumeSession& event) {
-  Session* session = FindLive(turn, event.session);
+  SessionRecord* session = FindLive(turn, event.session);
   // One answer for an unknown session and a wrong secret, so that nobody can ask which sessions there are.
   const bool genuine = session != nullptr && session->secret == event.secret &&
                        session->identity.uid == event.identity.uid &&
@@ -103,7 +103,7 @@ void Handle(Turn& turn, const ResumeSession& event) {
 }
 
 void Handle(Turn& turn, const StreamLost& event) {
-  Session* session = FindLive(turn, event.session);
+  SessionRecord* session = FindLive(turn, event.session);
   if (session == nullptr || session->stream != event.stream) return;
   session->stream = StreamId();
   if (event.end == StreamEnd::kClient) {
@@ -114,17 +114,17 @@ void Handle(Turn& turn, const StreamLost& event) {
 }
 
 void Handle(Turn& turn, const EndSession& event) {
-  if (Session* session = FindLive(turn, event.session)) End(turn, *session);
+  if (SessionRecord* session = FindLive(turn, event.session)) End(turn, *session);
 }
 
 void Handle(Turn& turn, const AcknowledgeEvents& event) {
-  if (Session* session = FindLive(turn, event.session)) Acknowledge(*session, event.acknowledged);
+  if (SessionRecord* session = FindLive(turn, event.session)) Acknowledge(*session, event.acknowledged);
 }
 
 void OnDeadline(Turn& turn, SessionId session) { End(turn, turn.records.sessions.at(session)); }
 
 std::optional<Outcome> AnswerWithoutActing(Turn& turn, const ClientRequest& event) {
-  Session* session = FindLive(turn, event.session);
+  SessionRecord* session = FindLive(turn, event.session);
   if (session == nullptr) {
     return Refuse(NdkStatus::kObjectNameNotFound, "session ", event.session.value(), ": has ended; open a new one");
   }
@@ -146,7 +146,7 @@ std::optional<Outcome> AnswerWithoutActing(Turn& turn, const ClientRequest& even
 }
 
 void Give(Turn& turn, const ClientRequest& event, Outcome outcome) {
-  if (Session* session = FindLive(turn, event.session)) {
+  if (SessionRecord* session = FindLive(turn, event.session)) {
     session->newest_request = std::max(session->newest_request, event.id);
     session->answers.emplace(event.id, KeptAnswer{event.request, outcome});
     while (IsForgotten(turn, *session, session->answers.begin()->first)) {
@@ -157,7 +157,7 @@ void Give(Turn& turn, const ClientRequest& event, Outcome outcome) {
 }
 
 void Notify(Turn& turn, ObjectRecord& object, SessionEvent event) {
-  Session& session = turn.records.sessions.at(object.session);
+  SessionRecord& session = turn.records.sessions.at(object.session);
   if (session.ended) return;
   session.last_event = EventNumber(session.last_event.value() + 1);
   object.last_event = session.last_event;
@@ -170,7 +170,7 @@ void Complete(Turn& turn, ObjectRecord& object, RequestId& request, Outcome outc
   Notify(turn, object, OutcomeEvent{std::exchange(request, RequestId()), std::move(outcome)});
 }
 
-bool IsOverwhelmed(const Turn& turn, const Session& session) {
+bool IsOverwhelmed(const Turn& turn, const SessionRecord& session) {
   return session.events.size() >= turn.limits.events_kept;
 }
 

@@ -29,7 +29,7 @@ void Notify(Turn& turn, ObjectRecord& object, SessionEvent event);
 // The outcome of a request that was answered PENDING; `request` 0 is nobody's. Takes the number out of `request`.
 void Complete(Turn& turn, ObjectRecord& object, RequestId& request, Outcome outcome);
 // Whether the session has as many unacknowledged events as it may: nothing new is started for it.
-bool IsOverwhelmed(const Turn& turn, const Session& session);
+bool IsOverwhelmed(const Turn& turn, const SessionRecord& session);
 
 // After an object is gone: forgets the session too if it has ended and that was its last.
 void ForgetIfDone(Turn& turn, SessionId session);

@@ -13,7 +13,7 @@ Outcome Perform(Turn& turn, const Call& call, const CreateSharedEndpoint& reques
   const auto created =
       NewObject<SharedEndpointKind>(turn, call.session, request.adapter, turn.records.counters.shared_endpoint);
   if (!created) return created.refusal;
-  SharedEndpoint& shared_endpoint = *created;
+  SharedEndpointRecord& shared_endpoint = *created;
   shared_endpoint.ready = false;
   Outcome outcome;
   if (request.reservation) {
@@ -35,18 +35,18 @@ Outcome Perform(Turn& turn, const Call& call, const CreateSharedEndpoint& reques
   return outcome;
 }
 
-bool IsBare(const Turn&, const SharedEndpoint&) { return false; }
+bool IsBare(const Turn&, const SharedEndpointRecord&) { return false; }
 
-void StartClosing(Turn& turn, SharedEndpoint& shared_endpoint) {
+void StartClosing(Turn& turn, SharedEndpointRecord& shared_endpoint) {
   Complete(turn, shared_endpoint, shared_endpoint.pending,
            Refuse(NdkStatus::kCancelled, Name(shared_endpoint.id), ": was closed"));
 }
 
-bool CanFinish(Turn& turn, SharedEndpoint& shared_endpoint) {
+bool CanFinish(Turn& turn, SharedEndpointRecord& shared_endpoint) {
   return shared_endpoint.successors == 0 && LeaveEndpoint(turn, shared_endpoint, shared_endpoint.id);
 }
 
-void OnBound(Turn& turn, SharedEndpoint& shared_endpoint, EndpointId endpoint) {
+void OnBound(Turn& turn, SharedEndpointRecord& shared_endpoint, EndpointId endpoint) {
   shared_endpoint.ready = true;
   if (shared_endpoint.taking) {
     ConsumeReservation(turn, std::exchange(shared_endpoint.taking, ReservationId()));
@@ -55,7 +55,7 @@ void OnBound(Turn& turn, SharedEndpoint& shared_endpoint, EndpointId endpoint) {
            Done(SharedEndpointCreated{shared_endpoint.id, turn.records.endpoints.at(endpoint).address}));
 }
 
-void OnBindFailed(Turn& turn, SharedEndpoint& shared_endpoint, EndpointId, const Outcome& outcome) {
+void OnBindFailed(Turn& turn, SharedEndpointRecord& shared_endpoint, EndpointId, const Outcome& outcome) {
   shared_endpoint.endpoint = EndpointId();
   if (shared_endpoint.taking) ReturnReservation(turn, std::exchange(shared_endpoint.taking, ReservationId()));
   Complete(turn, shared_endpoint, shared_endpoint.pending, outcome);

@@ -42,7 +42,7 @@ struct KeptAnswer {
   bool operator==(const KeptAnswer&) const = default;
 };
 
-struct Session {
+struct SessionRecord {
   SessionId id;
   Identity identity;
   SessionSecret secret = {};
@@ -61,7 +61,7 @@ struct Session {
   uint32_t reservations = 0;
   uint32_t connectors = 0;
 
-  bool operator==(const Session&) const = default;
+  bool operator==(const SessionRecord&) const = default;
 };
 
 // What every object has. An object whose close is pending stays until its successors are closed.
@@ -79,17 +79,17 @@ struct ObjectRecord {
   bool operator==(const ObjectRecord&) const = default;
 };
 
-struct Adapter : ObjectRecord {
+struct AdapterRecord : ObjectRecord {
   AdapterId id;
   DeviceId device;
   NdkVersion requested;
 
-  bool operator==(const Adapter&) const = default;
+  bool operator==(const AdapterRecord&) const = default;
 };
 
 enum class ListenerState : uint8_t { kCreated, kBinding, kListening };
 
-struct Listener : ObjectRecord {
+struct ListenerRecord : ObjectRecord {
   ListenerId id;
   ListenerState state = ListenerState::kCreated;
   bool paused = false;
@@ -97,23 +97,23 @@ struct Listener : ObjectRecord {
   ReservationId taking;    // While a reservation turns into this listener's endpoint.
   uint32_t undecided = 0;  // Delivered, neither accepted, rejected nor closed.
 
-  bool operator==(const Listener&) const = default;
+  bool operator==(const ListenerRecord&) const = default;
 };
 
-struct SharedEndpoint : ObjectRecord {
+struct SharedEndpointRecord : ObjectRecord {
   SharedEndpointId id;
   RequestId pending;  // CreateSharedEndpoint.
   ReservationId taking;
 
-  bool operator==(const SharedEndpoint&) const = default;
+  bool operator==(const SharedEndpointRecord&) const = default;
 };
 
-struct Reservation : ObjectRecord {
+struct ReservationRecord : ObjectRecord {
   ReservationId id;
   bool taken = false;  // Turning into a listener's or shared endpoint's.
   RequestId pending;   // ReservePort.
 
-  bool operator==(const Reservation&) const = default;
+  bool operator==(const ReservationRecord&) const = default;
 };
 
 enum class ConnectorState : uint8_t {
@@ -130,7 +130,7 @@ enum class ConnectorState : uint8_t {
   kDead,              // Nothing but close is left; `dead_status` tells why.
 };
 
-struct Connector : ObjectRecord {
+struct ConnectorRecord : ObjectRecord {
   ConnectorId id;
   ConnectorState state = ConnectorState::kIdle;
   ListenerId listener;               // That delivered it; 0 for one that the client created.
@@ -150,13 +150,13 @@ struct Connector : ObjectRecord {
   Instant deadline = absl::InfiniteFuture();
   NdkStatus dead_status = NdkStatus::kConnectionInvalid;
 
-  bool operator==(const Connector&) const = default;
+  bool operator==(const ConnectorRecord&) const = default;
 };
 
 enum class EndpointState : uint8_t { kBinding, kBound, kRepurposing, kUnbinding };
 
 // A local address held at a fabric.
-struct Endpoint {
+struct EndpointRecord {
   EndpointId id;
   DeviceId device;
   uint64_t network_namespace = 0;
@@ -171,11 +171,11 @@ struct Endpoint {
   uint32_t connections = 0;    // Not yet released at the fabric.
   ObjectId owner;
 
-  bool operator==(const Endpoint&) const = default;
+  bool operator==(const EndpointRecord&) const = default;
 };
 
 // A connection at the fabric.
-struct Connection {
+struct ConnectionRecord {
   ConnectionId id;
   DeviceId device;
   EndpointId endpoint;
@@ -186,7 +186,7 @@ struct Connection {
   SocketAddress local;
   SocketAddress peer;
 
-  bool operator==(const Connection&) const = default;
+  bool operator==(const ConnectionRecord&) const = default;
 };
 
 // The last ids given out.
@@ -210,14 +210,14 @@ using Table = absl::node_hash_map<Key, Record>;
 
 struct Records {
   Table<DeviceId, DeviceRecord> devices;
-  Table<SessionId, Session> sessions;
-  Table<AdapterId, Adapter> adapters;
-  Table<ListenerId, Listener> listeners;
-  Table<SharedEndpointId, SharedEndpoint> shared_endpoints;
-  Table<ReservationId, Reservation> reservations;
-  Table<ConnectorId, Connector> connectors;
-  Table<EndpointId, Endpoint> endpoints;
-  Table<ConnectionId, Connection> connections;
+  Table<SessionId, SessionRecord> sessions;
+  Table<AdapterId, AdapterRecord> adapters;
+  Table<ListenerId, ListenerRecord> listeners;
+  Table<SharedEndpointId, SharedEndpointRecord> shared_endpoints;
+  Table<ReservationId, ReservationRecord> reservations;
+  Table<ConnectorId, ConnectorRecord> connectors;
+  Table<EndpointId, EndpointRecord> endpoints;
+  Table<ConnectionId, ConnectionRecord> connections;
   Counters counters;
   Instant now = absl::InfinitePast();  // Of the last event.
 

@@ -154,7 +154,7 @@ class Stage {
   std::string ShowEndpoints() const {
     static constexpr const char* kStates[] = {"binding", "bound", "changing", "unbinding"};
     std::string text;
-    for (const Endpoint* endpoint : InOrder(core_.records().endpoints)) {
+    for (const EndpointRecord* endpoint : InOrder(core_.records().endpoints)) {
       absl::StrAppend(&text, "endpoint ", endpoint->id.value(), ": ", endpoint->address.ToString(), ", ",
                       kStates[static_cast<int>(endpoint->state)], ", references ", endpoint->references,
                       ", connections ", endpoint->connections, "\n");

@@ -29,7 +29,7 @@ class Alphabet {
     Add(OpenSession{AlphabetSession(StreamId(serial_))});
     bool any = false;
     for (const SessionId id : Sorted(records_.sessions)) {
-      const Session& session = records_.sessions.at(id);
+      const SessionRecord& session = records_.sessions.at(id);
       if (session.ended) continue;
       any = true;
       AddSession(session);
@@ -55,7 +55,7 @@ class Alphabet {
 
   // The session's own, or an unknown one where it has none.
   template <typename Key, typename Record>
-  std::vector<Key> Own(const Table<Key, Record>& table, const Session& session) const {
+  std::vector<Key> Own(const Table<Key, Record>& table, const SessionRecord& session) const {
     std::vector<Key> keys;
     for (const Key key : Sorted(table)) {
       if (table.at(key).session == session.id) keys.push_back(key);
@@ -67,12 +67,12 @@ class Alphabet {
   void Add(Event event) { moves_.push_back({now_, std::move(event)}); }
   void Report(FabricReport report) { Add(std::move(report)); }
 
-  void Ask(const Session& session, Request request) {
+  void Ask(const SessionRecord& session, Request request) {
     const RequestId id(session.newest_request.value() + 1);
     Add(ClientRequest{session.id, id, session.acknowledged, std::move(request)});
   }
 
-  void AddSession(const Session& session) {
+  void AddSession(const SessionRecord& session) {
     const StreamId other(kUnknown);
     if (session.stream) {
       Add(StreamLost{session.id, session.stream, StreamEnd::kClient});
@@ -104,7 +104,7 @@ class Alphabet {
     Add(ClientRequest{unknown, RequestId(1), EventNumber(), OpenAdapter{kDeviceName, kNdkVersion}});
   }
 
-  void AddRequests(const Session& session) {
+  void AddRequests(const SessionRecord& session) {
     Ask(session, OpenAdapter{kDeviceName, kNdkVersion});
     for (const AdapterId adapter : Own(records_.adapters, session)) {
       Ask(session, CreateListener{adapter});
@@ -127,7 +127,7 @@ class Alphabet {
     AddForeign(session);
   }
 
-  void AddListener(const Session& session, ListenerId listener) {
+  void AddListener(const SessionRecord& session, ListenerId listener) {
     Ask(session, Listen{listener, At(Ip(1), kPort), {}});
     Ask(session, Listen{listener, At(IpAddress(), kPort), {}});
     Ask(session, Listen{listener, At(Ip(1), kEphemeral), {}});
@@ -139,7 +139,7 @@ class Alphabet {
     Ask(session, CloseListener{listener});
   }
 
-  void AddConnector(const Session& session, ConnectorId connector) {
+  void AddConnector(const SessionRecord& session, ConnectorId connector) {
     const SocketAddress peer = At(Ip(9), kPort);
     const ReadLimits limits{1, 2};
     // One queue pair of its own, and one that others want too.
@@ -161,7 +161,7 @@ class Alphabet {
   }
 
   // Another session's objects, and requests that no state allows.
-  void AddForeign(const Session& session) {
+  void AddForeign(const SessionRecord& session) {
     const auto first = [&](const auto& table, auto ask) {
       for (const auto key : Sorted(table)) {
         if (table.at(key).session != session.id) return ask(key);

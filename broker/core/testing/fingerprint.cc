@@ -132,7 +132,7 @@ class Writer {
     PutIps(record.device.addresses);
   }
 
-  void OneSession(const Session& session) {
+  void OneSession(const SessionRecord& session) {
     Put(static_cast<bool>(session.stream), session.ended, session.last_event.value() - session.acknowledged.value(),
         session.identity.uid);
     PutDeadline(session.deadline);
@@ -149,7 +149,7 @@ class Writer {
         known, known ? seen->second.told : Observer::Told::kNothing, known && seen->second.may_vanish);
   }
 
-  void OneConnector(const Connector& connector) {
+  void OneConnector(const ConnectorRecord& connector) {
     Object(connector, connector.id);
     Put(connector.state, listeners_.Of(connector.listener), shared_endpoints_.Of(connector.shared_endpoint),
         connections_.Of(connector.connection), connections_.Of(connector.releasing), connector.qp.value,
@@ -162,7 +162,7 @@ class Writer {
     PutDeadline(connector.deadline);
   }
 
-  void OneEndpoint(const Endpoint& endpoint) {
+  void OneEndpoint(const EndpointRecord& endpoint) {
     Put(endpoint.device.value(), endpoint.network_namespace, endpoint.port_space, endpoint.use, endpoint.state,
         endpoint.ephemeral, endpoint.tries, endpoint.references, endpoint.connections);
     PutAddress(endpoint.address);
@@ -172,7 +172,7 @@ class Writer {
     if (seen != observer_.endpoints().end()) Put(seen->second.before);
   }
 
-  void OneConnection(const Connection& connection) {
+  void OneConnection(const ConnectionRecord& connection) {
     Put(connection.device.value(), endpoints_.Of(connection.endpoint), connectors_.Of(connection.connector),
         connection.given_up, connection.holds_addresses);
     PutAddress(connection.local);
@@ -184,14 +184,14 @@ class Writer {
   const Records& all_;
   const Observer& observer_;
   Ranked<DeviceId, DeviceRecord> devices_;
-  Ranked<SessionId, Session> sessions_;
-  Ranked<AdapterId, Adapter> adapters_;
-  Ranked<ListenerId, Listener> listeners_;
-  Ranked<SharedEndpointId, SharedEndpoint> shared_endpoints_;
-  Ranked<ReservationId, Reservation> reservations_;
-  Ranked<ConnectorId, Connector> connectors_;
-  Ranked<EndpointId, Endpoint> endpoints_;
-  Ranked<ConnectionId, Connection> connections_;
+  Ranked<SessionId, SessionRecord> sessions_;
+  Ranked<AdapterId, AdapterRecord> adapters_;
+  Ranked<ListenerId, ListenerRecord> listeners_;
+  Ranked<SharedEndpointId, SharedEndpointRecord> shared_endpoints_;
+  Ranked<ReservationId, ReservationRecord> reservations_;
+  Ranked<ConnectorId, ConnectorRecord> connectors_;
+  Ranked<EndpointId, EndpointRecord> endpoints_;
+  Ranked<ConnectionId, ConnectionRecord> connections_;
   Fingerprint fingerprint_{0x243F6A8885A308D3, 0x13198A2E03707344};
 };
 

@@ -253,7 +253,7 @@ void Observer::AgreeOnSessions(const Records& records) {
   for (const auto& [id, seen] : sessions_) {
     const auto found = records.sessions.find(id);
     if (found == records.sessions.end()) return Require(false, "session ", id.value(), ": forgotten");
-    const Session& session = found->second;
+    const SessionRecord& session = found->second;
     Require(session.stream == seen.stream && session.last_event == seen.last_event &&
                 session.acknowledged == seen.acknowledged && session.events == seen.events,
             "session ", id.value(), ": its stream or events are not what its client knows");

@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// rdma-brokerd: the composition root.
+
+#include <signal.h>
+#include <spdlog/spdlog.h>
+#include <sys/epoll.h>
+#include <sys/resource.h>
+#include <sys/signalfd.h>
+
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <iostream>
+
+#include "absl/synchronization/mutex.h"
+#include "broker/control/configuration.h"
+#include "broker/control/control_server.h"
+#include "broker/fabric/iwarp/iwarp_fabric.h"
+
+namespace rdmabroker {
+namespace {
+
+// User-space iWARP is always there; other fabrics' devices are numbered from 2.
+constexpr DeviceId kIwarpDevice(1);
+
+// A descriptor for each client's connection, its duplicate, and each connection that is being made.
+void RaiseDescriptorLimit() {
+  rlimit limit = {};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
+  limit.rlim_cur = limit.rlim_max;
+  if (::setrlimit(RLIMIT_NOFILE, &limit) != 0) spdlog::warn("cannot raise the limit on open files");
+}
+
+// Blocks the signals that end the daemon, before any thread is there to get them.
+UniqueFd TakeSignals() {
+  sigset_t signals;
+  ::sigemptyset(&signals);
+  ::sigaddset(&signals, SIGTERM);
+  ::sigaddset(&signals, SIGINT);
+  ::pthread_sigmask(SIG_BLOCK, &signals, nullptr);
+  return UniqueFd(::signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK));
+}
+
+int Serve(const Configuration& configuration) {
+  spdlog::set_level(spdlog::level::from_str(configuration.log_level));
+  RaiseDescriptorLimit();
+  const UniqueFd signals = TakeSignals();
+  auto server = ControlServer::Start(configuration);
+  if (!server.ok()) {
+    std::cerr << "rdma-brokerd: " << server.status().message() << "\n";
+    return 1;
+  }
+  ControlServer& control = **server;
+  auto iwarp = IwarpFabric::Open(kIwarpDevice, IwarpOptions(), control.watcher(), control.handoffs());
+  if (!iwarp.ok()) {
+    std::cerr << "rdma-brokerd: " << iwarp.status().message() << "\n";
+    return 1;
+  }
+  control.Add(*std::move(iwarp));
+  const WatchId watch = control.watcher().Watch(signals.get(), EPOLLIN, [&](uint32_t) {
+    spdlog::info("stopping");
+    control.Stop();
+  });
+  spdlog::info("serving socket={}/control.sock", configuration.socket_directory);
+  control.Run();
+  control.watcher().Unwatch(watch);
+  spdlog::info("stopped");
+  return 0;
+}
+
+int Main(int argc, char** argv) {
+  CLI::App app{"Brokers RDMA connections for the processes of this machine."};
+  std::string path;
+  bool check = false;
+  app.add_option("--config", path, "TOML file; without it every setting has its default")->type_name("FILE");
+  app.add_flag("--check-config", check, "Read the configuration, say what is wrong with it, and end");
+  CLI11_PARSE(app, argc, argv);
+  Configuration configuration;
+  if (!path.empty()) {
+    const auto read = ReadConfiguration(path);
+    if (!read.ok()) {
+      std::cerr << "rdma-brokerd: " << read.status().message() << "\n";
+      return 2;
+    }
+    configuration = *read;
+  }
+  if (check) {
+    std::cout << (path.empty() ? "the defaults" : path) << ": fine\n";
+    return 0;
+  }
+  return Serve(configuration);
+}
+
+}  // namespace
+}  // namespace rdmabroker
+
+int main(int argc, char** argv) {
+  // Debian builds Abseil with its detector of possible lock cycles, which ends the process on a suspicion.
+  absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore);
+  return rdmabroker::Main(argc, argv);
+}
