@@ -119,5 +119,8 @@ std::string NameOf(const ::testing::TestParamInfo<std::tuple<FabricCase, IpFamil
 
 INSTANTIATE_TEST_SUITE_P(Iwarp, FabricConformance, ::testing::Combine(::testing::ValuesIn(Cases()), kFamilies), NameOf);
 
+INSTANTIATE_TEST_SUITE_P(Iwarp, FabricHandOffConformance, ::testing::Combine(::testing::ValuesIn(Cases()), kFamilies),
+                         NameOf);
+
 }  // namespace
 }  // namespace rdmabroker
