@@ -185,6 +185,9 @@ Outcome BrokerLink::EndOf(const grpc::Status& status) const {
     outcome.retryable = outcome.status == NdkStatus::kConnectionDisconnected;
     return outcome;
   }
+  if (state_ == State::kOpening && status.error_code() != grpc::StatusCode::UNAVAILABLE) {
+    return BrokenPromise("to a new session is not one: " + status.error_message());
+  }
   if (state_ == State::kOpening) {
     return {.status = NdkStatus::kConnectionRefused, .retryable = true, .hint = NoBrokerHint(options_.control_socket)};
   }

@@ -16,7 +16,7 @@ NdkStatus Connector::ApplyTransitions(const ReadLimits* lowered) {
   if (transitions_.empty()) return NdkStatus::kSuccess;
   const DataPath* const path = adapter_->data_path();
   if (path == nullptr || !path->transition) return NdkStatus::kNotSupported;
-  for (v1::QpAttributes attributes : std::exchange(transitions_, {})) {
+  for (v1::QpAttributes attributes : transitions_) {
     if (lowered != nullptr) {
       attributes.set_max_inbound_reads(std::min(attributes.max_inbound_reads(), lowered->inbound));
       attributes.set_max_outbound_reads(std::min(attributes.max_outbound_reads(), lowered->outbound));

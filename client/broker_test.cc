@@ -1,0 +1,219 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// The library with the broker itself, over the fake fabric, in another process.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "client/blocking.h"
+#include "client/testing/exactly_once.h"
+#include "client/testing/fake_data_path.h"
+#include "client/testing/later.h"
+#include "proto/rdmabroker/v1/connection.pb.h"
+
+namespace rdmabroker::client {
+namespace {
+
+using testing::ElementsAre;
+
+// Runs broker_process.
+class Brokers {
+ public:
+  Brokers(const char* kind, int count, const char* grace_ms = "30000") {
+    int input[2];
+    int output[2];
+    EXPECT_TRUE(::pipe(input) == 0 && ::pipe(output) == 0);
+    pid_ = ::fork();
+    if (pid_ == 0) {
+      ::dup2(input[0], STDIN_FILENO);
+      ::dup2(output[1], STDOUT_FILENO);
+      for (const int fd : {input[0], input[1], output[0], output[1]}) ::close(fd);
+      ::execl("client/broker_process", "broker_process", kind, std::to_string(count).c_str(), grace_ms, nullptr);
+      ::_exit(127);
+    }
+    ::close(input[0]);
+    ::close(output[1]);
+    input_ = input[1];
+    std::FILE* const lines = ::fdopen(output[0], "r");
+    char line[256];
+    for (int i = 0; i < count && std::fgets(line, sizeof line, lines) != nullptr; ++i) {
+      sockets_.emplace_back(line, std::string_view(line).find('\n'));
+    }
+    std::fclose(lines);
+    EXPECT_EQ(sockets_.size(), static_cast<size_t>(count));
+  }
+  ~Brokers() {
+    if (pid_ > 0) Kill();
+  }
+
+  const std::string& socket(size_t i) const { return sockets_.at(i); }
+  void Kill() {
+    ::kill(pid_, SIGKILL);
+    Wait();
+  }
+  void Stop() { EXPECT_EQ(::write(input_, "s", 1), 1); }
+  // Whether the brokers end with nothing left in them.
+  bool EndEmpty() {
+    ::close(input_);
+    return Wait() == 0;
+  }
+
+ private:
+  int Wait() {
+    int status = -1;
+    ::waitpid(std::exchange(pid_, -1), &status, 0);
+    return status;
+  }
+
+  pid_t pid_ = -1;
+  int input_ = -1;
+  std::vector<std::string> sockets_;
+};
+
+SocketAddress TestAddress(int id) { return {*IpAddress::Parse("192.0.2." + std::to_string(id)), 0}; }
+
+// For the fake fabric's devices, whose queue pairs are moved by attributes.
+DataPath FakeVerbs(bool client_ends_connections) {
+  DataPath path = FakeDataPath();
+  path.technology = RdmaTechnology::kRoceV2;
+  path.client_ends_connections = client_ends_connections;
+  path.transition = [](const v1::QpAttributes& attributes) {
+    return Attachment{.socket = {}, .state = attributes.SerializeAsString()};
+  };
+  return path;
+}
+
+// One process's session at a broker, with an adapter and a queue pair.
+struct Side {
+  Side(const std::string& socket, const std::string& device) {
+    SessionOptions options;
+    options.control_socket = socket;
+    options.data_paths = {FakeVerbs(false), FakeVerbs(true)};
+    auto opening = Session::Open(std::move(options));
+    EXPECT_TRUE(opening.outcome.ok()) << opening.outcome.hint;
+    session = std::move(opening.session);
+    auto made = BlockingOpenAdapter(*session, device);
+    EXPECT_TRUE(made.outcome.ok()) << made.outcome.hint;
+    adapter = std::move(made.object);
+  }
+  ~Side() {
+    session = nullptr;
+    EXPECT_EQ(qp->Close({}), NdkStatus::kSuccess);
+  }
+
+  std::unique_ptr<Session> session;
+  std::shared_ptr<Adapter> adapter;
+  std::shared_ptr<Connector> connector;
+  FakeQueuePair* const qp = new FakeQueuePair;
+  Log ends;
+
+  DisconnectEventCallback LogsEnd() {
+    return [this](const DisconnectEvent& event) { ends.Add(std::string(StatusName(event.status))); };
+  }
+};
+
+void Connect(Side& passive, const SocketAddress& local, Side& active, const SocketAddress& source) {
+  auto [outcome, listener] = BlockingListener::Listen(passive.adapter, local);
+  ASSERT_TRUE(outcome.ok()) << outcome.hint;
+  EXPECT_GE(listener->address().port, 49152);
+  std::thread server([&passive, &listening = *listener] {
+    passive.connector = listening.Next().object;
+    ASSERT_NE(passive.connector, nullptr);
+    EXPECT_EQ(passive.connector->connection_data()->private_data.substr(0, 5), "hello");
+    const Outcome accepted =
+        BlockingAccept(passive.connector, passive.qp, {.limits = {.inbound = 4, .outbound = 16}}, passive.LogsEnd());
+    EXPECT_TRUE(accepted.ok()) << accepted.hint;
+  });
+  auto made = BlockingConnect(active.adapter, active.qp,
+                              {.source = source,
+                               .destination = listener->address(),
+                               .limits = {.inbound = 8, .outbound = 2},
+                               .private_data = "hello"},
+                              active.LogsEnd());
+  EXPECT_TRUE(made.outcome.ok()) << made.outcome.hint;
+  active.connector = std::move(made.object);
+  server.join();
+  v1::QpAttributes last;
+  if (!active.adapter->client_ends_connections()) {
+    EXPECT_TRUE(last.ParseFromString(active.qp->state()));
+    EXPECT_EQ(last.qp_state(), 3u) << "the queue pair was not taken to ready-to-send";
+  }
+  EXPECT_EQ(active.connector->connection_data()->limits.outbound, 2u);
+  EXPECT_EQ(passive.connector->connection_data()->limits.inbound, 2u);
+  EXPECT_EQ(active.connector->connection_data()->local, passive.connector->connection_data()->peer);
+}
+
+TEST(Broker, TwoProcessesConnectAndTheBrokerDisconnects) {
+  Brokers brokers("stream", 1);
+  {
+    Side passive(brokers.socket(0), "fake1");
+    Side active(brokers.socket(0), "fake1");
+    Connect(passive, TestAddress(1), active, TestAddress(1));
+    const Later<Outcome> disconnected;
+    ASSERT_EQ(active.connector->Disconnect([disconnected](const Outcome& outcome) { disconnected.Set(outcome); }),
+              NdkStatus::kPending);
+    EXPECT_THAT(passive.ends.WaitFor(1), ElementsAre("STATUS_SUCCESS"));
+    EXPECT_TRUE(BlockingDisconnect(passive.connector).ok());
+    BlockingClose(passive.connector);
+    EXPECT_TRUE(disconnected.Get().ok());
+    BlockingClose(active.connector);
+    BlockingClose(passive.adapter);
+    BlockingClose(active.adapter);
+    EXPECT_THAT(active.ends.lines(), ElementsAre());
+  }
+  EXPECT_TRUE(brokers.EndEmpty());
+}
+
+TEST(Broker, TransportsReachTheQueuePairsOfTwoBrokersClients) {
+  Brokers brokers("handoff", 2);
+  {
+    Side passive(brokers.socket(0), "fake1");
+    Side active(brokers.socket(1), "fake2");
+    Connect(passive, TestAddress(1), active, TestAddress(2));
+    EXPECT_TRUE(passive.adapter->client_ends_connections());
+    // Each has a stream, or it could not disconnect.
+    const Later<Outcome> disconnected;
+    active.connector->Disconnect([disconnected](const Outcome& outcome) { disconnected.Set(outcome); });
+    while (!active.qp->disconnecting()) std::this_thread::yield();
+    passive.qp->ConnectionEnds({.graceful = true});
+    EXPECT_THAT(passive.ends.WaitFor(1), ElementsAre("STATUS_SUCCESS"));
+    active.qp->CompleteDisconnect(NdkStatus::kSuccess);
+    EXPECT_TRUE(disconnected.Get().ok());
+    // The rest is left to the sessions' ends.
+  }
+  EXPECT_TRUE(brokers.EndEmpty());
+}
+
+TEST(Broker, ItsDeathIsTold) {
+  Brokers brokers("stream", 1);
+  Side passive(brokers.socket(0), "fake1");
+  Side active(brokers.socket(0), "fake1");
+  Connect(passive, TestAddress(1), active, TestAddress(1));
+  brokers.Kill();
+  EXPECT_THAT(active.ends.WaitFor(1), ElementsAre("STATUS_CONNECTION_DISCONNECTED"));
+  EXPECT_THAT(passive.ends.WaitFor(1), ElementsAre("STATUS_CONNECTION_DISCONNECTED"));
+  EXPECT_EQ(BlockingClose(active.connector), NdkStatus::kSuccess);
+}
+
+TEST(Broker, ItsStopIsToldOnceTheGracePeriodIsOver) {
+  Brokers brokers("stream", 1, "200");
+  Side side(brokers.socket(0), "fake1");
+  const Later<NdkStatus> over;
+  side.adapter->OnSessionEnd([over](NdkStatus status) { over.Set(status); });
+  brokers.Stop();
+  EXPECT_EQ(over.Get(), NdkStatus::kConnectionDisconnected);
+}
+
+}  // namespace
+}  // namespace rdmabroker::client
