@@ -103,7 +103,7 @@ class FakeDataAdapter final : public rdmabroker::Adapter {
   }
 
  private:
-  const AdapterInfo info_;
+  const AdapterInfo info_ = {};
 };
 
 inline DataPath FakeDataPath() {
