@@ -3,6 +3,7 @@
 // rdma-brokerd: the composition root.
 
 #include <signal.h>
+#include <spdlog/sinks/stdout_sinks.h>
 #include <spdlog/spdlog.h>
 #include <sys/epoll.h>
 #include <sys/resource.h>
@@ -42,7 +43,10 @@ UniqueFd TakeSignals() {
 }
 
 int Serve(const Configuration& configuration) {
+  spdlog::set_default_logger(spdlog::stderr_logger_mt("rdma-brokerd"));
   spdlog::set_level(spdlog::level::from_str(configuration.log_level));
+  // Who reads the log may go away; the connections must not go with him.
+  ::signal(SIGPIPE, SIG_IGN);
   RaiseDescriptorLimit();
   const UniqueFd signals = TakeSignals();
   auto server = ControlServer::Start(configuration);

@@ -2,27 +2,9 @@
 
 #include "broker/control/grpc_loop.h"
 
-#include <grpcpp/alarm.h>
-
 #include <utility>
 
 namespace rdmabroker {
-namespace {
-
-// What wakes the loop for posted tasks. It is a tag like the others, but other threads start it.
-struct Wake {
-  grpc::Alarm alarm;
-};
-
-// Told from the tags of operations, which are pointers to functions on the heap, by its odd value.
-void* TagOfWake(Wake* wake) { return reinterpret_cast<void*>(reinterpret_cast<uintptr_t>(wake) | 1); }
-Wake* WakeOfTag(void* tag) {
-  const auto value = reinterpret_cast<uintptr_t>(tag);
-  return (value & 1) == 0 ? nullptr : reinterpret_cast<Wake*>(value & ~uintptr_t{1});
-}
-
-}  // namespace
-
 void* GrpcLoop::Tag(Done done) {
   ++live_;
   return new Done(std::move(done));
@@ -37,17 +19,20 @@ void GrpcLoop::Post(std::function<void()> task) {
   const std::lock_guard lock(mutex_);
   if (closed_) return;
   tasks_.push_back(std::move(task));
-  if (std::exchange(woken_, true)) return;
-  auto* wake = new Wake;
-  wake->alarm.Set(queue_.get(), gpr_time_0(GPR_CLOCK_REALTIME), TagOfWake(wake));
+  if (wake_ != nullptr) return;
+  wake_ = std::make_unique<grpc::Alarm>();
+  // Told from the tags of operations, which are functions on the heap, by being the loop itself.
+  wake_->Set(queue_.get(), gpr_time_0(GPR_CLOCK_REALTIME), this);
 }
 
 void GrpcLoop::RunTasks() {
   std::vector<std::function<void()>> tasks;
+  // Goes after the lock; made by another thread, it changes hands under the lock.
+  std::unique_ptr<grpc::Alarm> wake;
   {
     const std::lock_guard lock(mutex_);
     tasks.swap(tasks_);
-    woken_ = false;
+    wake = std::move(wake_);
   }
   for (const auto& task : tasks) task();
 }
@@ -56,8 +41,7 @@ void GrpcLoop::Run() {
   void* tag = nullptr;
   bool ok = false;
   while (queue_->Next(&tag, &ok)) {
-    if (Wake* wake = WakeOfTag(tag)) {
-      delete wake;
+    if (tag == this) {
       RunTasks();
     } else {
       const std::unique_ptr<Done> done(static_cast<Done*>(tag));
@@ -66,7 +50,7 @@ void GrpcLoop::Run() {
     }
     if (stopping_ && live_ == 0) {
       const std::lock_guard lock(mutex_);
-      if (woken_ || std::exchange(closed_, true)) continue;
+      if (wake_ != nullptr || std::exchange(closed_, true)) continue;
       queue_->Shutdown();
     }
   }

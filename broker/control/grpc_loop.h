@@ -3,6 +3,7 @@
 #ifndef BROKER_CONTROL_GRPC_LOOP_H_
 #define BROKER_CONTROL_GRPC_LOOP_H_
 
+#include <grpcpp/alarm.h>
 #include <grpcpp/grpcpp.h>
 
 #include <functional>
@@ -51,7 +52,7 @@ class GrpcLoop : public Executor {
 
   std::mutex mutex_;
   std::vector<std::function<void()>> tasks_;  // Guarded by mutex_. Bounded by what other threads watch: see Watcher.
-  bool woken_ = false;                        // Guarded by mutex_: an alarm is under way.
+  std::unique_ptr<grpc::Alarm> wake_;         // Guarded by mutex_: under way to RunTasks, if there is one.
   bool closed_ = false;                       // Guarded by mutex_: the queue takes nothing any more.
 };
 

@@ -139,11 +139,14 @@ NdkStatus TestClient::Resume(const TestClient& former, uint64_t acknowledged) {
   resume->set_session_secret(former.opened_.session_secret());
   resume->set_acknowledged_event(acknowledged);
   resume->set_api_minor(1);
+  next_request_id_ = former.next_request_id_;
+  {
+    // Before there is a reader, which may have an event at once.
+    const std::lock_guard lock(mutex_);
+    last_event_ = std::max(last_event_, acknowledged);
+  }
   const NdkStatus status = Start(first);
   opened_.set_session_secret(former.opened_.session_secret());
-  next_request_id_ = former.next_request_id_;
-  const std::lock_guard lock(mutex_);
-  last_event_ = std::max(last_event_, acknowledged);
   return status;
 }
 
