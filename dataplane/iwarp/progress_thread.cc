@@ -133,13 +133,12 @@ void ProgressThread::Run() {
 int ProgressThread::WaitTimeout() {
   const std::lock_guard lock(mutex_);
   if (!callbacks_.empty() || !released_.empty()) return 0;
-  int timeout = polled_.empty() ? -1 : static_cast<int>(kPollGrace.count());
-  if (!deadlines_.empty()) {
-    const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadlines_.begin()->first - Clock::now()).count();
-    const int bounded = static_cast<int>(std::clamp<int64_t>(left, 0, 60'000));
-    timeout = timeout < 0 ? bounded : std::min(timeout, bounded);
-  }
-  return timeout;
+  if (polled_.empty() && deadlines_.empty()) return -1;
+  Clock::time_point due = Clock::time_point::max();
+  if (!polled_.empty()) due = polls_due_;
+  if (!deadlines_.empty()) due = std::min(due, deadlines_.begin()->first);
+  const auto left = std::chrono::ceil<std::chrono::milliseconds>(due - Clock::now()).count();
+  return static_cast<int>(std::clamp<int64_t>(left, 0, 60'000));
 }
 
 void ProgressThread::HandleSocket(uint64_t handle) {
@@ -155,12 +154,13 @@ void ProgressThread::HandleSocket(uint64_t handle) {
     // A socket that is left alone already still tells of a reset, and would go on telling.
     if (polled && !source.polled) {
       source.polled = true;
+      if (polled_.empty()) polls_due_ = Clock::now() + kPollGrace;
       polled_.push_back(handle);
       UpdateEpoll(handle, source);
       return;
     }
   }
-  queue_pair->Drive();
+  queue_pair->OnSocketReady();
 }
 
 void ProgressThread::HandleWoken() {
@@ -191,9 +191,12 @@ void ProgressThread::HandleDeadlines() {
   for (const auto& queue_pair : late) queue_pair->OnDeadline();
 }
 
-// Takes back the sockets whose polls have stopped.
+// Takes back the sockets whose polls have stopped. Not before they had the time to go on: a thread that shares its core
+// with this one cannot poll meanwhile.
 void ProgressThread::HandlePolled() {
   const std::lock_guard lock(mutex_);
+  if (polled_.empty() || Clock::now() < polls_due_) return;
+  polls_due_ = Clock::now() + kPollGrace;
   std::erase_if(polled_, [this](uint64_t handle) {
     const auto found = sources_.find(handle);
     if (found == sources_.end() || !found->second.polled) return true;

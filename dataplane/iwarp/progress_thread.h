@@ -87,6 +87,7 @@ class ProgressThread {
   std::deque<std::function<void()>> callbacks_;
   std::vector<uint64_t> woken_;
   std::vector<uint64_t> polled_;
+  Clock::time_point polls_due_;  // When to look at the polls of `polled_`, if there are any.
   std::set<std::pair<Clock::time_point, uint64_t>> deadlines_;
   std::vector<ObjectReference<DrivenQueuePair>> released_;
 };

@@ -47,6 +47,7 @@ class SoftwareQueuePair final : public DrivenQueuePair {
   uint32_t number() const override { return 0; }
 
   void Drive() override;
+  void OnSocketReady() override;
   void OnDeadline() override;
   void OnArm() override;
   uint64_t poll_count() const override { return polls_.load(std::memory_order_relaxed); }

@@ -2,6 +2,7 @@
 
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <sched.h>
 #include <sys/socket.h>
 
 #include <algorithm>
@@ -58,7 +59,15 @@ NdkStatus SoftwareQueuePair::Attach(Attachment attachment, ConnectionEndCallback
 void SoftwareQueuePair::Drive() {
   if (!alive_.load(std::memory_order_relaxed)) return;
   const std::unique_lock lock(mutex_, std::try_to_lock);
-  if (lock.owns_lock()) DriveLocked();
+  if (lock.owns_lock()) return DriveLocked();
+  // Who is at it may have been interrupted by this very thread, which would otherwise poll in vain until its time is
+  // up.
+  ::sched_yield();
+}
+
+void SoftwareQueuePair::OnSocketReady() {
+  const std::lock_guard lock(mutex_);
+  DriveLocked();
 }
 
 void SoftwareQueuePair::DriveLocked() {
