@@ -41,7 +41,7 @@ void End(Turn& turn, SessionRecord& session) {
   session.answers.clear();
   // Connectors first and adapters last: successors before what they depend on.
   if (const auto owned = turn.index.owned.find(id); owned != turn.index.owned.end()) {
-    const std::set<ObjectId> objects = owned->second;
+    const absl::btree_set<ObjectId> objects = owned->second;
     for (auto it = objects.rbegin(); it != objects.rend(); ++it) CloseForEndedSession(turn, *it);
   }
   ForgetIfDone(turn, id);
