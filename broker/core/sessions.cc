@@ -3,6 +3,7 @@
 #include "broker/core/sessions.h"
 
 #include <algorithm>
+#include <iterator>
 
 #include "broker/core/objects.h"
 
@@ -29,6 +30,13 @@ bool Acknowledge(SessionRecord& session, EventNumber through) {
 bool IsForgotten(const Turn& turn, const SessionRecord& session, RequestId request) {
   return session.newest_request > request &&
          session.newest_request.value() - request.value() >= turn.limits.answers_kept;
+}
+
+// The first kept answer to `request` or a later one. Requests come nearly in order, so the newest are looked at first.
+std::deque<KeptAnswer>::iterator FindAnswer(SessionRecord& session, RequestId request) {
+  auto found = session.answers.end();
+  while (found != session.answers.begin() && std::prev(found)->id >= request) --found;
+  return found;
 }
 
 void End(Turn& turn, SessionRecord& session) {
@@ -133,8 +141,8 @@ std::optional<Outcome> AnswerWithoutActing(Turn& turn, const ClientRequest& even
                   session->last_event.value(), ", the last one");
   }
   if (!event.id) return Refuse(NdkStatus::kInvalidParameter, "request_id: 0 names no request; count from 1");
-  if (const auto kept = session->answers.find(event.id); kept != session->answers.end()) {
-    if (kept->second.request == event.request) return kept->second.outcome;
+  if (const auto kept = FindAnswer(*session, event.id); kept != session->answers.end() && kept->id == event.id) {
+    if (kept->request == event.request) return kept->outcome;
     return Refuse(NdkStatus::kInvalidParameter, "request_id: ", event.id.value(),
                   " was another request's; give every new request a new number");
   }
@@ -148,10 +156,8 @@ std::optional<Outcome> AnswerWithoutActing(Turn& turn, const ClientRequest& even
 void Give(Turn& turn, const ClientRequest& event, Outcome outcome) {
   if (SessionRecord* session = FindLive(turn, event.session)) {
     session->newest_request = std::max(session->newest_request, event.id);
-    session->answers.emplace(event.id, KeptAnswer{event.request, outcome});
-    while (IsForgotten(turn, *session, session->answers.begin()->first)) {
-      session->answers.erase(session->answers.begin());
-    }
+    session->answers.insert(FindAnswer(*session, event.id), KeptAnswer{event.id, event.request, outcome});
+    while (IsForgotten(turn, *session, session->answers.front().id)) session->answers.pop_front();
   }
   turn.Emit(Answer{event.session, event.id, std::move(outcome)});
 }

@@ -8,7 +8,6 @@
 
 #include <cstdint>
 #include <deque>
-#include <map>
 #include <optional>
 #include <string>
 #include <variant>
@@ -36,6 +35,7 @@ struct DeviceRecord {
 };
 
 struct KeptAnswer {
+  RequestId id;
   Request request;
   Outcome outcome;
 
@@ -52,7 +52,7 @@ struct SessionRecord {
   EventNumber last_event;
   EventNumber acknowledged;
   std::deque<SessionEvent> events;  // Numbers acknowledged + 1 ... last_event.
-  std::map<RequestId, KeptAnswer> answers;
+  std::deque<KeptAnswer> answers;   // In the order of their ids.
   RequestId newest_request;
   // Open or closing objects, by kind, in the order in which an ending session closes them.
   uint32_t adapters = 0;
