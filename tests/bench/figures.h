@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#ifndef TESTS_BENCH_FIGURES_H_
+#define TESTS_BENCH_FIGURES_H_
+
+#include <functional>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace rdmabroker::bench {
+
+// Odd, so that the median is one of the runs.
+inline constexpr int kRuns = 5;
+
+// One thing that is measured; `run` returns one run's figure.
+struct Contender {
+  std::string name;
+  std::function<double()> run;
+};
+
+// Runs all contenders in turn, kRuns times over, so that what else the machine does falls on all of them alike. Prints
+// every figure; returns the median of each.
+std::map<std::string, double> MediansOfAlternatingRuns(const std::string& unit,
+                                                       const std::vector<Contender>& contenders);
+
+// "name: ratio (goal)", which tests/run collects.
+void PrintRatio(const std::string& name, double ratio, const std::string& goal);
+
+// The machine, its load, and how the processes are scheduled.
+void PrintCircumstances();
+
+}  // namespace rdmabroker::bench
+
+#endif  // TESTS_BENCH_FIGURES_H_
