@@ -36,23 +36,26 @@ constexpr bool kOnlyEnds = std::is_same_v<Request, CloseAdapter> || std::is_same
                            std::is_same_v<Request, CloseSharedEndpoint> || std::is_same_v<Request, CloseConnector> ||
                            std::is_same_v<Request, ReleasePort> || std::is_same_v<Request, ReportConnectionEnd>;
 
+Outcome PerformUnlessOverwhelmed(Turn& turn, const ClientRequest& event) {
+  const bool overwhelmed = IsOverwhelmed(turn, turn.records.sessions.at(event.session));
+  const auto perform = [&](const auto& request) {
+    if (overwhelmed && !kOnlyEnds<std::decay_t<decltype(request)>>) {
+      return Refuse(NdkStatus::kInsufficientResources, "session ", event.session.value(),
+                    ": too many events are not acknowledged; acknowledge them");
+    }
+    return Perform(turn, Call{event.session, event.id}, request);
+  };
+  return std::visit(perform, event.request);
+}
+
 void Handle(Turn& turn, const ClientRequest& event) {
   if (auto outcome = AnswerWithoutActing(turn, event)) {
     turn.Emit(Answer{event.session, event.id, *std::move(outcome)});
     return;
   }
-  const Call call{event.session, event.id};
-  const bool overwhelmed = IsOverwhelmed(turn, turn.records.sessions.at(event.session));
-  Give(turn, event,
-       std::visit(
-           [&](const auto& request) {
-             if (overwhelmed && !kOnlyEnds<std::decay_t<decltype(request)>>) {
-               return Refuse(NdkStatus::kInsufficientResources, "session ", event.session.value(),
-                             ": too many events are not acknowledged; acknowledge them");
-             }
-             return Perform(turn, call, request);
-           },
-           event.request));
+  Outcome outcome = TakeAcknowledgement(turn, event);
+  if (outcome.status == NdkStatus::kSuccess) outcome = PerformUnlessOverwhelmed(turn, event);
+  Give(turn, event, std::move(outcome));
 }
 
 // Each deadline is handled once, and handling one sets none that is due already: so this ends.

@@ -95,7 +95,7 @@ void Handle(Turn& turn, const ResumeSession& event) {
   }
   if (event.acknowledged < session->acknowledged || !Acknowledge(*session, event.acknowledged)) {
     turn.Emit(SessionRefused{
-        event.stream, Refuse(NdkStatus::kInvalidParameter, "acknowledged: ", event.acknowledged.value(),
+        event.stream, Refuse(NdkStatus::kInvalidParameter, "acknowledged_event: ", event.acknowledged.value(),
                              " is not between ", session->acknowledged.value(), " and ", session->last_event.value())});
     return;
   }
@@ -112,7 +112,7 @@ void Handle(Turn& turn, const ResumeSession& event) {
 
 void Handle(Turn& turn, const StreamLost& event) {
   SessionRecord* session = FindLive(turn, event.session);
-  if (session == nullptr || session->stream != event.stream) return;
+  if (session == nullptr || !event.stream || session->stream != event.stream) return;
   session->stream = StreamId();
   if (event.end == StreamEnd::kClient) {
     End(turn, *session);
@@ -136,10 +136,6 @@ std::optional<Outcome> AnswerWithoutActing(Turn& turn, const ClientRequest& even
   if (session == nullptr) {
     return Refuse(NdkStatus::kObjectNameNotFound, "session ", event.session.value(), ": has ended; open a new one");
   }
-  if (!Acknowledge(*session, event.acknowledged)) {
-    return Refuse(NdkStatus::kInvalidParameter, "acknowledged: ", event.acknowledged.value(), " is beyond event ",
-                  session->last_event.value(), ", the last one");
-  }
   if (!event.id) return Refuse(NdkStatus::kInvalidParameter, "request_id: 0 names no request; count from 1");
   if (const auto kept = FindAnswer(*session, event.id); kept != session->answers.end() && kept->id == event.id) {
     if (kept->request == event.request) return kept->outcome;
@@ -151,6 +147,13 @@ std::optional<Outcome> AnswerWithoutActing(Turn& turn, const ClientRequest& even
                   turn.limits.answers_kept, " behind the newest; its answer, if it had one, is forgotten");
   }
   return std::nullopt;
+}
+
+Outcome TakeAcknowledgement(Turn& turn, const ClientRequest& event) {
+  SessionRecord& session = turn.records.sessions.at(event.session);
+  if (Acknowledge(session, event.acknowledged)) return Done();
+  return Refuse(NdkStatus::kInvalidParameter, "acknowledged_event: ", event.acknowledged.value(), " is beyond event ",
+                session.last_event.value(), ", the last one");
 }
 
 void Give(Turn& turn, const ClientRequest& event, Outcome outcome) {

@@ -88,8 +88,6 @@ void Observer::BeforeRequest(const ClientRequest& event) {
   const auto found = sessions_.find(event.session);
   if (found == sessions_.end()) return;
   SeenSession& session = found->second;
-  if (event.acknowledged > session.last_event) return;
-  Acknowledge(session, event.acknowledged);
   if (!event.id) return;
   if (const auto given = session.answers.find(event.id); given != session.answers.end()) {
     if (given->second.request == event.request) repeat_of_ = given->second.outcome;
@@ -98,6 +96,7 @@ void Observer::BeforeRequest(const ClientRequest& event) {
   const uint64_t newest = session.newest_request.value();
   if (newest >= answers_kept_ && newest - answers_kept_ >= event.id.value()) return;
   new_request_ = true;
+  Acknowledge(session, event.acknowledged);
   session.owed.emplace(event.id, event.request);
 }
 
