@@ -11,13 +11,15 @@
 namespace rdmabroker {
 namespace {
 
-// The failures after which the same connector may try again; NDKPI's NDK_FN_CONNECT names them.
+// The failures after which the same connector may try again: those that NDKPI's NDK_FN_CONNECT names, and the one that
+// passes when another connection has left the pair of addresses.
 bool MayRetry(NdkStatus status) {
   switch (status) {
     case NdkStatus::kNetworkUnreachable:
     case NdkStatus::kHostUnreachable:
     case NdkStatus::kConnectionRefused:
     case NdkStatus::kIoTimeout:
+    case NdkStatus::kAddressAlreadyExists:
       return true;
     default:
       return false;
@@ -39,12 +41,18 @@ Outcome RefuseUnlessIdle(const ConnectorRecord& connector) {
   }
 }
 
-// Whether somebody else's connection has these addresses; the connector's own earlier try is in nobody's way.
-bool TupleIsTaken(const Turn& turn, const ConnectorRecord& connector, const ConnectionRecord& wanted) {
+// Whether the connector may connect from `endpoint` to `peer`; its own earlier try is in nobody's way.
+Outcome RefuseUnlessTupleIsFree(const Turn& turn, const ConnectorRecord& connector, const EndpointRecord& endpoint,
+                                const SocketAddress& peer) {
+  ConnectionRecord wanted{.device = endpoint.device};
+  wanted.local = endpoint.address;
+  wanted.peer = peer;
   const auto taken = turn.index.tuples.find(TupleOf(turn.records, wanted));
-  if (taken == turn.index.tuples.end()) return false;
-  const ConnectionRecord& other = turn.records.connections.at(taken->second);
-  return !(other.given_up && other.connector == connector.id);
+  if (taken == turn.index.tuples.end() || turn.records.connections.at(taken->second).connector == connector.id) {
+    return Done();
+  }
+  return Refuse(NdkStatus::kAddressAlreadyExists, "destination ", peer.ToString(),
+                ": another connector has a connection to it from ", endpoint.address.ToString(), " already");
 }
 
 // What Connect and ConnectWithSharedEndpoint check alike. `Request` is either.
@@ -92,8 +100,7 @@ void Begin(Turn& turn, const Call& call, ConnectorRecord& connector, const Reque
   SetDeadline(turn, connector, turn.limits.connect_timeout);
 }
 
-void StartConnection(Turn& turn, ConnectorRecord& connector) {
-  const EndpointRecord& endpoint = turn.records.endpoints.at(connector.endpoint);
+void StartConnection(Turn& turn, ConnectorRecord& connector, const EndpointRecord& endpoint) {
   const ConnectionId id(++turn.records.counters.connection);
   ConnectionRecord& connection = turn.records.connections[id];
   connection = {.id = id, .device = endpoint.device, .connector = connector.id, .holds_addresses = true};
@@ -101,11 +108,7 @@ void StartConnection(Turn& turn, ConnectorRecord& connector) {
   connection.local = connector.local = endpoint.address;
   connection.peer = connector.peer;
   StandOn(turn, connection, endpoint.id);
-  const FourTuple tuple = TupleOf(turn.records, connection);
-  if (const auto former = turn.index.tuples.find(tuple); former != turn.index.tuples.end()) {
-    turn.records.connections.at(former->second).holds_addresses = false;
-  }
-  turn.index.tuples[tuple] = id;
+  turn.index.tuples[TupleOf(turn.records, connection)] = id;
   connector.connection = id;
   connector.state = ConnectorState::kConnecting;
   turn.Emit(FabricConnect{connection.device, id, endpoint.id, connector.session, connector.qp, connection.local,
@@ -147,7 +150,7 @@ Outcome Perform(Turn& turn, const Call& call, const Connect& request) {
     ReplaceEndpoint(turn, connector, endpoint, SharedEndpointId());
   }
   Begin(turn, call, connector, request);
-  if (keep && held->second.state == EndpointState::kBound) StartConnection(turn, connector);
+  ConnectWhenReady(turn, connector);
   return Pending();
 }
 
@@ -166,20 +169,15 @@ Outcome Perform(Turn& turn, const Call& call, const ConnectWithSharedEndpoint& r
   const EndpointRecord& endpoint = turn.records.endpoints.at(shared->endpoint);
   outcome = RefuseMixedFamilies(endpoint.address, request.destination);
   if (outcome.status != NdkStatus::kSuccess) return outcome;
-  ConnectionRecord wanted{.device = endpoint.device};
-  wanted.local = endpoint.address;
-  wanted.peer = request.destination;
-  if (TupleIsTaken(turn, connector, wanted)) {
-    return Refuse(NdkStatus::kAddressAlreadyExists, "destination ", wanted.peer.ToString(), ": ",
-                  Name(request.shared_endpoint), " has a connection to it from ", wanted.local.ToString(), " already");
-  }
+  outcome = RefuseUnlessTupleIsFree(turn, connector, endpoint, request.destination);
+  if (outcome.status != NdkStatus::kSuccess) return outcome;
   if (connector.shared_endpoint != request.shared_endpoint) {
     AddReference(turn, shared->endpoint);
     ++shared->successors;
     ReplaceEndpoint(turn, connector, shared->endpoint, request.shared_endpoint);
   }
   Begin(turn, call, connector, request);
-  StartConnection(turn, connector);
+  ConnectWhenReady(turn, connector);
   return Pending();
 }
 
@@ -200,8 +198,16 @@ Outcome Perform(Turn& turn, const Call& call, const CompleteConnect& request) {
 }
 
 void OnBound(Turn& turn, ConnectorRecord& connector, EndpointId endpoint) {
-  const bool waits = connector.endpoint == endpoint && connector.state == ConnectorState::kBinding;
-  if (waits && !connector.closing) StartConnection(turn, connector);
+  if (connector.endpoint == endpoint) ConnectWhenReady(turn, connector);
+}
+
+void ConnectWhenReady(Turn& turn, ConnectorRecord& connector) {
+  if (connector.state != ConnectorState::kBinding || connector.closing || connector.releasing) return;
+  const EndpointRecord& endpoint = turn.records.endpoints.at(connector.endpoint);
+  if (endpoint.state != EndpointState::kBound) return;
+  const Outcome outcome = RefuseUnlessTupleIsFree(turn, connector, endpoint, connector.peer);
+  if (outcome.status != NdkStatus::kSuccess) return FailConnect(turn, connector, outcome, true);
+  StartConnection(turn, connector, endpoint);
 }
 
 void OnBindFailed(Turn& turn, ConnectorRecord& connector, EndpointId endpoint, const Outcome& outcome) {

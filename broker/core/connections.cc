@@ -297,7 +297,8 @@ void Handle(Turn& turn, const FabricReleased& report) {
   const auto connector = turn.records.connectors.find(connection.connector);
   if (connector == turn.records.connectors.end() || connector->second.releasing != report.connection) return;
   connector->second.releasing = ConnectionId();
-  TryFinishClose(turn, connector->second.id);
+  ConnectWhenReady(turn, connector->second);
+  TryFinishClose(turn, connection.connector);
 }
 
 }  // namespace rdmabroker

@@ -71,6 +71,9 @@ Outcome Perform(Turn& turn, const Call& call, const ConnectWithSharedEndpoint& r
 Outcome Perform(Turn& turn, const Call& call, const CompleteConnect& request);
 void OnBound(Turn& turn, ConnectorRecord& connector, EndpointId endpoint);
 void OnBindFailed(Turn& turn, ConnectorRecord& connector, EndpointId endpoint, const Outcome& outcome);
+// Goes on with a connector that waits: it connects once its address is bound and its earlier try is released, for that
+// one has the queue pair until then, and perhaps the addresses.
+void ConnectWhenReady(Turn& turn, ConnectorRecord& connector);
 // The peer has not answered within the limit.
 void OnConnectTimeout(Turn& turn, ConnectorRecord& connector);
 void Handle(Turn& turn, const FabricReplied& report);

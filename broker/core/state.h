@@ -118,7 +118,7 @@ struct ReservationRecord : ObjectRecord {
 
 enum class ConnectorState : uint8_t {
   kIdle,        // Created, or a Connect failed that may be tried again.
-  kBinding,     // Connect: the local address is being bound.
+  kBinding,     // Connect: the local address is being bound, or an earlier try released.
   kConnecting,  // Connect: the peer has been asked.
   kReplied,     // The peer accepted; CompleteConnect or Reject is next.
   kCompleting,  // CompleteConnect is pending.
