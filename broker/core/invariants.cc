@@ -141,9 +141,9 @@ void CheckSessions(Rules& rules, const Records& records, const Limits& limits, C
                   "session ", id.value(), ": its kept events are not those after the acknowledged one");
     rules.Require(session.answers.size() <= limits.answers_kept, "session ", id.value(), ": keeps too many answers");
     const auto out_of_order = [](const KeptAnswer& one, const KeptAnswer& next) { return one.id >= next.id; };
-    rules.Require(std::adjacent_find(session.answers.begin(), session.answers.end(), out_of_order) ==
-                      session.answers.end(),
-                  "session ", id.value(), ": its kept answers are not in the order of their requests");
+    rules.Require(
+        std::adjacent_find(session.answers.begin(), session.answers.end(), out_of_order) == session.answers.end(),
+        "session ", id.value(), ": its kept answers are not in the order of their requests");
     const bool waits = session.deadline != absl::InfiniteFuture();
     rules.Require(session.ended || waits == !session.stream, "session ", id.value(),
                   ": is away without a deadline, or there with one");
