@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "broker/control/overloaded.h"
+#include "broker/core/overloaded.h"
 
 namespace rdmabroker {
 

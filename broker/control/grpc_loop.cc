@@ -5,6 +5,7 @@
 #include <utility>
 
 namespace rdmabroker {
+
 void* GrpcLoop::Tag(Done done) {
   ++live_;
   return new Done(std::move(done));

@@ -10,9 +10,9 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "broker/control/overloaded.h"
 #include "broker/control/status_mapping.h"
 #include "broker/control/translation.h"
+#include "broker/core/overloaded.h"
 
 namespace rdmabroker {
 namespace {

@@ -1,18 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
+#include "broker/core/overloaded.h"
 #include "tests/conformance/fabric_conformance.h"
 
 namespace rdmabroker {
-namespace {
-
-template <typename... Visitors>
-struct Overloaded : Visitors... {
-  using Visitors::operator()...;
-};
-template <typename... Visitors>
-Overloaded(Visitors...) -> Overloaded<Visitors...>;
-
-}  // namespace
 
 void ContractObserver::OnRequest(const FabricRequest& request) {
   const auto give_up = [&](const auto& typed) { lives_[typed.connection].given_up = true; };

@@ -5,19 +5,10 @@
 #include <algorithm>
 #include <variant>
 
+#include "broker/core/overloaded.h"
 #include "broker/core/testing/observer.h"
 
 namespace rdmabroker {
-namespace {
-
-template <typename... Handlers>
-struct Overloaded : Handlers... {
-  using Handlers::operator()...;
-};
-template <typename... Handlers>
-Overloaded(Handlers...) -> Overloaded<Handlers...>;
-
-}  // namespace
 
 void Observer::Advance(ConnectionId id, std::initializer_list<Stage> from, Stage to) {
   const auto connection = connections_.find(id);

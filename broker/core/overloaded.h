@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#ifndef BROKER_CONTROL_OVERLOADED_H_
-#define BROKER_CONTROL_OVERLOADED_H_
+#ifndef BROKER_CORE_OVERLOADED_H_
+#define BROKER_CORE_OVERLOADED_H_
 
 namespace rdmabroker {
 
@@ -15,4 +15,4 @@ Overloaded(Alternatives...) -> Overloaded<Alternatives...>;
 
 }  // namespace rdmabroker
 
-#endif  // BROKER_CONTROL_OVERLOADED_H_
+#endif  // BROKER_CORE_OVERLOADED_H_
