@@ -13,6 +13,7 @@
 #include "client/blocking.h"
 #include "client/control_socket.h"
 #include "client/examples/mapped_file.h"
+#include "client/examples/opened_device.h"
 #include "client/examples/storage_link.h"
 
 namespace rdmabroker::examples {
@@ -26,11 +27,6 @@ struct Options {
   std::string output;
   bool pause = false;
 };
-
-absl::Status Failed(const char* what, const client::Outcome& outcome) {
-  if (outcome.ok()) return absl::OkStatus();
-  return absl::UnavailableError(absl::StrCat(what, ": ", std::string(StatusName(outcome.status)), ": ", outcome.hint));
-}
 
 // Shows how far a transfer is, ten times, and in the end how fast it went.
 class Meter {
@@ -108,11 +104,9 @@ absl::Status Run(const Options& options) {
   if (!server) return absl::InvalidArgumentError(absl::StrCat("--server ", options.server, ": not an IP:PORT"));
   const auto source = SocketAddress::Parse(options.source);
   if (!source) return absl::InvalidArgumentError(absl::StrCat("--source ", options.source, ": not an IP:PORT"));
-  auto [opened, session] = client::Session::Open({.control_socket = options.socket});
-  if (!opened.ok()) return Failed("session", opened);
-  auto [found, adapter] = client::BlockingOpenAdapter(*session, options.device);
-  if (!found.ok()) return Failed("adapter", found);
-  if (adapter->data() == nullptr) return absl::UnimplementedError("the device has no data path in this library");
+  const auto device = OpenDevice(options.socket, options.device);
+  if (!device.ok()) return device.status();
+  const auto& adapter = device->adapter;
   absl::Status result;
   {
     auto link = StorageLink::Make(*adapter->data());
@@ -122,7 +116,7 @@ absl::Status Run(const Options& options) {
     auto [connected, connector] =
         client::BlockingConnect(adapter, (*link)->queue_pair(), parameters,
                                 [&link](const client::DisconnectEvent&) { (*link)->NoteDisconnect(); });
-    if (!connected.ok()) return Failed("connect", connected);
+    if (!connected.ok()) return Report("connect", connected);
     result = Talk(**link, options);
     client::BlockingDisconnect(connector);
     client::BlockingClose(connector);

@@ -10,6 +10,7 @@
 #include "client/blocking.h"
 #include "client/control_socket.h"
 #include "client/examples/mapped_file.h"
+#include "client/examples/opened_device.h"
 #include "client/examples/storage_link.h"
 
 namespace rdmabroker::examples {
@@ -23,11 +24,6 @@ struct Options {
   std::string store;
   int clients = 1;
 };
-
-absl::Status Failed(const char* what, const client::Outcome& outcome) {
-  if (outcome.ok()) return absl::OkStatus();
-  return absl::UnavailableError(absl::StrCat(what, ": ", std::string(StatusName(outcome.status)), ": ", outcome.hint));
-}
 
 // One client, from the moment that it is accepted.
 absl::Status Talk(StorageLink& link, const MappedFile& file, const std::string& store) {
@@ -61,13 +57,13 @@ absl::Status Talk(StorageLink& link, const MappedFile& file, const std::string& 
 absl::Status ServeOne(client::Adapter& adapter, client::BlockingListener& listener, const MappedFile& file,
                       const Options& options) {
   auto [arrived, connector] = listener.Next();
-  if (!arrived.ok()) return Failed("listener", arrived);
+  if (!arrived.ok()) return Report("listener", arrived);
   auto link = StorageLink::Make(*adapter.data());
   if (!link.ok()) return link.status();
   const client::AcceptParameters accept{.limits = {.inbound = 16, .outbound = 16}, .private_data = {}};
   const client::Outcome accepted = client::BlockingAccept(
       connector, (*link)->queue_pair(), accept, [&link](const client::DisconnectEvent&) { (*link)->NoteDisconnect(); });
-  absl::Status result = Failed("accept", accepted);
+  absl::Status result = Report("accept", accepted);
   if (result.ok()) result = Talk(**link, file, options.store);
   if (accepted.ok()) client::BlockingDisconnect(connector);
   client::BlockingClose(connector);
@@ -79,13 +75,11 @@ absl::Status Serve(const Options& options) {
   if (!file.ok()) return file.status();
   const auto address = SocketAddress::Parse(options.address);
   if (!address) return absl::InvalidArgumentError(absl::StrCat("--address ", options.address, ": not an IP:PORT"));
-  auto [opened, session] = client::Session::Open({.control_socket = options.socket});
-  if (!opened.ok()) return Failed("session", opened);
-  auto [found, adapter] = client::BlockingOpenAdapter(*session, options.device);
-  if (!found.ok()) return Failed("adapter", found);
-  if (adapter->data() == nullptr) return absl::UnimplementedError("the device has no data path in this library");
+  const auto device = OpenDevice(options.socket, options.device);
+  if (!device.ok()) return device.status();
+  const auto& adapter = device->adapter;
   auto [listening, listener] = client::BlockingListener::Listen(adapter, *address);
-  if (!listening.ok()) return Failed("listen", listening);
+  if (!listening.ok()) return Report("listen", listening);
   std::cout << "server: listening on " << listener->address().ToString() << std::endl;
   absl::Status result;
   for (int i = 0; i < options.clients && result.ok(); ++i) result = ServeOne(*adapter, *listener, *file, options);
