@@ -193,7 +193,7 @@ Request ModelClient::ChooseSensible() {
     return OpenAdapter{dice.Percent(2) ? "nothing" : device->first, version};
   }
   for (auto& [id, own] : adapters_) {
-    if (own.removed && !std::exchange(own.closing, true)) return CloseAdapter{id};
+    if (own.removed && dice.Percent(20)) return CloseAdapter{id};
   }
   // Peers wait for these.
   for (auto& [id, own] : connectors_) {
