@@ -54,7 +54,6 @@ void Handle(Turn& turn, const DeviceChanged& report) {
   const DeviceId id = report.device.id;
   DeviceRecord& record = turn.records.devices[id];
   if (record.removed) return;
-  turn.index.device_names.erase(record.device.name);
   // What addresses and tuples are keyed by does not change under those that exist.
   const bool known = static_cast<bool>(record.device.id);
   const auto network_namespace = known ? record.device.network_namespace : report.device.network_namespace;
@@ -62,7 +61,7 @@ void Handle(Turn& turn, const DeviceChanged& report) {
   record.device = report.device;
   record.device.network_namespace = network_namespace;
   record.device.port_space = port_space;
-  turn.index.device_names[record.device.name] = id;
+  turn.index.device_names = DeviceNames(turn.records);
   FollowAddresses(turn, record.device);
 }
 
@@ -70,7 +69,7 @@ void Handle(Turn& turn, const DeviceRemoved& report) {
   const auto record = turn.records.devices.find(report.device);
   if (record == turn.records.devices.end() || record->second.removed) return;
   record->second.removed = true;
-  turn.index.device_names.erase(record->second.device.name);
+  turn.index.device_names = DeviceNames(turn.records);
   std::set<AdapterId> adapters;
   for (const auto& [id, adapter] : turn.records.adapters) {
     if (adapter.device == report.device) adapters.insert(id);

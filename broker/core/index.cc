@@ -2,7 +2,19 @@
 
 #include "broker/core/index.h"
 
+#include <algorithm>
+
 namespace rdmabroker {
+
+absl::flat_hash_map<std::string, DeviceId> DeviceNames(const Records& records) {
+  absl::flat_hash_map<std::string, DeviceId> names;
+  for (const auto& [id, device] : records.devices) {
+    if (device.removed) continue;
+    DeviceId& named = names[device.device.name];
+    named = std::max(named, id);
+  }
+  return names;
+}
 
 FourTuple TupleOf(const Records& records, const ConnectionRecord& connection) {
   const Device& device = records.devices.at(connection.device).device;
@@ -19,9 +31,7 @@ Index Index::Of(const Records& records) {
   for (const auto& [id, connection] : records.connections) {
     if (connection.holds_addresses) index.tuples[TupleOf(records, connection)] = id;
   }
-  for (const auto& [id, device] : records.devices) {
-    if (!device.removed) index.device_names[device.device.name] = id;
-  }
+  index.device_names = DeviceNames(records);
   for (const auto& [id, session] : records.sessions) {
     ++index.sessions_of_uid[session.identity.uid];
     if (session.deadline != absl::InfiniteFuture()) index.deadlines.emplace(session.deadline, id);

@@ -70,13 +70,15 @@ struct Index {
   std::set<std::pair<Instant, DeadlineOwner>> deadlines;
   absl::flat_hash_map<SessionId, absl::btree_set<ObjectId>> owned;
   absl::flat_hash_map<uint32_t, uint32_t> sessions_of_uid;
-  absl::flat_hash_map<std::string, DeviceId> device_names;  // Of devices that are there.
+  absl::flat_hash_map<std::string, DeviceId> device_names;
 
   bool operator==(const Index&) const = default;
 
   static Index Of(const Records& records);
 };
 
+// The devices that are there. Of two with one name, as while one takes another's place, the later one has it.
+absl::flat_hash_map<std::string, DeviceId> DeviceNames(const Records& records);
 FourTuple TupleOf(const Records& records, const ConnectionRecord& connection);
 PortKey PortOf(const EndpointRecord& endpoint);
 
