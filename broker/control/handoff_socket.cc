@@ -11,7 +11,7 @@
 #include <utility>
 
 #include "broker/control/translation.h"
-#include "broker/runtime/randomness.h"
+#include "broker/core/secrets.h"
 #include "proto/rdmabroker/v1/handoff.pb.h"
 
 namespace rdmabroker {

@@ -26,6 +26,7 @@
 #include <vector>
 
 #include "broker/core/ids.h"
+#include "broker/core/secrets.h"
 #include "dataplane/ndk/adapter_info.h"
 #include "dataplane/ndk/socket_address.h"
 #include "dataplane/ndk/status.h"
@@ -98,10 +99,6 @@ struct QpAttributes {
 
   bool operator==(const QpAttributes&) const = default;
 };
-
-// Where a device's client fetches the established connection's transport: a one-use secret that the hand-off socket
-// takes. Absent where the queue pair itself is the transport.
-using HandoffSecret = std::array<uint8_t, 16>;
 
 // --- Requests ---
 

@@ -5,7 +5,6 @@
 #ifndef BROKER_CORE_MESSAGES_H_
 #define BROKER_CORE_MESSAGES_H_
 
-#include <array>
 #include <cstdint>
 #include <variant>
 #include <vector>
@@ -13,13 +12,11 @@
 #include "broker/core/fabric_messages.h"
 #include "broker/core/ids.h"
 #include "broker/core/requests.h"
+#include "broker/core/secrets.h"
 
 namespace rdmabroker {
 
-// What proves that a returning client is the one that the session was made for. Random; never logged.
-using SessionSecret = std::array<uint8_t, 16>;
-
-// Who a client is, from the kernel (SO_PEERCRED). pid 0: not visible from here; it never matches anything.
+// Who a client is, from the kernel (SO_PEERCRED). pid 0: not visible from here.
 struct Identity {
   uint32_t uid = 0;
   uint32_t gid = 0;

@@ -84,7 +84,7 @@ void Handle(Turn& turn, const OpenSession& event) {
 void Handle(Turn& turn, const ResumeSession& event) {
   SessionRecord* session = FindLive(turn, event.session);
   // One answer for an unknown session and a wrong secret, so that nobody can ask which sessions there are.
-  const bool genuine = session != nullptr && session->secret == event.secret &&
+  const bool genuine = session != nullptr && SecretsEqual(session->secret, event.secret) &&
                        session->identity.uid == event.identity.uid &&
                        (session->identity.pid == 0 || session->identity.pid == event.identity.pid);
   if (!genuine) {

@@ -18,10 +18,4 @@ std::array<uint8_t, 16> RandomSecret() {
   return secret;
 }
 
-bool SecretsEqual(const std::array<uint8_t, 16>& one, const std::array<uint8_t, 16>& other) {
-  uint8_t difference = 0;
-  for (size_t i = 0; i < one.size(); ++i) difference = static_cast<uint8_t>(difference | (one[i] ^ other[i]));
-  return difference == 0;
-}
-
 }  // namespace rdmabroker

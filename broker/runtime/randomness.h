@@ -12,9 +12,6 @@ namespace rdmabroker {
 // guessed is worse than no broker.
 std::array<uint8_t, 16> RandomSecret();
 
-// Compares in time that does not depend on where the first difference is.
-bool SecretsEqual(const std::array<uint8_t, 16>& one, const std::array<uint8_t, 16>& other);
-
 }  // namespace rdmabroker
 
 #endif  // BROKER_RUNTIME_RANDOMNESS_H_
