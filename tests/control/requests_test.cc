@@ -8,6 +8,7 @@
 
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tests/control/network_thread.h"
@@ -23,7 +24,7 @@ using testing::HasSubstr;
 class RequestsTest : public testing::Test {
  protected:
   explicit RequestsTest(Configuration configuration = TestConfiguration())
-      : daemon_(network_, {TestDevice(1)}, configuration) {
+      : daemon_(network_, {TestDevice(1)}, std::move(configuration)) {
     EXPECT_EQ(client_.Open(), NdkStatus::kSuccess);
     EXPECT_EQ(other_.Open(), NdkStatus::kSuccess);
     adapter_ = client_.OpenAdapter("fake1");
