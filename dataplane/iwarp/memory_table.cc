@@ -56,7 +56,7 @@ void MemoryTable::Publish(Entry* entry, uint32_t token, MemoryDescription descri
 bool MemoryTable::Withdraw(Entry* entry, uint32_t token) {
   uint32_t expected = token;
   if (token == 0 || !entry->live_token.compare_exchange_strong(expected, 0, std::memory_order_seq_cst)) return false;
-  // A pin lasts one non-blocking call of another thread; that is the bound.
+  // A pin lasts some non-blocking calls of another thread; that is the bound.
   while (entry->pins.load(std::memory_order_seq_cst) != 0) ::sched_yield();
   return true;
 }
@@ -81,7 +81,7 @@ MemoryTable::Pin MemoryTable::Lookup(uint32_t token) {
   if (chunk == nullptr) return Pin();
   Entry* const entry = &chunk->entries[index % kChunkEntries];
   entry->pins.fetch_add(1, std::memory_order_seq_cst);
-  Pin pin(entry);
+  Pin pin(entry, token);
   if (entry->live_token.load(std::memory_order_seq_cst) != token) return Pin();
   return pin;
 }
@@ -114,18 +114,33 @@ void AppendPieces(const MemoryDescription& memory, uint64_t address, uint64_t le
   }
 }
 
-void AppendSlice(const std::vector<iovec>& pieces, uint64_t offset, uint64_t length, std::vector<iovec>* slice) {
-  for (const iovec& piece : pieces) {
-    if (length == 0) return;
-    if (offset >= piece.iov_len) {
-      offset -= piece.iov_len;
+bool PinSlice(MemoryTable* table, std::span<const Sge> sges, uint64_t offset, uint64_t length, uint32_t rights,
+              const void* domain, PinnedPieces* slice) {
+  for (const Sge& sge : sges) {
+    if (length == 0) return true;
+    if (offset >= sge.length) {
+      offset -= sge.length;
       continue;
     }
-    const uint64_t taken = std::min<uint64_t>(length, piece.iov_len - offset);
-    slice->push_back({static_cast<uint8_t*>(piece.iov_base) + offset, taken});
+    const uint64_t taken = std::min<uint64_t>(length, sge.length - offset);
+    const auto token = static_cast<uint32_t>(sge.token);
+    if (slice->pins.empty() || slice->pins.back().token() != token) {
+      MemoryTable::Pin pin = table->Lookup(token);
+      if (!pin) return false;
+      slice->pins.push_back(std::move(pin));
+    }
+    const MemoryDescription& memory = *slice->pins.back();
+    const uint64_t address = reinterpret_cast<uint64_t>(sge.address) + offset;
+    // A window is the peer's to name.
+    if (memory.queue_pair != nullptr ||
+        CheckAccess(memory, address, taken, rights, domain, nullptr) != AccessVerdict::kAllowed) {
+      return false;
+    }
+    AppendPieces(memory, address, taken, &slice->pieces);
     offset = 0;
     length -= taken;
   }
+  return true;
 }
 
 }  // namespace rdmabroker::iwarp

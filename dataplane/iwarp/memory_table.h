@@ -11,8 +11,11 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <span>
 #include <utility>
 #include <vector>
+
+#include "dataplane/operation.h"
 
 namespace rdmabroker::iwarp {
 
@@ -35,7 +38,7 @@ struct MemoryDescription {
 };
 
 // Everything that a request may name by a token, of one adapter. Looking up takes no lock: the data path pins an entry
-// for the time of one non-blocking system call or copy, and who takes an entry out waits until no pin is left.
+// for the time of some non-blocking system calls and copies, and who takes an entry out waits until no pin is left.
 // All functions may be called from any thread.
 class MemoryTable {
  public:
@@ -53,9 +56,10 @@ class MemoryTable {
   class Pin {
    public:
     Pin() = default;
-    Pin(Pin&& other) noexcept : entry_(std::exchange(other.entry_, nullptr)) {}
+    Pin(Pin&& other) noexcept : entry_(std::exchange(other.entry_, nullptr)), token_(other.token_) {}
     Pin& operator=(Pin&& other) noexcept {
       std::swap(entry_, other.entry_);
+      std::swap(token_, other.token_);
       return *this;
     }
     ~Pin() {
@@ -64,11 +68,13 @@ class MemoryTable {
     explicit operator bool() const { return entry_ != nullptr; }
     const MemoryDescription& operator*() const { return entry_->description; }
     const MemoryDescription* operator->() const { return &entry_->description; }
+    uint32_t token() const { return token_; }
 
    private:
     friend class MemoryTable;
-    explicit Pin(Entry* entry) : entry_(entry) {}
+    Pin(Entry* entry, uint32_t token) : entry_(entry), token_(token) {}
     Entry* entry_ = nullptr;
+    uint32_t token_ = 0;
   };
 
   // Null if the table is full.
@@ -113,8 +119,21 @@ AccessVerdict CheckAccess(const MemoryDescription& memory, uint64_t address, uin
 // Appends the pieces of a range that CheckAccess has allowed.
 void AppendPieces(const MemoryDescription& memory, uint64_t address, uint64_t length, std::vector<iovec>* pieces);
 
-// Appends `length` bytes from `offset` on of what the pieces make up together; they are long enough.
-void AppendSlice(const std::vector<iovec>& pieces, uint64_t offset, uint64_t length, std::vector<iovec>* slice);
+// The places of a part of a local request's memory, and what keeps it there.
+struct PinnedPieces {
+  std::vector<MemoryTable::Pin> pins;
+  std::vector<iovec> pieces;
+
+  void Clear() {
+    pieces.clear();
+    pins.clear();
+  }
+};
+
+// Appends the places of `length` bytes from `offset` on of what a request's SGEs make up together; they are long
+// enough. False: one of them names memory that is not there (any more) or does not allow it.
+bool PinSlice(MemoryTable* table, std::span<const Sge> sges, uint64_t offset, uint64_t length, uint32_t rights,
+              const void* domain, PinnedPieces* slice);
 
 }  // namespace rdmabroker::iwarp
 

@@ -84,21 +84,25 @@ Receiver::Outcome Receiver::Drive(int fd) {
 
 // What recv says; nothing if the memory is gone that the payload belongs to. Everything staged has been taken before.
 std::optional<ssize_t> Receiver::Read(int fd, bool* full) {
-  MemoryTable::Pin pin;
-  targets_.clear();
+  targets_.Clear();
+  if (decoder_->payload_left() >= kDirectFrom && !FindTargets(decoder_->payload_left())) return std::nullopt;
+  const ssize_t got = ReadInto(fd, full);
+  targets_.Clear();
+  return got;
+}
+
+ssize_t Receiver::ReadInto(int fd, bool* full) {
+  std::vector<iovec>& pieces = targets_.pieces;
+  const size_t targets = pieces.size();
   size_t direct = 0;
-  if (decoder_->payload_left() >= kDirectFrom) {
-    if (!Targets(decoder_->payload_left(), &pin, &targets_)) return std::nullopt;
-    for (const iovec& target : targets_) direct += target.iov_len;
-  }
-  const size_t pieces = targets_.size();
+  for (const iovec& target : pieces) direct += target.iov_len;
   const size_t behind = direct == 0 ? staged_.size() : (direct < decoder_->payload_left() ? 0 : kBehindDirect);
-  if (behind > 0) targets_.push_back({staged_.data(), behind});
+  if (behind > 0) pieces.push_back({staged_.data(), behind});
   ssize_t got = -1;
   do {
     msghdr message = {};
-    message.msg_iov = targets_.data();
-    message.msg_iovlen = targets_.size();
+    message.msg_iov = pieces.data();
+    message.msg_iovlen = pieces.size();
     got = direct == 0 ? ::recv(fd, staged_.data(), behind, MSG_DONTWAIT) : ::recvmsg(fd, &message, MSG_DONTWAIT);
   } while (got < 0 && errno == EINTR);
   if (got < 0) {
@@ -107,9 +111,9 @@ std::optional<ssize_t> Receiver::Read(int fd, bool* full) {
   }
   auto left = static_cast<size_t>(got);
   *full = left == direct + behind;
-  for (size_t i = 0; i < pieces && left > 0; ++i) {
-    const size_t placed = std::min(left, targets_[i].iov_len);
-    decoder_->PayloadPlaced({static_cast<const uint8_t*>(targets_[i].iov_base), placed});
+  for (size_t i = 0; i < targets && left > 0; ++i) {
+    const size_t placed = std::min(left, pieces[i].iov_len);
+    decoder_->PayloadPlaced({static_cast<const uint8_t*>(pieces[i].iov_base), placed});
     left -= placed;
   }
   staged_begin_ = 0;
@@ -122,14 +126,14 @@ bool Receiver::TakeStaged() {
   while (staged_begin_ < staged_end_) {
     const std::span<const uint8_t> staged(staged_.data() + staged_begin_, staged_end_ - staged_begin_);
     if (decoder_->payload_left() > 0) {
-      MemoryTable::Pin pin;
-      targets_.clear();
-      if (!Targets(staged.size(), &pin, &targets_)) return false;
+      targets_.Clear();
+      if (!FindTargets(staged.size())) return false;
       size_t copied = 0;
-      for (const iovec& target : targets_) {
+      for (const iovec& target : targets_.pieces) {
         std::memcpy(target.iov_base, staged.data() + copied, target.iov_len);
         copied += target.iov_len;
       }
+      targets_.Clear();
       // The sum is made over the staged copy, which nobody else can change.
       decoder_->PayloadPlaced(staged.first(copied));
       staged_begin_ += copied;
@@ -206,48 +210,56 @@ bool Receiver::BeginMessage() {
   const SegmentHeader& header = decoder_->header();
   message_.active = true;
   message_.request = std::move(*request);
-  message_.pieces.clear();
   message_.capacity = 0;
   message_.received = 0;
   message_.opcode = header.opcode;
   message_.invalidate_stag = header.invalidate_stag;
   message_.status = NdkStatus::kCancelled;
-  for (const Sge& sge : message_.request.sges) {
-    if (sge.length == 0) continue;
-    const MemoryTable::Pin pin = attributes_.memory->Lookup(static_cast<uint32_t>(sge.token));
-    const auto address = reinterpret_cast<uint64_t>(sge.address);
-    if (!pin || pin->queue_pair != nullptr ||
-        CheckAccess(*pin, address, sge.length, kLocalWrite, attributes_.domain, nullptr) != AccessVerdict::kAllowed) {
-      message_.status = NdkStatus::kAccessViolation;
-      return Violate(kRdmapLocalCatastrophic);
-    }
-    AppendPieces(*pin, address, sge.length, &message_.pieces);
-    message_.capacity += sge.length;
+  for (const Sge& sge : message_.request.sges) message_.capacity += sge.length;
+  // All of it, before the first byte is written.
+  PinnedPieces whole;
+  if (PinSlice(attributes_.memory, message_.request.sges, 0, message_.capacity, kLocalWrite, attributes_.domain,
+               &whole)) {
+    return true;
   }
-  return true;
+  message_.status = NdkStatus::kAccessViolation;
+  return Violate(kRdmapLocalCatastrophic);
 }
 
-bool Receiver::Targets(size_t most, MemoryTable::Pin* pin, std::vector<iovec>* targets) {
+bool Receiver::FindTargets(size_t most) {
   const SegmentHeader& header = decoder_->header();
   const size_t done = decoder_->payload_length() - decoder_->payload_left();
   const size_t length = std::min(most, decoder_->payload_left());
   if (header.opcode == Opcode::kWrite) {
-    // Looked at again: the memory may have gone since the segment began.
-    *pin = attributes_.memory->Lookup(header.stag);
-    if (!*pin || CheckAccess(**pin, header.tagged_offset + done, length, kRemoteWrite, attributes_.domain,
-                             attributes_.queue_pair) != AccessVerdict::kAllowed) {
+    MemoryTable::Pin pin = attributes_.memory->Lookup(header.stag);
+    if (!pin || CheckAccess(*pin, header.tagged_offset + done, length, kRemoteWrite, attributes_.domain,
+                            attributes_.queue_pair) != AccessVerdict::kAllowed) {
       return Violate(kDdpInvalidStag);
     }
-    AppendPieces(**pin, header.tagged_offset + done, length, targets);
-  } else if (header.opcode == Opcode::kReadResponse) {
-    AppendSlice(*read_->pieces, read_received_ + done, length, targets);
-  } else if (IsSend(header.opcode)) {
-    AppendSlice(message_.pieces, message_.received + done, length, targets);
+    AppendPieces(*pin, header.tagged_offset + done, length, &targets_.pieces);
+    targets_.pins.push_back(std::move(pin));
+  } else if (header.opcode == Opcode::kReadResponse || IsSend(header.opcode)) {
+    if (!FindOwnTargets(length, done)) return false;
   } else {
-    targets->push_back({control_.data() + done, length});
+    targets_.pieces.push_back({control_.data() + done, length});
   }
-  if (targets->size() > kMaxPieces) targets->resize(kMaxPieces);
+  if (targets_.pieces.size() > kMaxPieces) targets_.pieces.resize(kMaxPieces);
   return true;
+}
+
+// Of a request of this side.
+bool Receiver::FindOwnTargets(size_t length, size_t done) {
+  const bool response = decoder_->header().opcode == Opcode::kReadResponse;
+  const std::span<const Sge> sges = response ? read_->sges : message_.request.sges;
+  const uint64_t offset = (response ? read_received_ : message_.received) + done;
+  if (PinSlice(attributes_.memory, sges, offset, length, kLocalWrite, attributes_.domain, &targets_)) return true;
+  targets_.Clear();
+  if (response) {
+    attributes_.transmitter->FailRead();
+  } else {
+    message_.status = NdkStatus::kAccessViolation;
+  }
+  return Violate(kRdmapLocalCatastrophic);
 }
 
 bool Receiver::EndSegment() {

@@ -62,7 +62,6 @@ class Receiver {
   struct Message {  // A send that is coming in.
     bool active = false;
     ReceiveRequest request;
-    std::vector<iovec> pieces;
     uint64_t capacity = 0;
     uint32_t received = 0;
     Opcode opcode = Opcode::kSend;
@@ -79,10 +78,13 @@ class Receiver {
   bool EndSegment();
   bool EndSend();
   bool EndReadRequest();
-  // The places of the payload that comes next, at most `most` bytes; `pin` keeps them.
-  bool Targets(size_t most, MemoryTable::Pin* pin, std::vector<iovec>* targets);
+  // Finds the places of the payload that comes next, at most `most` bytes. They are looked up each time: the memory may
+  // go while a message comes in. targets_ has to be cleared before anything else happens.
+  bool FindTargets(size_t most);
+  bool FindOwnTargets(size_t length, size_t done);
   bool Violate(TerminateCause cause, std::span<const uint8_t> read_request = {});
   std::optional<ssize_t> Read(int fd, bool* full);
+  ssize_t ReadInto(int fd, bool* full);
   void Complete(NdkStatus status, uint32_t provider_error);
 
   const ReceiverAttributes attributes_;
@@ -97,7 +99,7 @@ class Receiver {
   std::vector<uint8_t> staged_;
   size_t staged_begin_ = 0;
   size_t staged_end_ = 0;
-  std::vector<iovec> targets_;
+  PinnedPieces targets_;
   int socket_error_ = 0;
   bool got_terminate_ = false;
   TerminateMessage violation_;

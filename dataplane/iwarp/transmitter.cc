@@ -98,7 +98,6 @@ void Transmitter::FillRequest(const InitiatorPost& post, Request* request) {
   request->done = false;
   request->status = NdkStatus::kSuccess;
   request->provider_error = 0;
-  request->pieces.clear();
   request->inline_data.clear();
   request->sges.clear();
   if ((post.flags & kOpInline) != 0) {
@@ -151,7 +150,7 @@ std::optional<Transmitter::OutstandingRead> Transmitter::CurrentRead() {
   const Request& request = At(reads_.front());
   OutstandingRead read;
   read.length = request.length;
-  read.pieces = &request.pieces;
+  read.sges = request.sges;
   if (!request.sges.empty()) {
     read.sink_stag = static_cast<uint32_t>(request.sges.front().token);
     read.sink_offset = reinterpret_cast<uint64_t>(request.sges.front().address);
@@ -174,10 +173,16 @@ void Transmitter::CompleteRead() {
   TransmitLocked();
 }
 
+void Transmitter::FailRead() {
+  const std::lock_guard lock(mutex_);
+  if (!reads_.empty()) FailRequest(&At(reads_.front()), NdkStatus::kAccessViolation, kLocalError);
+}
+
 void Transmitter::Stop() {
   const std::lock_guard lock(mutex_);
   fd_ = -1;
   batch_.clear();
+  batch_tokens_.clear();
   wants_write_ = false;
 }
 
@@ -216,15 +221,19 @@ void Transmitter::Abort(const RequestFailure& failure, bool reject_posts) {
   offset_ = 0;
 }
 
-// Copies what a partly sent batch still needs of the consumer's memory, up to the end of its FPDUs.
+// Copies what a partly sent batch still needs of the consumer's memory, up to the end of its FPDUs. Where that is gone,
+// the stream cannot go on.
 void Transmitter::OwnBatch() {
   std::vector<uint8_t> rest;
+  PinBatch();
   rest.reserve(batch_bytes_);
   for (size_t i = batch_position_; i < batch_.size(); ++i) {
     const auto* const begin = static_cast<const uint8_t*>(batch_[i].iov_base);
     rest.insert(rest.end(), begin, begin + batch_[i].iov_len);
   }
   batch_.clear();
+  batch_pins_.clear();
+  batch_tokens_.clear();
   batch_position_ = 0;
   marked_ = std::move(rest);
   batch_bytes_ = marked_.size();

@@ -83,10 +83,12 @@ class Transmitter {
     uint32_t sink_stag = 0;
     uint64_t sink_offset = 0;
     uint32_t length = 0;
-    const std::vector<iovec>* pieces = nullptr;
+    std::span<const Sge> sges;
   };
   std::optional<OutstandingRead> CurrentRead();
   void CompleteRead();
+  // Its memory is gone; it waits for Abort.
+  void FailRead();
 
   // Ends every request; nothing of the consumer's memory is used any more. `reject_posts`: later posts are refused,
   // else they are taken and cancelled. What is left of an FPDU that is partly sent stays to be sent.
@@ -122,7 +124,6 @@ class Transmitter {
     uint32_t provider_error = 0;
     std::vector<Sge> sges;
     std::vector<uint8_t> inline_data;
-    std::vector<iovec> pieces;  // What `sges` or `inline_data` come to, once started.
     MemoryChange change;
     ObjectReference<SoftwareMemoryRegion> region;
     ObjectReference<SoftwareMemoryWindow> window;
@@ -144,13 +145,14 @@ class Transmitter {
   bool StartRequest(Request* request);
   bool CarryOutChange(Request* request);
   void FailRequest(Request* request, NdkStatus status, uint32_t provider_error);
-  bool Resolve(const Request& request, uint32_t rights, std::vector<iovec>* pieces);
-  void EmitFpdu(const SegmentHeader& header, const std::vector<iovec>& pieces, uint64_t offset, size_t length,
-                bool copy);
-  void EmitMarkedFpdu(const SegmentHeader& header, const std::vector<iovec>& pieces, uint64_t offset, size_t length);
+  bool FindPayload(const Request& request, size_t length, bool copy);
+  void EmitFpdu(const SegmentHeader& header, const std::vector<iovec>& payload, size_t length, bool copy);
+  void EmitMarkedFpdu(const SegmentHeader& header, const std::vector<iovec>& payload);
   void AppendOwned(size_t length);
   bool BatchFull() const;
   void BatchSent();
+  bool PinBatch();
+  void UnpinBatch();
   void Report(Request* request, NdkStatus status, uint32_t provider_error);
   void ReportDone();
   void OwnBatch();
@@ -179,15 +181,17 @@ class Transmitter {
   std::deque<ReadResponse> responses_;
   bool response_turn_ = true;
 
-  // FPDUs on their way: pieces of the consumer's memory between pieces of `owned_`.
+  // FPDUs on their way: pieces of the consumer's memory between pieces of `owned_`. The memory is pinned while the
+  // batch is filled and sent; between two tries only its tokens are known.
   std::vector<iovec> batch_;
+  std::vector<MemoryTable::Pin> batch_pins_;
+  std::vector<uint32_t> batch_tokens_;
   size_t batch_position_ = 0;  // First piece not wholly sent; what was sent of it is cut off.
   size_t batch_bytes_ = 0;
   std::unique_ptr<uint8_t[]> owned_;
   size_t owned_length_ = 0;
   std::vector<uint8_t> marked_;  // Stands for all of these where the peer wants markers.
-  std::vector<iovec> scratch_;
-  std::vector<iovec> slice_;
+  PinnedPieces scratch_;
 };
 
 }  // namespace rdmabroker::iwarp

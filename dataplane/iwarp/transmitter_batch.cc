@@ -28,14 +28,45 @@ constexpr size_t kCopyBelow = 512;
 
 void Transmitter::TransmitLocked() {
   size_t budget = kDriveBudget;
-  bool blocked = false;
+  bool blocked = !PinBatch();
   while (fd_ >= 0 && !blocked && budget > 0 && socket_error() == 0) {
     if (batch_.empty() && (gate_ != Gate::kOpen && gate_ != Gate::kRefusing)) break;
     if (batch_.empty() && (failed() || !FillBatch())) break;
     budget -= std::min(budget, batch_bytes_);
     blocked = !SendBatch();
   }
+  UnpinBatch();
   wants_write_.store(!batch_.empty() || budget == 0, std::memory_order_seq_cst);
+}
+
+// Pins the memory that the rest of a batch is in. False: some of it has gone, in the middle of an FPDU.
+bool Transmitter::PinBatch() {
+  for (const uint32_t token : batch_tokens_) {
+    batch_pins_.push_back(attributes_.memory->Lookup(token));
+    if (batch_pins_.back()) continue;
+    for (uint64_t index = sent_; index != tail_; ++index) {
+      const auto names_it = [token](const Sge& sge) { return static_cast<uint32_t>(sge.token) == token; };
+      if (std::any_of(At(index).sges.begin(), At(index).sges.end(), names_it)) {
+        FailRequest(&At(index), NdkStatus::kAccessViolation, kLocalError);
+        break;
+      }
+    }
+    socket_error_ = ECONNABORTED;
+    batch_.clear();
+    batch_pins_.clear();
+    batch_tokens_.clear();
+    batch_position_ = 0;
+    batch_bytes_ = 0;
+    return false;
+  }
+  return true;
+}
+
+// Who takes memory away waits for pins, and must not wait for a peer that does not read.
+void Transmitter::UnpinBatch() {
+  batch_tokens_.clear();
+  for (const MemoryTable::Pin& pin : batch_pins_) batch_tokens_.push_back(pin.token());
+  batch_pins_.clear();
 }
 
 // False: the socket takes no more now, or never will.
@@ -67,6 +98,7 @@ bool Transmitter::SendBatch() {
 
 void Transmitter::BatchSent() {
   batch_.clear();
+  batch_pins_.clear();
   batch_position_ = 0;
   batch_bytes_ = 0;
   owned_length_ = 0;
@@ -107,16 +139,21 @@ bool Transmitter::FillBatch() {
   return false;
 }
 
-bool Transmitter::Resolve(const Request& request, uint32_t rights, std::vector<iovec>* pieces) {
-  for (const Sge& sge : request.sges) {
-    if (sge.length == 0) continue;
-    const MemoryTable::Pin pin = attributes_.memory->Lookup(static_cast<uint32_t>(sge.token));
-    const auto address = reinterpret_cast<uint64_t>(sge.address);
-    if (!pin || pin->queue_pair != nullptr) return false;
-    if (CheckAccess(*pin, address, sge.length, rights, attributes_.domain, nullptr) != AccessVerdict::kAllowed) {
-      return false;
-    }
-    AppendPieces(*pin, address, sge.length, pieces);
+// Puts the places of the next `length` bytes of the request at next_ into `scratch_`. Unless they are copied, the pins
+// stay with the batch.
+bool Transmitter::FindPayload(const Request& request, size_t length, bool copy) {
+  scratch_.Clear();
+  if (!request.inline_data.empty()) {
+    scratch_.pieces.push_back({const_cast<uint8_t*>(request.inline_data.data()) + offset_, length});
+    return true;
+  }
+  if (!PinSlice(attributes_.memory, request.sges, offset_, length, 0, attributes_.domain, &scratch_)) {
+    scratch_.Clear();
+    return false;
+  }
+  if (copy || state_.markers_to_peer) return true;
+  for (MemoryTable::Pin& pin : scratch_.pins) {
+    if (batch_pins_.empty() || batch_pins_.back().token() != pin.token()) batch_pins_.push_back(std::move(pin));
   }
   return true;
 }
@@ -139,15 +176,13 @@ bool Transmitter::StartRequest(Request* request) {
   const bool waits_for_limit = request->type == OperationType::kRead && reads_.size() >= state_.outbound_read_limit;
   if (waits_for_reads || waits_for_limit) return false;
   request->started = true;
-  if (!request->inline_data.empty()) {
-    request->pieces.push_back({request->inline_data.data(), request->inline_data.size()});
-    return true;
-  }
-  if (!Resolve(*request, request->type == OperationType::kRead ? kLocalWrite : 0, &request->pieces)) {
-    FailRequest(request, NdkStatus::kAccessViolation, kLocalError);
-    return false;
-  }
-  return true;
+  if (!request->inline_data.empty()) return true;
+  // All of it, before the first byte is sent.
+  PinnedPieces whole;
+  const uint32_t rights = request->type == OperationType::kRead ? kLocalWrite : 0;
+  if (PinSlice(attributes_.memory, request->sges, 0, request->length, rights, attributes_.domain, &whole)) return true;
+  FailRequest(request, NdkStatus::kAccessViolation, kLocalError);
+  return false;
 }
 
 // False: the request at next_ has to wait, or has failed.
@@ -161,6 +196,8 @@ bool Transmitter::EmitRequest() {
     case OperationType::kWrite:
       break;
     default:
+      // What is pinned cannot be changed; the batch goes first.
+      if (!batch_pins_.empty()) return false;
       if (!CarryOutChange(&request)) {
         FailRequest(&request, NdkStatus::kInvalidDeviceRequest, kLocalError);
         return false;
@@ -182,7 +219,13 @@ bool Transmitter::EmitRequest() {
     header.msn = state_.next_send_msn[kSendQueue];
     header.message_offset = offset_;
   }
-  EmitFpdu(header, request.pieces, offset_, length, length <= kCopyBelow);
+  const bool copy = length <= kCopyBelow;
+  if (!FindPayload(request, length, copy)) {
+    FailRequest(&request, NdkStatus::kAccessViolation, kLocalError);
+    return false;
+  }
+  EmitFpdu(header, scratch_.pieces, length, copy);
+  scratch_.Clear();
   offset_ += static_cast<uint32_t>(length);
   if (!header.last) return true;
   if (!write) ++state_.next_send_msn[kSendQueue];
@@ -204,12 +247,13 @@ bool Transmitter::EmitReadRequest(Request* request) {
   }
   uint8_t payload[kReadRequestLength];
   EncodeReadRequest(read, payload);
-  scratch_.assign(1, {payload, sizeof payload});
+  scratch_.Clear();
+  scratch_.pieces.push_back({payload, sizeof payload});
   EmitFpdu({.last = true,
             .opcode = Opcode::kReadRequest,
             .queue = kReadRequestQueue,
             .msn = state_.next_send_msn[kReadRequestQueue]++},
-           scratch_, 0, sizeof payload, true);
+           scratch_.pieces, sizeof payload, true);
   reads_.push_back(next_);
   ++next_;
   response_turn_ = true;
@@ -223,24 +267,25 @@ void Transmitter::EmitResponse() {
   const ReadRequest& read = response.request;
   const size_t room = MaxPayloadLength(state_.fpdu_limit, kTaggedHeaderLength, state_.markers_to_peer);
   const size_t length = std::min<size_t>(room, read.length - response.sent);
-  MemoryTable::Pin pin;
-  scratch_.clear();
+  scratch_.Clear();
   if (length > 0) {
-    pin = attributes_.memory->Lookup(read.source_stag);
+    MemoryTable::Pin pin = attributes_.memory->Lookup(read.source_stag);
     const uint64_t from = read.source_offset + response.sent;
     if (!pin || CheckAccess(*pin, from, length, kRemoteRead, attributes_.domain, attributes_.queue_pair) !=
                     AccessVerdict::kAllowed) {
       failed_ = true;
       return;
     }
-    AppendPieces(*pin, from, length, &scratch_);
+    AppendPieces(*pin, from, length, &scratch_.pieces);
+    scratch_.pins.push_back(std::move(pin));
   }
   const SegmentHeader header = {.tagged = true,
                                 .last = response.sent + length == read.length,
                                 .opcode = Opcode::kReadResponse,
                                 .stag = read.sink_stag,
                                 .tagged_offset = read.sink_offset + response.sent};
-  EmitFpdu(header, scratch_, 0, length, true);
+  EmitFpdu(header, scratch_.pieces, length, true);
+  scratch_.Clear();
   response.sent += static_cast<uint32_t>(length);
   if (!header.last) return;
   responses_.pop_front();
@@ -259,9 +304,9 @@ void Transmitter::AppendOwned(size_t length) {
   }
 }
 
-void Transmitter::EmitFpdu(const SegmentHeader& header, const std::vector<iovec>& pieces, uint64_t offset,
-                           size_t length, bool copy) {
-  if (state_.markers_to_peer) return EmitMarkedFpdu(header, pieces, offset, length);
+// `payload` has `length` bytes.
+void Transmitter::EmitFpdu(const SegmentHeader& header, const std::vector<iovec>& payload, size_t length, bool copy) {
+  if (state_.markers_to_peer) return EmitMarkedFpdu(header, payload);
   const size_t ulpdu_length = header.length() + length;
   uint8_t* at = owned_.get() + owned_length_;
   Crc32c sum;
@@ -273,17 +318,15 @@ void Transmitter::EmitFpdu(const SegmentHeader& header, const std::vector<iovec>
   StoreU16(at, static_cast<uint16_t>(ulpdu_length));
   EncodeSegmentHeader(header, at + kUlpduLengthField);
   own(kUlpduLengthField + header.length());
-  slice_.clear();
-  AppendSlice(pieces, offset, length, &slice_);
   if (copy) {
     size_t copied = 0;
-    for (const iovec& piece : slice_) {
+    for (const iovec& piece : payload) {
       std::memcpy(at + copied, piece.iov_base, piece.iov_len);
       copied += piece.iov_len;
     }
     own(length);
   } else {
-    for (const iovec& piece : slice_) {
+    for (const iovec& piece : payload) {
       if (state_.crc) sum.Add({static_cast<const uint8_t*>(piece.iov_base), piece.iov_len});
       batch_.push_back(piece);
     }
@@ -297,17 +340,13 @@ void Transmitter::EmitFpdu(const SegmentHeader& header, const std::vector<iovec>
 }
 
 // Markers cut through everything, so such FPDUs are made in one piece.
-void Transmitter::EmitMarkedFpdu(const SegmentHeader& header, const std::vector<iovec>& pieces, uint64_t offset,
-                                 size_t length) {
-  slice_.clear();
-  AppendSlice(pieces, offset, length, &slice_);
-  std::vector<uint8_t> payload;
-  payload.reserve(length);
-  for (const iovec& piece : slice_) {
+void Transmitter::EmitMarkedFpdu(const SegmentHeader& header, const std::vector<iovec>& payload) {
+  std::vector<uint8_t> bytes;
+  for (const iovec& piece : payload) {
     const auto* const begin = static_cast<const uint8_t*>(piece.iov_base);
-    payload.insert(payload.end(), begin, begin + piece.iov_len);
+    bytes.insert(bytes.end(), begin, begin + piece.iov_len);
   }
-  inserter_.Append(ComposeFpdu(header, payload, false), state_.crc, &marked_);
+  inserter_.Append(ComposeFpdu(header, bytes, false), state_.crc, &marked_);
   batch_.assign(1, {marked_.data(), marked_.size()});
   batch_bytes_ = marked_.size();
 }
