@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "client/testing/fixture.h"
+#include "tests/random_seed.h"
 
 namespace rdmabroker::client {
 namespace {
@@ -21,7 +22,7 @@ class ThreadsTest : public ClientTest {
   // Runs the work on several threads, with a generator for each.
   template <typename Work>
   void OnThreads(const Work& work) {
-    const unsigned seed = std::random_device()();
+    const unsigned seed = RandomSeed();
     RecordProperty("seed", static_cast<int>(seed));
     SCOPED_TRACE("seed " + std::to_string(seed));
     std::vector<std::thread> threads;

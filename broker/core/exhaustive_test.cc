@@ -112,7 +112,7 @@ class Exploration {
     if (failed_) return;
     std::string levels;
     for (const size_t size : level_sizes_) absl::StrAppend(&levels, " ", size);
-    std::printf("depth %zu: %zu states (new to go on from:%s), %llu events handled, %llu sequences covered\n", depth_,
+    std::printf("covered: depth %zu: %zu states (new to go on from:%s), %llu events handled, %llu sequences\n", depth_,
                 states_.size(), levels.c_str(), static_cast<unsigned long long>(transitions_),
                 static_cast<unsigned long long>(Sequences()));
   }

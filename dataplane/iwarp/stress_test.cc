@@ -12,6 +12,7 @@
 #include <thread>
 
 #include "dataplane/iwarp/side_for_test.h"
+#include "tests/random_seed.h"
 
 namespace rdmabroker::iwarp {
 namespace {
@@ -133,7 +134,7 @@ class Talker {
 };
 
 TEST(Stress, RandomTrafficInBothDirectionsArrivesWhole) {
-  const uint32_t seed = std::random_device{}();
+  const uint32_t seed = RandomSeed();
   SCOPED_TRACE(seed);
   for (const auto& [crc, limit] : {std::pair(true, kMaxFpduLength), std::pair(false, 1448u), std::pair(true, 9000u)}) {
     Side a, b;
@@ -152,7 +153,7 @@ TEST(Stress, RandomTrafficInBothDirectionsArrivesWhole) {
 }
 
 TEST(Stress, HoweverAConnectionEndsEveryRequestHasOneResult) {
-  const uint32_t seed = std::random_device{}();
+  const uint32_t seed = RandomSeed();
   SCOPED_TRACE(seed);
   std::mt19937 random(seed);
   for (int round = 0; round < 60; ++round) {

@@ -17,6 +17,7 @@
 #include "dataplane/iwarp/wire/fpdu_decoder.h"
 #include "dataplane/iwarp/wire/negotiation.h"
 #include "dataplane/iwarp/wire/terminate.h"
+#include "tests/random_seed.h"
 
 namespace rdmabroker::iwarp {
 namespace {
@@ -428,7 +429,7 @@ TEST_F(Violations, ATerminateFromThePeerIsReportedWithItsCause) {
 }
 
 TEST_F(Violations, RandomBytesAfterValidMessagesNeverHurtTheProcess) {
-  const uint32_t seed = std::random_device{}();
+  const uint32_t seed = RandomSeed();
   SCOPED_TRACE(seed);
   std::mt19937 random(seed);
   for (int round = 0; round < 100; ++round) {

@@ -3,6 +3,8 @@
 #include "tests/simulation/coverage.h"
 
 #include <iterator>
+#include <string>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "dataplane/ndk/status.h"
@@ -157,8 +159,11 @@ void Coverage::Add(const Coverage& other) {
 
 std::string Coverage::ToString() const {
   std::string text;
-  const auto line = [&](const char* of, const char* name, uint64_t count) {
-    absl::StrAppend(&text, of, " ", name, ": ", count, "\n");
+  std::string group;
+  const auto line = [&](const char* of, const std::string& name, uint64_t count) {
+    const bool first = std::exchange(group, of) != of;
+    if (first && !text.empty()) text += "\n";
+    absl::StrAppend(&text, first ? absl::StrCat("covered: ", of, ": ") : ", ", name, " ", count);
   };
   ForEachKind(events_, kEvents, "event", line);
   ForEachKind(reports_, kReports, "report", line);
@@ -167,9 +172,8 @@ std::string Coverage::ToString() const {
   ForEachKind(fabric_requests_, kFabricRequests, "fabric request", line);
   ForEachKind(session_events_, kSessionEvents, "session event", line);
   ForEachKind(payloads_, kPayloads, "payload", line);
-  for (const auto& [status, count] : statuses_)
-    absl::StrAppend(&text, "status ", std::string(StatusName(status)), ": ", count, "\n");
-  return text;
+  for (const auto& [status, count] : statuses_) line("status", std::string(StatusName(status)), count);
+  return text + "\n";
 }
 
 std::vector<std::string> Coverage::Missing() const {

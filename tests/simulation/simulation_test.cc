@@ -72,7 +72,7 @@ TEST(Simulation, EverySeedKeepsEveryPromiseAndEverythingHappens) {
     events += world.events();
     pairs += world.pairs();
   }
-  std::cout << coverage.ToString() << "seeds " << first << " to " << first + seeds - 1 << ", restored "
+  std::cout << coverage.ToString() << "covered: seeds " << first << " to " << first + seeds - 1 << ", restored "
             << NameOf(simulation.restart) << ": " << events << " events, " << pairs
             << " connections with both ends' read limits compared\n";
   if (alone) return;

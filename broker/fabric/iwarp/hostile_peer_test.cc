@@ -8,6 +8,7 @@
 #include <random>
 
 #include "broker/fabric/iwarp/testing/fabric_fixture.h"
+#include "tests/random_seed.h"
 
 namespace rdmabroker {
 namespace {
@@ -74,7 +75,7 @@ TEST_P(HostilePeerTest, AnythingButAnMpaRequestEndsItsSocketAndNothingElse) {
 }
 
 TEST_P(HostilePeerTest, RandomBytesEndTheirSocketsAndNothingElse) {
-  const uint32_t seed = std::random_device{}();
+  const uint32_t seed = RandomSeed();
   SCOPED_TRACE(::testing::Message() << "seed " << seed);
   std::mt19937 random(seed);
   const Bound listener = Bind(EndpointUse::kListener);

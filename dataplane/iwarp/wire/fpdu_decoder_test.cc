@@ -10,6 +10,7 @@
 
 #include "dataplane/iwarp/wire/bytes.h"
 #include "dataplane/iwarp/wire/terminate.h"
+#include "tests/random_seed.h"
 
 namespace rdmabroker::iwarp {
 namespace {
@@ -91,7 +92,7 @@ Segment RandomSegment(std::mt19937& random) {
 }
 
 TEST(FpduDecoder, CuttingTheStreamDifferentlyChangesNothing) {
-  const uint32_t seed = std::random_device{}();
+  const uint32_t seed = RandomSeed();
   SCOPED_TRACE(seed);
   std::mt19937 random(seed);
   for (int round = 0; round < 300; ++round) {
@@ -112,7 +113,7 @@ TEST(FpduDecoder, CuttingTheStreamDifferentlyChangesNothing) {
 }
 
 TEST(FpduDecoder, SpoiltStreamsAreSurvivedAndJudgedTheSameHoweverTheyAreCut) {
-  const uint32_t seed = std::random_device{}();
+  const uint32_t seed = RandomSeed();
   SCOPED_TRACE(seed);
   std::mt19937 random(seed);
   int caught = 0;
@@ -138,7 +139,7 @@ TEST(FpduDecoder, SpoiltStreamsAreSurvivedAndJudgedTheSameHoweverTheyAreCut) {
 }
 
 TEST(FpduDecoder, GarbageIsSurvived) {
-  const uint32_t seed = std::random_device{}();
+  const uint32_t seed = RandomSeed();
   SCOPED_TRACE(seed);
   std::mt19937 random(seed);
   for (int round = 0; round < 3000; ++round) {

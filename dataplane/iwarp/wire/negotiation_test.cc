@@ -7,6 +7,7 @@
 #include <random>
 
 #include "dataplane/iwarp/wire/bytes.h"
+#include "tests/random_seed.h"
 
 namespace rdmabroker::iwarp {
 namespace {
@@ -86,7 +87,7 @@ TEST(StartupFrame, MalformedOnesAreRefusedAsSoonAsTheyShowIt) {
 }
 
 TEST(StartupFrame, GarbageBehindTheKeyIsSurvived) {
-  const uint32_t seed = std::random_device{}();
+  const uint32_t seed = RandomSeed();
   SCOPED_TRACE(seed);
   std::mt19937 random(seed);
   for (int round = 0; round < 5000; ++round) {
