@@ -77,9 +77,13 @@ Receiver::Outcome Receiver::Drive(int fd) {
     const std::optional<ssize_t> got = Read(fd, &full);
     if (!got) return Outcome::kViolation;
     if (*got < 0) return socket_error_ == 0 ? Outcome::kIdle : Outcome::kBroken;
-    if (*got == 0) return decoder_->within_fpdu() ? Outcome::kBroken : Outcome::kEnd;
+    if (*got == 0) return WithinMessage() ? Outcome::kBroken : Outcome::kEnd;
     budget -= std::min(budget, static_cast<size_t>(*got));
   }
+}
+
+bool Receiver::WithinMessage() {
+  return decoder_->within_fpdu() || message_.active || within_write_ || attributes_.transmitter->CurrentRead();
 }
 
 // What recv says; nothing if the memory is gone that the payload belongs to. Everything staged has been taken before.
@@ -267,6 +271,7 @@ bool Receiver::EndSegment() {
   if (!std::exchange(first_fpdu_seen_, true)) attributes_.transmitter->ReleaseHold();
   switch (header.opcode) {
     case Opcode::kWrite:
+      within_write_ = !header.last;
       return true;
     case Opcode::kReadResponse:
       if (std::exchange(read_response_due_, false)) return true;

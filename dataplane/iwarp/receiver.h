@@ -82,6 +82,8 @@ class Receiver {
   // go while a message comes in. targets_ has to be cleared before anything else happens.
   bool FindTargets(size_t most);
   bool FindOwnTargets(size_t length, size_t done);
+  // Whether the peer owes more: an end of the stream is none of the connection's then.
+  bool WithinMessage();
   bool Violate(TerminateCause cause, std::span<const uint8_t> read_request = {});
   std::optional<ssize_t> Read(int fd, bool* full);
   ssize_t ReadInto(int fd, bool* full);
@@ -100,6 +102,7 @@ class Receiver {
   size_t staged_begin_ = 0;
   size_t staged_end_ = 0;
   PinnedPieces targets_;
+  bool within_write_ = false;
   int socket_error_ = 0;
   bool got_terminate_ = false;
   TerminateMessage violation_;

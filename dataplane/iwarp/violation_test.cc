@@ -404,6 +404,33 @@ TEST_F(Violations, AStreamThatEndsWithinAMessageIsAnAbortiveEnd) {
   for (const ResultEx& result : side.Results(2)) EXPECT_EQ(result.status, NdkStatus::kCancelled);
 }
 
+TEST_F(Violations, AStreamThatEndsBetweenThePartsOfAMessageIsAnAbortiveEnd) {
+  SegmentHeader first = {.opcode = Opcode::kSend, .msn = 1};
+  peer.SendSegment(first, AsBytes("half of"));
+  peer.EndStream();
+  EXPECT_FALSE(side.End().graceful);
+  for (const ResultEx& result : side.Results(2)) EXPECT_EQ(result.status, NdkStatus::kCancelled);
+}
+
+TEST_F(Violations, AStreamThatEndsBetweenThePartsOfAWriteIsAnAbortiveEnd) {
+  SegmentHeader first = WriteTo(writable, 0);
+  first.last = false;
+  peer.SendSegment(first, AsBytes("half of"));
+  peer.EndStream();
+  EXPECT_FALSE(side.End().graceful);
+  side.Results(2);
+}
+
+TEST_F(Violations, AStreamThatEndsBeforeAReadIsAnsweredIsAnAbortiveEnd) {
+  const Sge sge = local.sge(0, 100);
+  ASSERT_EQ(side.qp->Read(Context(3), {&sge, 1}, {0x1000, RemoteToken{0x55}}, 0), NdkStatus::kSuccess);
+  peer.EndStream();
+  EXPECT_FALSE(side.End().graceful);
+  const auto results = side.Results(3);
+  EXPECT_EQ(results[0].request_context, Context(3));
+  EXPECT_EQ(results[0].status, NdkStatus::kIoTimeout);
+}
+
 TEST_F(Violations, AResetIsAnAbortiveEndAndReadsTimeOut) {
   const Sge sge = local.sge(0, 100);
   ASSERT_EQ(side.qp->Read(Context(3), {&sge, 1}, {0x1000, RemoteToken{0x55}}, 0), NdkStatus::kSuccess);
