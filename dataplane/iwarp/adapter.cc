@@ -7,6 +7,7 @@
 #include "dataplane/iwarp/completion_queue.h"
 #include "dataplane/iwarp/memory_objects.h"
 #include "dataplane/iwarp/memory_table.h"
+#include "dataplane/iwarp/progress_thread.h"
 #include "dataplane/iwarp/queue_pair.h"
 #include "dataplane/iwarp/receive_queue.h"
 #include "dataplane/iwarp/wire/adapter_limits.h"
@@ -39,6 +40,8 @@ class SoftwareAdapter final : public Adapter {
   }
   Created<CompletionQueue> CreateCompletionQueue(uint32_t depth, CqNotification notification) override {
     if (depth == 0 || depth > info_.max_cq_depth) return {NdkStatus::kInvalidParameter, nullptr};
+    // Whatever makes progress needs a completion queue first.
+    if (!ProgressThread::Get().Start()) return {NdkStatus::kInsufficientResources, nullptr};
     return {NdkStatus::kSuccess, new SoftwareCompletionQueue(this, depth, std::move(notification))};
   }
   MemoryTable* memory() { return &memory_; }

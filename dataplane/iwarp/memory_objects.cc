@@ -57,7 +57,11 @@ NdkStatus SoftwareMemoryRegion::Register(void* address, size_t length, MrFlags f
 }
 
 bool SoftwareMemoryRegion::HasLiveWindow() {
-  std::erase_if(windows_, [](const auto& window) { return MemoryTable::LiveToken(window.first) != window.second; });
+  std::erase_if(windows_, [](const auto& window) {
+    if (MemoryTable::LiveToken(window.first) == window.second) return false;
+    MemoryTable::AwaitPins(window.first);
+    return true;
+  });
   return !windows_.empty();
 }
 

@@ -56,12 +56,19 @@ void MemoryTable::Publish(Entry* entry, uint32_t token, MemoryDescription descri
 bool MemoryTable::Withdraw(Entry* entry, uint32_t token) {
   uint32_t expected = token;
   if (token == 0 || !entry->live_token.compare_exchange_strong(expected, 0, std::memory_order_seq_cst)) return false;
-  // A pin lasts some non-blocking calls of another thread; that is the bound.
-  while (entry->pins.load(std::memory_order_seq_cst) != 0) ::sched_yield();
+  AwaitPins(entry);
   return true;
 }
 
-void MemoryTable::Withdraw(Entry* entry) { Withdraw(entry, LiveToken(entry)); }
+void MemoryTable::Withdraw(Entry* entry) {
+  // Another thread may have made the token dead, and wait for the pins itself.
+  if (!Withdraw(entry, LiveToken(entry))) AwaitPins(entry);
+}
+
+void MemoryTable::AwaitPins(const Entry* entry) {
+  // A pin lasts some non-blocking calls of another thread; that is the bound.
+  while (entry->pins.load(std::memory_order_seq_cst) != 0) ::sched_yield();
+}
 
 bool MemoryTable::Invalidate(uint32_t token, const void* domain, const void* queue_pair) {
   Entry* entry = nullptr;

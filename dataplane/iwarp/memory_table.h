@@ -87,8 +87,10 @@ class MemoryTable {
   void Publish(Entry* entry, uint32_t token, MemoryDescription description);
   // Makes `token` of the entry dead and waits for its pins. False if it was not live. The caller holds no pin.
   bool Withdraw(Entry* entry, uint32_t token);
-  // The same for whatever token is live.
+  // The same for whatever token is live. Waits for the pins also where none is.
   void Withdraw(Entry* entry);
+  // Waits until nobody uses what a token, dead by now, has meant. The caller holds no pin.
+  static void AwaitPins(const Entry* entry);
   // What a peer may do by a send with invalidate: false unless the token is live, of the domain (and queue pair, for a
   // window), and can be invalidated.
   bool Invalidate(uint32_t token, const void* domain, const void* queue_pair);

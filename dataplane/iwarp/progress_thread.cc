@@ -17,13 +17,17 @@ ProgressThread& ProgressThread::Get() {
   return *thread;
 }
 
-ProgressThread::ProgressThread()
-    : epoll_(::epoll_create1(EPOLL_CLOEXEC)), event_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
+bool ProgressThread::Start() {
+  const std::lock_guard lock(mutex_);
+  if (started_) return true;
+  epoll_ = UniqueFd(::epoll_create1(EPOLL_CLOEXEC));
+  event_ = UniqueFd(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   epoll_event event = {};
   event.events = EPOLLIN;
   event.data.u64 = 0;
-  ::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, event_.get(), &event);
+  if (::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, event_.get(), &event) != 0) return false;
   std::thread([this] { Run(); }).detach();
+  return started_ = true;
 }
 
 void ProgressThread::Call(std::function<void()> callback) {
@@ -42,8 +46,11 @@ uint64_t ProgressThread::Watch(DrivenQueuePair* queue_pair, int fd) {
   epoll_event event = {};
   event.events = EPOLLIN;
   event.data.u64 = handle;
-  ::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd, &event);
-  return handle;
+  if (::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd, &event) == 0) return handle;
+  released_.push_back(std::move(source.queue_pair));
+  sources_.erase(handle);
+  Signal();
+  return 0;
 }
 
 void ProgressThread::Unwatch(uint64_t handle) {

@@ -29,17 +29,21 @@ class ProgressThread {
  public:
   using Clock = std::chrono::steady_clock;
 
-  // The process's. It starts with the first call and, costing nothing while nothing happens, never ends: an object's
-  // last reference may go on the thread itself, which could not wait for its own end.
+  // The process's. Once started, and costing nothing while nothing happens, it never ends: an object's last reference
+  // may go on the thread itself, which could not wait for its own end.
   static ProgressThread& Get();
 
   ProgressThread(const ProgressThread&) = delete;
   ProgressThread& operator=(const ProgressThread&) = delete;
 
+  // Starts the thread if it does not run. False where there is no descriptor for it; everything else needs it to run.
+  bool Start();
+
   // Runs `callback` on the thread, after all that were given before.
   void Call(std::function<void()> callback);
 
-  // Watches a queue pair's socket until Unwatch; holds a reference to it. Returns its handle, never 0.
+  // Watches a queue pair's socket until Unwatch; holds a reference to it. Returns its handle; 0 where the kernel
+  // watches no more (fs.epoll.max_user_watches).
   uint64_t Watch(DrivenQueuePair* queue_pair, int fd);
   // The reference is given back on the thread. The socket must still be open.
   void Unwatch(uint64_t handle);
@@ -66,7 +70,7 @@ class ProgressThread {
     std::optional<Clock::time_point> deadline;
   };
 
-  ProgressThread();
+  ProgressThread() = default;
   [[noreturn]] void Run();
   int WaitTimeout();
   void HandleSocket(uint64_t handle);
@@ -81,6 +85,7 @@ class ProgressThread {
   UniqueFd epoll_;
   UniqueFd event_;
   std::mutex mutex_;  // Guards what follows; innermost of all locks.
+  bool started_ = false;
   bool signalled_ = false;
   uint64_t next_handle_ = 1;  // 0 is the event descriptor.
   std::unordered_map<uint64_t, Source> sources_;

@@ -45,13 +45,15 @@ NdkStatus SoftwareQueuePair::Attach(Attachment attachment, ConnectionEndCallback
   ::setsockopt(attachment.socket.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
   const std::lock_guard lock(mutex_);
   if (phase_ != Phase::kIdle || closed_) return NdkStatus::kConnectionActive;
+  const uint64_t handle = ProgressThread::Get().Watch(this, attachment.socket.get());
+  if (handle == 0) return NdkStatus::kInsufficientResources;
+  handle_ = handle;
   phase_ = Phase::kConnected;
   socket_ = std::move(attachment.socket);
   on_end_ = std::move(on_end);
   receiver_.Start(*state);
   transmitter_.Start(socket_.get(), *state);
   alive_ = true;
-  handle_ = ProgressThread::Get().Watch(this, socket_.get());
   DriveLocked();
   return NdkStatus::kSuccess;
 }
