@@ -17,6 +17,8 @@ namespace {
 constexpr int kAcceptsAtATime = 64;
 // How long a listener waits when there is no descriptor for the next socket; nothing tells when there is one.
 constexpr absl::Duration kAcceptPause = absl::Milliseconds(100);
+// How often an address is tried that could not be added to a bound endpoint; nothing tells when it is free.
+constexpr absl::Duration kMissingPause = absl::Seconds(1);
 
 bool IsShortage(int error) { return error == EMFILE || error == ENFILE || error == ENOBUFS || error == ENOMEM; }
 
@@ -27,7 +29,7 @@ Endpoints::Endpoints(const IwarpSurroundings& surroundings, Sink sink, Crowded c
 
 Endpoints::~Endpoints() {
   for (auto& [id, endpoint] : endpoints_) {
-    for (auto& [ip, anchor] : endpoint.anchors) RemoveAnchor(anchor);
+    Release(endpoint);
   }
 }
 
@@ -60,12 +62,17 @@ void Endpoints::RemoveAnchor(Anchor& anchor) {
   anchor.socket.Reset();
 }
 
+void Endpoints::Release(Endpoint& endpoint) {
+  surroundings_.watcher.CancelTimer(endpoint.retry);
+  for (auto& [ip, anchor] : endpoint.anchors) RemoveAnchor(anchor);
+}
+
 void Endpoints::Bind(const FabricBind& request) {
-  Endpoint endpoint = {request.use, request.port, {}};
+  Endpoint endpoint = {.use = request.use, .port = request.port};
   for (const IpAddress& ip : request.ips) {
     const int error = AddAnchor(request.endpoint, endpoint, ip);
     if (error == 0) continue;
-    for (auto& [bound, anchor] : endpoint.anchors) RemoveAnchor(anchor);
+    Release(endpoint);
     return ReportFailure(request.endpoint, error);
   }
   endpoints_[request.endpoint] = std::move(endpoint);
@@ -101,14 +108,26 @@ void Endpoints::Rebind(const FabricRebind& request) {
     RemoveAnchor(held->second);
     held = endpoint.anchors.erase(held);
   }
-  for (const IpAddress& ip : request.ips) {
-    if (!endpoint.anchors.contains(ip)) AddAnchor(request.endpoint, endpoint, ip);
+  endpoint.wanted = request.ips;
+  AddMissing(request.endpoint);
+}
+
+void Endpoints::AddMissing(EndpointId id) {
+  Endpoint& endpoint = endpoints_.at(id);
+  surroundings_.watcher.CancelTimer(std::exchange(endpoint.retry, TimerId::kNone));
+  bool missing = false;
+  for (const IpAddress& ip : endpoint.wanted) {
+    if (!endpoint.anchors.contains(ip) && AddAnchor(id, endpoint, ip) != 0) missing = true;
   }
+  if (!missing) return;
+  endpoint.retry = surroundings_.watcher.StartTimer(Watcher::Now() + kMissingPause, [this, id] {
+    if (const auto found = endpoints_.find(id); found != endpoints_.end()) AddMissing(id);
+  });
 }
 
 void Endpoints::Unbind(const FabricUnbind& request) {
   const auto found = endpoints_.find(request.endpoint);
-  for (auto& [ip, anchor] : found->second.anchors) RemoveAnchor(anchor);
+  Release(found->second);
   endpoints_.erase(found);
   surroundings_.reports.Push(FabricUnbound{request.endpoint});
 }

@@ -43,6 +43,8 @@ class Endpoints {
     EndpointUse use = EndpointUse::kReserved;
     uint16_t port = 0;
     std::map<IpAddress, Anchor> anchors;
+    std::vector<IpAddress> wanted;   // By the last Rebind.
+    TimerId retry = TimerId::kNone;  // Until AddMissing tries again.
   };
 
   // Makes the anchor what `use` needs; 0 or an errno.
@@ -50,6 +52,9 @@ class Endpoints {
   // Binds `ip` and starts it; 0 or an errno.
   int AddAnchor(EndpointId id, Endpoint& endpoint, const IpAddress& ip);
   void RemoveAnchor(Anchor& anchor);
+  void Release(Endpoint& endpoint);
+  // Binds what is wanted and missing, now and again until it is there: somebody outside may have a new address's port.
+  void AddMissing(EndpointId id);
   void Watch(EndpointId id, const IpAddress& ip, Anchor& anchor);
   void Accept(EndpointId id, const IpAddress& ip);
   // Nothing if it is gone.

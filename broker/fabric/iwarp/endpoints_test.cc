@@ -51,15 +51,24 @@ class EndpointsTest : public IwarpFabricTest {
     Fetch(incoming, passive);
   }
   void Fetch(ConnectionId connection, RawPeer* client) {
-    *client = RawPeer(UniqueFd(::dup(handoffs_.Find(connection)->socket.get())));
+    const int socket = handoffs_.Find(connection)->socket.get();
+    int asks = 0;
+    socklen_t length = sizeof asks;
+    EXPECT_EQ(::getsockopt(socket, SOL_SOCKET, SO_KEEPALIVE, &asks, &length), 0);
+    EXPECT_TRUE(asks) << "nobody would notice that the peer's host is gone";
+    *client = RawPeer(UniqueFd(::dup(socket)));
     handoffs_.Settle(connection, true);
     Await<FabricHandedOff>();
     Release(connection);
   }
   // What another program's bind with these options comes to.
   static int BindAsOutsider(const SocketAddress& address, bool reuse_address, bool reuse_port) {
+    UniqueFd socket;
+    return BindAsOutsider(address, reuse_address, reuse_port, &socket);
+  }
+  static int BindAsOutsider(const SocketAddress& address, bool reuse_address, bool reuse_port, UniqueFd* outsider) {
     const bool ipv4 = address.ip.family == IpFamily::kIpv4;
-    const UniqueFd socket(::socket(ipv4 ? AF_INET : AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    UniqueFd& socket = *outsider = UniqueFd(::socket(ipv4 ? AF_INET : AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0));
     const int address_option = reuse_address;
     const int port_option = reuse_port;
     ::setsockopt(socket.get(), SOL_SOCKET, SO_REUSEADDR, &address_option, sizeof address_option);
@@ -92,6 +101,18 @@ TEST_P(EndpointsTest, ThereIsOneDevice) {
   EXPECT_EQ(device_.info.max_callee_data, 508u);
   EXPECT_NE(std::find(device_.addresses.begin(), device_.addresses.end(), LoopbackOf(GetParam())),
             device_.addresses.end());
+}
+
+TEST_P(EndpointsTest, AnAddressThatComesIsHeldOnceNobodyElseHasThePort) {
+  const Bound listener = Bind(EndpointUse::kListener);
+  fabric_->Perform(FabricRebind{kDevice, listener.id, {}});
+  UniqueFd outsider;
+  ASSERT_EQ(BindAsOutsider(listener.address, false, false, &outsider), 0);
+  fabric_->Perform(FabricRebind{kDevice, listener.id, {listener.address.ip}});
+  outsider.Reset();
+  RunUntil([&] { return BindAsOutsider(listener.address, false, false) != 0; }, "the fabric to hold the address");
+  ExpectExclusive(listener, EndpointUse::kListener);
+  Unbind(listener);
 }
 
 TEST_P(EndpointsTest, NobodyOutsideGetsInBesideAnEndpoint) {

@@ -66,6 +66,22 @@ int Get(int socket, int level, int option) {
   return ::getsockopt(socket, level, option, &value, &length) == 0 ? value : 0;
 }
 
+// Asks a silent peer after ten seconds whether it is there, and gives it up twenty seconds later: its host has lost its
+// power, or its way here. One that is only slow answers, since its kernel does.
+int EndIfPeerIsGone(int socket) {
+  int error = Set(socket, SOL_SOCKET, SO_KEEPALIVE, 1);
+  if (error == 0) error = Set(socket, IPPROTO_TCP, TCP_KEEPIDLE, 10);
+  if (error == 0) error = Set(socket, IPPROTO_TCP, TCP_KEEPINTVL, 5);
+  if (error == 0) error = Set(socket, IPPROTO_TCP, TCP_KEEPCNT, 4);
+  return error;
+}
+
+// What every connection wants.
+int PrepareConnection(int socket) {
+  const int error = Set(socket, IPPROTO_TCP, TCP_NODELAY, 1);
+  return error == 0 ? EndIfPeerIsGone(socket) : error;
+}
+
 int SetReuseAddress(int socket, bool on) { return Set(socket, SOL_SOCKET, SO_REUSEADDR, on ? 1 : 0); }
 
 // Binds with these of SO_REUSEADDR and SO_REUSEPORT.
@@ -112,7 +128,7 @@ void StopListening(int anchor) { ::shutdown(anchor, SHUT_RDWR); }
 
 NewSocket BindBeside(const SocketAddress& local) {
   NewSocket bound = Bind(local, true, true);
-  if (bound.error == 0) bound.error = Set(bound.socket.get(), IPPROTO_TCP, TCP_NODELAY, 1);
+  if (bound.error == 0) bound.error = PrepareConnection(bound.socket.get());
   return bound;
 }
 
@@ -128,7 +144,7 @@ NewSocket AcceptOne(int listener) {
   if (!socket) return {UniqueFd(), errno};
   int error = SetReuseAddress(socket.get(), true);
   if (error == 0) error = Set(socket.get(), SOL_SOCKET, SO_REUSEPORT, 1);
-  if (error == 0) error = Set(socket.get(), IPPROTO_TCP, TCP_NODELAY, 1);
+  if (error == 0) error = PrepareConnection(socket.get());
   return {std::move(socket), error};
 }
 
