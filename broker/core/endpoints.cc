@@ -17,22 +17,23 @@ std::vector<IpAddress> OfFamily(const std::vector<IpAddress>& ips, IpFamily fami
   return some;
 }
 
-bool Intersect(const std::vector<IpAddress>& some, const std::vector<IpAddress>& others) {
-  return std::any_of(some.begin(), some.end(),
-                     [&](const IpAddress& ip) { return std::find(others.begin(), others.end(), ip) != others.end(); });
-}
-
-// Two wildcards of one device and family are in each other's way even while the device has no address.
-bool Conflict(const EndpointRecord& one, const EndpointRecord& other) {
-  const bool same_wildcard = one.address == other.address && one.device == other.device && one.address.ip.IsAny();
-  return same_wildcard || Intersect(one.ips, other.ips);
+// Whether another endpoint has `ip` with the endpoint's port.
+bool IsAnothers(const Turn& turn, const EndpointRecord& endpoint, const IpAddress& ip) {
+  const auto holder = turn.index.addresses.find(AddressOf(endpoint, ip));
+  return holder != turn.index.addresses.end() && holder->second != endpoint.id;
 }
 
 bool IsFree(const Turn& turn, const EndpointRecord& wanted) {
-  const auto taken = turn.index.ports.find(PortOf(wanted));
-  if (taken == turn.index.ports.end()) return true;
-  return std::none_of(taken->second.begin(), taken->second.end(),
-                      [&](EndpointId id) { return Conflict(wanted, turn.records.endpoints.at(id)); });
+  const auto taken = [&](const IpAddress& ip) { return IsAnothers(turn, wanted, ip); };
+  if (std::any_of(wanted.ips.begin(), wanted.ips.end(), taken)) return false;
+  if (!wanted.address.ip.IsAny()) return true;
+  const auto wildcards = turn.index.wildcards.find(PortOf(wanted));
+  if (wildcards == turn.index.wildcards.end()) return true;
+  // Two wildcards of one device and family are in each other's way even while the device has no address.
+  return std::none_of(wildcards->second.begin(), wildcards->second.end(), [&](EndpointId id) {
+    const EndpointRecord& other = turn.records.endpoints.at(id);
+    return other.device == wanted.device && other.address == wanted.address;
+  });
 }
 
 // Puts the next free port of the ephemeral range into `endpoint`. False when all have been tried or are taken; so it
@@ -61,15 +62,30 @@ Outcome InUse(const EndpointRecord& endpoint, const char* by) {
                 "; close that, or name another port");
 }
 
-void EmitBind(Turn& turn, const EndpointRecord& endpoint) {
-  turn.index.ports[PortOf(endpoint)].insert(endpoint.id);
-  turn.Emit(FabricBind{endpoint.device, endpoint.id, endpoint.use, endpoint.ips, endpoint.address.port});
+void TakeAddresses(Turn& turn, const EndpointRecord& endpoint) {
+  for (const IpAddress& ip : endpoint.ips) turn.index.addresses[AddressOf(endpoint, ip)] = endpoint.id;
+}
+
+void LeaveAddresses(Turn& turn, const EndpointRecord& endpoint) {
+  for (const IpAddress& ip : endpoint.ips) turn.index.addresses.erase(AddressOf(endpoint, ip));
+}
+
+void TakePort(Turn& turn, const EndpointRecord& endpoint) {
+  TakeAddresses(turn, endpoint);
+  if (endpoint.address.ip.IsAny()) turn.index.wildcards[PortOf(endpoint)].insert(endpoint.id);
 }
 
 void LeavePort(Turn& turn, const EndpointRecord& endpoint) {
-  const auto taken = turn.index.ports.find(PortOf(endpoint));
-  taken->second.erase(endpoint.id);
-  if (taken->second.empty()) turn.index.ports.erase(taken);
+  LeaveAddresses(turn, endpoint);
+  if (!endpoint.address.ip.IsAny()) return;
+  const auto wildcards = turn.index.wildcards.find(PortOf(endpoint));
+  wildcards->second.erase(endpoint.id);
+  if (wildcards->second.empty()) turn.index.wildcards.erase(wildcards);
+}
+
+void EmitBind(Turn& turn, const EndpointRecord& endpoint) {
+  TakePort(turn, endpoint);
+  turn.Emit(FabricBind{endpoint.device, endpoint.id, endpoint.use, endpoint.ips, endpoint.address.port});
 }
 
 void UnbindIfUnused(Turn& turn, EndpointRecord& endpoint) {
@@ -84,22 +100,20 @@ void Follow(Turn& turn, EndpointRecord& endpoint) {
   if (!endpoint.address.ip.IsAny() || endpoint.state != EndpointState::kBound || device.removed) return;
   std::vector<IpAddress> ips;
   for (const IpAddress& ip : OfFamily(device.device.addresses, endpoint.address.ip.family)) {
-    const auto& on_port = turn.index.ports.at(PortOf(endpoint));
-    const bool taken = std::any_of(on_port.begin(), on_port.end(), [&](EndpointId id) {
-      return id != endpoint.id && Intersect(turn.records.endpoints.at(id).ips, {ip});
-    });
-    if (!taken) ips.push_back(ip);
+    if (!IsAnothers(turn, endpoint, ip)) ips.push_back(ip);
   }
   if (ips == endpoint.ips) return;
+  LeaveAddresses(turn, endpoint);
   endpoint.ips = std::move(ips);
+  TakeAddresses(turn, endpoint);
   turn.Emit(FabricRebind{endpoint.device, endpoint.id, endpoint.ips});
 }
 
 // Wildcards on that port may have what the endpoint had now.
 void FollowOnPort(Turn& turn, const PortKey& port) {
-  const auto on_port = turn.index.ports.find(port);
-  if (on_port == turn.index.ports.end()) return;
-  for (const EndpointId id : on_port->second) Follow(turn, turn.records.endpoints.at(id));
+  const auto wildcards = turn.index.wildcards.find(port);
+  if (wildcards == turn.index.wildcards.end()) return;
+  for (const EndpointId id : wildcards->second) Follow(turn, turn.records.endpoints.at(id));
 }
 
 // The owner's close may have waited for it.
@@ -237,9 +251,11 @@ void Handle(Turn& turn, const FabricBindFailed& report) {
   const bool device_is_there = !turn.records.devices.at(endpoint->device).removed;
   if (endpoint->ephemeral && report.status == NdkStatus::kSharingViolation && endpoint->references != 0 &&
       device_is_there) {
+    const uint16_t refused = endpoint->address.port;
     LeavePort(turn, *endpoint);
     if (ChoosePort(turn, *endpoint)) return EmitBind(turn, *endpoint);
-    turn.index.ports[PortOf(*endpoint)].insert(report.endpoint);
+    endpoint->address.port = refused;
+    TakePort(turn, *endpoint);
     outcome = NoPortLeft(turn, *endpoint);
   }
   OnBindFailed(turn, endpoint->owner, report.endpoint, outcome);

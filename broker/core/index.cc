@@ -21,13 +21,20 @@ FourTuple TupleOf(const Records& records, const ConnectionRecord& connection) {
   return {device.network_namespace, device.port_space, connection.local, connection.peer};
 }
 
+AddressKey AddressOf(const EndpointRecord& endpoint, const IpAddress& ip) {
+  return {endpoint.network_namespace, endpoint.port_space, {ip, endpoint.address.port}};
+}
+
 PortKey PortOf(const EndpointRecord& endpoint) {
   return {endpoint.network_namespace, endpoint.port_space, endpoint.address.port};
 }
 
 Index Index::Of(const Records& records) {
   Index index;
-  for (const auto& [id, endpoint] : records.endpoints) index.ports[PortOf(endpoint)].insert(id);
+  for (const auto& [id, endpoint] : records.endpoints) {
+    for (const IpAddress& ip : endpoint.ips) index.addresses[AddressOf(endpoint, ip)] = id;
+    if (endpoint.address.ip.IsAny()) index.wildcards[PortOf(endpoint)].insert(id);
+  }
   for (const auto& [id, connection] : records.connections) {
     if (connection.holds_addresses) index.tuples[TupleOf(records, connection)] = id;
   }

@@ -16,6 +16,20 @@
 
 namespace rdmabroker {
 
+// A concrete local address: at most one endpoint at a time has it.
+struct AddressKey {
+  uint64_t network_namespace = 0;
+  PortSpace port_space = PortSpace::kRdmaCm;
+  SocketAddress address;
+
+  bool operator==(const AddressKey&) const = default;
+
+  template <typename H>
+  friend H AbslHashValue(H state, const AddressKey& key) {
+    return H::combine(std::move(state), key.network_namespace, key.port_space, key.address);
+  }
+};
+
 // Ports of one number that can collide.
 struct PortKey {
   uint64_t network_namespace = 0;
@@ -64,7 +78,8 @@ using DeadlineOwner = std::variant<SessionId, ConnectorId>;
 
 // Ways to find records, derived from them alone. Nothing iterates over a hash table where order would show.
 struct Index {
-  absl::flat_hash_map<PortKey, std::set<EndpointId>> ports;
+  absl::flat_hash_map<AddressKey, EndpointId> addresses;
+  absl::flat_hash_map<PortKey, std::set<EndpointId>> wildcards;
   absl::flat_hash_map<FourTuple, ConnectionId> tuples;
   absl::flat_hash_map<QpKey, ConnectorId> qps;
   std::set<std::pair<Instant, DeadlineOwner>> deadlines;
@@ -80,6 +95,7 @@ struct Index {
 // The devices that are there. Of two with one name, as while one takes another's place, the later one has it.
 absl::flat_hash_map<std::string, DeviceId> DeviceNames(const Records& records);
 FourTuple TupleOf(const Records& records, const ConnectionRecord& connection);
+AddressKey AddressOf(const EndpointRecord& endpoint, const IpAddress& ip);
 PortKey PortOf(const EndpointRecord& endpoint);
 
 }  // namespace rdmabroker

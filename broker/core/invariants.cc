@@ -236,7 +236,8 @@ absl::Status CheckRecords(const Records& records, const Limits& limits) {
 absl::Status CheckIndex(const Records& records, const Index& index) {
   const Index derived = Index::Of(records);
   Rules rules;
-  rules.Require(derived.ports == index.ports, "index: ports differ from the records");
+  rules.Require(derived.addresses == index.addresses, "index: addresses differ from the records");
+  rules.Require(derived.wildcards == index.wildcards, "index: wildcards differ from the records");
   rules.Require(derived.tuples == index.tuples, "index: tuples differ from the records");
   rules.Require(derived.qps == index.qps, "index: queue pairs differ from the records");
   rules.Require(derived.deadlines == index.deadlines, "index: deadlines differ from the records");
