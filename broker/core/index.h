@@ -9,7 +9,6 @@
 #include <utility>
 #include <variant>
 
-#include "absl/container/btree_set.h"
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 #include "broker/core/state.h"
@@ -83,7 +82,7 @@ struct Index {
   absl::flat_hash_map<FourTuple, ConnectionId> tuples;
   absl::flat_hash_map<QpKey, ConnectorId> qps;
   std::set<std::pair<Instant, DeadlineOwner>> deadlines;
-  absl::flat_hash_map<SessionId, absl::btree_set<ObjectId>> owned;
+  absl::flat_hash_map<SessionId, absl::flat_hash_set<ObjectId>> owned;
   absl::flat_hash_map<uint32_t, uint32_t> sessions_of_uid;
   absl::flat_hash_map<std::string, DeviceId> device_names;
 

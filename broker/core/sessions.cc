@@ -3,7 +3,9 @@
 #include "broker/core/sessions.h"
 
 #include <algorithm>
+#include <functional>
 #include <iterator>
+#include <vector>
 
 #include "broker/core/objects.h"
 
@@ -49,8 +51,9 @@ void End(Turn& turn, SessionRecord& session) {
   session.answers.clear();
   // Connectors first and adapters last: successors before what they depend on.
   if (const auto owned = turn.index.owned.find(id); owned != turn.index.owned.end()) {
-    const absl::btree_set<ObjectId> objects = owned->second;
-    for (auto it = objects.rbegin(); it != objects.rend(); ++it) CloseForEndedSession(turn, *it);
+    std::vector<ObjectId> objects(owned->second.begin(), owned->second.end());
+    std::sort(objects.begin(), objects.end(), std::greater<>());
+    for (const ObjectId& object : objects) CloseForEndedSession(turn, object);
   }
   ForgetIfDone(turn, id);
 }

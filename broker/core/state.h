@@ -10,6 +10,7 @@
 #include <deque>
 #include <optional>
 #include <string>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -23,6 +24,12 @@ using Instant = absl::Time;
 
 // What a session can own, and what an adapter can have as a successor.
 using ObjectId = std::variant<AdapterId, ListenerId, SharedEndpointId, ReservationId, ConnectorId>;
+
+// Abseil hashes std::variant only where it was built to use it.
+template <typename H>
+H AbslHashValue(H state, const ObjectId& object) {
+  return H::combine(std::move(state), object.index(), std::visit([](auto id) { return id.value(); }, object));
+}
 
 struct DeviceRecord {
   Device device;
