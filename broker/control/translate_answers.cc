@@ -199,6 +199,8 @@ void ToProto(const Limits& limits, v1::Limits* message) {
   message->set_session_grace_ms(milliseconds(limits.session_grace));
   message->set_first_ephemeral_port(limits.first_ephemeral_port);
   message->set_last_ephemeral_port(limits.last_ephemeral_port);
+  message->set_endpoints_per_uid(limits.endpoints_per_uid);
+  message->set_first_unprivileged_port(limits.first_unprivileged_port);
 }
 
 void ToProto(const Device& device, v1::Device* message) {

@@ -72,6 +72,7 @@ TEST_F(HostileNumbers, AnAcknowledgementOfWhatWasNeverSentIsRefused) {
 // The whole range, to its last port, which is also the last that 16 bits hold.
 TEST(TheEphemeralRange, GivesEachPortOnceAndThenNone) {
   Limits limits;
+  limits.endpoints_per_uid = 1 << 16;
   limits.reservations_per_session = 1 << 16;
   limits.events_kept = 1 << 16;
   BrokerCore core(limits);

@@ -11,8 +11,8 @@
 namespace rdmabroker {
 namespace {
 
-// The failures after which the same connector may try again: those that NDKPI's NDK_FN_CONNECT names, and the one that
-// passes when another connection has left the pair of addresses.
+// The failures after which the same connector may try again: those that NDKPI's NDK_FN_CONNECT names, and those that
+// pass when another connection has left the pair of addresses, or others have given resources back.
 bool MayRetry(NdkStatus status) {
   switch (status) {
     case NdkStatus::kNetworkUnreachable:
@@ -20,6 +20,7 @@ bool MayRetry(NdkStatus status) {
     case NdkStatus::kConnectionRefused:
     case NdkStatus::kIoTimeout:
     case NdkStatus::kAddressAlreadyExists:
+    case NdkStatus::kInsufficientResources:
       return true;
     default:
       return false;
@@ -144,8 +145,8 @@ Outcome Perform(Turn& turn, const Call& call, const Connect& request) {
                     held->second.address == request.source;
   if (!keep) {
     EndpointId endpoint;
-    outcome = AcquireEndpoint(turn, DeviceOf(turn, connector.adapter), EndpointUse::kDedicated, request.source,
-                              connector.id, endpoint);
+    outcome = AcquireEndpoint(turn, call.session, DeviceOf(turn, connector.adapter), EndpointUse::kDedicated,
+                              request.source, connector.id, endpoint);
     if (outcome.status != NdkStatus::kPending) return outcome;
     ReplaceEndpoint(turn, connector, endpoint, SharedEndpointId());
   }

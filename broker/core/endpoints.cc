@@ -123,6 +123,8 @@ void Erase(Turn& turn, EndpointId id) {
   const DeviceId device = endpoint.device;
   const PortKey port = PortOf(endpoint);
   LeavePort(turn, endpoint);
+  const auto of_user = turn.index.endpoints_of_uid.find(endpoint.uid);
+  if (--of_user->second == 0) turn.index.endpoints_of_uid.erase(of_user);
   turn.records.endpoints.erase(id);
   --turn.records.devices.at(device).endpoints;
   FollowOnPort(turn, port);
@@ -137,10 +139,24 @@ EndpointRecord* FindIn(Turn& turn, EndpointId id, std::initializer_list<Endpoint
   return std::find(states.begin(), states.end(), it->second.state) == states.end() ? nullptr : &it->second;
 }
 
+Outcome RefuseUser(const Turn& turn, uint32_t uid, const SocketAddress& address) {
+  const Limits& limits = turn.limits;
+  if (uid != 0 && address.port != 0 && address.port < limits.first_unprivileged_port) {
+    return Refuse(NdkStatus::kAccessDenied, "address ", address.ToString(), ": ports below ",
+                  limits.first_unprivileged_port, " are root's; name another");
+  }
+  const auto held = turn.index.endpoints_of_uid.find(uid);
+  if (held == turn.index.endpoints_of_uid.end() || held->second < limits.endpoints_per_uid) return Done();
+  return Refuse(NdkStatus::kInsufficientResources, "address ", address.ToString(), ": uid ", uid, " holds ",
+                held->second, " addresses already; close some, or raise endpoints_per_uid");
+}
+
 }  // namespace
 
-Outcome AcquireEndpoint(Turn& turn, const Device& device, EndpointUse use, const SocketAddress& address, ObjectId owner,
-                        EndpointId& id) {
+Outcome AcquireEndpoint(Turn& turn, SessionId session, const Device& device, EndpointUse use,
+                        const SocketAddress& address, ObjectId owner, EndpointId& id) {
+  const uint32_t uid = turn.records.sessions.at(session).identity.uid;
+  if (Outcome refusal = RefuseUser(turn, uid, address); refusal.status != NdkStatus::kSuccess) return refusal;
   const bool wildcard = address.ip.IsAny();
   const bool may_be_wildcard = use == EndpointUse::kListener || use == EndpointUse::kReserved;
   if (wildcard && !may_be_wildcard) {
@@ -159,11 +175,13 @@ Outcome AcquireEndpoint(Turn& turn, const Device& device, EndpointUse use, const
   endpoint.address = address;
   endpoint.ips = wildcard ? OfFamily(own, address.ip.family) : std::vector<IpAddress>{address.ip};
   endpoint.ephemeral = address.port == 0;
+  endpoint.uid = uid;
   endpoint.references = 1;
   endpoint.owner = owner;
   if (endpoint.ephemeral && !ChoosePort(turn, endpoint)) return NoPortLeft(turn, endpoint);
   if (!endpoint.ephemeral && !IsFree(turn, endpoint)) return InUse(endpoint, "a client of this broker");
   ++turn.records.devices.at(device.id).endpoints;
+  ++turn.index.endpoints_of_uid[uid];
   id = endpoint.id = EndpointId(++turn.records.counters.endpoint);
   EmitBind(turn, turn.records.endpoints[id] = std::move(endpoint));
   return Pending();

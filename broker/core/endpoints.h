@@ -11,11 +11,12 @@
 
 namespace rdmabroker {
 
-// Starts to bind `address` for `owner`, with one reference, and puts the endpoint's id into `endpoint`. Port 0 takes a
-// free one of the ephemeral range. `owner` is told by OnBound or OnBindFailed.
-// Not PENDING: INVALID_ADDRESS, SHARING_VIOLATION or TOO_MANY_ADDRESSES, and nothing has changed.
-Outcome AcquireEndpoint(Turn& turn, const Device& device, EndpointUse use, const SocketAddress& address, ObjectId owner,
-                        EndpointId& endpoint);
+// Starts to bind `address` for the session's `owner`, with one reference, and puts the endpoint's id into `endpoint`.
+// Port 0 takes a free one of the ephemeral range. `owner` is told by OnBound or OnBindFailed.
+// Not PENDING: INVALID_ADDRESS, ACCESS_DENIED, INSUFFICIENT_RESOURCES, SHARING_VIOLATION or TOO_MANY_ADDRESSES, and
+// nothing has changed.
+Outcome AcquireEndpoint(Turn& turn, SessionId session, const Device& device, EndpointUse use,
+                        const SocketAddress& address, ObjectId owner, EndpointId& endpoint);
 
 // Starts to turn a bound, reserved endpoint into `owner`'s, with the reference that its reservation had. The new owner
 // is told by OnBound or OnBindFailed; after a failure it gives the endpoint back with GiveBackEndpoint.

@@ -32,6 +32,7 @@ PortKey PortOf(const EndpointRecord& endpoint) {
 Index Index::Of(const Records& records) {
   Index index;
   for (const auto& [id, endpoint] : records.endpoints) {
+    ++index.endpoints_of_uid[endpoint.uid];
     for (const IpAddress& ip : endpoint.ips) index.addresses[AddressOf(endpoint, ip)] = id;
     if (endpoint.address.ip.IsAny()) index.wildcards[PortOf(endpoint)].insert(id);
   }

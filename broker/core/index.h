@@ -84,6 +84,7 @@ struct Index {
   std::set<std::pair<Instant, DeadlineOwner>> deadlines;
   absl::flat_hash_map<SessionId, absl::flat_hash_set<ObjectId>> owned;
   absl::flat_hash_map<uint32_t, uint32_t> sessions_of_uid;
+  absl::flat_hash_map<uint32_t, uint32_t> endpoints_of_uid;
   absl::flat_hash_map<std::string, DeviceId> device_names;
 
   bool operator==(const Index&) const = default;

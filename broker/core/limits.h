@@ -13,7 +13,8 @@ namespace rdmabroker {
 // defaults carry their reasons.
 struct Limits {
   // Per user id, so that one user's processes cannot shut the others out.
-  uint32_t sessions_per_uid = 1024;  // A busy node runs hundreds of processes of one service user.
+  uint32_t sessions_per_uid = 1024;    // A busy node runs hundreds of processes of one service user.
+  uint32_t endpoints_per_uid = 12288;  // Three quarters of the ephemeral ports; others have the rest at least.
 
   // Per session.
   uint32_t adapters_per_session = 64;           // A process opens each of a node's NICs a few times at most.
@@ -39,6 +40,9 @@ struct Limits {
   absl::Duration handoff_timeout = absl::Seconds(10);
   // How long a session whose stream the broker ended may stay away: a debugger or a freezer holds it that long.
   absl::Duration session_grace = absl::Seconds(30);
+
+  // Lower ports are root's, as the kernel's own (net.ipv4.ip_unprivileged_port_start, whose default this is).
+  uint16_t first_unprivileged_port = 1024;
 
   // Where port 0 is looked for (IANA's dynamic ports, RFC 6335 section 6), both ends included.
   uint16_t first_ephemeral_port = 49152;

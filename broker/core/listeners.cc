@@ -56,8 +56,8 @@ Outcome Perform(Turn& turn, const Call& call, const Listen& request) {
     listener->taking = request.reservation;
     listener->endpoint = turn.records.reservations.at(request.reservation).endpoint;
   } else {
-    outcome = AcquireEndpoint(turn, DeviceOf(turn, listener->adapter), EndpointUse::kListener, request.address,
-                              request.listener, listener->endpoint);
+    outcome = AcquireEndpoint(turn, call.session, DeviceOf(turn, listener->adapter), EndpointUse::kListener,
+                              request.address, request.listener, listener->endpoint);
     if (outcome.status != NdkStatus::kPending) return outcome;
   }
   listener->state = ListenerState::kBinding;

@@ -14,8 +14,8 @@ Outcome Perform(Turn& turn, const Call& call, const ReservePort& request) {
       NewObject<ReservationKind>(turn, call.session, request.adapter, turn.records.counters.reservation);
   if (!reservation) return reservation.refusal;
   reservation->ready = false;
-  Outcome outcome = AcquireEndpoint(turn, DeviceOf(turn, request.adapter), EndpointUse::kReserved, request.address,
-                                    reservation->id, reservation->endpoint);
+  Outcome outcome = AcquireEndpoint(turn, call.session, DeviceOf(turn, request.adapter), EndpointUse::kReserved,
+                                    request.address, reservation->id, reservation->endpoint);
   if (outcome.status == NdkStatus::kPending) {
     reservation->pending = call.id;
   } else {

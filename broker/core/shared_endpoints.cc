@@ -20,8 +20,8 @@ Outcome Perform(Turn& turn, const Call& call, const CreateSharedEndpoint& reques
     outcome = TakeReservation(turn, call, request.reservation, request.adapter, request.address, EndpointUse::kShared,
                               shared_endpoint.id);
   } else {
-    outcome = AcquireEndpoint(turn, DeviceOf(turn, request.adapter), EndpointUse::kShared, request.address,
-                              shared_endpoint.id, shared_endpoint.endpoint);
+    outcome = AcquireEndpoint(turn, call.session, DeviceOf(turn, request.adapter), EndpointUse::kShared,
+                              request.address, shared_endpoint.id, shared_endpoint.endpoint);
   }
   if (outcome.status != NdkStatus::kPending) {
     Remove(turn, shared_endpoint.id);

@@ -174,6 +174,7 @@ struct EndpointRecord {
   std::vector<IpAddress> ips;  // Concrete.
   bool ephemeral = false;      // The core chose the port.
   uint32_t tries = 0;          // Ports tried.
+  uint32_t uid = 0;            // Whose it is; also when its owner is gone.
   uint32_t references = 0;     // NDKPI's: the owner itself and the connectors that were accepted or connected.
   uint32_t connections = 0;    // Not yet released at the fabric.
   ObjectId owner;

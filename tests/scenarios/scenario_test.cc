@@ -59,6 +59,7 @@ absl::Status SetLimit(Limits& limits, std::string text) {
   };
   const std::pair<const char*, uint32_t*> kNumbers[] = {
       {"sessions per uid", &limits.sessions_per_uid},
+      {"endpoints per uid", &limits.endpoints_per_uid},
       {"adapters", &limits.adapters_per_session},
       {"listeners", &limits.listeners_per_session},
       {"shared endpoints", &limits.shared_endpoints_per_session},

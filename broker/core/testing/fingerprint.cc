@@ -164,7 +164,7 @@ class Writer {
 
   void OneEndpoint(const EndpointRecord& endpoint) {
     Put(endpoint.device.value(), endpoint.network_namespace, endpoint.port_space, endpoint.use, endpoint.state,
-        endpoint.ephemeral, endpoint.tries, endpoint.references, endpoint.connections);
+        endpoint.ephemeral, endpoint.tries, endpoint.uid, endpoint.references, endpoint.connections);
     PutAddress(endpoint.address);
     PutIps(endpoint.ips);
     PutOwner(endpoint.owner);
