@@ -113,9 +113,9 @@ absl::Status Run(const Options& options) {
     if (!link.ok()) return link.status();
     client::ConnectParameters parameters{.source = *source, .destination = *server, .limits = {}, .private_data = {}};
     parameters.limits = {.inbound = 16, .outbound = 16};
-    auto [connected, connector] =
-        client::BlockingConnect(adapter, (*link)->queue_pair(), parameters,
-                                [&link](const client::DisconnectEvent&) { (*link)->NoteDisconnect(); });
+    auto [connected, connector] = client::BlockingConnect(
+        adapter, (*link)->queue_pair(), parameters,
+        [&link](const client::DisconnectEvent& event) { (*link)->NoteDisconnect(event.status); });
     if (!connected.ok()) return Report("connect", connected);
     result = Talk(**link, options);
     client::BlockingDisconnect(connector);

@@ -18,6 +18,8 @@ constexpr size_t kReceives = 4;       // More than the peer ever sends ahead.
 constexpr uint32_t kPieces = 4;       // Reads or writes in flight: enough to keep the wire busy.
 constexpr uint32_t kPiece = 1 << 20;  // Bytes of one.
 constexpr auto kPatience = std::chrono::minutes(1);
+// How long after a failed request the library may take to tell why the connection is over, if it is.
+constexpr auto kReasonPatience = std::chrono::seconds(1);
 
 absl::Status Failed(const char* what, NdkStatus status) {
   if (status == NdkStatus::kSuccess) return absl::OkStatus();
@@ -80,7 +82,7 @@ absl::StatusOr<MemoryRegion*> StorageLink::Register(std::span<uint8_t> memory, M
 
 absl::Status StorageLink::PostReceive(size_t slot) {
   const Sge sge{&messages_[slot * kMessageLength], kMessageLength, message_region_->local_token()};
-  return Failed("receive", queue_pair_->Receive(reinterpret_cast<void*>(slot), {&sge, 1}));
+  return Check("receive", queue_pair_->Receive(reinterpret_cast<void*>(slot), {&sge, 1}));
 }
 
 absl::Status StorageLink::Send(const Message& message) {
@@ -88,7 +90,7 @@ absl::Status StorageLink::Send(const Message& message) {
   EncodeMessage(message, std::span<uint8_t, kMessageLength>(messages_.data(), kMessageLength));
   const Sge sge{messages_.data(), kMessageLength, message_region_->local_token()};
   ++sends_under_way_;
-  if (absl::Status status = Failed("send", queue_pair_->Send(nullptr, {&sge, 1}, 0)); !status.ok()) return status;
+  if (absl::Status status = Check("send", queue_pair_->Send(nullptr, {&sge, 1}, 0)); !status.ok()) return status;
   return WaitUntil([this] { return sends_under_way_ == 0; });
 }
 
@@ -105,7 +107,7 @@ absl::Status StorageLink::TakeResults() {
   std::array<ResultEx, 16> results;
   for (size_t count = queue_->GetResultsEx(results); count > 0; count = queue_->GetResultsEx(results)) {
     for (const ResultEx& result : std::span(results).first(count)) {
-      if (absl::Status status = Failed("request", result.status); !status.ok()) return status;
+      if (absl::Status status = Check("request", result.status); !status.ok()) return status;
       if (result.type == OperationType::kSend) {
         --sends_under_way_;
       } else if (result.type != OperationType::kReceive) {
@@ -134,7 +136,7 @@ absl::Status StorageLink::WaitUntil(const std::function<bool()>& done) {
     if (!changed_.wait_for(lock, kPatience, [this] { return notified_ || disconnected_; })) {
       return absl::DeadlineExceededError("the peer has said nothing for a minute");
     }
-    if (disconnected_ && !notified_) return absl::AbortedError("the peer has disconnected");
+    if (disconnected_ && !notified_) return DisconnectStatus();
     notified_ = false;
   }
 }
@@ -161,16 +163,35 @@ absl::Status StorageLink::Move(Direction direction, std::span<uint8_t> local, co
     const NdkStatus posted = direction == Direction::kRead ? queue_pair_->Read(nullptr, {&sge, 1}, there, 0)
                                                            : queue_pair_->Write(nullptr, {&sge, 1}, there, 0);
     ++pieces_under_way_;
-    if (absl::Status status = Failed("transfer", posted); !status.ok()) return status;
+    if (absl::Status status = Check("transfer", posted); !status.ok()) return status;
   }
   if (absl::Status status = WaitUntil([this] { return pieces_under_way_ == 0; }); !status.ok()) return status;
   progress(local.size());
   return absl::OkStatus();
 }
 
-void StorageLink::NoteDisconnect() {
+absl::Status StorageLink::Check(const char* what, NdkStatus status) {
+  if (status == NdkStatus::kSuccess) return absl::OkStatus();
+  std::unique_lock lock(mutex_);
+  changed_.wait_for(lock, kReasonPatience, [this] { return disconnected_.has_value(); });
+  return disconnected_ ? DisconnectStatus() : Failed(what, status);
+}
+
+absl::Status StorageLink::DisconnectStatus() const {
+  switch (*disconnected_) {
+    case NdkStatus::kSuccess:
+      return absl::AbortedError("the peer has disconnected");
+    case NdkStatus::kConnectionDisconnected:
+    case NdkStatus::kRequestAborted:
+      return Failed("the session with the broker is over", *disconnected_);
+    default:
+      return Failed("the connection is lost", *disconnected_);
+  }
+}
+
+void StorageLink::NoteDisconnect(NdkStatus status) {
   const std::lock_guard lock(mutex_);
-  disconnected_ = true;
+  disconnected_ = status;
   changed_.notify_all();
 }
 

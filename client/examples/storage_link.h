@@ -8,6 +8,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -43,8 +44,8 @@ class StorageLink {
   absl::Status Write(std::span<uint8_t> local, const MemoryRegion& region, RemoteMemory remote,
                      const Progress& progress);
 
-  // The connection is over: waits end. From any thread.
-  void NoteDisconnect();
+  // The connection is over, as a DisconnectEvent says: waits end, with that reason. From any thread.
+  void NoteDisconnect(NdkStatus status);
 
  private:
   explicit StorageLink(rdmabroker::Adapter& adapter) : adapter_(adapter) {}
@@ -54,6 +55,9 @@ class StorageLink {
   // Takes results until `done`; receives go to the inbox, failures end it.
   absl::Status WaitUntil(const std::function<bool()>& done);
   absl::Status TakeResults();
+  // What a post or result with this status comes to.
+  absl::Status Check(const char* what, NdkStatus status);
+  absl::Status DisconnectStatus() const;
 
   enum class Direction { kRead, kWrite };
   absl::Status Move(Direction direction, std::span<uint8_t> local, const MemoryRegion& region, RemoteMemory remote,
@@ -72,8 +76,8 @@ class StorageLink {
 
   std::mutex mutex_;
   std::condition_variable changed_;
-  bool notified_ = false;      // Guarded by mutex_: the completion queue has something.
-  bool disconnected_ = false;  // Guarded by mutex_.
+  bool notified_ = false;                  // Guarded by mutex_: the completion queue has something.
+  std::optional<NdkStatus> disconnected_;  // Guarded by mutex_.
 };
 
 }  // namespace rdmabroker::examples

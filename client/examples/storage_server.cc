@@ -61,8 +61,9 @@ absl::Status ServeOne(client::Adapter& adapter, client::BlockingListener& listen
   auto link = StorageLink::Make(*adapter.data());
   if (!link.ok()) return link.status();
   const client::AcceptParameters accept{.limits = {.inbound = 16, .outbound = 16}, .private_data = {}};
-  const client::Outcome accepted = client::BlockingAccept(
-      connector, (*link)->queue_pair(), accept, [&link](const client::DisconnectEvent&) { (*link)->NoteDisconnect(); });
+  const client::Outcome accepted =
+      client::BlockingAccept(connector, (*link)->queue_pair(), accept,
+                             [&link](const client::DisconnectEvent& event) { (*link)->NoteDisconnect(event.status); });
   absl::Status result = Report("accept", accepted);
   if (result.ok()) result = Talk(**link, file, options.store);
   if (accepted.ok()) client::BlockingDisconnect(connector);
