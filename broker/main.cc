@@ -55,7 +55,7 @@ int Serve(const Configuration& configuration) {
     return 1;
   }
   ControlServer& control = **server;
-  auto iwarp = IwarpFabric::Open(kIwarpDevice, IwarpOptions(), control.watcher(), control.handoffs());
+  auto iwarp = IwarpFabric::Open(kIwarpDevice, {.crc = configuration.iwarp_crc}, control.watcher(), control.handoffs());
   if (!iwarp.ok()) {
     std::cerr << "rdma-brokerd: " << iwarp.status().message() << "\n";
     return 1;

@@ -27,6 +27,9 @@ struct Configuration {
   // [log]
   std::string log_level = "info";  // trace, debug, info, warning, error.
 
+  // [iwarp]
+  bool iwarp_crc = true;  // Whether connections of user-space iWARP carry CRCs even if the peer does not want them.
+
   // [limits] and [timeouts]
   Limits limits;
 
