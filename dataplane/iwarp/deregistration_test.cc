@@ -3,7 +3,9 @@
 // Memory that is deregistered, and unmapped at once, while requests of this side name it: none of them touches it any
 // more, each ends with a status, and the connection with them.
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <poll.h>
 #include <sys/mman.h>
 
 #include <cstring>
@@ -48,6 +50,12 @@ class PassingBuffer {
 
 void SendAll(int socket, std::span<const uint8_t> bytes) {
   ASSERT_EQ(::send(socket, bytes.data(), bytes.size(), MSG_NOSIGNAL), static_cast<ssize_t>(bytes.size()));
+}
+
+// Waits until a socket takes nothing more, so that whoever goes on with it has to stop.
+void AwaitFull(int socket) {
+  pollfd writable = {socket, POLLOUT, 0};
+  ASSERT_TRUE(Eventually([&] { return ::poll(&writable, 1, 0) == 0; }));
 }
 
 // Reads until the other side has ended the stream.
@@ -110,10 +118,16 @@ class DeregistrationOfAWritesSource : public Deregistration, public testing::Wit
  protected:
   void SetUp() override {
     source.emplace(side.domain, kMrAllowLocalRead);
+    // Less than one call of the sender offers, so that it has to stop within one.
+    const int buffer = 16 * 1024;
+    ASSERT_EQ(::setsockopt(pair.active.get(), SOL_SOCKET, SO_SNDBUF, &buffer, sizeof buffer), 0);
+    UniqueFd watched(::fcntl(pair.active.get(), F_DUPFD_CLOEXEC, 0));
     ASSERT_EQ(side.Attach(std::move(pair.active), StatesFor(GetParam()).active), NdkStatus::kSuccess);
     const Sge sge = source->sge();
     ASSERT_EQ(side.qp->Write(Context(1), {&sge, 1}, {}, 0), NdkStatus::kSuccess);
     ASSERT_EQ(side.qp->Write(Context(2), {&sge, 1}, {}, 0), NdkStatus::kSuccess);
+    AwaitFull(watched.get());
+    watched.Reset();
     source->Vanish();
   }
   std::optional<PassingBuffer> source;
