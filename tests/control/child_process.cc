@@ -4,6 +4,7 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <poll.h>
 #include <signal.h>
 #include <spawn.h>
 #include <sys/wait.h>
@@ -13,7 +14,13 @@
 
 namespace rdmabroker {
 
-ChildProcess::ChildProcess(std::vector<std::string> command) {
+namespace {
+
+int ExitStatus(int status) { return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status); }
+
+}  // namespace
+
+ChildProcess::ChildProcess(std::vector<std::string> command, Errors errors) {
   int input[2] = {-1, -1};
   int output[2] = {-1, -1};
   EXPECT_EQ(::pipe2(input, O_CLOEXEC), 0);
@@ -29,15 +36,29 @@ ChildProcess::ChildProcess(std::vector<std::string> command) {
   ::posix_spawn_file_actions_init(&actions);
   ::posix_spawn_file_actions_adddup2(&actions, childs_input.get(), STDIN_FILENO);
   ::posix_spawn_file_actions_adddup2(&actions, childs_output.get(), STDOUT_FILENO);
+  if (errors == Errors::kToItsOutput) {
+    ::posix_spawn_file_actions_adddup2(&actions, childs_output.get(), STDERR_FILENO);
+  }
   EXPECT_EQ(::posix_spawnp(&pid_, arguments[0], &actions, nullptr, arguments.data(), environ), 0) << command[0];
   ::posix_spawn_file_actions_destroy(&actions);
 }
 
+bool ChildProcess::ReadByte(char* byte) {
+  pollfd ready = {output_.get(), POLLIN, 0};
+  return ::poll(&ready, 1, static_cast<int>(absl::ToInt64Milliseconds(kTestPatience))) == 1 &&
+         ::read(output_.get(), byte, 1) == 1;
+}
+
 std::string ChildProcess::ReadLine() {
   std::string line;
-  char byte = 0;
-  while (::read(output_.get(), &byte, 1) == 1 && byte != '\n') line += byte;
+  for (char byte = 0; ReadByte(&byte) && byte != '\n';) line += byte;
   return line;
+}
+
+std::string ChildProcess::ReadAll() {
+  std::string text;
+  for (char byte = 0; ReadByte(&byte);) text += byte;
+  return text;
 }
 
 void ChildProcess::Signal(int signal) { EXPECT_EQ(::kill(pid_, signal), 0); }
@@ -54,7 +75,15 @@ int ChildProcess::Finish() {
   input_.Reset();
   int status = 0;
   EXPECT_EQ(::waitpid(std::exchange(pid_, -1), &status, 0) < 0, false);
-  return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+  return ExitStatus(status);
+}
+
+std::optional<int> ChildProcess::End(absl::Duration patience) {
+  int status = 0;
+  const pid_t pid = pid_;
+  if (!Becomes([&] { return ::waitpid(pid, &status, WNOHANG) == pid; }, patience)) return std::nullopt;
+  pid_ = -1;
+  return ExitStatus(status);
 }
 
 }  // namespace rdmabroker

@@ -5,33 +5,48 @@
 
 #include <sys/types.h>
 
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "absl/time/time.h"
 #include "dataplane/unique_fd.h"
+#include "tests/control/patience.h"
 
 namespace rdmabroker {
 
 // A program that runs beside the test, which speaks to its standard input and output. It is killed with its object.
 class ChildProcess {
  public:
-  explicit ChildProcess(std::vector<std::string> command);
+  // Where its standard error goes: to the test's, or to where its standard output goes.
+  enum class Errors { kToTheTests, kToItsOutput };
+
+  explicit ChildProcess(std::vector<std::string> command, Errors errors = Errors::kToTheTests);
   ~ChildProcess() { Kill(); }
   ChildProcess(const ChildProcess&) = delete;
   ChildProcess& operator=(const ChildProcess&) = delete;
 
   pid_t pid() const { return pid_; }
-  // The next line that it prints, without its end; "" where it has ended.
+  // The next line that it prints, without its end; "" where it has ended or prints nothing for longer than a test
+  // waits.
   std::string ReadLine();
+  // All that it prints until its end, or until it prints nothing for longer than a test waits.
+  std::string ReadAll();
   void Signal(int signal);
   // SIGKILL, without waiting for its end.
   void StartKill();
   // SIGKILL, and waits for its end.
   void Kill();
-  // Ends its standard input, and waits for its end: the exit status, or -1 where a signal ended it.
+  // Ends its standard input, and waits for its end: the exit status, or the negative number of the signal that ended
+  // it.
   int Finish();
+  // Waits for its end, by itself: as Finish. Nothing where it goes on for longer than the patience.
+  std::optional<int> End(absl::Duration patience = kTestPatience);
 
  private:
+  // False at the end, or when nothing comes.
+  bool ReadByte(char* byte);
+
   pid_t pid_ = -1;
   UniqueFd input_;
   UniqueFd output_;

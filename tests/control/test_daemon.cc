@@ -2,13 +2,9 @@
 
 #include "tests/control/test_daemon.h"
 
-#include <sys/stat.h>
-
 #include <cstdio>
 #include <cstdlib>
-#include <filesystem>
 #include <future>
-#include <system_error>
 #include <utility>
 
 #include "absl/synchronization/mutex.h"
@@ -27,15 +23,6 @@ void Require(bool fine, const std::string& what) {
 IpAddress AddressOf(uint64_t id) { return {.bytes = {192, 0, 2, static_cast<uint8_t>(id)}}; }
 
 }  // namespace
-
-TemporaryFolder::TemporaryFolder() : path_("/tmp/rdma-broker-XXXXXX") {
-  Require(::mkdtemp(path_.data()) != nullptr && ::chmod(path_.c_str(), 0755) == 0, "cannot make a folder in /tmp");
-}
-
-TemporaryFolder::~TemporaryFolder() {
-  std::error_code error;
-  std::filesystem::remove_all(path_, error);
-}
 
 Configuration TestConfiguration() {
   Configuration configuration;

@@ -14,22 +14,9 @@
 #include "broker/control/control_server.h"
 #include "broker/fabric/fake/fake_fabric.h"
 #include "tests/control/network_thread.h"
+#include "tests/control/temporary_folder.h"
 
 namespace rdmabroker {
-
-// A folder of its own with a short path, since a socket's path has at most 107 bytes; gone with its object.
-class TemporaryFolder {
- public:
-  TemporaryFolder();
-  ~TemporaryFolder();
-  TemporaryFolder(const TemporaryFolder&) = delete;
-  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
-
-  const std::string& path() const { return path_; }
-
- private:
-  std::string path_;
-};
 
 // A configuration whose sockets every user may use.
 Configuration TestConfiguration();

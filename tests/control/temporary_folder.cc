@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "tests/control/temporary_folder.h"
+
+#include <sys/stat.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <system_error>
+
+namespace rdmabroker {
+
+TemporaryFolder::TemporaryFolder() : path_("/tmp/rdma-broker-XXXXXX") {
+  if (::mkdtemp(path_.data()) != nullptr && ::chmod(path_.c_str(), 0755) == 0) return;
+  std::perror("cannot make a folder in /tmp");
+  std::abort();
+}
+
+TemporaryFolder::~TemporaryFolder() {
+  std::error_code error;
+  std::filesystem::remove_all(path_, error);
+}
+
+}  // namespace rdmabroker

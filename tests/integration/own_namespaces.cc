@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "tests/integration/own_namespaces.h"
+
+#include <fcntl.h>
+#include <net/if.h>
+#include <sched.h>
+#include <sys/ioctl.h>
+#include <sys/mount.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+
+#include "dataplane/unique_fd.h"
+
+namespace rdmabroker {
+namespace {
+
+bool own_temporary_files = false;
+
+constexpr int kNamespaces = CLONE_NEWNET | CLONE_NEWNS | CLONE_NEWIPC;
+
+bool Write(const char* path, const std::string& text) {
+  const UniqueFd file(::open(path, O_WRONLY | O_CLOEXEC));
+  return ::write(file.get(), text.data(), text.size()) == static_cast<ssize_t>(text.size());
+}
+
+// For who is not root: root of a user namespace with nobody else in it.
+bool BecomeRoot() {
+  const std::string uid = std::to_string(::geteuid());
+  const std::string gid = std::to_string(::getegid());
+  return ::unshare(CLONE_NEWUSER) == 0 && Write("/proc/self/uid_map", "0 " + uid + " 1") &&
+         Write("/proc/self/setgroups", "deny") && Write("/proc/self/gid_map", "0 " + gid + " 1");
+}
+
+bool RaiseLoopback() {
+  const UniqueFd socket(::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  ifreq request = {};
+  std::strcpy(request.ifr_name, "lo");
+  if (::ioctl(socket.get(), SIOCGIFFLAGS, &request) != 0) return false;
+  request.ifr_flags |= IFF_UP;
+  return ::ioctl(socket.get(), SIOCSIFFLAGS, &request) == 0;
+}
+
+bool MountEmpty(const char* path) {
+  return ::mount("tmpfs", path, "tmpfs", MS_NOSUID | MS_NODEV, "mode=1777") == 0 || errno == ENOENT;
+}
+
+std::string Enter() {
+  const auto problem = [](const char* what) { return std::string(what) + ": " + std::strerror(errno); };
+  if (::unshare(kNamespaces) != 0 && !(BecomeRoot() && ::unshare(kNamespaces) == 0)) {
+    return problem("needs the right to make namespaces");
+  }
+  // The mounts are to be seen by nobody else. EINVAL: the root is that of a chroot, and no mount.
+  own_temporary_files = ::mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) == 0;
+  if (!own_temporary_files && errno != EINVAL) return problem("cannot make mounts private");
+  if (own_temporary_files && !(MountEmpty("/tmp") && MountEmpty("/dev/shm"))) return problem("cannot mount");
+  if (!RaiseLoopback()) return problem("cannot raise the loopback interface");
+  if (::prctl(PR_SET_CHILD_SUBREAPER, 1) != 0) return problem("cannot adopt orphans");
+  return "";
+}
+
+}  // namespace
+
+const std::string& EnterOwnNamespaces() {
+  static const auto* const kProblem = new std::string(Enter());
+  return *kProblem;
+}
+
+bool HasOwnTemporaryFiles() { return own_temporary_files; }
+
+}  // namespace rdmabroker

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#ifndef TESTS_INTEGRATION_RUNNING_BROKER_H_
+#define TESTS_INTEGRATION_RUNNING_BROKER_H_
+
+#include <sys/types.h>
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "proto/rdmabroker/v1/inspection.grpc.pb.h"
+#include "tests/control/child_process.h"
+#include "tests/control/temporary_folder.h"
+
+namespace rdmabroker {
+
+// rdma-brokerd as a process, which serves over user-space iWARP from its construction on, with its sockets in a folder
+// of its own. It may be killed and started again.
+class RunningBroker {
+ public:
+  // `settings` is TOML; the folder and the group of the sockets need not be in it.
+  explicit RunningBroker(const std::string& settings = "");
+
+  // Where it does not serve soon, the test has failed.
+  void Start();
+  void Kill();
+  // Asks it to end, and waits: its exit status.
+  std::optional<int> Stop();
+
+  pid_t pid() const { return process_->pid(); }
+  const std::string& folder() const { return folder_.path(); }
+  std::string control_socket() const { return folder() + "/control.sock"; }
+  // What the broker itself says that it holds: sessions, endpoints, listeners, shared endpoints, reservations and
+  // connectors, each as text; or one line that says that it did not answer.
+  std::vector<std::string> Objects();
+
+ private:
+  TemporaryFolder folder_;
+  std::unique_ptr<ChildProcess> process_;
+  std::unique_ptr<v1::Inspection::Stub> inspection_;
+};
+
+}  // namespace rdmabroker
+
+#endif  // TESTS_INTEGRATION_RUNNING_BROKER_H_
