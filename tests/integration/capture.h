@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#ifndef TESTS_INTEGRATION_CAPTURE_H_
+#define TESTS_INTEGRATION_CAPTURE_H_
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "dataplane/unique_fd.h"
+
+namespace rdmabroker {
+
+// Every packet that passes the loopback interface of this process's network namespace from its construction on. A
+// packet is there before its receiver can know of it. Failing calls fail the test. Needs CAP_NET_RAW.
+class Capture {
+ public:
+  Capture();
+  ~Capture();
+  Capture(const Capture&) = delete;
+  Capture& operator=(const Capture&) = delete;
+
+  // Takes what has come, all of it: where the kernel had to leave something out, the test has failed.
+  const std::vector<std::string>& Packets();
+  // Writes what was taken so far as a file for tshark and the like.
+  void WritePcap(const std::string& path) const;
+
+ private:
+  UniqueFd socket_;
+  uint8_t* ring_ = nullptr;  // Shared with the kernel, which fills one slot after the other.
+  size_t next_ = 0;
+  std::vector<std::string> packets_;  // With Ethernet headers.
+};
+
+// One direction of a TCP connection: both addresses and ports as they stand in the packets, the sender's first.
+using TcpDirection = std::string;
+
+// What each side of each TCP connection has sent, put together from packets. A gap fails the test.
+std::map<TcpDirection, std::string> TcpStreams(const std::vector<std::string>& packets);
+
+}  // namespace rdmabroker
+
+#endif  // TESTS_INTEGRATION_CAPTURE_H_
