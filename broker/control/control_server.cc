@@ -3,7 +3,6 @@
 #include "broker/control/control_server.h"
 
 #include <grp.h>
-#include <grpcpp/resource_quota.h>
 #include <spdlog/spdlog.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -16,16 +15,11 @@
 #include "absl/strings/str_cat.h"
 #include "broker/control/broker_service.h"
 #include "broker/control/inspection_service.h"
+#include "broker/control/transport_limits.h"
 
 namespace rdmabroker {
 namespace {
 
-// broker.proto: the longest message to the broker.
-constexpr int kMaxMessage = 65536;
-// Calls at a time on one connection: a client's unanswered requests (Limits.answers_kept), its stream, and inspection.
-constexpr int kMaxStreamsPerConnection = 128;
-// Memory for what clients send before it is read: 128 streams with a full window of 64 KiB on a few dozen connections.
-constexpr size_t kMemoryQuota = size_t{256} << 20;
 // For replies that are under way when the daemon stops; the streams have been ended before.
 constexpr auto kShutdownPatience = std::chrono::milliseconds(500);
 
@@ -37,20 +31,6 @@ absl::StatusOr<std::optional<gid_t>> GroupOf(const std::string& key, const std::
         absl::StrCat("control.", key, ": no group \"", name, "\"; make it with groupadd, or set the key to \"\""));
   }
   return found->gr_gid;
-}
-
-void Configure(grpc::ServerBuilder& builder) {
-  builder.SetMaxReceiveMessageSize(kMaxMessage);
-  // A message of that size can be a thousand times as long when it is decompressed, on the loop thread.
-  builder.SetCompressionAlgorithmSupportStatus(GRPC_COMPRESS_DEFLATE, false);
-  builder.SetCompressionAlgorithmSupportStatus(GRPC_COMPRESS_GZIP, false);
-  builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, kMaxStreamsPerConnection);
-  // 64 KiB of unread data for each stream instead of 4 MiB.
-  builder.AddChannelArgument(GRPC_ARG_HTTP2_BDP_PROBE, 0);
-  builder.AddChannelArgument(GRPC_ARG_ENABLE_CHANNELZ, 0);
-  grpc::ResourceQuota quota("control");
-  quota.Resize(kMemoryQuota);
-  builder.SetResourceQuota(quota);
 }
 
 }  // namespace
@@ -73,7 +53,7 @@ absl::StatusOr<std::unique_ptr<ControlServer>> ControlServer::Start(const Config
     self->socket_names_.push_back(std::make_unique<SocketName>(configuration.socket_directory + name));
   }
   grpc::ServerBuilder builder;
-  Configure(builder);
+  SetTransportLimits(builder);
   builder.RegisterService(&self->broker_service_);
   builder.RegisterService(&self->inspection_service_);
   builder.RegisterService(&self->administration_service_);
