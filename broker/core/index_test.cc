@@ -59,6 +59,21 @@ TEST(TheIndex, HasNoAddressesOfAConnectionThatOthersMade) {
   EXPECT_TRUE(Index::Of(records).tuples.empty());
 }
 
+TEST(TheIndex, HasWhatAnEndpointHoldsAndWhichEndpointsFollowTheirDevices) {
+  Records records = TwoDevices();
+  EndpointRecord& one = records.endpoints[EndpointId(1)];
+  one = {.id = EndpointId(1), .device = DeviceId(1), .address = kLocal, .ips = {kLocal.ip}};
+  EndpointRecord& all = records.endpoints[EndpointId(2)];
+  all = {.id = EndpointId(2), .device = DeviceId(1), .address = {IpAddress::Any(IpFamily::kIpv4), 80}};
+  all.ips = {kLocal.ip, kPeer.ip};
+  const Index index = Index::Of(records);
+  const absl::flat_hash_map<AddressKey, EndpointId> expected = {
+      {AddressOf(one, kLocal.ip), one.id}, {AddressOf(all, kLocal.ip), all.id}, {AddressOf(all, kPeer.ip), all.id}};
+  EXPECT_EQ(index.addresses, expected);
+  const absl::flat_hash_map<PortKey, std::set<EndpointId>> wildcards = {{PortOf(all), {all.id}}};
+  EXPECT_EQ(index.wildcards, wildcards);
+}
+
 TEST(TheIndex, FindsADeviceByNameWhileItIsThere) {
   Records records = TwoDevices();
   EXPECT_EQ(Index::Of(records).device_names.at("second"), DeviceId(2));
