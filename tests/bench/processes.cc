@@ -165,7 +165,7 @@ Child Start(int core, const std::vector<std::string>& command) {
     for (const std::string& argument : command) arguments.push_back(const_cast<char*>(argument.c_str()));
     arguments.push_back(nullptr);
     ::execvp(arguments[0], arguments.data());
-    std::perror(arguments[0]);
+    std::fprintf(stderr, "%s: %s; install it with deploy/install-packages bench\n", arguments[0], std::strerror(errno));
     ::_exit(127);
   });
 }
@@ -214,9 +214,11 @@ std::string RunPeer(const std::string& name, const PeerCommand& server, const Pe
   const uint16_t port = FreePort();
   const Child server_child = Start(0, server(std::to_string(port)));
   for (int waited_ms = 0; !Listens(port); waited_ms += 10) {
-    if (waited_ms >= kPatienceMs || ::waitpid(server_child.pid, nullptr, WNOHANG) != 0) {
-      ::kill(server_child.pid, SIGKILL);
-      Require(false, name + ": the server does not listen: " + Drain(server_child, name));
+    const bool ended = ::waitpid(server_child.pid, nullptr, WNOHANG) != 0;
+    if (ended || waited_ms >= kPatienceMs) {
+      if (!ended) ::kill(server_child.pid, SIGKILL);
+      std::fprintf(stderr, "%s: the server does not listen: %s\n", name.c_str(), Drain(server_child, name).c_str());
+      std::exit(1);
     }
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
   }
