@@ -2,18 +2,30 @@
 
 // The life of a connection through the broker beside empty calls. docs/benchmarks.md explains, and counts the messages.
 
+#include <fcntl.h>
 #include <grpcpp/grpcpp.h>
+#include <grpcpp/server_posix.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <chrono>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
+#include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <thread>
 #include <utility>
 #include <vector>
 
+#include "absl/synchronization/mutex.h"
+#include "broker/control/control_socket.h"
+#include "broker/control/transport_limits.h"
+#include "dataplane/unique_fd.h"
 #include "proto/grpc/health/v1/health.grpc.pb.h"
 #include "tests/bench/control_client.h"
 #include "tests/bench/figures.h"
@@ -36,6 +48,12 @@ constexpr uint64_t kCallsOfCycle = 8;
 constexpr uint64_t kEventsOfCycle = 8;
 constexpr int kCycles = 1500;
 
+void Require(bool fine, const char* what) {
+  if (fine) return;
+  std::fprintf(stderr, "%s\n", what);
+  std::exit(1);
+}
+
 double CyclesASecond(int cycles, std::chrono::steady_clock::time_point start) {
   return cycles / std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
@@ -43,8 +61,8 @@ double CyclesASecond(int cycles, std::chrono::steady_clock::time_point start) {
 // Two clients of one broker that connect, disconnect and close.
 class Cycles {
  public:
-  Cycles(ClientLoop& loop, TestDaemon& daemon)
-      : loop_(loop), active_(loop, NewChannel(daemon.target())), passive_(loop, NewChannel(daemon.target())) {
+  Cycles(ClientLoop& loop, const std::string& target)
+      : loop_(loop), active_(loop, NewChannel(target)), passive_(loop, NewChannel(target)) {
     adapter_ = OpenAdapter(active_);
     v1::CreateListenerRequest create;
     create.set_adapter_id(OpenAdapter(passive_));
@@ -158,22 +176,29 @@ class Cycles {
   int passive_done_ = 0;
 };
 
-// A server that does nothing: one asynchronous service on one queue and one thread, on a Unix socket. Health's messages
-// are the emptiest that there are.
+// A server that does nothing. All else is as in the broker: asynchronous services on one queue and one thread, the
+// settings, and connections that another thread accepts on a Unix socket. Health's messages are the emptiest that there
+// are.
 class EmptyServer {
  public:
-  explicit EmptyServer(const std::string& target) {
+  explicit EmptyServer(const std::string& path) {
+    auto listener = ListenOnUnixSocket(path, SOCK_STREAM, 0600, std::nullopt);
+    Require(listener.ok(), "no socket for the empty server");
+    listener_ = *std::move(listener);
     grpc::ServerBuilder builder;
-    builder.AddListeningPort(target, grpc::InsecureServerCredentials());
+    SetTransportLimits(builder);
     builder.RegisterService(&service_);
     queue_ = builder.AddCompletionQueue();
     server_ = builder.BuildAndStart();
-    thread_ = std::thread([this] { Run(); });
+    acceptor_ = std::thread([this] { Accept(); });
+    loop_ = std::thread([this] { Run(); });
   }
   ~EmptyServer() {
+    ::shutdown(listener_.get(), SHUT_RDWR);
+    acceptor_.join();
     server_->Shutdown();
     queue_->Shutdown();
-    thread_.join();
+    loop_.join();
   }
 
  private:
@@ -184,6 +209,16 @@ class EmptyServer {
     grpc::ServerAsyncResponseWriter<HealthCheckResponse> writer{&context};
     bool answered = false;
   };
+
+  // Until the socket is shut down.
+  void Accept() {
+    pollfd ready = {listener_.get(), POLLIN, 0};
+    while (::poll(&ready, 1, -1) == 1) {
+      const int fd = ::accept4(listener_.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC);
+      if (fd < 0) return;
+      grpc::AddInsecureChannelFromFd(server_.get(), fd);
+    }
+  }
 
   void Expect() {
     auto* const call = new Call;
@@ -206,7 +241,9 @@ class EmptyServer {
   Health::AsyncService service_;
   std::unique_ptr<grpc::ServerCompletionQueue> queue_;
   std::unique_ptr<grpc::Server> server_;
-  std::thread thread_;
+  UniqueFd listener_;
+  std::thread acceptor_;
+  std::thread loop_;
 };
 
 // Chains of empty calls, which take turns on two channels.
@@ -250,15 +287,67 @@ class EmptyCalls {
   int done_ = 0;
 };
 
+// A server in a process of its own, since gRPC's completion queues hinder each other in one. Made before this process
+// has used gRPC. `serve` says what its target is, and returns when it is told to end.
+class ServerProcess {
+ public:
+  using Serve = std::function<void(const std::function<void(const std::string& target)>& serve_until_told)>;
+
+  explicit ServerProcess(const Serve& serve) {
+    int up[2] = {-1, -1}, down[2] = {-1, -1};
+    Require(::pipe2(up, O_CLOEXEC) == 0 && ::pipe2(down, O_CLOEXEC) == 0, "no pipes to a server");
+    process_ = ::fork();
+    Require(process_ >= 0, "no process for a server");
+    if (process_ == 0) {
+      ::close(down[1]);
+      serve([&](const std::string& target) {
+        char told = 0;
+        if (::write(up[1], target.data(), target.size()) > 0) (void)!::read(down[0], &told, 1);
+      });
+      std::fflush(nullptr);
+      ::_exit(0);
+    }
+    ::close(up[1]);
+    ::close(down[0]);
+    until_told_.Reset(down[1]);
+    const UniqueFd says(up[0]);
+    char target[256];
+    const ssize_t length = ::read(says.get(), target, sizeof target);
+    Require(length > 0, "a server did not start");
+    target_.assign(target, static_cast<size_t>(length));
+  }
+  ~ServerProcess() {
+    until_told_.Reset();
+    int status = 0;
+    Require(::waitpid(process_, &status, 0) == process_ && status == 0, "a server failed");
+  }
+
+  const std::string& target() const { return target_; }
+
+ private:
+  pid_t process_ = -1;
+  UniqueFd until_told_;  // Closed, it tells.
+  std::string target_;
+};
+
 void Measure() {
-  NetworkThread network;
-  TestDaemon daemon(network);
-  const TemporaryFolder folder;
-  const std::string target = "unix:" + folder.path() + "/empty.sock";
-  const EmptyServer server(target);
+  const ServerProcess broker([](const auto& serve_until_told) {
+    NetworkThread network;
+    const TestDaemon daemon(network);
+    serve_until_told(daemon.target());
+  });
+  const ServerProcess empty([](const auto& serve_until_told) {
+    // As TestDaemon does.
+    absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore);
+    const TemporaryFolder folder;
+    const std::string path = folder.path() + "/empty.sock";
+    const EmptyServer server(path);
+    serve_until_told("unix:" + path);
+  });
+  absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore);
   ClientLoop loop;
-  EmptyCalls calls(loop, target);
-  Cycles cycles(loop, daemon);
+  EmptyCalls calls(loop, empty.target());
+  Cycles cycles(loop, broker.target());
   for (const int at_a_time : {1, 8}) {
     const std::string many = std::to_string(at_a_time) + " at a time";
     auto medians = MediansOfAlternatingRuns(
