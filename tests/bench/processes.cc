@@ -204,8 +204,8 @@ double RunPair(const std::function<void(UniqueFd)>& target, const std::function<
   const std::string bytes = Drain(source_child, "the source");
   Drain(target_child, "the target");
   double figure = 0;
-  const bool fine = Succeeded(source_child) & Succeeded(target_child) && bytes.size() == sizeof figure;
-  Require(fine, "one of two processes failed");
+  const bool source_fine = Succeeded(source_child), target_fine = Succeeded(target_child);
+  Require(source_fine && target_fine && bytes.size() == sizeof figure, "one of two processes failed");
   std::memcpy(&figure, bytes.data(), sizeof figure);
   return figure;
 }
