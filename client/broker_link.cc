@@ -192,6 +192,12 @@ Outcome BrokerLink::EndOf(const grpc::Status& status) const {
     return {.status = NdkStatus::kConnectionRefused, .retryable = true, .hint = NoBrokerHint(options_.control_socket)};
   }
   return {.status = NdkStatus::kConnectionDisconnected,
+  // A broker that cannot wait for its client to read has no way to tell it more. One that has gone is UNAVAILABLE.
+  if (status.error_code() == grpc::StatusCode::CANCELLED) {
+    return {.status = NdkStatus::kConnectionDisconnected,
+            .retryable = true,
+            .hint = "the broker ended the stream, which was not read; return sooner from callbacks"};
+  }
           .hint = "the broker on " + options_.control_socket + " has gone; open a new session when it is back"};
 }
 

@@ -224,6 +224,29 @@ TEST_F(SessionTest, AStreamThatTheBrokerEndsIsReturnedTo) {
   EXPECT_THAT(log.lines(), ElementsAre("connect", "connect"));
 }
 
+TEST_F(SessionTest, AStreamThatIsBrokenOffBecauseTheClientDoesNotReadIsReturnedTo) {
+  OpenSession();
+  const auto connected = Established(qp, LogsEnd("disconnected"));
+  const uint64_t id = broker.WaitFor("Connect").object;
+  const Later<bool> go_on;
+  adapter->CreateConnector([this, go_on](const Outcome&, const std::shared_ptr<Connector>& made) {
+    made->Close({});
+    log.Add("stuck");
+    EXPECT_TRUE(go_on.Get());
+  });
+  log.WaitFor(1);
+  // More than a stream may have under way.
+  for (uint64_t i = 0; i < 5000; ++i) broker.Emit(Broker::DisconnectEvent(5000 + i));
+  broker.BreakStream();
+  go_on.Set(true);
+  broker.WaitForStreams(2);
+  broker.Emit(Broker::DisconnectEvent(id));
+  EXPECT_THAT(log.WaitFor(2), ElementsAre("stuck", "disconnected STATUS_SUCCESS"));
+  EXPECT_NE(NewConnector(), nullptr);
+  BlockingClose(connected);
+  EXPECT_THAT(log.lines(), ElementsAre("stuck", "disconnected STATUS_SUCCESS"));
+}
+
 TEST_F(SessionTest, RequestsMadeWhileAwayAreSentAfterTheReturn) {
   OpenSession();
   broker.RefuseReturns(NdkStatus::kConnectionDisconnected);

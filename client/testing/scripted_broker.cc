@@ -364,6 +364,12 @@ void ScriptedBroker::EndStream(const grpc::Status& status) {
   });
 }
 
+void ScriptedBroker::BreakStream() {
+  Perform([this] {
+    if (stream_ != nullptr) std::exchange(stream_, nullptr)->context.TryCancel();
+  });
+}
+
 void ScriptedBroker::Release(uint64_t request_id, const Answer& answer) {
   Perform([this, request_id, answer] {
     const auto found = held_.find(request_id);

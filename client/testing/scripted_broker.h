@@ -71,6 +71,8 @@ class ScriptedBroker {
   void Emit(v1::SessionEvent event);
   void EmitOutcome(uint64_t request_id, v1::Outcome outcome);
   void EndStream(const grpc::Status& status);
+  // Ends the stream as a broker does that cannot wait until its client reads.
+  void BreakStream();
   void Release(uint64_t request_id, const Answer& answer);
   // Closes the socket and every connection at once.
   void Die();

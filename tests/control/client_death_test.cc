@@ -139,7 +139,10 @@ TEST_F(ClientDeathTest, AClientThatDoesNotReadLosesItsStreamAndNothingElse) {
     EXPECT_EQ(records.connectors.at(ConnectorId(connection.passive)).state, ConnectorState::kEstablished);
   });
   lazy.GoOnReading();
-  lazy.WaitForEnd();
+  // The only end that a stream can have whose client does not read: gRPC sends no detail past what is unread.
+  const grpc::Status end = lazy.WaitForEnd();
+  EXPECT_EQ(end.error_code(), grpc::StatusCode::CANCELLED) << end.error_message();
+  EXPECT_FALSE(DetailOf(end));
   EXPECT_LT(lazy.last_event(), last_event);
 
   // The numbers are checked by the client: each event once, in order.
