@@ -19,12 +19,26 @@ Outcome Answer(Broker& broker, const Caller* caller, const v1::RequestHeader& he
                               .request = std::get<Request>(std::move(request))});
 }
 
+// Whether the caller's session has lost its stream and may return. Its requests may have been on the way meanwhile.
+bool IsAway(const Broker& broker, const Caller& caller, SessionId id) {
+  const auto& sessions = broker.core().records().sessions;
+  const auto session = sessions.find(id);
+  if (session == sessions.end() || session->second.ended || session->second.stream) return false;
+  const Identity& owner = session->second.identity;
+  return owner.uid == caller.identity.uid && owner.pid == caller.identity.pid;
+}
+
 template <typename Base, typename Request>
 void ServeOutcome(UnaryContext& context, Broker& broker, v1::Broker::AsyncService& service,
                   void (Base::*method)(grpc::ServerContext*, Request*, grpc::ServerAsyncResponseWriter<v1::Outcome>*,
                                        grpc::CompletionQueue*, grpc::ServerCompletionQueue*, void*)) {
   const UnaryHandler<Request, v1::Outcome> handler = [&broker](const Caller* caller, const Request& request,
                                                                v1::Outcome* reply) {
+    // Without an outcome: to be repeated, and not to be told to whoever made it.
+    if (caller != nullptr && IsAway(broker, *caller, SessionId(request.header().session_id()))) {
+      return grpc::Status(grpc::StatusCode::UNAVAILABLE,
+                          "header.session_id: the session has lost its stream; return to it, then repeat the request");
+    }
     const Outcome outcome = Answer(broker, caller, request.header(), FromProto(request));
     ToProto(outcome, reply);
     return GrpcStatusOf(outcome);

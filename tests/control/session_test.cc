@@ -194,6 +194,27 @@ TEST_F(SessionTest, AMessageOutOfPlaceEndsTheStreamButNotTheSession) {
   }
 }
 
+TEST_F(SessionTest, ARequestThatMeetsTheStreamsEndIsRepeatedAfterTheReturn) {
+  Start();
+  const auto client = Opened();
+  const uint64_t adapter = client->OpenAdapter("fake1");
+  client->Send(v1::SessionRequest());
+  EXPECT_EQ(NdkStatusOf(client->WaitForEnd()), NdkStatus::kInvalidParameter);
+  v1::CreateListenerRequest request;
+  request.set_adapter_id(adapter);
+  request.mutable_header()->set_session_id(client->session_id());
+  request.mutable_header()->set_request_id(client->next_request_id());
+  grpc::ClientContext context;
+  Limit(context);
+  v1::Outcome outcome;
+  const grpc::Status status = client->stub().CreateListener(&context, request, &outcome);
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::UNAVAILABLE) << status.error_message();
+  EXPECT_FALSE(DetailOf(status)) << "an outcome would be final";
+  TestClient again(client->channel());
+  ASSERT_EQ(again.Resume(*client, 0), NdkStatus::kSuccess);
+  EXPECT_EQ(NdkStatusOf(again.Ask(&Stub::CreateListener, request)), NdkStatus::kSuccess);
+}
+
 TEST_F(SessionTest, AnotherStreamOfTheSessionReplacesTheFirst) {
   Start();
   const auto client = Opened();
