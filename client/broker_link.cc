@@ -33,6 +33,11 @@ constexpr milliseconds kCloseDeadline{2000};
 constexpr milliseconds kLongestHandoff{10'000};
 constexpr milliseconds kListDeadline{10'000};
 
+// Whether the stream's end leaves the session as it is (broker.proto, Session).
+bool KeepsSession(const Outcome& outcome) {
+  return outcome.status == NdkStatus::kConnectionDisconnected && outcome.retryable;
+}
+
 }  // namespace
 
 std::shared_ptr<BrokerLink> BrokerLink::Start(SessionOptions options) {
@@ -163,7 +168,7 @@ void BrokerLink::HandleStreamEnd(const grpc::Status& status) {
   if (state_ == State::kClosing) return FinishClose();
   if (state_ == State::kOver) return;
   const Outcome outcome = EndOf(status);
-  if (state_ == State::kOpen && outcome.retryable) {
+  if (state_ == State::kOpen && KeepsSession(outcome)) {
     state_ = State::kAway;
     requests_.Suspend();
     const milliseconds grace(session_.limits().session_grace_ms());
@@ -172,7 +177,7 @@ void BrokerLink::HandleStreamEnd(const grpc::Status& status) {
   }
   // While away, nobody on the socket may mean that the broker is just starting.
   if (state_ == State::kAway && !FailureDetail(status).has_value()) return ScheduleReturn();
-  if (state_ == State::kAway && outcome.retryable) return ScheduleReturn();
+  if (state_ == State::kAway && KeepsSession(outcome)) return ScheduleReturn();
   if (state_ == State::kAway) {
     return End({.status = NdkStatus::kConnectionDisconnected, .hint = "the session is over: " + outcome.hint});
   }
@@ -180,24 +185,20 @@ void BrokerLink::HandleStreamEnd(const grpc::Status& status) {
 }
 
 Outcome BrokerLink::EndOf(const grpc::Status& status) const {
-  if (const auto detail = FailureDetail(status); detail.has_value()) {
-    Outcome outcome = FromMessage(*detail);
-    outcome.retryable = outcome.status == NdkStatus::kConnectionDisconnected;
-    return outcome;
-  }
+  if (const auto detail = FailureDetail(status); detail.has_value()) return FromMessage(*detail);
   if (state_ == State::kOpening && status.error_code() != grpc::StatusCode::UNAVAILABLE) {
     return BrokenPromise("to a new session is not one: " + status.error_message());
   }
   if (state_ == State::kOpening) {
     return {.status = NdkStatus::kConnectionRefused, .retryable = true, .hint = NoBrokerHint(options_.control_socket)};
   }
-  return {.status = NdkStatus::kConnectionDisconnected,
   // A broker that cannot wait for its client to read has no way to tell it more. One that has gone is UNAVAILABLE.
   if (status.error_code() == grpc::StatusCode::CANCELLED) {
     return {.status = NdkStatus::kConnectionDisconnected,
             .retryable = true,
             .hint = "the broker ended the stream, which was not read; return sooner from callbacks"};
   }
+  return {.status = NdkStatus::kConnectionDisconnected,
           .hint = "the broker on " + options_.control_socket + " has gone; open a new session when it is back"};
 }
 

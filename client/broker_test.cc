@@ -8,6 +8,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <cstdio>
 #include <memory>
 #include <string>
@@ -27,10 +28,13 @@ namespace {
 
 using testing::ElementsAre;
 
+constexpr std::chrono::seconds kGrace{30};
+
 // Runs broker_process.
 class Brokers {
  public:
-  Brokers(const char* kind, int count, const char* grace_ms = "30000") {
+  Brokers(const char* kind, int count) {
+    const std::string grace_ms = std::to_string(std::chrono::milliseconds(kGrace).count());
     int input[2];
     int output[2];
     EXPECT_TRUE(::pipe(input) == 0 && ::pipe(output) == 0);
@@ -39,19 +43,15 @@ class Brokers {
       ::dup2(input[0], STDIN_FILENO);
       ::dup2(output[1], STDOUT_FILENO);
       for (const int fd : {input[0], input[1], output[0], output[1]}) ::close(fd);
-      ::execl("client/broker_process", "broker_process", kind, std::to_string(count).c_str(), grace_ms, nullptr);
+      ::execl("client/broker_process", "broker_process", kind, std::to_string(count).c_str(), grace_ms.c_str(),
+              nullptr);
       ::_exit(127);
     }
     ::close(input[0]);
     ::close(output[1]);
     input_ = input[1];
-    std::FILE* const lines = ::fdopen(output[0], "r");
-    char line[256];
-    for (int i = 0; i < count && std::fgets(line, sizeof line, lines) != nullptr; ++i) {
-      sockets_.emplace_back(line, std::string_view(line).find('\n'));
-    }
-    std::fclose(lines);
-    EXPECT_EQ(sockets_.size(), static_cast<size_t>(count));
+    lines_.reset(::fdopen(output[0], "r"));
+    for (int i = 0; i < count; ++i) sockets_.push_back(Line());
   }
   ~Brokers() {
     if (pid_ > 0) Kill();
@@ -63,6 +63,11 @@ class Brokers {
     Wait();
   }
   void Stop() { EXPECT_EQ(::write(input_, "s", 1), 1); }
+  // After Stop, on the same sockets.
+  void StartAgain() {
+    EXPECT_EQ(::write(input_, "r", 1), 1);
+    EXPECT_EQ(Line(), "again");
+  }
   // Whether the brokers end with nothing left in them.
   bool EndEmpty() {
     ::close(input_);
@@ -76,8 +81,19 @@ class Brokers {
     return status;
   }
 
+  std::string Line() {
+    char line[256];
+    EXPECT_NE(std::fgets(line, sizeof line, lines_.get()), nullptr);
+    return std::string(line, std::string_view(line).find('\n'));
+  }
+
+  struct CloseFile {
+    void operator()(std::FILE* file) const { std::fclose(file); }
+  };
+
   pid_t pid_ = -1;
   int input_ = -1;
+  std::unique_ptr<std::FILE, CloseFile> lines_;
   std::vector<std::string> sockets_;
 };
 
@@ -206,13 +222,30 @@ TEST(Broker, ItsDeathIsTold) {
   EXPECT_EQ(BlockingClose(active.connector), NdkStatus::kSuccess);
 }
 
-TEST(Broker, ItsStopIsToldOnceTheGracePeriodIsOver) {
-  Brokers brokers("stream", 1, "200");
-  Side side(brokers.socket(0), "fake1");
-  const Later<NdkStatus> over;
-  side.adapter->OnSessionEnd([over](NdkStatus status) { over.Set(status); });
-  brokers.Stop();
-  EXPECT_EQ(over.Get(), NdkStatus::kConnectionDisconnected);
+TEST(Broker, ItsStopEndsSessionsAtOnceAndNewOnesOpenWhenItIsBack) {
+  Brokers brokers("stream", 1);
+  {
+    Side passive(brokers.socket(0), "fake1");
+    Side active(brokers.socket(0), "fake1");
+    Connect(passive, TestAddress(1), active, TestAddress(1));
+    const Later<NdkStatus> over;
+    const auto told = std::chrono::steady_clock::now();
+    active.adapter->OnSessionEnd([over](NdkStatus status) { over.Set(status); });
+    brokers.Stop();
+    EXPECT_EQ(over.Get(), NdkStatus::kConnectionDisconnected);
+    EXPECT_LT(std::chrono::steady_clock::now() - told, kGrace / 2) << "a session that nobody keeps was waited for";
+    EXPECT_THAT(active.ends.WaitFor(1), ElementsAre("STATUS_CONNECTION_DISCONNECTED"));
+    EXPECT_THAT(passive.ends.WaitFor(1), ElementsAre("STATUS_CONNECTION_DISCONNECTED"));
+    EXPECT_EQ(active.adapter->CreateConnector([](const Outcome&, auto) {}), NdkStatus::kConnectionDisconnected);
+    EXPECT_EQ(BlockingClose(active.connector), NdkStatus::kSuccess);
+  }
+  brokers.StartAgain();
+  {
+    Side passive(brokers.socket(0), "fake1");
+    Side active(brokers.socket(0), "fake1");
+    Connect(passive, TestAddress(1), active, TestAddress(1));
+  }
+  EXPECT_TRUE(brokers.EndEmpty());
 }
 
 }  // namespace

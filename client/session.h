@@ -22,11 +22,12 @@ namespace rdmabroker::client {
 // may call everything, but must not wait for another callback: blocking.h is not for callbacks. All functions of the
 // session and of its objects may be called from any thread at any time.
 //
-// If the session ends other than by Close (the broker has gone, or an administrator ended it), every pending request
-// completes with the reason, kConnectionDisconnected or kRequestAborted; then every established connector gets its
-// DisconnectEvent with it; then SessionOptions.on_end is called. Objects take no more requests but Close, and, where
-// the data path ends connections, Disconnect. A new session can be opened at once. A stream that the broker itself ends
-// while it keeps the session is not an end: the session returns to it, and requests wait until then.
+// If the session ends other than by Close (the broker stops or has gone, or an administrator ended it), every pending
+// request completes with the reason, kConnectionDisconnected or kRequestAborted; then every established connector gets
+// its DisconnectEvent with it; then SessionOptions.on_end is called. Objects take no more requests but Close, and,
+// where the data path ends connections, Disconnect. A new session can be opened as soon as a broker runs. A stream that
+// the broker ends while it keeps the session, as when callbacks hold this thread up for long, is not an end: the
+// session returns to it, and requests wait until then.
 class Session {
  public:
   struct Opening;

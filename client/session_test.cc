@@ -212,7 +212,7 @@ TEST_F(SessionTest, AStreamThatTheBrokerEndsIsReturnedTo) {
   const uint64_t id = broker.WaitFor("Listen").object;
   broker.Emit(Broker::ConnectEvent(id, 900));
   log.WaitFor(1);
-  broker.EndStream(Broker::FailedRpc(Broker::Error(NdkStatus::kConnectionDisconnected)));
+  broker.EndStream(Broker::FailedRpc(Broker::KeptSession()));
   broker.WaitForStreams(2);
   // Events that were dealt with may come again; they are not told again.
   v1::SessionEvent again = Broker::ConnectEvent(id, 901);
@@ -249,28 +249,45 @@ TEST_F(SessionTest, AStreamThatIsBrokenOffBecauseTheClientDoesNotReadIsReturnedT
 
 TEST_F(SessionTest, RequestsMadeWhileAwayAreSentAfterTheReturn) {
   OpenSession();
-  broker.RefuseReturns(NdkStatus::kConnectionDisconnected);
-  broker.EndStream(Broker::FailedRpc(Broker::Error(NdkStatus::kConnectionDisconnected)));
+  broker.RefuseReturns(Broker::KeptSession());
+  broker.EndStream(Broker::FailedRpc(Broker::KeptSession()));
   broker.WaitForStreams(3);
   const Later<std::shared_ptr<Connector>> made;
   adapter->CreateConnector([made](const Outcome&, std::shared_ptr<Connector> connector) { made.Set(connector); });
   broker.WaitForStreams(5);
   for (const auto& request : broker.requests()) EXPECT_NE(request.method, "CreateConnector");
-  broker.RefuseReturns(NdkStatus::kSuccess);
+  broker.RefuseReturns({});
   EXPECT_NE(made.Get(), nullptr);
 }
 
 TEST_F(SessionTest, ASessionThatIsOverCannotBeReturnedTo) {
   OpenSession();
-  broker.RefuseReturns(NdkStatus::kAccessDenied);
+  broker.RefuseReturns(Broker::Error(NdkStatus::kAccessDenied));
+  broker.EndStream(Broker::FailedRpc(Broker::KeptSession()));
+  EXPECT_THAT(log.WaitFor(1), ElementsAre("session STATUS_CONNECTION_DISCONNECTED"));
+}
+
+TEST_F(SessionTest, ASessionThatTheBrokerDoesNotKeepEndsAtOnce) {
+  OpenSession();
+  const auto connected = Established(qp, LogsEnd("disconnected"));
   broker.EndStream(Broker::FailedRpc(Broker::Error(NdkStatus::kConnectionDisconnected)));
+  EXPECT_THAT(log.WaitFor(2),
+              ElementsAre("disconnected STATUS_CONNECTION_DISCONNECTED", "session STATUS_CONNECTION_DISCONNECTED"));
+  session = nullptr;
+  EXPECT_EQ(broker.streams(), 1u);
+}
+
+TEST_F(SessionTest, AStopOfTheBrokerThatAReturnMeetsEndsTheSessionAtOnce) {
+  OpenSession();
+  broker.RefuseReturns(Broker::Error(NdkStatus::kConnectionDisconnected));
+  broker.EndStream(Broker::FailedRpc(Broker::KeptSession()));
   EXPECT_THAT(log.WaitFor(1), ElementsAre("session STATUS_CONNECTION_DISCONNECTED"));
 }
 
 TEST_F(SessionTest, TheGracePeriodBoundsTheReturn) {
   OpenSession([](v1::SessionOpened* opened) { opened->mutable_limits()->set_session_grace_ms(30); });
-  broker.RefuseReturns(NdkStatus::kConnectionDisconnected);
-  broker.EndStream(Broker::FailedRpc(Broker::Error(NdkStatus::kConnectionDisconnected)));
+  broker.RefuseReturns(Broker::KeptSession());
+  broker.EndStream(Broker::FailedRpc(Broker::KeptSession()));
   EXPECT_THAT(log.WaitFor(1), ElementsAre("session STATUS_CONNECTION_DISCONNECTED"));
 }
 

@@ -30,6 +30,7 @@ Broker::Opened Broker::Resume(EventStream& stream, std::shared_ptr<const Caller>
 
 Broker::Opened Broker::Attach(EventStream& stream, std::shared_ptr<const Caller> caller, const Event& event) {
   if (stopping_) {
+    // Nothing outlives the process: a new session can be tried again, an old one cannot be returned to.
     return Outcome{.status = NdkStatus::kConnectionDisconnected,
                    .retryable = true,
                    .hint = "session: the broker is stopping; come back when it runs again"};

@@ -18,7 +18,7 @@ namespace rdmabroker {
 enum class StreamEnding : uint8_t {
   kClosed,    // The client closed its session.
   kEnded,     // Somebody else ended the session, or its stream was replaced by another.
-  kStopping,  // The broker stops; the session may be returned to.
+  kStopping,  // The broker stops, and keeps nothing when its process ends.
 };
 
 // A session's stream, as the broker uses it.
@@ -62,7 +62,7 @@ class Broker {
   // ACCESS_DENIED where it does not come on the connection of the session's stream.
   Outcome Ask(const Caller& caller, ClientRequest request);
 
-  // Ends every stream and opens none any more; the sessions live on.
+  // Ends every stream and opens none any more. The sessions are over for their clients.
   void StopStreams();
 
  private:

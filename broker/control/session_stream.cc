@@ -43,8 +43,7 @@ Outcome OutcomeOf(StreamEnding ending) {
               .hint = "session: ended by an administrator, or it moved to another stream"};
     case StreamEnding::kStopping:
       return {.status = NdkStatus::kConnectionDisconnected,
-              .retryable = true,
-              .hint = "session: the broker is stopping; return to it within the grace period"};
+              .hint = "session: over, since the broker is stopping; open a new one when it runs again"};
   }
   return {.status = NdkStatus::kInternalError};
 }

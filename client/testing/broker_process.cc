@@ -6,8 +6,8 @@
 //   broker_process stream|handoff COUNT GRACE_MS
 //
 // Prints the control socket of each of COUNT brokers, one a line, whose devices are fake1, fake2 ... with the addresses
-// 192.0.2.1, 192.0.2.2 ... Stops them where its input says "s". At the end of its input it exits: with 0 if the brokers
-// hold nothing any more.
+// 192.0.2.1, 192.0.2.2 ... Stops them where its input says "s", and starts them again where it says "r", which it
+// answers with "again". At the end of its input it exits: with 0 if the brokers hold nothing any more.
 
 #include <unistd.h>
 
@@ -24,6 +24,9 @@
 int main(int argc, char** argv) {
   using namespace rdmabroker;
   if (argc != 4) return 2;
+  // Standard output itself is the brokers' log.
+  std::FILE* const answers = ::fdopen(::dup(STDOUT_FILENO), "w");
+  ::dup2(STDERR_FILENO, STDOUT_FILENO);
   NetworkThread network;
   Configuration configuration = TestConfiguration();
   configuration.limits.session_grace = absl::Milliseconds(std::atoi(argv[3]));
@@ -31,13 +34,17 @@ int main(int argc, char** argv) {
   for (uint64_t id = 1; id <= static_cast<uint64_t>(std::atoi(argv[2])); ++id) {
     const FakeDevice device = std::string(argv[1]) == "handoff" ? TestHandoffDevice(id) : TestDevice(id);
     daemons.push_back(std::make_unique<TestDaemon>(network, std::vector<FakeDevice>{device}, configuration));
-    std::printf("%s\n", daemons.back()->control_path().c_str());
+    std::fprintf(answers, "%s\n", daemons.back()->control_path().c_str());
   }
-  std::fflush(stdout);
-  ::dup2(STDERR_FILENO, STDOUT_FILENO);  // The brokers' logs.
+  std::fflush(answers);
+  bool running = true;
   for (int command = std::getchar(); command != EOF; command = std::getchar()) {
-    if (command == 's') daemons.clear();
+    running = command == 'r';
+    for (const auto& daemon : daemons) running ? daemon->Start() : daemon->Stop();
+    if (running) std::fprintf(answers, "again\n");
+    std::fflush(answers);
   }
+  if (!running) return 0;
   bool empty = true;
   for (const auto& daemon : daemons) {
     empty = empty && daemon->Eventually([](const Records& records) {

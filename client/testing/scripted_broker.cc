@@ -279,7 +279,7 @@ ScriptedBroker::Answer ScriptedBroker::DefaultAnswer(const Request& request) {
 void ScriptedBroker::HandleStreamMessage(Call* call) {
   v1::SessionRequest message;
   Unpack(call->received, &message);
-  NdkStatus refused = NdkStatus::kSuccess;
+  v1::Outcome refused;
   v1::SessionReply reply;
   {
     const std::lock_guard lock(mutex_);
@@ -300,7 +300,7 @@ void ScriptedBroker::HandleStreamMessage(Call* call) {
     }
     changed_.notify_all();
   }
-  if (refused != NdkStatus::kSuccess) return call->Finish(FailedRpc(Error(refused)));
+  if (refused.status() != v1::STATUS_SUCCESS) return call->Finish(FailedRpc(refused));
   if (message.has_close()) return call->Finish(grpc::Status::OK);
   if (reply.has_opened()) {
     call->outgoing.push_back(Pack(reply));
@@ -328,9 +328,9 @@ void ScriptedBroker::OnOpen(std::function<void(v1::SessionOpened*)> adjust) {
   adjust_opened_ = std::move(adjust);
 }
 
-void ScriptedBroker::RefuseReturns(NdkStatus status) {
+void ScriptedBroker::RefuseReturns(v1::Outcome outcome) {
   const std::lock_guard lock(mutex_);
-  refuse_returns_ = status;
+  refuse_returns_ = std::move(outcome);
 }
 
 void ScriptedBroker::Emit(v1::SessionEvent event) {
@@ -406,6 +406,11 @@ void ScriptedBroker::WaitForStreams(size_t count) {
   WaitUntil([&] { return streams_ >= count; });
 }
 
+size_t ScriptedBroker::streams() {
+  const std::lock_guard lock(mutex_);
+  return streams_;
+}
+
 uint64_t ScriptedBroker::WaitForAcknowledgement(uint64_t at_least) {
   WaitUntil([&] { return acknowledged_ >= at_least; });
   const std::lock_guard lock(mutex_);
@@ -435,6 +440,12 @@ ScriptedBroker::Answer ScriptedBroker::Failure(NdkStatus status, const std::stri
 v1::Outcome ScriptedBroker::Error(NdkStatus status) {
   v1::Outcome outcome;
   outcome.set_status(ToNumber(status));
+  return outcome;
+}
+
+v1::Outcome ScriptedBroker::KeptSession() {
+  v1::Outcome outcome = Error(NdkStatus::kConnectionDisconnected);
+  outcome.set_retryable(true);
   return outcome;
 }
 

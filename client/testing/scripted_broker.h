@@ -64,8 +64,8 @@ class ScriptedBroker {
   // From any thread. The script runs on the broker's own.
   void On(const std::string& method, Script script);
   void OnOpen(std::function<void(v1::SessionOpened*)> adjust);
-  // How a stream that does not open the first session is answered; by default it is opened.
-  void RefuseReturns(NdkStatus status);
+  // How a stream that returns to the session is answered; with success, the default, it is opened.
+  void RefuseReturns(v1::Outcome outcome);
 
   // Numbers the event, unless it has a number, and sends it on the stream.
   void Emit(v1::SessionEvent event);
@@ -80,6 +80,8 @@ class ScriptedBroker {
   // Wait for what is sure to come; after 20 seconds the test's process ends.
   Request WaitFor(const std::string& method, size_t count = 1);
   void WaitForStreams(size_t count);
+  // Sessions that were opened or returned to, in vain or not.
+  size_t streams();
   uint64_t WaitForAcknowledgement(uint64_t at_least);
   std::vector<Request> requests();
 
@@ -87,6 +89,8 @@ class ScriptedBroker {
   static Answer Pending();
   static Answer Failure(NdkStatus status, const std::string& hint = "as the script has it");
   static v1::Outcome Error(NdkStatus status);
+  // What a broker says that ends a stream and keeps the session.
+  static v1::Outcome KeptSession();
   static grpc::Status FailedRpc(const v1::Outcome& outcome);
   static v1::Outcome Connected(const std::string& private_data = {});
   static v1::Outcome Established(const std::string& handoff_secret = {});
@@ -122,7 +126,7 @@ class ScriptedBroker {
   bool waking_ = false;
   std::map<std::string, Script> scripts_;
   std::function<void(v1::SessionOpened*)> adjust_opened_;
-  NdkStatus refuse_returns_ = NdkStatus::kSuccess;
+  v1::Outcome refuse_returns_;
   std::vector<Request> requests_;
   size_t streams_ = 0;
   uint64_t acknowledged_ = 0;

@@ -388,14 +388,20 @@ class ShutdownTest : public testing::Test {
   NetworkThread network_;
 };
 
-TEST_F(ShutdownTest, SessionsAreToldAndLiveOn) {
+TEST_F(ShutdownTest, SessionsAreToldThatTheyAreOverAndNewOnesOpenWhenABrokerIsBack) {
   TestDaemon daemon(network_);
   TestClient client(NewChannel(daemon.target()));
   ASSERT_EQ(client.Open(), NdkStatus::kSuccess);
   daemon.Stop();
   const grpc::Status end = client.WaitForEnd();
   EXPECT_EQ(NdkStatusOf(end), NdkStatus::kConnectionDisconnected) << end.error_message();
-  EXPECT_TRUE(DetailOf(end)->retryable());
+  ASSERT_TRUE(DetailOf(end));
+  EXPECT_FALSE(DetailOf(end)->retryable()) << "nobody keeps the session";
+  daemon.Start();
+  TestClient again(NewChannel(daemon.target()));
+  EXPECT_EQ(again.Resume(client, 0), NdkStatus::kAccessDenied);
+  TestClient next(NewChannel(daemon.target()));
+  EXPECT_EQ(next.Open(), NdkStatus::kSuccess);
 }
 
 TEST_F(ShutdownTest, ADaemonThatNeverRanCanGo) {

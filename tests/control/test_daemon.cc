@@ -44,14 +44,18 @@ FakeDevice TestHandoffDevice(uint64_t id) {
 SocketAddress TestAddress(uint64_t id, uint16_t port) { return {AddressOf(id), port}; }
 
 TestDaemon::TestDaemon(NetworkThread& network, std::vector<FakeDevice> devices, Configuration configuration)
-    : network_(network) {
+    : network_(network), devices_(std::move(devices)), configuration_(std::move(configuration)) {
   // Debian's Abseil ends the process where it thinks that gRPC's locks might lead to a deadlock.
   absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore);
-  configuration.socket_directory = folder();
-  auto server = ControlServer::Start(configuration);
+  configuration_.socket_directory = folder();
+  Start();
+}
+
+void TestDaemon::Start() {
+  auto server = ControlServer::Start(configuration_);
   Require(server.ok(), server.status().ToString());
   server_ = *std::move(server);
-  auto relay = std::make_unique<FabricRelay>(network_, std::move(devices), server_->executor(), server_->handoffs());
+  auto relay = std::make_unique<FabricRelay>(network_, devices_, server_->executor(), server_->handoffs());
   relay_ = relay.get();
   server_->Add(std::move(relay));
   thread_ = std::thread([this] { server_->Run(); });

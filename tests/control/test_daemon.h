@@ -41,6 +41,8 @@ class TestDaemon {
 
   // Stops it and waits until everything of it is gone. A second call does nothing.
   void Stop();
+  // After Stop: starts a new one in the same folder, with the same devices and configuration.
+  void Start();
 
   const std::string& folder() const { return folder_.path(); }
   std::string control_path() const { return folder() + "/control.sock"; }
@@ -58,6 +60,8 @@ class TestDaemon {
  private:
   NetworkThread& network_;
   TemporaryFolder folder_;
+  const std::vector<FakeDevice> devices_;
+  Configuration configuration_;
   std::unique_ptr<ControlServer> server_;
   FabricRelay* relay_ = nullptr;
   std::thread thread_;
