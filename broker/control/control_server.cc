@@ -41,17 +41,18 @@ absl::StatusOr<std::unique_ptr<ControlServer>> ControlServer::Start(const Config
   const auto administrators_group = GroupOf("administrators_group", configuration.administrators_group);
   if (!administrators_group.ok()) return administrators_group.status();
   const auto mode = static_cast<mode_t>(configuration.socket_mode);
-  auto control = ListenOnUnixSocket(configuration.socket_directory + "/control.sock", SOCK_STREAM, mode, *socket_group);
+  const std::string control_path = configuration.socket_directory + "/control.sock";
+  const std::string handoff_path = configuration.socket_directory + "/handoff.sock";
+  auto control = ListenOnUnixSocket(control_path, SOCK_STREAM, mode, *socket_group);
   if (!control.ok()) return control.status();
-  auto handoff =
-      ListenOnUnixSocket(configuration.socket_directory + "/handoff.sock", SOCK_SEQPACKET, mode, *socket_group);
+  auto control_name = std::make_unique<SocketName>(control_path);
+  auto handoff = ListenOnUnixSocket(handoff_path, SOCK_SEQPACKET, mode, *socket_group);
   if (!handoff.ok()) return handoff.status();
   const Administrators administrators{.daemon_uid = ::geteuid(), .group = *administrators_group};
 
   std::unique_ptr<ControlServer> self(new ControlServer);
-  for (const char* name : {"/control.sock", "/handoff.sock"}) {
-    self->socket_names_.push_back(std::make_unique<SocketName>(configuration.socket_directory + name));
-  }
+  self->socket_names_.push_back(std::move(control_name));
+  self->socket_names_.push_back(std::make_unique<SocketName>(handoff_path));
   grpc::ServerBuilder builder;
   SetTransportLimits(builder);
   builder.RegisterService(&self->broker_service_);

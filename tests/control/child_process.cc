@@ -10,6 +10,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <fstream>
+#include <iterator>
 #include <utility>
 
 namespace rdmabroker {
@@ -84,6 +86,17 @@ std::optional<int> ChildProcess::End(absl::Duration patience) {
   if (!Becomes([&] { return ::waitpid(pid, &status, WNOHANG) == pid; }, patience)) return std::nullopt;
   pid_ = -1;
   return ExitStatus(status);
+}
+
+Ending RunToEnd(std::vector<std::string> command, const std::string& error_file) {
+  command.insert(command.begin(), {"sh", "-c", "exec 2>\"$0\" \"$@\"", error_file});
+  ChildProcess process(std::move(command));
+  Ending ending;
+  ending.output = process.ReadAll();
+  ending.status = process.Finish();
+  std::ifstream errors(error_file);
+  ending.error.assign(std::istreambuf_iterator<char>(errors), {});
+  return ending;
 }
 
 }  // namespace rdmabroker

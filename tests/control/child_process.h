@@ -52,6 +52,16 @@ class ChildProcess {
   UniqueFd output_;
 };
 
+// How a program has ended, and what it said.
+struct Ending {
+  int status = -1;  // As ChildProcess::Finish.
+  std::string output;
+  std::string error;
+};
+
+// Waits for the program's end; its standard error goes through the new file `error_file`.
+Ending RunToEnd(std::vector<std::string> command, const std::string& error_file);
+
 }  // namespace rdmabroker
 
 #endif  // TESTS_CONTROL_CHILD_PROCESS_H_

@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// rdma-brokerd itself, as the system starts it: what it does with its configuration, its sockets and its end.
+
+#include <gtest/gtest.h>
+#include <signal.h>
+
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "tests/control/child_process.h"
+#include "tests/control/test_client.h"
+#include "tests/control/test_daemon.h"
+
+namespace rdmabroker {
+namespace {
+
+constexpr char kDaemon[] = "broker/rdma-brokerd";
+
+class DaemonTest : public testing::Test {
+ protected:
+  DaemonTest() { std::filesystem::create_directory(sockets()); }
+
+  std::string sockets() const { return folder_.path() + "/sockets"; }
+  std::string control() const { return sockets() + "/control.sock"; }
+  std::string handoff() const { return sockets() + "/handoff.sock"; }
+  std::string errors() const { return folder_.path() + "/errors"; }
+  std::string file() const { return folder_.path() + "/rdma-broker.toml"; }
+  // Three lines that are good, and what follows them.
+  void Configure(const std::string& more = "") {
+    std::ofstream(file()) << "[control]\nsocket_directory = \"" << sockets() << "\"\nsocket_group = \"\"\n" << more;
+  }
+  bool HasSockets() const { return !std::filesystem::is_empty(sockets()); }
+
+  Ending Run(std::vector<std::string> arguments) {
+    arguments.insert(arguments.begin(), kDaemon);
+    return RunToEnd(std::move(arguments), errors());
+  }
+  // A daemon that serves by the configuration.
+  std::unique_ptr<ChildProcess> BeginToServe() {
+    auto process = std::make_unique<ChildProcess>(std::vector<std::string>{kDaemon, "--config", file()},
+                                                  ChildProcess::Errors::kToItsOutput);
+    std::string line = process->ReadLine();
+    while (!line.empty() && line.find(" serving ") == std::string::npos) line = process->ReadLine();
+    EXPECT_NE(line, "") << "it does not serve";
+    return process;
+  }
+  NdkStatus Open() { return TestClient(NewChannel("unix:" + control())).Open(); }
+
+  TemporaryFolder folder_;
+};
+
+struct BadConfiguration {
+  const char* text;
+  const char* complaint;  // After the file's name.
+};
+
+TEST_F(DaemonTest, ABadConfigurationIsRefusedWithItsFileLineAndKey) {
+  const BadConfiguration rows[] = {
+      {"socket_folder = \"/x\"\n", ":4: control.socket_folder: unknown key"},
+      {"[limits]\n\nbacklog = 0\n", ":6: limits.backlog: 0 is not from 1 to"},
+      {"[timeouts]\nconnect_ms = \"soon\"\n", ":5: timeouts.connect_ms: must be a whole number"},
+      {"[log]\nlevel = \"loud\"\n", ":5: log.level: must be one of trace"},
+      {"[logs]\n", ":4: logs: unknown key"},
+      {"[control\n", ":4: "},
+  };
+  for (const BadConfiguration& row : rows) {
+    Configure(row.text);
+    for (const bool check : {false, true}) {
+      std::vector<std::string> arguments = {"--config", file()};
+      if (check) arguments.push_back("--check-config");
+      const Ending ending = Run(arguments);
+      EXPECT_EQ(ending.status, 2) << row.text;
+      EXPECT_EQ(ending.error.find("rdma-brokerd: " + file() + row.complaint), 0u) << ending.error;
+      EXPECT_EQ(ending.output, "");
+      EXPECT_FALSE(HasSockets()) << row.text;
+    }
+  }
+}
+
+TEST_F(DaemonTest, AFileThatIsMissingIsNamed) {
+  for (const char* flag : {"", "--check-config"}) {
+    std::vector<std::string> arguments = {"--config", file()};
+    if (*flag != '\0') arguments.push_back(flag);
+    const Ending ending = Run(arguments);
+    EXPECT_EQ(ending.status, 2);
+    EXPECT_EQ(ending.error.find("rdma-brokerd: " + file() + ": cannot be read: No such file"), 0u) << ending.error;
+  }
+  EXPECT_FALSE(HasSockets());
+}
+
+TEST_F(DaemonTest, AGoodFileIsFineAndIsOnlyRead) {
+  Configure("[log]\nlevel = \"debug\"\n");
+  const Ending ending = Run({"--check-config", "--config", file()});
+  EXPECT_EQ(ending.status, 0);
+  EXPECT_EQ(ending.output, file() + ": fine\n");
+  EXPECT_EQ(ending.error, "");
+  EXPECT_FALSE(HasSockets());
+}
+
+TEST_F(DaemonTest, ASignalEndsItInOrderAndItsSocketsAreGone) {
+  Configure();
+  for (const int signal : {SIGTERM, SIGINT}) {
+    const auto process = BeginToServe();
+    TestClient client(NewChannel("unix:" + control()));
+    EXPECT_EQ(client.Open(), NdkStatus::kSuccess);
+    process->Signal(signal);
+    EXPECT_EQ(NdkStatusOf(client.WaitForEnd()), NdkStatus::kConnectionDisconnected);
+    EXPECT_EQ(process->Finish(), 0) << process->ReadAll();
+    EXPECT_FALSE(HasSockets());
+  }
+}
+
+TEST_F(DaemonTest, SocketsInUseAreLeftAloneAndStaleOnesTakenOver) {
+  Configure();
+  const auto first = BeginToServe();
+  const Ending second = Run({"--config", file()});
+  EXPECT_EQ(second.status, 1);
+  EXPECT_EQ(second.error.find("rdma-brokerd: " + control() + ": a running broker listens on it"), 0u) << second.error;
+  EXPECT_EQ(Open(), NdkStatus::kSuccess);
+  first->Kill();
+  EXPECT_TRUE(std::filesystem::is_socket(control()) && std::filesystem::is_socket(handoff()));
+  const auto third = BeginToServe();
+  EXPECT_EQ(Open(), NdkStatus::kSuccess);
+  third->Signal(SIGTERM);
+  EXPECT_EQ(third->Finish(), 0);
+}
+
+TEST_F(DaemonTest, AStartThatFailsLeavesNoSocketBehind) {
+  Configure();
+  std::ofstream(handoff()) << "in the way";
+  const Ending ending = Run({"--config", file()});
+  EXPECT_EQ(ending.status, 1);
+  EXPECT_EQ(ending.error.find("rdma-brokerd: " + handoff() + ": exists and is no socket"), 0u) << ending.error;
+  EXPECT_FALSE(std::filesystem::exists(control()));
+  EXPECT_TRUE(std::filesystem::is_regular_file(handoff()));
+}
+
+}  // namespace
+}  // namespace rdmabroker
