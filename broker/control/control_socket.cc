@@ -7,6 +7,7 @@
 #include <grpcpp/server_posix.h>
 #include <spdlog/spdlog.h>
 #include <sys/epoll.h>
+#include <sys/file.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -19,6 +20,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
 
 namespace rdmabroker {
 namespace {
@@ -39,6 +41,30 @@ bool SomebodyListens(const sockaddr_un& address, int type) {
   return errno != ECONNREFUSED && errno != ENOENT;
 }
 
+// Others hold the lock for the few system calls of a start. Whoever may read the folder can hold it for ever, and must
+// not hold up a start or a stop for long.
+constexpr absl::Duration kLockPatience = absl::Seconds(2);
+constexpr absl::Duration kLockRetry = absl::Milliseconds(5);
+
+// Keeps other brokers from looking at the sockets of a folder, or changing them, while this one does: until the
+// descriptor is closed.
+absl::StatusOr<UniqueFd> LockFolderOf(const std::string& path) {
+  const size_t slash = path.rfind('/');
+  const std::string folder = slash == std::string::npos ? "." : path.substr(0, slash + 1);
+  UniqueFd fd(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!fd) return SystemError(path, "cannot open its folder");
+  const absl::Time end = absl::Now() + kLockPatience;
+  while (::flock(fd.get(), LOCK_EX | LOCK_NB) != 0) {
+    if (errno != EWOULDBLOCK && errno != EINTR) return SystemError(path, "cannot lock its folder");
+    if (absl::Now() > end) {
+      return absl::UnavailableError(
+          absl::StrCat(path, ": another process holds a lock on its folder; end that one, or name another folder"));
+    }
+    absl::SleepFor(kLockRetry);
+  }
+  return fd;
+}
+
 int LastFd() {
   rlimit limit = {};
   ::getrlimit(RLIMIT_NOFILE, &limit);
@@ -56,6 +82,9 @@ absl::StatusOr<UniqueFd> ListenOnUnixSocket(const std::string& path, int type, m
         absl::StrCat(path, ": a socket's path has 1 to ", sizeof address.sun_path - 1, " bytes"));
   }
   std::memcpy(address.sun_path, path.c_str(), path.size() + 1);
+  // From the look at what is there until the socket listens: another broker would take this one's for stale till then.
+  const auto lock = LockFolderOf(path);
+  if (!lock.ok()) return lock.status();
   struct stat existing = {};
   if (::lstat(path.c_str(), &existing) == 0) {
     if (!S_ISSOCK(existing.st_mode)) {
@@ -89,6 +118,8 @@ SocketName::SocketName(std::string path) : path_(std::move(path)) {
 }
 
 SocketName::~SocketName() {
+  // Without the lock, where it cannot be had, another broker's socket could only go by the narrowest of chances.
+  const auto lock = LockFolderOf(path_);
   struct stat named = {};
   if (inode_ == 0 || ::lstat(path_.c_str(), &named) != 0) return;
   if (named.st_dev == device_ && named.st_ino == inode_) ::unlink(path_.c_str());

@@ -23,8 +23,9 @@ class Server;
 namespace rdmabroker {
 
 // Makes the Unix socket `path` of `type` (SOCK_STREAM, SOCK_SEQPACKET) with `mode`, listening. A socket that nobody
-// listens on any more is replaced. ALREADY_EXISTS where a live process listens on it; else what the system said, with
-// the path.
+// listens on any more is replaced. ALREADY_EXISTS where a live process listens on it; UNAVAILABLE where another process
+// holds a lock (flock(2)) on the folder, by which those that start at once take turns; else what the system said. All
+// with the path.
 absl::StatusOr<UniqueFd> ListenOnUnixSocket(const std::string& path, int type, mode_t mode, std::optional<gid_t> group);
 
 // The name of a socket that this process listens on: takes it away in the end, unless it is another's by then.

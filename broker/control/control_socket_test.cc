@@ -8,11 +8,15 @@
 #include <sys/stat.h>
 #include <sys/un.h>
 
+#include <barrier>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <string>
 #include <thread>
+#include <vector>
+
+#include "absl/status/status.h"
 
 namespace rdmabroker {
 namespace {
@@ -97,6 +101,32 @@ TEST_F(ListenOnUnixSocketTest, ALiveSocketIsLeftAlone) {
     EXPECT_THAT(std::string(second.status().message()), HasSubstr(path() + ": a running broker listens on it"));
   }
   EXPECT_TRUE(Connects());
+}
+
+// Each round begins with a stale socket, which all of them find and want to replace.
+TEST_F(ListenOnUnixSocketTest, OfManyThatStartAtOnceExactlyOneListensAndIsReached) {
+  constexpr int kRounds = 200;
+  constexpr int kStarts = 8;
+  for (int round = 0; round < kRounds; ++round) {
+    ASSERT_TRUE(Listen().ok());
+    std::vector<absl::StatusOr<UniqueFd>> listeners(kStarts);
+    std::barrier start(kStarts);
+    std::vector<std::thread> threads;
+    for (auto& listener : listeners) {
+      threads.emplace_back([&] {
+        start.arrive_and_wait();
+        listener = Listen();
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+    int listening = 0;
+    for (const auto& listener : listeners) {
+      listening += listener.ok() ? 1 : 0;
+      EXPECT_TRUE(listener.ok() || absl::IsAlreadyExists(listener.status())) << listener.status();
+    }
+    ASSERT_EQ(listening, 1) << "round " << round;
+    ASSERT_TRUE(Connects()) << "round " << round;
+  }
 }
 
 TEST_F(ListenOnUnixSocketTest, WhatIsNoSocketIsLeftAlone) {
