@@ -26,6 +26,8 @@ using Stub = v1::Broker::Stub;
 constexpr char kClientProcess[] = "tests/control/client_process";
 constexpr char kDaemonProcess[] = "tests/control/daemon_process";
 
+constexpr double kMostMilliseconds = 100;
+
 // Connects to the client process that listens on the port, and waits until the connection is there.
 uint64_t ConnectTo(TestClient& client, uint64_t adapter, uint16_t port, uint32_t qp) {
   const uint64_t connector = client.CreateConnector(adapter);
@@ -66,9 +68,26 @@ class ClientDeathTest : public testing::Test {
   uint64_t adapter_ = 0;
 };
 
-TEST_F(ClientDeathTest, ThePeerOfAKilledClientSeesTheDisconnectSoon) {
+// From the kill to the peer's DisconnectEvent, in milliseconds. Some kills hit a busy machine; most must not take long.
+class Delays {
+ public:
+  void Add(absl::Duration delay) { milliseconds_.push_back(absl::ToDoubleMilliseconds(delay)); }
+  void ExpectMedianBelow(double limit) {
+    ASSERT_FALSE(milliseconds_.empty());
+    std::sort(milliseconds_.begin(), milliseconds_.end());
+    const double median = milliseconds_[milliseconds_.size() / 2];
+    std::printf("from SIGKILL to the peer's DisconnectEvent, ms: median %.1f, most %.1f of %zu (limit %.0f)\n", median,
+                milliseconds_.back(), milliseconds_.size(), limit);
+    EXPECT_LT(median, limit);
+  }
+
+ private:
+  std::vector<double> milliseconds_;
+};
+
+TEST_F(ClientDeathTest, ThePeerOfAKilledClientSeesTheDisconnectWithinATenthOfASecond) {
   Start();
-  std::vector<double> milliseconds;
+  Delays delays;
   for (uint16_t round = 0; round < 20; ++round) {
     const auto port = static_cast<uint16_t>(4000 + round);
     const auto process = NewProcess(port);
@@ -76,14 +95,10 @@ TEST_F(ClientDeathTest, ThePeerOfAKilledClientSeesTheDisconnectSoon) {
     const absl::Time killed = absl::Now();
     process->StartKill();
     EXPECT_EQ(client_->WaitForDisconnect(connector).connector_id(), connector);
-    milliseconds.push_back(absl::ToDoubleMilliseconds(absl::Now() - killed));
+    delays.Add(absl::Now() - killed);
     EXPECT_EQ(NdkStatusOf(client_->CloseConnector(connector)), NdkStatus::kSuccess);
   }
-  std::sort(milliseconds.begin(), milliseconds.end());
-  std::printf("from SIGKILL to the peer's DisconnectEvent, ms: median %.1f, most %.1f (goal 100)\n",
-              milliseconds[milliseconds.size() / 2], milliseconds.back());
-  // Ten times the goal: a busy machine must not fail the test, a timeout in the way must.
-  EXPECT_LT(milliseconds[milliseconds.size() / 2], 1000);
+  delays.ExpectMedianBelow(kMostMilliseconds);
   EXPECT_TRUE(daemon_->Eventually([](const Records& records) {
     return records.sessions.size() == 1 && records.listeners.empty() && records.connections.empty();
   }));
@@ -172,33 +187,33 @@ TEST_F(ClientDeathTest, AClientThatDoesNotComeBackInTimeLosesEverything) {
   EXPECT_TRUE(daemon_->Eventually([](const Records& records) { return records.sessions.size() == 1; }));
 }
 
-TEST(ClientInAnotherPidNamespace, IsNotSeenAsAProcessButItsDeathIs) {
+TEST(ClientInAnotherPidNamespace, IsNotSeenAsAProcessButItsDeathIsWithinATenthOfASecond) {
   ChildProcess daemon({"unshare", "--pid", "--fork", "--kill-child", kDaemonProcess});
   const std::string folder = daemon.ReadLine();
   if (folder.empty()) GTEST_SKIP() << "needs a root that may make a pid namespace";
   TestClient client(NewChannel("unix:" + folder + "/control.sock"));
   ASSERT_EQ(client.Open(), NdkStatus::kSuccess);
   const uint64_t adapter = client.OpenAdapter("fake1");
-  ChildProcess process({kClientProcess, folder + "/control.sock", "4200"});
-  ASSERT_EQ(process.ReadLine(), "ready");
-
   auto inspection = v1::Inspection::NewStub(client.channel());
-  grpc::ClientContext context;
-  Limit(context);
-  v1::ListSessionsReply sessions;
-  ASSERT_TRUE(inspection->ListSessions(&context, v1::ListSessionsRequest(), &sessions).ok());
-  ASSERT_EQ(sessions.sessions_size(), 2);
-  EXPECT_EQ(sessions.sessions(0).pid(), 0);
-  EXPECT_EQ(sessions.sessions(1).pid(), 0);
+  Delays delays;
+  for (uint16_t round = 0; round < 11; ++round) {
+    const auto port = static_cast<uint16_t>(4200 + round);
+    ChildProcess process({kClientProcess, folder + "/control.sock", std::to_string(port)});
+    ASSERT_EQ(process.ReadLine(), "ready");
+    grpc::ClientContext context;
+    Limit(context);
+    v1::ListSessionsReply sessions;
+    ASSERT_TRUE(inspection->ListSessions(&context, v1::ListSessionsRequest(), &sessions).ok());
+    ASSERT_GE(sessions.sessions_size(), 2);
+    for (const v1::SessionInfo& session : sessions.sessions()) EXPECT_EQ(session.pid(), 0);
 
-  const uint64_t connector = ConnectTo(client, adapter, 4200, 2);
-  const absl::Time killed = absl::Now();
-  process.StartKill();
-  client.WaitForDisconnect(connector);
-  const absl::Duration took = absl::Now() - killed;
-  std::printf("from SIGKILL in another pid namespace to the DisconnectEvent, ms: %.1f (goal 100)\n",
-              absl::ToDoubleMilliseconds(took));
-  EXPECT_LT(took, absl::Seconds(1));
+    const uint64_t connector = ConnectTo(client, adapter, port, 2u + round);
+    const absl::Time killed = absl::Now();
+    process.StartKill();
+    client.WaitForDisconnect(connector);
+    delays.Add(absl::Now() - killed);
+  }
+  delays.ExpectMedianBelow(kMostMilliseconds);
   client.Close();
   EXPECT_EQ(daemon.Finish(), 0);
 }
