@@ -3,11 +3,15 @@
 #include "client/ctl/broker_queries.h"
 
 #include <gmock/gmock.h>
+#include <google/protobuf/text_format.h>
 #include <google/protobuf/util/json_util.h>
 #include <grpcpp/server_builder.h>
 #include <gtest/gtest.h>
 #include <stdlib.h>
 #include <unistd.h>
+
+#include <memory>
+#include <string>
 
 #include "proto/rdmabroker/v1/outcome.pb.h"
 #include "proto/rdmabroker/v1/rpc_status.pb.h"
@@ -68,32 +72,156 @@ class FakeAdministration final : public v1::Administration::Service {
   uint64_t ended = 0;
 };
 
-class BrokerQueriesTest : public testing::Test {
- protected:
-  BrokerQueriesTest() {
+// Serves on a control socket of its own.
+class FakeBroker {
+ public:
+  explicit FakeBroker(v1::Inspection::Service* inspection) {
     char name[] = "/tmp/broker-queries-XXXXXX";
     folder_ = ::mkdtemp(name);
     socket = folder_ + "/control.sock";
     grpc::ServerBuilder builder;
     builder.AddListeningPort("unix:" + socket, grpc::InsecureServerCredentials());
-    builder.RegisterService(&inspection_);
+    builder.RegisterService(inspection);
     builder.RegisterService(&administration);
     server_ = builder.BuildAndStart();
   }
-  ~BrokerQueriesTest() override {
+  ~FakeBroker() {
     server_->Shutdown();
     ::unlink(socket.c_str());
     ::rmdir(folder_.c_str());
   }
+  FakeBroker(const FakeBroker&) = delete;
+  FakeBroker& operator=(const FakeBroker&) = delete;
 
   std::string socket;
   FakeAdministration administration;
 
  private:
   std::string folder_;
-  FakeInspection inspection_;
   std::unique_ptr<grpc::Server> server_;
 };
+
+class BrokerQueriesTest : public testing::Test {
+ private:
+  FakeInspection inspection_;
+  FakeBroker broker_{&inspection_};
+
+ protected:
+  const std::string& socket = broker_.socket;
+  FakeAdministration& administration = broker_.administration;
+};
+
+// Answers each list with the reply that the test has written for it.
+class WrittenInspection final : public v1::Inspection::Service {
+ public:
+  std::string text;
+
+  grpc::Status ListAdapters(grpc::ServerContext*, const v1::ListAdaptersRequest*, v1::ListAdaptersReply* r) override {
+    return Fill(r);
+  }
+  grpc::Status ListSessions(grpc::ServerContext*, const v1::ListSessionsRequest*, v1::ListSessionsReply* r) override {
+    return Fill(r);
+  }
+  grpc::Status ListEndpoints(grpc::ServerContext*, const v1::ListEndpointsRequest*,
+                             v1::ListEndpointsReply* r) override {
+    return Fill(r);
+  }
+  grpc::Status ListListeners(grpc::ServerContext*, const v1::ListListenersRequest*,
+                             v1::ListListenersReply* r) override {
+    return Fill(r);
+  }
+  grpc::Status ListSharedEndpoints(grpc::ServerContext*, const v1::ListSharedEndpointsRequest*,
+                                   v1::ListSharedEndpointsReply* r) override {
+    return Fill(r);
+  }
+  grpc::Status ListReservations(grpc::ServerContext*, const v1::ListReservationsRequest*,
+                                v1::ListReservationsReply* r) override {
+    return Fill(r);
+  }
+  grpc::Status ListConnectors(grpc::ServerContext*, const v1::ListConnectorsRequest*,
+                              v1::ListConnectorsReply* r) override {
+    return Fill(r);
+  }
+
+ private:
+  grpc::Status Fill(google::protobuf::Message* reply) const {
+    EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(text, reply)) << text;
+    return grpc::Status::OK;
+  }
+};
+
+struct TableRow {
+  const char* list;
+  const char* reply;
+  const char* table;
+};
+
+// Every column differs from its neighbours, so that none can stand in another's place.
+const TableRow kTables[] = {
+    {"adapters",
+     R"(devices { name: "siw0" usable: false unusable_reason: "no address" port_space: PORT_SPACE_TCP
+          info { technology: RDMA_TECHNOLOGY_IWARP }
+          addresses { ip: "\300\000\002\001" } addresses { ip: "\300\000\002\002" } })",
+     "NAME  TECHNOLOGY  PORTS  USABLE  ADDRESSES            WHY NOT\n"
+     "siw0  iwarp       tcp    no      192.0.2.1,192.0.2.2  no address\n"},
+    {"sessions",
+     R"(sessions { session_id: 1 uid: 2 gid: 3 pid: 4 state: SESSION_STATE_AWAY adapters: 5 listeners: 6
+          shared_endpoints: 7 reservations: 8 connectors: 9 unacknowledged_events: 10 }
+        sessions { session_id: 11 })",
+     "SESSION  STATE        UID  GID  PID  ADAPTERS  LISTENERS  SHARED  RESERVED  CONNECTORS  UNACKNOWLEDGED\n"
+     "1        away         2    3    4    5         6          7       8         9           10\n"
+     "11       unspecified  0    0    -    0         0          0       0         0           0\n"},
+    {"endpoints",
+     R"(endpoints { endpoint_id: 1 session_id: 2 device: "siw0" network_namespace: 3 port_space: PORT_SPACE_RDMA_CM
+          address { ip: "\300\000\002\001" port: 4420 } use: ENDPOINT_USE_SHARED references: 4 connections: 5
+          state: ENDPOINT_STATE_UNBINDING }
+        endpoints { endpoint_id: 6 address { ip: "bad" } })",
+     "ENDPOINT  ADDRESS         USE          STATE        REFERENCES  CONNECTIONS  DEVICE  PORTS        SESSION\n"
+     "1         192.0.2.1:4420  shared       unbinding    4           5            siw0    rdma-cm      2\n"
+     "6         malformed       unspecified  unspecified  0           0                    unspecified  -\n"},
+    {"listeners",
+     R"(listeners { listener_id: 1 session_id: 2 adapter_id: 3 device: "siw0" state: LISTENER_STATE_LISTENING
+          address { ip: "\300\000\002\001" port: 4420 } endpoint_id: 4 undecided_connectors: 5 successors: 6
+          paused: true }
+        listeners { listener_id: 7 session_id: 8 adapter_id: 9 device: "siw1" state: LISTENER_STATE_CREATED
+          closing: true })",
+     "LISTENER  ADDRESS         STATE      UNDECIDED  SUCCESSORS  PAUSED  CLOSING  DEVICE  ENDPOINT  ADAPTER  SESSION\n"
+     "1         192.0.2.1:4420  listening  5          6           yes     no       siw0    4         3        2\n"
+     "7         -               created    0          0           no      yes      siw1    -         9        8\n"},
+    {"shared-endpoints",
+     R"(shared_endpoints { shared_endpoint_id: 1 session_id: 2 adapter_id: 3 device: "siw0"
+          address { ip: "\300\000\002\001" port: 4420 } endpoint_id: 4 successors: 5 closing: true })",
+     "SHARED ENDPOINT  ADDRESS         SUCCESSORS  CLOSING  DEVICE  ENDPOINT  ADAPTER  SESSION\n"
+     "1                192.0.2.1:4420  5           yes      siw0    4         3        2\n"},
+    {"reservations",
+     R"(reservations { reservation_id: 1 session_id: 2 adapter_id: 3 device: "siw0"
+          address { ip: "\300\000\002\001" port: 4420 } endpoint_id: 4 closing: true })",
+     "RESERVATION  ADDRESS         CLOSING  DEVICE  ENDPOINT  ADAPTER  SESSION\n"
+     "1            192.0.2.1:4420  yes      siw0    4         3        2\n"},
+    {"connectors",
+     R"(connectors { connector_id: 1 session_id: 2 adapter_id: 3 device: "siw0" state: CONNECTOR_STATE_ESTABLISHED
+          listener_id: 4 endpoint_id: 5 local { ip: "\300\000\002\001" port: 4420 }
+          peer { ip: "\300\000\002\002" port: 50000 } qp_number: 6 limits { inbound: 7 outbound: 8 } closing: true }
+        connectors { connector_id: 9 session_id: 10 adapter_id: 11 device: "siw1" state: CONNECTOR_STATE_DEAD
+          shared_endpoint_id: 12 dead_status: STATUS_IO_TIMEOUT })",
+     "CONNECTOR  LOCAL           PEER             STATE        READS IN/OUT  QP  LISTENER  SHARED  CLOSING  DEVICE  "
+     "ENDPOINT  ADAPTER  SESSION\n"
+     "1          192.0.2.1:4420  192.0.2.2:50000  established  7/8           6   4         -       yes      siw0    "
+     "5         3        2\n"
+     "9          -               -                dead         -             -   -         12      no       siw1    "
+     "-         11       10\n"},
+};
+
+TEST(BrokerQueriesTables, EachListHasItsTable) {
+  WrittenInspection inspection;
+  const FakeBroker broker(&inspection);
+  for (const TableRow& row : kTables) {
+    inspection.text = row.reply;
+    BrokerQueries queries(broker.socket, OutputForm::kTable);
+    EXPECT_EQ(queries.List(row.list), ExitCode::kDone) << row.list << ": " << queries.error();
+    EXPECT_EQ(queries.output(), row.table) << row.list;
+  }
+}
 
 TEST_F(BrokerQueriesTest, ATableHasWordsAndNoControlCharacters) {
   BrokerQueries queries(socket, OutputForm::kTable);

@@ -132,6 +132,97 @@ TEST_F(InspectionTest, ShowsEveryObjectOfAConnection) {
   EXPECT_EQ(sessions.sessions(1).connectors(), 1u);
 }
 
+TEST_F(InspectionTest, ShowsSharedEndpointsAndTheirConnectors) {
+  TestClient server(NewChannel(daemon_.target()));
+  TestClient client(NewChannel(daemon_.target()));
+  ASSERT_EQ(server.Open(), NdkStatus::kSuccess);
+  ASSERT_EQ(client.Open(), NdkStatus::kSuccess);
+  const auto [listener, address] = server.Listen(server.OpenAdapter("fake2"), TestAddress(2));
+  const uint64_t adapter = client.OpenAdapter("fake1");
+  std::vector<v1::SharedEndpointCreated> made;
+  v1::CreateSharedEndpointRequest create;
+  create.set_adapter_id(adapter);
+  *create.mutable_address() = ToMessage(TestAddress(1));
+  for (int i = 0; i < 2; ++i) {
+    made.push_back(client.Finish(&Stub::CreateSharedEndpoint, create).shared_endpoint_created());
+  }
+  v1::ConnectWithSharedEndpointRequest connect;
+  connect.set_connector_id(client.CreateConnector(adapter));
+  connect.set_qp_number(2);
+  connect.set_shared_endpoint_id(made[1].shared_endpoint_id());
+  *connect.mutable_destination() = ToMessage(address);
+  EXPECT_EQ(NdkStatusOf(client.Ask(&Stub::ConnectWithSharedEndpoint, connect)), NdkStatus::kPending);
+  server.WaitForConnect();
+  v1::CloseSharedEndpointRequest close;
+  close.set_shared_endpoint_id(made[1].shared_endpoint_id());
+  EXPECT_EQ(NdkStatusOf(client.Ask(&Stub::CloseSharedEndpoint, close)), NdkStatus::kPending);
+
+  const auto channel = NewChannel(daemon_.target());
+  v1::ListEndpointsReply endpoints;
+  ASSERT_TRUE(
+      Call<v1::Inspection>(channel, &v1::Inspection::Stub::ListEndpoints, v1::ListEndpointsRequest(), &endpoints).ok());
+  v1::ListSharedEndpointsRequest request;
+  request.mutable_page()->set_limit(1);
+  for (size_t i = 0; i < made.size(); ++i) {
+    v1::ListSharedEndpointsReply reply;
+    ASSERT_TRUE(Call<v1::Inspection>(channel, &v1::Inspection::Stub::ListSharedEndpoints, request, &reply).ok());
+    ASSERT_EQ(reply.shared_endpoints_size(), 1);
+    const v1::SharedEndpointInfo& row = reply.shared_endpoints(0);
+    EXPECT_EQ(row.shared_endpoint_id(), made[i].shared_endpoint_id());
+    EXPECT_EQ(row.session_id(), client.session_id());
+    EXPECT_EQ(row.adapter_id(), adapter);
+    EXPECT_EQ(row.device(), "fake1");
+    EXPECT_EQ(FromMessage(row.address()), FromMessage(made[i].address()));
+    EXPECT_EQ(row.successors(), i);
+    EXPECT_EQ(row.closing(), i == 1);
+    const auto endpoint = std::find_if(endpoints.endpoints().begin(), endpoints.endpoints().end(),
+                                       [&](const auto& e) { return e.endpoint_id() == row.endpoint_id(); });
+    ASSERT_NE(endpoint, endpoints.endpoints().end());
+    EXPECT_EQ(endpoint->use(), v1::ENDPOINT_USE_SHARED);
+    EXPECT_EQ(reply.next(), i == 0 ? made[0].shared_endpoint_id() : 0);
+    request.mutable_page()->set_after(reply.next());
+  }
+}
+
+TEST_F(InspectionTest, ShowsReservationsUntilTheyAreReleased) {
+  TestClient client(NewChannel(daemon_.target()));
+  ASSERT_EQ(client.Open(), NdkStatus::kSuccess);
+  const uint64_t adapter = client.OpenAdapter("fake1");
+  std::vector<v1::PortReserved> made;
+  v1::ReservePortRequest reserve;
+  reserve.set_adapter_id(adapter);
+  *reserve.mutable_address() = ToMessage(TestAddress(1));
+  for (int i = 0; i < 2; ++i) made.push_back(client.Finish(&Stub::ReservePort, reserve).port_reserved());
+  const auto channel = NewChannel(daemon_.target());
+  const auto list = [&] {
+    v1::ListReservationsReply reply;
+    EXPECT_TRUE(
+        Call<v1::Inspection>(channel, &v1::Inspection::Stub::ListReservations, v1::ListReservationsRequest(), &reply)
+            .ok());
+    return reply;
+  };
+  const v1::ListReservationsReply both = list();
+  ASSERT_EQ(both.reservations_size(), 2);
+  EXPECT_EQ(both.next(), 0u);
+  for (int i = 0; i < 2; ++i) {
+    const v1::ReservationInfo& row = both.reservations(i);
+    const v1::PortReserved& reserved = made[static_cast<size_t>(i)];
+    EXPECT_EQ(row.reservation_id(), reserved.reservation_id());
+    EXPECT_EQ(row.session_id(), client.session_id());
+    EXPECT_EQ(row.adapter_id(), adapter);
+    EXPECT_EQ(row.device(), "fake1");
+    EXPECT_EQ(FromMessage(row.address()), FromMessage(reserved.address()));
+    EXPECT_NE(row.endpoint_id(), 0u);
+    EXPECT_FALSE(row.closing());
+  }
+  v1::ReleasePortRequest release;
+  release.set_reservation_id(made[0].reservation_id());
+  EXPECT_EQ(NdkStatusOf(client.Finish(&Stub::ReleasePort, release)), NdkStatus::kSuccess);
+  const v1::ListReservationsReply rest = list();
+  ASSERT_EQ(rest.reservations_size(), 1);
+  EXPECT_EQ(rest.reservations(0).reservation_id(), made[1].reservation_id());
+}
+
 TEST_F(InspectionTest, PagesHaveEveryRowOnceInOrder) {
   TestClient client(NewChannel(daemon_.target()));
   ASSERT_EQ(client.Open(), NdkStatus::kSuccess);

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// rdma-brokerctl as people and scripts call it: its options, its exit statuses, and what goes where.
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tests/control/child_process.h"
+#include "tests/control/network_thread.h"
+#include "tests/control/test_client.h"
+#include "tests/control/test_daemon.h"
+
+namespace rdmabroker {
+namespace {
+
+class BrokerctlTest : public testing::Test {
+ protected:
+  Ending Run(std::vector<std::string> arguments) {
+    arguments.insert(arguments.begin(),
+                     {"env", "RDMA_BROKER_SOCKET=" + daemon_.control_path(), "client/ctl/rdma-brokerctl"});
+    return RunToEnd(arguments, folder_.path() + "/errors");
+  }
+
+  TemporaryFolder folder_;
+  NetworkThread network_;
+  TestDaemon daemon_{network_};
+};
+
+struct Row {
+  std::vector<std::string> arguments;
+  int status;
+  const char* output;  // Part of it; "" where there must be none.
+  const char* error;   // Likewise.
+};
+
+TEST_F(BrokerctlTest, TheExitStatusTellsWhatWentWrong) {
+  const std::string absent = folder_.path() + "/absent.sock";
+  const std::string long_path = "/" + std::string(200, 'x');
+  const Row rows[] = {
+      {{"adapters"}, 0, "fake1", ""},
+      {{"-o", "table", "adapters"}, 0, "NAME", ""},
+      {{"adapters", "-o", "json"}, 0, "\"name\": \"fake1\"", ""},
+      {{"--output", "json", "reservations"}, 0, "\"reservations\": []", ""},
+      {{"--help"}, 0, "Exit status: 0 done", ""},
+      {{}, 2, "", "subcommand is required"},
+      {{"queue-pairs"}, 2, "", "subcommand is required"},
+      {{"adapters", "sessions"}, 2, "", "not expected: sessions"},
+      {{"--verbose", "adapters"}, 2, "", "--verbose"},
+      {{"-o", "xml", "adapters"}, 2, "", "xml"},
+      {{"end-session"}, 2, "", "ID is required"},
+      {{"end-session", "all"}, 2, "", "all"},
+      {{"--socket", long_path, "adapters"}, 2, "", "longer than 107 bytes"},
+      {{"--socket", "", "adapters"}, 2, "", "the socket's path is empty"},
+      {{"--socket", absent, "adapters"}, 3, "", "absent.sock"},
+      {{"--socket", absent, "end-session", "1"}, 3, "", "absent.sock"},
+      {{"end-session", "4711"}, 1, "", "STATUS_OBJECT_NAME_NOT_FOUND"},
+      {{"end-session", "0"}, 1, "", "STATUS_INVALID_PARAMETER"},
+  };
+  for (const Row& row : rows) {
+    std::string line;
+    for (const std::string& argument : row.arguments) line += " " + argument;
+    SCOPED_TRACE("rdma-brokerctl" + line);
+    const Ending ending = Run(row.arguments);
+    EXPECT_EQ(ending.status, row.status);
+    EXPECT_NE(ending.output.find(row.output), std::string::npos) << ending.output;
+    EXPECT_NE(ending.error.find(row.error), std::string::npos) << ending.error;
+    EXPECT_EQ(ending.output.empty(), std::string(row.output).empty()) << ending.output;
+    EXPECT_EQ(ending.error.empty(), std::string(row.error).empty()) << ending.error;
+  }
+}
+
+TEST_F(BrokerctlTest, EndsASession) {
+  TestClient client(NewChannel(daemon_.target()));
+  ASSERT_EQ(client.Open(), NdkStatus::kSuccess);
+  EXPECT_EQ(Run({"end-session", std::to_string(client.session_id())}).status, 0);
+  EXPECT_EQ(NdkStatusOf(client.WaitForEnd()), NdkStatus::kRequestAborted);
+}
+
+}  // namespace
+}  // namespace rdmabroker
