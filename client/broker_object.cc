@@ -2,6 +2,7 @@
 
 #include "client/broker_object.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "client/broker_link.h"
@@ -60,6 +61,14 @@ bool BrokerObject::Adopt(uint64_t id, std::vector<std::shared_ptr<BrokerObject>>
 void BrokerObject::AddAntecedent(std::shared_ptr<BrokerObject> antecedent) {
   ++antecedent->successors_;
   antecedents_.push_back(std::move(antecedent));
+}
+
+void BrokerObject::RemoveAntecedent(const std::shared_ptr<BrokerObject>& antecedent) {
+  const auto found = std::find(antecedents_.begin(), antecedents_.end(), antecedent);
+  if (found == antecedents_.end()) return;
+  antecedents_.erase(found);
+  --antecedent->successors_;
+  antecedent->MaybeFinish();
 }
 
 void BrokerObject::Release() {

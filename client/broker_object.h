@@ -79,6 +79,8 @@ class BrokerObject : public std::enable_shared_from_this<BrokerObject> {
   // Makes `id` known and the antecedents wait for this object. False: the broker gave an id twice, or 0.
   bool Adopt(uint64_t id, std::vector<std::shared_ptr<BrokerObject>> antecedents);
   void AddAntecedent(std::shared_ptr<BrokerObject> antecedent);
+  // Takes back what one AddAntecedent did; the antecedent's close may complete by it.
+  void RemoveAntecedent(const std::shared_ptr<BrokerObject>& antecedent);
   // Makes a request by RequestOf(message, prepare); the object's close waits until `done` has returned.
   template <typename Message, typename Prepare>
   void Submit(Message message, Prepare prepare, Done done);

@@ -112,6 +112,7 @@ NdkStatus Connector::Connect(QueuePair* queue_pair, const ConnectParameters& par
   auto held = link().qp_numbers().Hold(queue_pair);
   return PostOr(Phase::kIdle, [self = Self(), held, parameters, completion = std::move(completion)] {
     self->queue_pair_ = held;
+    self->UseEndpoint(nullptr);
     auto message = self->ConnectMessage<v1::ConnectRequest>(parameters);
     *message.mutable_source() = ToMessage(parameters.source);
     self->Submit(std::move(message), &v1::Broker::Stub::PrepareAsyncConnect,
@@ -130,7 +131,7 @@ NdkStatus Connector::ConnectWithSharedEndpoint(QueuePair* queue_pair, const std:
   auto held = link().qp_numbers().Hold(queue_pair);
   return PostOr(Phase::kIdle, [self = Self(), held, endpoint, parameters, completion = std::move(completion)] {
     self->queue_pair_ = held;
-    self->AddAntecedent(endpoint);
+    self->UseEndpoint(endpoint);
     auto message = self->ConnectMessage<v1::ConnectWithSharedEndpointRequest>(parameters);
     message.set_shared_endpoint_id(endpoint->id());
     self->Submit(std::move(message), &v1::Broker::Stub::PrepareAsyncConnectWithSharedEndpoint,
@@ -138,6 +139,13 @@ NdkStatus Connector::ConnectWithSharedEndpoint(QueuePair* queue_pair, const std:
                    self->HandleConnected(outcome, reply, completion);
                  });
   });
+}
+
+void Connector::UseEndpoint(const std::shared_ptr<SharedEndpoint>& endpoint) {
+  if (endpoint == endpoint_) return;
+  const auto former = std::exchange(endpoint_, endpoint);
+  if (endpoint != nullptr) AddAntecedent(endpoint);
+  if (former != nullptr) RemoveAntecedent(former);
 }
 
 void Connector::HandleConnected(const Outcome& outcome, const v1::Outcome& reply, const OutcomeCompletion& completion) {

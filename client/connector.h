@@ -114,6 +114,8 @@ class Connector : public BrokerObject {
   NdkStatus PostOr(Phase back, std::function<void()> work);
   void SetPhase(Phase phase);
   Phase phase() const;
+  // A connector depends on the shared endpoint of its last attempt only, as at the broker. Null: on none.
+  void UseEndpoint(const std::shared_ptr<SharedEndpoint>& endpoint);
   NdkStatus CheckConnect(const QueuePair* queue_pair, const ConnectParameters& parameters,
                          const OutcomeCompletion& completion) const;
 
@@ -152,6 +154,7 @@ class Connector : public BrokerObject {
   std::optional<ConnectionData> data_;
 
   std::shared_ptr<HeldQueuePair> queue_pair_;
+  std::shared_ptr<SharedEndpoint> endpoint_;
   std::vector<v1::QpAttributes> transitions_;
   bool attached_ = false;  // The queue pair is, or was, connected by this connector.
   DisconnectEventCallback on_disconnect_;

@@ -168,6 +168,7 @@ void Connector::EndLocalRequests() {
 void Connector::OnFinished() {
   on_disconnect_ = nullptr;
   queue_pair_ = nullptr;
+  endpoint_ = nullptr;
   link().qp_numbers().Sweep();
 }
 

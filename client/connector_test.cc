@@ -423,6 +423,34 @@ TEST_F(ConnectorTest, ASharedEndpointsCloseWaitsForItsConnectors) {
   EXPECT_THAT(log.WaitFor(3), ElementsAre("connect STATUS_SUCCESS", "connector closed", "endpoint closed"));
 }
 
+TEST_F(ConnectorTest, ARetryLeavesTheSharedEndpointThatItTriedBefore) {
+  OpenSession();
+  const auto make = [this] {
+    const Later<std::shared_ptr<SharedEndpoint>> made;
+    adapter->CreateSharedEndpoint(
+        kSomeAddress, [made](const Outcome&, std::shared_ptr<SharedEndpoint> e) { made.Set(std::move(e)); });
+    return made.Get();
+  };
+  const std::shared_ptr<SharedEndpoint> endpoints[] = {make(), make()};
+  broker.On("ConnectWithSharedEndpoint",
+            [](const Broker::Request&) { return Broker::Failure(NdkStatus::kConnectionRefused); });
+  const auto connector = NewConnector();
+  for (int i = 0; i < 3; ++i) {
+    ASSERT_EQ(connector->ConnectWithSharedEndpoint(qp, endpoints[0], kParameters, Logs("first")), NdkStatus::kPending);
+    EXPECT_EQ(log.WaitFor(static_cast<size_t>(i) + 1).back(), "first STATUS_CONNECTION_REFUSED");
+  }
+  ASSERT_EQ(connector->ConnectWithSharedEndpoint(qp, endpoints[1], kParameters, Logs("second")), NdkStatus::kPending);
+  log.WaitFor(4);
+  endpoints[0]->Close(LogsClose("first closed"));
+  EXPECT_EQ(log.WaitFor(5).back(), "first closed") << "what the connector does not use waits for it";
+  ASSERT_EQ(connector->Connect(qp, kParameters, Logs("third")), NdkStatus::kPending);
+  log.WaitFor(6);
+  endpoints[1]->Close(LogsClose("second closed"));
+  EXPECT_EQ(log.WaitFor(7).back(), "second closed");
+  connector->Close(LogsClose("connector closed"));
+  EXPECT_EQ(log.WaitFor(8).back(), "connector closed");
+}
+
 TEST_F(ConnectorTest, ABrokerThatBreaksThePromiseIsAnInternalError) {
   OpenSession();
   broker.On("Connect", [](const Broker::Request&) {
