@@ -32,8 +32,8 @@ Broker::Opened Broker::Attach(EventStream& stream, std::shared_ptr<const Caller>
   if (stopping_) {
     // Nothing outlives the process: a new session can be tried again, an old one cannot be returned to.
     return Outcome{.status = NdkStatus::kConnectionDisconnected,
-                   .retryable = true,
-                   .hint = "session: the broker is stopping; come back when it runs again"};
+                   .retryable = std::holds_alternative<OpenSession>(event),
+                   .hint = "session: the broker is stopping; open a new one when it runs again"};
   }
   const Identity identity = caller->identity;
   const StreamId id = stream.id_;
@@ -44,7 +44,10 @@ Broker::Opened Broker::Attach(EventStream& stream, std::shared_ptr<const Caller>
     spdlog::info("session opened session={} uid={} pid={}", session->value(), identity.uid, identity.pid);
   } else {
     const auto& outcome = std::get<Outcome>(opened);
-    spdlog::warn("session refused uid={} pid={} cause=\"{}\"", identity.uid, identity.pid, outcome.hint);
+    if (const auto left_out = refusals_.Pass(Watcher::Now())) {
+      spdlog::warn("session refused uid={} pid={} cause=\"{}\" left_out={}", identity.uid, identity.pid, outcome.hint,
+                   *left_out);
+    }
     streams_.erase(id.value());
   }
   return opened;

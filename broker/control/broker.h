@@ -9,6 +9,7 @@
 #include <variant>
 
 #include "broker/control/caller.h"
+#include "broker/control/warning_limit.h"
 #include "broker/core/messages.h"
 #include "broker/runtime/core_runner.h"
 
@@ -81,6 +82,7 @@ class Broker {
   uint64_t last_stream_ = 0;
   std::unordered_map<uint64_t, Attached> streams_;  // By StreamId.
   StreamEnding ending_ = StreamEnding::kEnded;      // Of the sessions that the event at hand ends.
+  WarningLimit refusals_;
   // What the event at hand was answered.
   std::optional<Outcome> answer_;
   std::optional<Opened> opened_;

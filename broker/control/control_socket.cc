@@ -143,7 +143,9 @@ void ControlSocket::Take(UniqueFd fd) {
   if (!caller) return;
   const uid_t uid = caller->identity.uid;
   if (connections_of_uid_[uid] >= settings_.connections_per_uid) {
-    spdlog::warn("connection refused uid={} limit={}", uid, settings_.connections_per_uid);
+    if (const auto left_out = too_many_.Pass(Watcher::Now())) {
+      spdlog::warn("connection refused uid={} limit={} left_out={}", uid, settings_.connections_per_uid, *left_out);
+    }
     return;
   }
   UniqueFd moved(::fcntl(fd.get(), F_DUPFD_CLOEXEC, std::min(next_fd_, last_fd_)));
@@ -154,7 +156,11 @@ void ControlSocket::Take(UniqueFd fd) {
   next_fd_ = moved.get() >= last_fd_ ? kFirstFd : moved.get() + 1;
   UniqueFd duplicate(::fcntl(moved.get(), F_DUPFD_CLOEXEC, 0));
   if (!duplicate) {
-    spdlog::warn("connection refused uid={}: {}; raise LimitNOFILE", uid, strerror(errno));
+    const int error = errno;
+    if (const auto left_out = no_descriptor_.Pass(Watcher::Now())) {
+      spdlog::warn("connection refused uid={} cause=\"{}; raise LimitNOFILE\" left_out={}", uid, std::strerror(error),
+                   *left_out);
+    }
     return;
   }
   const int number = moved.get();

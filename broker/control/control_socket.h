@@ -13,6 +13,7 @@
 #include "absl/time/time.h"
 #include "broker/control/acceptor.h"
 #include "broker/control/caller.h"
+#include "broker/control/warning_limit.h"
 #include "broker/runtime/watcher.h"
 #include "dataplane/unique_fd.h"
 
@@ -84,6 +85,8 @@ class ControlSocket {
   int last_fd_;
   std::unordered_map<int, Connection> connections_;  // By gRPC's descriptor.
   std::unordered_map<uid_t, uint32_t> connections_of_uid_;
+  WarningLimit too_many_;
+  WarningLimit no_descriptor_;
   Acceptor acceptor_;  // Last: it calls the others.
 };
 

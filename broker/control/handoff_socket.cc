@@ -57,7 +57,10 @@ void HandoffSocket::Take(UniqueFd socket) {
   if (!caller) return;
   size_t& of_uid = fetchers_of_uid_[caller->identity.uid];
   if (of_uid == settings_.fetchers_per_uid) {
-    spdlog::warn("hand-off refused uid={} limit={}", caller->identity.uid, settings_.fetchers_per_uid);
+    if (const auto left_out = too_many_.Pass(Watcher::Now())) {
+      spdlog::warn("hand-off refused uid={} limit={} left_out={}", caller->identity.uid, settings_.fetchers_per_uid,
+                   *left_out);
+    }
     return;
   }
   ++of_uid;
@@ -127,8 +130,10 @@ void HandoffSocket::Answer(Fetcher& fetcher, const std::string& record) {
   v1::HandoffReply reply;
   Handoff* handoff = Authorise(fetcher, record, &outcome, &connection, &fetcher.connector);
   if (handoff == nullptr) {
-    spdlog::warn("hand-off refused uid={} pid={} status={}", fetcher.caller.identity.uid, fetcher.caller.identity.pid,
-                 std::string(StatusName(outcome.status)));
+    if (const auto left_out = denied_.Pass(Watcher::Now())) {
+      spdlog::warn("hand-off refused uid={} pid={} status={} left_out={}", fetcher.caller.identity.uid,
+                   fetcher.caller.identity.pid, std::string(StatusName(outcome.status)), *left_out);
+    }
     ToProto(outcome, reply.mutable_outcome());
     SendReply(fd, reply, -1);
     return Drop(fd);

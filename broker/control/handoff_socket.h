@@ -9,6 +9,7 @@
 #include "absl/time/time.h"
 #include "broker/control/acceptor.h"
 #include "broker/control/broker.h"
+#include "broker/control/warning_limit.h"
 #include "broker/runtime/handoff_table.h"
 #include "broker/runtime/watcher.h"
 #include "dataplane/unique_fd.h"
@@ -59,6 +60,8 @@ class HandoffSocket {
   Settings settings_;
   std::map<int, Fetcher> fetchers_;
   std::map<uid_t, size_t> fetchers_of_uid_;
+  WarningLimit too_many_;
+  WarningLimit denied_;
   Acceptor acceptor_;  // Last: it calls the others.
 };
 

@@ -196,7 +196,9 @@ void SessionStream::FinishNow() {
 
 void SessionStream::Abandon() {
   patience_ = TimerId::kNone;
-  spdlog::warn("stream ended session={}: the client does not read", session_.value());
+  if (const auto left_out = context_.unread.Pass(Watcher::Now())) {
+    spdlog::warn("stream ended session={} cause=\"the client does not read\" left_out={}", session_.value(), *left_out);
+  }
   abandoned_ = true;
   LeaveSession(StreamEnd::kBroker);
   call_.TryCancel();

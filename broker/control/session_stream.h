@@ -9,6 +9,7 @@
 #include "broker/control/broker.h"
 #include "broker/control/control_socket.h"
 #include "broker/control/grpc_loop.h"
+#include "broker/control/warning_limit.h"
 #include "proto/rdmabroker/v1/broker.grpc.pb.h"
 
 namespace rdmabroker {
@@ -26,6 +27,7 @@ class SessionStream : public EventStream, public std::enable_shared_from_this<Se
     // How long a client may take to say who it is, and how long it may leave what was sent to it unread. A frozen
     // client with nothing to read is not stuck.
     absl::Duration patience = absl::Seconds(10);
+    WarningLimit unread = {};  // Of streams that end since their clients do not read.
   };
 
   // Waits for the next Session call, and after it for the one after that, until the server shuts down.
