@@ -26,7 +26,12 @@ using Stub = v1::Broker::Stub;
 constexpr char kClientProcess[] = "tests/control/client_process";
 constexpr char kDaemonProcess[] = "tests/control/daemon_process";
 
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+// The kernel takes longer to clear away a process that has a sanitizer's shadow.
+constexpr double kMostMilliseconds = 1000;
+#else
 constexpr double kMostMilliseconds = 100;
+#endif
 
 // Connects to the client process that listens on the port, and waits until the connection is there.
 uint64_t ConnectTo(TestClient& client, uint64_t adapter, uint16_t port, uint32_t qp) {
