@@ -199,7 +199,7 @@ TEST(Configuration, HasTheDocumentedRanges) {
       EXPECT_TRUE(status.ok() || status.message().find("is above") != std::string::npos) << status;
     }
   }
-  EXPECT_EQ(numbers, 19u);
+  EXPECT_EQ(numbers, 21u);
   const std::vector<std::string> levels = absl::StrSplit(DocumentedKeys().at("log.level").range, ", ");
   for (const std::string& level : levels) {
     EXPECT_TRUE(Parse(TextOf("log.level", absl::StrCat("\"", level, "\""))).ok()) << level;
