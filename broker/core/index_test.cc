@@ -32,7 +32,7 @@ TEST(AConnectionsAddresses, AreAnotherDevicesWhereTheTwoShareNamespaceAndPortSpa
     const char* what;
     std::function<void(Records&, ConnectionRecord&)> change;
     bool same;
-  } kCases[] = {
+  } cases[] = {
       {"nothing", [](Records&, ConnectionRecord&) {}, true},
       {"the network namespace",
        [](Records& records, ConnectionRecord&) { records.devices.at(DeviceId(2)).device.network_namespace = 7; },
@@ -44,7 +44,7 @@ TEST(AConnectionsAddresses, AreAnotherDevicesWhereTheTwoShareNamespaceAndPortSpa
       {"the peer's port", [](Records&, ConnectionRecord& other) { ++other.peer.port; }, false},
       {"the direction", [](Records&, ConnectionRecord& other) { std::swap(other.local, other.peer); }, false},
   };
-  for (const auto& [what, change, same] : kCases) {
+  for (const auto& [what, change, same] : cases) {
     Records records = TwoDevices();
     ConnectionRecord other = records.connections.at(ConnectionId(1));
     other.device = DeviceId(2);

@@ -50,7 +50,7 @@ class PassingBuffer {
 
 // Looks at memory that the data path may be writing: RDMA gives a consumer nothing to wait for but the bytes
 // themselves.
-[[gnu::no_sanitize("thread")]] uint8_t Peek(const volatile uint8_t* byte) { return *byte; }
+[[gnu::no_sanitize_thread]] uint8_t Peek(const volatile uint8_t* byte) { return *byte; }
 
 void SendAll(int socket, std::span<const uint8_t> bytes) {
   ASSERT_EQ(::send(socket, bytes.data(), bytes.size(), MSG_NOSIGNAL), static_cast<ssize_t>(bytes.size()));
