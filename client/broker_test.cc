@@ -122,6 +122,7 @@ struct Side {
     auto made = BlockingOpenAdapter(*session, device);
     EXPECT_TRUE(made.outcome.ok()) << made.outcome.hint;
     adapter = std::move(made.object);
+    qp = new FakeQueuePair(adapter->data());
   }
   ~Side() {
     session = nullptr;
@@ -131,7 +132,7 @@ struct Side {
   std::unique_ptr<Session> session;
   std::shared_ptr<Adapter> adapter;
   std::shared_ptr<Connector> connector;
-  FakeQueuePair* const qp = new FakeQueuePair;
+  FakeQueuePair* qp = nullptr;
   Log ends;
 
   DisconnectEventCallback LogsEnd() {

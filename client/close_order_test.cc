@@ -31,9 +31,6 @@ class CloseOrderTest : public ClientTest {
 
   // One of each, both connectors with an established connection.
   Objects Make(FakeQueuePair* accepting, FakeQueuePair* connecting) {
-    auto opened = BlockingOpenAdapter(*session, "iwarp0");
-    EXPECT_TRUE(opened.outcome.ok()) << opened.outcome.hint;
-    adapter = std::move(opened.object);
     const Later<std::shared_ptr<Connector>> delivered;
     const auto listener = NewListener([delivered](std::shared_ptr<Connector> c) { delivered.Set(std::move(c)); });
     ++listens_;
@@ -60,8 +57,11 @@ class CloseOrderTest : public ClientTest {
   }
 
   void CloseInOrder(const std::array<Position, kCount>& order) {
-    auto* const accepting = new FakeQueuePair;
-    auto* const connecting = new FakeQueuePair;
+    auto opened = BlockingOpenAdapter(*session, "iwarp0");
+    ASSERT_TRUE(opened.outcome.ok()) << opened.outcome.hint;
+    adapter = std::move(opened.object);
+    auto* const accepting = new FakeQueuePair(adapter->data());
+    auto* const connecting = new FakeQueuePair(adapter->data());
     const Objects objects = Make(accepting, connecting);
     Log closed;
     std::string called;

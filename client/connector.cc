@@ -90,6 +90,7 @@ Connector::Phase Connector::phase() const {
 NdkStatus Connector::CheckConnect(const QueuePair* queue_pair, const ConnectParameters& parameters,
                                   const OutcomeCompletion& completion) const {
   if (queue_pair == nullptr || !completion) return NdkStatus::kInvalidParameter;
+  if (queue_pair->adapter() != adapter_->data()) return NdkStatus::kInvalidParameterMix;
   if (parameters.private_data.size() > adapter_->info().max_caller_data) return NdkStatus::kInvalidBufferSize;
   return NdkStatus::kSuccess;
 }
@@ -193,6 +194,7 @@ void Connector::StartComplete(DisconnectEventCallback on_disconnect, const Outco
 NdkStatus Connector::Accept(QueuePair* queue_pair, const AcceptParameters& parameters,
                             DisconnectEventCallback on_disconnect, OutcomeCompletion completion) {
   if (queue_pair == nullptr || !completion) return NdkStatus::kInvalidParameter;
+  if (queue_pair->adapter() != adapter_->data()) return NdkStatus::kInvalidParameterMix;
   if (parameters.private_data.size() > adapter_->info().max_callee_data) return NdkStatus::kInvalidBufferSize;
   const auto status = delivered_ ? Enter(Phase::kRequested, Phase::kDeciding, NdkStatus::kConnectionInvalid)
                                  : NdkStatus::kConnectionInvalid;

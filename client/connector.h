@@ -43,9 +43,10 @@ struct AcceptParameters {
 };
 
 // NDK_CONNECTOR. Functions that take a completion return kPending and call it once, or return why not and do not call
-// it. They fail inline with kInvalidParameter (a pointer or the completion is missing), kInvalidBufferSize (private
-// data is too long), kInvalidDeviceState (the connector is closing) and what the session has ended with; and, like the
-// outcomes, with what the RPC of the same name in broker.proto lists.
+// it. They fail inline with kInvalidParameter (a pointer or the completion is missing), kInvalidParameterMix (the queue
+// pair is another adapter's), kInvalidBufferSize (private data is too long), kInvalidDeviceState (the connector is
+// closing) and what the session has ended with; and, like the outcomes, with what the RPC of the same name in
+// broker.proto lists.
 //
 // From Connect or Accept on, the queue pair's close waits for this connector's. Closing a connector with an established
 // connection ends it and flushes the queue pair.

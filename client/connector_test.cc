@@ -118,6 +118,28 @@ TEST_F(ConnectorTest, ADeliveredConnectorCannotConnectAndIsDecidedOnce) {
   EXPECT_EQ(broker.WaitFor("Reject").As<v1::RejectRequest>().private_data(), "no");
 }
 
+TEST_F(ConnectorTest, AQueuePairOfAnotherAdapterInstanceIsRefusedAndTheConnectorStaysUsable) {
+  OpenSession();
+  const auto nothing = [](const Outcome&) { FAIL(); };
+  auto second = BlockingOpenAdapter(*session, "iwarp0");
+  ASSERT_TRUE(second.outcome.ok()) << second.outcome.hint;
+  auto* const strange = new FakeQueuePair(second.object->data());
+  const auto delivered = Deliver(900);
+  const auto connector = NewConnector();
+  const Later<std::shared_ptr<SharedEndpoint>> made;
+  adapter->CreateSharedEndpoint(kSomeAddress, [made](const Outcome&, std::shared_ptr<SharedEndpoint> endpoint) {
+    made.Set(std::move(endpoint));
+  });
+  EXPECT_EQ(connector->Connect(strange, kParameters, nothing), NdkStatus::kInvalidParameterMix);
+  EXPECT_EQ(connector->ConnectWithSharedEndpoint(strange, made.Get(), kParameters, nothing),
+            NdkStatus::kInvalidParameterMix);
+  EXPECT_EQ(delivered->Accept(strange, {}, {}, nothing), NdkStatus::kInvalidParameterMix);
+  EXPECT_EQ(strange->Close({}), NdkStatus::kSuccess) << "something holds the queue pair";
+  EXPECT_EQ(connector->Connect(qp, kParameters, Logs("connect")), NdkStatus::kPending);
+  EXPECT_EQ(log.WaitFor(1).back(), "connect STATUS_SUCCESS");
+  EXPECT_TRUE(BlockingAccept(delivered, qp, {}).ok());
+}
+
 TEST_F(ConnectorTest, AfterARefusalTheSameConnectorAndQueuePairConnect) {
   OpenSession();
   std::atomic<int> tries = 0;
@@ -139,7 +161,7 @@ TEST_F(ConnectorTest, AfterARefusalTheSameConnectorAndQueuePairConnect) {
 
 TEST_F(ConnectorTest, OneQueuePairHasOneNumberAndTwoHaveTwo) {
   OpenSession();
-  auto* const other = new FakeQueuePair;
+  auto* const other = new FakeQueuePair(adapter->data());
   const std::vector<std::shared_ptr<Connector>> connectors = {NewConnector(), NewConnector(), NewConnector()};
   connectors[0]->Connect(qp, kParameters, Logs("first"));
   connectors[1]->Connect(qp, kParameters, Logs("second"));
@@ -338,7 +360,7 @@ TEST_F(AttachedTest, AfterTheBrokersDeathTheDataPathStillDisconnects) {
 
 TEST_F(AttachedTest, TheQueuePairsCloseWaitsForTheConnectors) {
   Attach();
-  auto* const other = new FakeQueuePair;
+  auto* const other = new FakeQueuePair(adapter->data());
   const auto second = NewConnector();
   ASSERT_EQ(second->Connect(other, kParameters, Logs("connect")), NdkStatus::kPending);
   log.WaitFor(1);

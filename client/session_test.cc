@@ -170,7 +170,7 @@ TEST_F(SessionTest, AnUnknownRpcIsNotSupportedRatherThanRepeated) {
 TEST_F(SessionTest, WhenTheBrokerDiesEverythingEndsOnceAndANewSessionOpens) {
   OpenSession();
   const auto connected = Established(qp, LogsEnd("disconnected"));
-  auto* const other = new FakeQueuePair;
+  auto* const other = new FakeQueuePair(adapter->data());
   broker.On("Connect", [](const Broker::Request&) { return Broker::Pending(); });
   const auto connecting = NewConnector();
   ASSERT_EQ(connecting->Connect(other, {.destination = kSomeAddress}, Logs("connect")), NdkStatus::kPending);

@@ -36,7 +36,7 @@ TEST_F(ThreadsTest, ThreadsConnectAndCloseAtOnce) {
   std::atomic<int> closed = 0;
   OnThreads([&](std::minstd_rand random) {
     for (int i = 0; i < 25; ++i) {
-      auto* const mine = new FakeQueuePair;
+      auto* const mine = new FakeQueuePair(adapter->data());
       auto made = BlockingConnect(adapter, mine, {.destination = kSomeAddress});
       ASSERT_TRUE(made.outcome.ok());
       EXPECT_EQ(made.object->Reject(""), NdkStatus::kConnectionInvalid);

@@ -17,6 +17,8 @@
 
 namespace rdmabroker {
 
+class Adapter;
+
 // One step of making a queue pair ready, as the broker sent it. User-space iWARP: one step, the connected socket and
 // its encoded ConnectionState. Verbs: no socket, and the attributes of one transition (INIT, RTR, RTS) a step.
 struct Attachment {
@@ -84,6 +86,8 @@ class QueuePair : public DataObject {
 
   // The number by which the connection manager of the adapter knows it; 0 where there is none.
   virtual uint32_t number() const = 0;
+  // The instance on which its protection domain was made.
+  virtual const Adapter* adapter() const = 0;
 };
 
 }  // namespace rdmabroker

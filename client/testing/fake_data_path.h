@@ -18,6 +18,8 @@ namespace rdmabroker::client {
 // A queue pair that moves nothing and notes what happens to it.
 class FakeQueuePair final : public QueuePair {
  public:
+  explicit FakeQueuePair(const rdmabroker::Adapter* adapter) : adapter_(adapter) {}
+
   NdkStatus Send(void*, std::span<const Sge>, OpFlags) override { return NdkStatus::kNotSupported; }
   NdkStatus SendAndInvalidate(void*, std::span<const Sge>, OpFlags, RemoteToken) override {
     return NdkStatus::kNotSupported;
@@ -34,6 +36,7 @@ class FakeQueuePair final : public QueuePair {
   NdkStatus Invalidate(void*, MemoryRegion*, OpFlags) override { return NdkStatus::kNotSupported; }
   NdkStatus Invalidate(void*, MemoryWindow*, OpFlags) override { return NdkStatus::kNotSupported; }
   uint32_t number() const override { return 0; }
+  const rdmabroker::Adapter* adapter() const override { return adapter_; }
 
   NdkStatus Attach(Attachment attachment, ConnectionEndCallback on_end) override {
     const std::lock_guard lock(mutex_);
@@ -85,6 +88,7 @@ class FakeQueuePair final : public QueuePair {
     if (completion) completion(status);
   }
 
+  const rdmabroker::Adapter* const adapter_;
   std::mutex mutex_;
   NdkStatus attach_status_ = NdkStatus::kSuccess;
   Attachment attachment_;

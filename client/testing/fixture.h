@@ -39,6 +39,7 @@ class ClientTest : public testing::Test {
     auto made = BlockingOpenAdapter(*session, "iwarp0");
     ASSERT_TRUE(made.outcome.ok()) << made.outcome.hint;
     adapter = std::move(made.object);
+    qp = new FakeQueuePair(adapter->data());
   }
 
   static std::string Name(NdkStatus status) { return std::string(StatusName(status)); }
@@ -83,13 +84,14 @@ class ClientTest : public testing::Test {
 
   Log log;
   ScriptedBroker broker;
-  FakeQueuePair* const qp = new FakeQueuePair;
+  FakeQueuePair* qp = nullptr;  // The adapter's.
   std::unique_ptr<Session> session;
   std::shared_ptr<Adapter> adapter;
 
   void TearDown() override {
     session = nullptr;
     adapter = nullptr;
+    if (qp == nullptr) return;
     EXPECT_EQ(qp->Close({}), NdkStatus::kSuccess) << "something still holds the queue pair";
   }
 };

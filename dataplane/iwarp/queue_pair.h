@@ -45,6 +45,7 @@ class SoftwareQueuePair final : public DrivenQueuePair {
   NdkStatus Attach(Attachment attachment, ConnectionEndCallback on_end) override;
   NdkStatus Disconnect(std::chrono::milliseconds timeout, RequestCompletion completion) override;
   uint32_t number() const override { return 0; }
+  const Adapter* adapter() const override { return receive_cq_->adapter(); }
 
   void Drive() override;
   void OnSocketReady() override;
