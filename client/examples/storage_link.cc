@@ -14,10 +14,10 @@
 namespace rdmabroker::examples {
 namespace {
 
-constexpr size_t kReceives = 4;       // More than the peer ever sends ahead.
-constexpr uint32_t kPieces = 4;       // Reads or writes in flight: enough to keep the wire busy.
-constexpr uint32_t kPiece = 1 << 20;  // Bytes of one.
-constexpr auto kPatience = std::chrono::minutes(1);
+constexpr size_t kReceives = 4;           // More than the peer ever sends ahead.
+constexpr uint32_t kPieces = 4;           // Reads or writes in flight: enough to keep the wire busy.
+constexpr uint32_t kPiece = 1 << 20;      // Bytes of one.
+constexpr size_t kSlowPeer = 10'000'000;  // Bytes a second that it moves and sums at least.
 // How long after a failed request the library may take to tell why the connection is over, if it is.
 constexpr auto kReasonPatience = std::chrono::seconds(1);
 
@@ -73,6 +73,7 @@ absl::StatusOr<MemoryRegion*> StorageLink::Register(std::span<uint8_t> memory, M
   const auto region = domain_->CreateMemoryRegion(false);
   if (region.object == nullptr) return Failed("memory region", region.status);
   regions_.push_back(region.object);
+  patience_ += std::chrono::seconds(memory.size() / kSlowPeer);
   if (absl::Status status = Failed("register", region.object->Register(memory.data(), memory.size(), flags));
       !status.ok()) {
     return status;
@@ -133,8 +134,8 @@ absl::Status StorageLink::WaitUntil(const std::function<bool()>& done) {
     if (absl::Status status = TakeResults(); !status.ok()) return status;
     if (done()) return absl::OkStatus();
     std::unique_lock lock(mutex_);
-    if (!changed_.wait_for(lock, kPatience, [this] { return notified_ || disconnected_; })) {
-      return absl::DeadlineExceededError("the peer has said nothing for a minute");
+    if (!changed_.wait_for(lock, patience_, [this] { return notified_ || disconnected_; })) {
+      return absl::DeadlineExceededError(absl::StrCat("the peer has said nothing for ", patience_.count(), " s"));
     }
     if (disconnected_ && !notified_) return DisconnectStatus();
     notified_ = false;

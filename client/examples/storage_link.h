@@ -3,6 +3,7 @@
 #ifndef CLIENT_EXAMPLES_STORAGE_LINK_H_
 #define CLIENT_EXAMPLES_STORAGE_LINK_H_
 
+#include <chrono>
 #include <condition_variable>
 #include <deque>
 #include <functional>
@@ -19,7 +20,8 @@
 namespace rdmabroker::examples {
 
 // One side's queue pair with all that it needs, and the storage protocol on it. Used by one thread; connect its queue
-// pair by the client library. Nothing waits longer than a minute for the peer.
+// pair by the client library. Nothing waits longer for the peer than a minute, and the time that a slow peer takes to
+// move and sum the memory that was registered for it.
 class StorageLink {
  public:
   static absl::StatusOr<std::unique_ptr<StorageLink>> Make(rdmabroker::Adapter& adapter);
@@ -71,6 +73,7 @@ class StorageLink {
   std::vector<MemoryRegion*> regions_;
   std::vector<uint8_t> messages_;  // One outgoing, then the receives' slots.
   std::deque<Message> inbox_;
+  std::chrono::seconds patience_ = std::chrono::minutes(1);
   uint32_t sends_under_way_ = 0;
   uint32_t pieces_under_way_ = 0;
 

@@ -26,10 +26,9 @@ struct Options {
 };
 
 // One client, from the moment that it is accepted.
-absl::Status Talk(StorageLink& link, const MappedFile& file, const std::string& store) {
+absl::Status Talk(StorageLink& link, const MappedFile& file, const Digest& digest, const std::string& store) {
   const auto exported = link.Register(file.bytes(), kMrAllowRemoteRead);
   if (!exported.ok()) return exported.status();
-  const Digest digest = Sha256(file.bytes());
   const RemoteMemory source{reinterpret_cast<uint64_t>(file.bytes().data()), (*exported)->remote_token()};
   if (absl::Status sent = link.Send({MessageKind::kOffer, file.bytes().size(), source, digest}); !sent.ok())
     return sent;
@@ -55,7 +54,7 @@ absl::Status Talk(StorageLink& link, const MappedFile& file, const std::string& 
 }
 
 absl::Status ServeOne(client::Adapter& adapter, client::BlockingListener& listener, const MappedFile& file,
-                      const Options& options) {
+                      const Digest& digest, const Options& options) {
   auto [arrived, connector] = listener.Next();
   if (!arrived.ok()) return Report("listener", arrived);
   auto link = StorageLink::Make(*adapter.data());
@@ -65,7 +64,7 @@ absl::Status ServeOne(client::Adapter& adapter, client::BlockingListener& listen
       client::BlockingAccept(connector, (*link)->queue_pair(), accept,
                              [&link](const client::DisconnectEvent& event) { (*link)->NoteDisconnect(event.status); });
   absl::Status result = Report("accept", accepted);
-  if (result.ok()) result = Talk(**link, file, options.store);
+  if (result.ok()) result = Talk(**link, file, digest, options.store);
   if (accepted.ok()) client::BlockingDisconnect(connector);
   client::BlockingClose(connector);
   return result;
@@ -74,6 +73,7 @@ absl::Status ServeOne(client::Adapter& adapter, client::BlockingListener& listen
 absl::Status Serve(const Options& options) {
   const auto file = MappedFile::Open(options.file);
   if (!file.ok()) return file.status();
+  const Digest digest = Sha256(file->bytes());
   const auto address = SocketAddress::Parse(options.address);
   if (!address) return absl::InvalidArgumentError(absl::StrCat("--address ", options.address, ": not an IP:PORT"));
   const auto device = OpenDevice(options.socket, options.device);
@@ -83,7 +83,8 @@ absl::Status Serve(const Options& options) {
   if (!listening.ok()) return Report("listen", listening);
   std::cout << "server: listening on " << listener->address().ToString() << std::endl;
   absl::Status result;
-  for (int i = 0; i < options.clients && result.ok(); ++i) result = ServeOne(*adapter, *listener, *file, options);
+  for (int i = 0; i < options.clients && result.ok(); ++i)
+    result = ServeOne(*adapter, *listener, *file, digest, options);
   listener.reset();
   client::BlockingClose(adapter);
   return result;
