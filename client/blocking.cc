@@ -79,6 +79,10 @@ Outcome BlockingAccept(const std::shared_ptr<Connector>& connector, QueuePair* q
   });
 }
 
+Outcome BlockingReject(const std::shared_ptr<Connector>& connector, const std::string& private_data) {
+  return AwaitOutcome(*connector, [&](auto completion) { return connector->Reject(private_data, completion); });
+}
+
 Outcome BlockingDisconnect(const std::shared_ptr<Connector>& connector) {
   return AwaitOutcome(*connector, [&](auto completion) { return connector->Disconnect(completion); });
 }

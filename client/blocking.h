@@ -48,6 +48,7 @@ Made<std::shared_ptr<Connector>> BlockingConnect(const std::shared_ptr<Adapter>&
                                                  DisconnectEventCallback on_disconnect = {});
 Outcome BlockingAccept(const std::shared_ptr<Connector>& connector, QueuePair* queue_pair,
                        const AcceptParameters& parameters, DisconnectEventCallback on_disconnect = {});
+Outcome BlockingReject(const std::shared_ptr<Connector>& connector, const std::string& private_data);
 Outcome BlockingDisconnect(const std::shared_ptr<Connector>& connector);
 
 // Returns when the object is closed: once everything that depends on it is.

@@ -249,18 +249,22 @@ void Connector::HandleEstablished(const Outcome& outcome, const v1::Outcome& rep
   if (const auto event = std::exchange(held_event_, std::nullopt); event.has_value()) HandleDisconnectEvent(*event);
 }
 
-NdkStatus Connector::Reject(const std::string& private_data) {
+NdkStatus Connector::Reject(const std::string& private_data, OutcomeCompletion completion) {
   if (private_data.size() > adapter_->info().max_callee_data) return NdkStatus::kInvalidBufferSize;
   const Phase before = delivered_ ? Phase::kRequested : Phase::kReplied;
   const NdkStatus status = Enter(before, Phase::kDead, NdkStatus::kConnectionInvalid);
   if (status != NdkStatus::kPending) return status;
-  const NdkStatus posted = PostOr(before, [self = Self(), private_data] {
+  const bool told = completion != nullptr;
+  const NdkStatus posted = PostOr(before, [self = Self(), private_data, completion = std::move(completion)] {
     v1::RejectRequest request;
     request.set_connector_id(self->id());
     request.set_private_data(private_data);
-    self->Submit(std::move(request), &v1::Broker::Stub::PrepareAsyncReject, [](const Outcome&, const v1::Outcome&) {});
+    self->Submit(std::move(request), &v1::Broker::Stub::PrepareAsyncReject,
+                 [completion](const Outcome& outcome, const v1::Outcome&) {
+                   if (completion) completion(outcome);
+                 });
   });
-  return posted == NdkStatus::kPending ? NdkStatus::kSuccess : posted;
+  return posted == NdkStatus::kPending && !told ? NdkStatus::kSuccess : posted;
 }
 
 NdkStatus Connector::GetConnectionData(uint32_t* inbound_read_limit, uint32_t* outbound_read_limit, void* private_data,

@@ -66,8 +66,9 @@ class Connector : public BrokerObject {
   // As CompleteConnect, for a connector of a ConnectEvent.
   NdkStatus Accept(QueuePair* queue_pair, const AcceptParameters& parameters, DisconnectEventCallback on_disconnect,
                    OutcomeCompletion completion);
-  // Instead of Accept, or of CompleteConnect. Never pending. kSuccess does not tell whether the peer still waited.
-  NdkStatus Reject(const std::string& private_data);
+  // Instead of Accept, or of CompleteConnect. The completion tells whether the peer still waited: kConnectionAborted
+  // where it had given up. Without one it is kSuccess inline, and nobody is told.
+  NdkStatus Reject(const std::string& private_data, OutcomeCompletion completion = {});
   // Ends when the peer has disconnected too; the queue pair is flushed then. Do it after the queue pair's requests
   // have completed. Also possible when the session is over, where the data path ends connections.
   NdkStatus Disconnect(OutcomeCompletion completion);

@@ -118,6 +118,16 @@ TEST_F(ConnectorTest, ADeliveredConnectorCannotConnectAndIsDecidedOnce) {
   EXPECT_EQ(broker.WaitFor("Reject").As<v1::RejectRequest>().private_data(), "no");
 }
 
+TEST_F(ConnectorTest, ARejectTellsWhetherThePeerStillWaited) {
+  OpenSession();
+  const auto waiting = Deliver(900);
+  ASSERT_EQ(waiting->Reject("no", Logs("waiting")), NdkStatus::kPending);
+  EXPECT_EQ(log.WaitFor(1).back(), "waiting STATUS_SUCCESS");
+  broker.On("Reject", [](const Broker::Request&) { return Broker::Failure(NdkStatus::kConnectionAborted); });
+  EXPECT_EQ(BlockingReject(Deliver(901), "no").status, NdkStatus::kConnectionAborted);
+  EXPECT_EQ(Deliver(902)->Reject("no"), NdkStatus::kSuccess);
+}
+
 TEST_F(ConnectorTest, AQueuePairOfAnotherAdapterInstanceIsRefusedAndTheConnectorStaysUsable) {
   OpenSession();
   const auto nothing = [](const Outcome&) { FAIL(); };
