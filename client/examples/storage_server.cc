@@ -4,8 +4,10 @@
 
 #include <CLI/CLI.hpp>
 #include <iostream>
+#include <span>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "client/blocking.h"
 #include "client/control_socket.h"
@@ -25,6 +27,19 @@ struct Options {
   int clients = 1;
 };
 
+// Lets the client write into `space`, and no longer than that: what it says when it has done so.
+absl::StatusOr<Message> TakeCopy(StorageLink& link, std::span<uint8_t> space) {
+  const auto region = link.Register(space, kMrAllowRemoteWrite);
+  if (!region.ok()) return region.status();
+  const RemoteMemory sink{reinterpret_cast<uint64_t>(space.data()), (*region)->remote_token()};
+  const absl::Status sent = link.Send({MessageKind::kSpace, space.size(), sink, {}});
+  absl::StatusOr<Message> stored = sent.ok() ? link.Receive(MessageKind::kStored) : sent;
+  if ((*region)->Deregister() != NdkStatus::kSuccess) {
+    return absl::InternalError("the copy's memory cannot be deregistered");
+  }
+  return stored;
+}
+
 // One client, from the moment that it is accepted.
 absl::Status Talk(StorageLink& link, const MappedFile& file, const Digest& digest, const std::string& store) {
   const auto exported = link.Register(file.bytes(), kMrAllowRemoteRead);
@@ -37,15 +52,8 @@ absl::Status Talk(StorageLink& link, const MappedFile& file, const Digest& diges
   if (wish->size != file.bytes().size()) return absl::InvalidArgumentError("the copy is not as long as the file");
   const auto copy = MappedFile::Create(store, wish->size);
   if (!copy.ok()) return copy.status();
-  const auto space = link.Register(copy->bytes(), kMrAllowRemoteWrite);
-  if (!space.ok()) return space.status();
-  const RemoteMemory sink{reinterpret_cast<uint64_t>(copy->bytes().data()), (*space)->remote_token()};
-  if (absl::Status sent = link.Send({MessageKind::kSpace, wish->size, sink, {}}); !sent.ok()) return sent;
-  const auto stored = link.Receive(MessageKind::kStored);
-  // Before the mapping goes.
-  const NdkStatus released = (*space)->Deregister();
+  const auto stored = TakeCopy(link, copy->bytes());
   if (!stored.ok()) return stored.status();
-  if (released != NdkStatus::kSuccess) return absl::InternalError("the copy's memory cannot be deregistered");
   const Digest arrived = Sha256(copy->bytes());
   const bool same = arrived == stored->digest && arrived == digest;
   if (absl::Status sent = link.Send({MessageKind::kVerdict, same, {}, arrived}); !sent.ok()) return sent;
@@ -58,7 +66,10 @@ absl::Status ServeOne(client::Adapter& adapter, client::BlockingListener& listen
   auto [arrived, connector] = listener.Next();
   if (!arrived.ok()) return Report("listener", arrived);
   auto link = StorageLink::Make(*adapter.data());
-  if (!link.ok()) return link.status();
+  if (!link.ok()) {
+    client::BlockingClose(connector);
+    return link.status();
+  }
   const client::AcceptParameters accept{.limits = {.inbound = 16, .outbound = 16}, .private_data = {}};
   const client::Outcome accepted =
       client::BlockingAccept(connector, (*link)->queue_pair(), accept,
