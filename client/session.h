@@ -50,7 +50,8 @@ class Session {
 
   // Ends the session with everything in it: pending requests complete with kCancelled, pending closes complete,
   // connections end, and their peers learn of it. kPending: the completion is the session's last callback. kSuccess,
-  // and no completion: Close was called before. The completion may be empty.
+  // and no completion: Close was called before. The completion may be empty. While the session is away from its broker
+  // nothing can be told: the broker ends it when Limits.session_grace_ms are over.
   NdkStatus Close(CloseCompletion completion);
 
   // Whether the caller is one of the session's callbacks.

@@ -50,7 +50,9 @@ void Acceptor::AcceptSome() {
 }
 
 void Acceptor::Rest(int error) {
-  spdlog::warn("cannot accept socket={} cause=\"{}\"", name_, std::strerror(error));
+  if (const auto left_out = failures_.Pass(Watcher::Now())) {
+    spdlog::warn("cannot accept socket={} cause=\"{}\" left_out={}", name_, std::strerror(error), *left_out);
+  }
   rest_ = watcher_.StartTimer(Watcher::Now() + kRest, [this] {
     rest_ = TimerId::kNone;
     if (!paused_) watcher_.Rearm(watch_, EPOLLIN);

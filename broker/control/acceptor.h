@@ -5,6 +5,7 @@
 
 #include <functional>
 
+#include "broker/runtime/warning_limit.h"
 #include "broker/runtime/watcher.h"
 #include "dataplane/unique_fd.h"
 
@@ -37,6 +38,7 @@ class Acceptor {
   WatchId watch_ = WatchId::kNone;
   TimerId rest_ = TimerId::kNone;
   bool paused_ = false;
+  WarningLimit failures_;
 };
 
 }  // namespace rdmabroker

@@ -9,9 +9,9 @@
 #include <variant>
 
 #include "broker/control/caller.h"
-#include "broker/control/warning_limit.h"
 #include "broker/core/messages.h"
 #include "broker/runtime/core_runner.h"
+#include "broker/runtime/warning_limit.h"
 
 namespace rdmabroker {
 

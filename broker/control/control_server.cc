@@ -54,7 +54,7 @@ absl::StatusOr<std::unique_ptr<ControlServer>> ControlServer::Start(const Config
   self->socket_names_.push_back(std::move(control_name));
   self->socket_names_.push_back(std::make_unique<SocketName>(handoff_path));
   grpc::ServerBuilder builder;
-  SetTransportLimits(builder);
+  SetTransportLimits(builder, configuration.limits.answers_kept);
   builder.RegisterService(&self->broker_service_);
   builder.RegisterService(&self->inspection_service_);
   builder.RegisterService(&self->administration_service_);

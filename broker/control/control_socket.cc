@@ -72,6 +72,9 @@ int LastFd() {
   return std::max(most - 1, 0);
 }
 
+// The upper half of what there is, where that is little.
+int FirstFd() { return std::min(kFirstFd, LastFd() / 2); }
+
 }  // namespace
 
 absl::StatusOr<UniqueFd> ListenOnUnixSocket(const std::string& path, int type, mode_t mode,
@@ -129,8 +132,9 @@ ControlSocket::ControlSocket(UniqueFd listener, grpc::Server& server, Watcher& w
     : server_(server),
       watcher_(watcher),
       settings_(settings),
-      next_fd_(kFirstFd),
+      first_fd_(FirstFd()),
       last_fd_(LastFd()),
+      next_fd_(first_fd_),
       acceptor_(std::move(listener), "control.sock", watcher, [this](UniqueFd fd) { Take(std::move(fd)); }) {}
 
 ControlSocket::~ControlSocket() {
@@ -148,13 +152,10 @@ void ControlSocket::Take(UniqueFd fd) {
     }
     return;
   }
-  UniqueFd moved(::fcntl(fd.get(), F_DUPFD_CLOEXEC, std::min(next_fd_, last_fd_)));
-  if (!moved) {
-    next_fd_ = kFirstFd;
-    moved = std::move(fd);
-  }
-  next_fd_ = moved.get() >= last_fd_ ? kFirstFd : moved.get() + 1;
-  UniqueFd duplicate(::fcntl(moved.get(), F_DUPFD_CLOEXEC, 0));
+  UniqueFd moved(::fcntl(fd.get(), F_DUPFD_CLOEXEC, next_fd_));
+  // None is free from there on; below there may be.
+  if (!moved) moved.Reset(::fcntl(fd.get(), F_DUPFD_CLOEXEC, first_fd_));
+  UniqueFd duplicate(moved ? ::fcntl(moved.get(), F_DUPFD_CLOEXEC, 0) : -1);
   if (!duplicate) {
     const int error = errno;
     if (const auto left_out = no_descriptor_.Pass(Watcher::Now())) {
@@ -164,6 +165,7 @@ void ControlSocket::Take(UniqueFd fd) {
     return;
   }
   const int number = moved.get();
+  next_fd_ = number >= last_fd_ ? first_fd_ : number + 1;
   // gRPC had this number for a connection that is gone, or it could not be free.
   Forget(number);
   Connection& connection = connections_[number];

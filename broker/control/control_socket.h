@@ -13,7 +13,7 @@
 #include "absl/time/time.h"
 #include "broker/control/acceptor.h"
 #include "broker/control/caller.h"
-#include "broker/control/warning_limit.h"
+#include "broker/runtime/warning_limit.h"
 #include "broker/runtime/watcher.h"
 #include "dataplane/unique_fd.h"
 
@@ -81,8 +81,9 @@ class ControlSocket {
   grpc::Server& server_;
   Watcher& watcher_;
   Settings settings_;
+  const int first_fd_;
+  const int last_fd_;
   int next_fd_;
-  int last_fd_;
   std::unordered_map<int, Connection> connections_;  // By gRPC's descriptor.
   std::unordered_map<uid_t, uint32_t> connections_of_uid_;
   WarningLimit too_many_;

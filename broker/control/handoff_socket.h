@@ -9,8 +9,8 @@
 #include "absl/time/time.h"
 #include "broker/control/acceptor.h"
 #include "broker/control/broker.h"
-#include "broker/control/warning_limit.h"
 #include "broker/runtime/handoff_table.h"
+#include "broker/runtime/warning_limit.h"
 #include "broker/runtime/watcher.h"
 #include "dataplane/unique_fd.h"
 

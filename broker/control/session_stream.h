@@ -9,7 +9,7 @@
 #include "broker/control/broker.h"
 #include "broker/control/control_socket.h"
 #include "broker/control/grpc_loop.h"
-#include "broker/control/warning_limit.h"
+#include "broker/runtime/warning_limit.h"
 #include "proto/rdmabroker/v1/broker.grpc.pb.h"
 
 namespace rdmabroker {

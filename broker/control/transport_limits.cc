@@ -11,19 +11,19 @@ namespace {
 
 // broker.proto: the longest message to the broker.
 constexpr int kMaxMessage = 65536;
-// Calls at a time on one connection: a client's unanswered requests (Limits.answers_kept), its stream, and inspection.
-constexpr int kMaxStreamsPerConnection = 128;
+// Calls at a time on one connection beside a client's unanswered requests: its stream, and inspection.
+constexpr int kOtherStreams = 64;
 // Memory for what clients send before it is read: 128 streams with a full window of 64 KiB on a few dozen connections.
 constexpr size_t kMemoryQuota = size_t{256} << 20;
 
 }  // namespace
 
-void SetTransportLimits(grpc::ServerBuilder& builder) {
+void SetTransportLimits(grpc::ServerBuilder& builder, uint32_t unanswered) {
   builder.SetMaxReceiveMessageSize(kMaxMessage);
   // A message of that size can be a thousand times as long when it is decompressed, on the loop thread.
   builder.SetCompressionAlgorithmSupportStatus(GRPC_COMPRESS_DEFLATE, false);
   builder.SetCompressionAlgorithmSupportStatus(GRPC_COMPRESS_GZIP, false);
-  builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, kMaxStreamsPerConnection);
+  builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, static_cast<int>(unanswered) + kOtherStreams);
   // 64 KiB of unread data for each stream instead of 4 MiB.
   builder.AddChannelArgument(GRPC_ARG_HTTP2_BDP_PROBE, 0);
   builder.AddChannelArgument(GRPC_ARG_ENABLE_CHANNELZ, 0);

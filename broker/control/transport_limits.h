@@ -5,11 +5,13 @@
 
 #include <grpcpp/grpcpp.h>
 
+#include <cstdint>
+
 namespace rdmabroker {
 
 // How much of gRPC's memory and time the clients of the control socket can take: each number stands with its reason in
-// transport_limits.cc.
-void SetTransportLimits(grpc::ServerBuilder& builder);
+// transport_limits.cc. `unanswered` are the requests that a client may have unanswered (Limits::answers_kept).
+void SetTransportLimits(grpc::ServerBuilder& builder, uint32_t unanswered);
 
 }  // namespace rdmabroker
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#ifndef BROKER_CONTROL_WARNING_LIMIT_H_
-#define BROKER_CONTROL_WARNING_LIMIT_H_
+#ifndef BROKER_RUNTIME_WARNING_LIMIT_H_
+#define BROKER_RUNTIME_WARNING_LIMIT_H_
 
 #include <cstdint>
 #include <optional>
@@ -11,8 +11,8 @@
 
 namespace rdmabroker {
 
-// Bounds how often one kind of warning is written, so that a client that is refused again and again does not fill the
-// log. One thread.
+// Bounds how often one kind of warning is written, so that a client or peer that is refused again and again does not
+// fill the log. One thread.
 class WarningLimit {
  public:
   // Long enough that a day of refusals is a few megabytes, short enough that a person who watches sees them go on.
@@ -36,4 +36,4 @@ class WarningLimit {
 
 }  // namespace rdmabroker
 
-#endif  // BROKER_CONTROL_WARNING_LIMIT_H_
+#endif  // BROKER_RUNTIME_WARNING_LIMIT_H_

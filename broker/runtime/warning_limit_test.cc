@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "broker/control/warning_limit.h"
+#include "broker/runtime/warning_limit.h"
 
 #include <gtest/gtest.h>
 

@@ -28,7 +28,8 @@ class Watcher {
   // `events` are those of epoll(7) that occurred.
   using Callback = std::function<void(uint32_t events)>;
 
-  // `executor` outlives the watcher. The process ends where the kernel has no epoll or timer for it.
+  // `executor` outlives the watcher. The process ends where the kernel has no epoll, timer or watch for it: it allows
+  // more watches (fs.epoll.max_user_watches) than a process has descriptors.
   explicit Watcher(Executor& executor);
   // Stops the thread. Callbacks that are posted already do not run any more.
   ~Watcher();

@@ -111,14 +111,15 @@ TEST_F(ClientDeathTest, ThePeerOfAKilledClientSeesTheDisconnectWithinATenthOfASe
 
 TEST_F(ClientDeathTest, AStoppedClientKeepsItsSessionAndServesOnLater) {
   Configuration configuration = TestConfiguration();
-  configuration.patience = absl::Milliseconds(50);
+  // Enough for a process to begin, on a busy machine too.
+  configuration.patience = absl::Seconds(2);
   Start(configuration);
   const auto process = NewProcess(4100);
   process->Signal(SIGSTOP);
   const uint64_t connector = client_->CreateConnector(adapter_);
   const uint64_t request = client_->StartConnect(connector, 2, TestAddress(1), TestAddress(1, 4100));
-  // An event waits for the client, unread, for many times the patience.
-  const absl::Time end = absl::Now() + absl::Milliseconds(500);
+  // An event waits for the client, unread, for longer than the patience.
+  const absl::Time end = absl::Now() + configuration.patience * 1.5;
   EXPECT_TRUE(Becomes([&] { return absl::Now() > end; }));
   EXPECT_TRUE(daemon_->Eventually([](const Records& records) {
     return records.sessions.size() == 2 &&
@@ -131,7 +132,7 @@ TEST_F(ClientDeathTest, AStoppedClientKeepsItsSessionAndServesOnLater) {
 
 TEST_F(ClientDeathTest, AClientThatDoesNotReadLosesItsStreamAndNothingElse) {
   Configuration configuration = TestConfiguration();
-  configuration.patience = absl::Milliseconds(100);
+  configuration.patience = absl::Seconds(1);
   Start(configuration);
   grpc::ChannelArguments arguments;
   // The smallest window that gRPC offers, so that it is soon full.
