@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Runs many seeds. The environment may say otherwise than the test's default:
-//   RDMA_BROKER_SEEDS    how many seeds, or
-//   RDMA_BROKER_SEED     this one alone, with its trace
+//   RDMA_BROKER_BLOCKS   how many blocks of 200 seeds, or
+//   RDMA_BROKER_SEED     this seed alone, with its trace
 //   RDMA_BROKER_EVENTS   events of each
 //   RDMA_BROKER_CHECK_EVERY, RDMA_BROKER_RESTART (never, sometimes, always)
 
@@ -25,6 +25,8 @@ uint64_t FromEnvironment(const char* name, uint64_t otherwise) {
   return text == nullptr ? otherwise : std::strtoull(text, nullptr, 10);
 }
 
+bool IsAlone() { return std::getenv("RDMA_BROKER_SEED") != nullptr; }
+
 Restart RestartFromEnvironment() {
   const char* text = std::getenv("RDMA_BROKER_RESTART");
   const std::string restart = text == nullptr ? "never" : text;
@@ -43,7 +45,7 @@ std::string Explain(Simulation simulation, const absl::Status& status) {
   std::string text = "seed " + std::to_string(simulation.seed) + ": " + std::string(status.message()) + "\n";
   if (again != status) text += "NOT REPRODUCED: " + again.ToString() + "\n";
   const auto& trace = world.trace();
-  const size_t lines = std::getenv("RDMA_BROKER_SEED") == nullptr ? kTraceLines : trace.size();
+  const size_t lines = IsAlone() ? trace.size() : kTraceLines;
   for (size_t i = trace.size() - std::min(trace.size(), lines); i < trace.size(); ++i) text += trace[i] + "\n";
   return text + "to reproduce: RDMA_BROKER_SEED=" + std::to_string(simulation.seed) +
          " RDMA_BROKER_EVENTS=" + std::to_string(simulation.events) +
@@ -52,10 +54,15 @@ std::string Explain(Simulation simulation, const absl::Status& status) {
          " bazel-bin/tests/simulation/simulation_test\n";
 }
 
-TEST(Simulation, EverySeedKeepsEveryPromiseAndEverythingHappens) {
-  const bool alone = std::getenv("RDMA_BROKER_SEED") != nullptr;
-  const uint64_t first = FromEnvironment("RDMA_BROKER_SEED", 1);
-  const uint64_t seeds = alone ? 1 : FromEnvironment("RDMA_BROKER_SEEDS", 200);
+// Per block of seeds: enough that everything happens in it.
+constexpr uint64_t kBlock = 200;
+
+class SimulationTest : public testing::TestWithParam<uint64_t> {};
+
+TEST_P(SimulationTest, EverySeedKeepsEveryPromiseAndEverythingHappens) {
+  const bool alone = IsAlone();
+  const uint64_t first = alone ? FromEnvironment("RDMA_BROKER_SEED", 1) : GetParam() * kBlock + 1;
+  const uint64_t seeds = alone ? 1 : kBlock;
   Simulation simulation;
   simulation.events = FromEnvironment("RDMA_BROKER_EVENTS", 5000);
   simulation.check_every = FromEnvironment("RDMA_BROKER_CHECK_EVERY", 16);
@@ -80,6 +87,9 @@ TEST(Simulation, EverySeedKeepsEveryPromiseAndEverythingHappens) {
   for (const std::string& missing : coverage.Missing()) ADD_FAILURE() << missing << " never occurred";
   for (const std::string& unexpected : coverage.Unexpected()) ADD_FAILURE() << unexpected;
 }
+
+INSTANTIATE_TEST_SUITE_P(Blocks, SimulationTest,
+                         testing::Range<uint64_t>(0, IsAlone() ? 1 : FromEnvironment("RDMA_BROKER_BLOCKS", 1)));
 
 }  // namespace
 }  // namespace rdmabroker

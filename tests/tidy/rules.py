@@ -173,6 +173,15 @@ def shell_mistakes(tree):
             yield from subprocess.run(command, cwd=tree.root, capture_output=True, text=True).stdout.splitlines()
 
 
+def stale_faults(tree):
+    for path in tree.paths:
+        if path.startswith("tests/faults/") and path.endswith(".patch"):
+            command = ["git", "apply", "--recount", "--check", path]
+            applied = subprocess.run(command, cwd=tree.root, capture_output=True, text=True)
+            if applied.returncode != 0:
+                yield f"{path}: does not apply: {applied.stderr.splitlines()[0]}"
+
+
 def header(text):
     return {"broker/control/a.h": f"// {LICENCE}\n{text}\n"}
 
@@ -221,6 +230,11 @@ RULES = (
     Rule("every link leads somewhere", dead_links, ({"docs/a.md": "[b](b.md)"},)),
     Rule("C++ is formatted", unformatted, (header("int  x ;"),)),
     Rule("shell scripts are clean", shell_mistakes, ({"deploy/a": "#!/bin/bash\ncd $1\n"},)),
+    Rule(
+        "every fault can be planted",
+        stale_faults,
+        ({"tests/faults/a.patch": "--- a/a\n+++ b/a\n@@ -1 +1 @@\n-a\n+b\n"},),
+    ),
     Rule(
         "the changelog keeps its form",
         changelog_form,
