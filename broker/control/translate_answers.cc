@@ -201,6 +201,8 @@ void ToProto(const Limits& limits, v1::Limits* message) {
   message->set_last_ephemeral_port(limits.last_ephemeral_port);
   message->set_endpoints_per_uid(limits.endpoints_per_uid);
   message->set_first_unprivileged_port(limits.first_unprivileged_port);
+  message->set_objects_per_uid(limits.objects_per_uid);
+  message->set_accept_on_closing_listener(limits.accept_on_closing_listener);
 }
 
 void ToProto(const Device& device, v1::Device* message) {
@@ -214,8 +216,8 @@ void ToProto(const Device& device, v1::Device* message) {
   message->set_port_space(ToProto(device.port_space));
   message->set_network_namespace(device.network_namespace);
   message->set_client_ends_connections(device.client_ends_connections);
-  // A fabric reports only devices that can be used.
-  message->set_usable(true);
+  message->set_usable(device.unusable_reason.empty());
+  message->set_unusable_reason(device.unusable_reason);
 }
 
 }  // namespace rdmabroker

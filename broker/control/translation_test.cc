@@ -396,6 +396,7 @@ TEST(EventsForTheWire, CarryEveryKindOfEvent) {
 TEST(LimitsForTheWire, AreTheCoresFieldByField) {
   const Limits limits{.sessions_per_uid = 1,
                       .endpoints_per_uid = 17,
+                      .objects_per_uid = 19,
                       .adapters_per_session = 2,
                       .listeners_per_session = 3,
                       .shared_endpoints_per_session = 4,
@@ -409,19 +410,21 @@ TEST(LimitsForTheWire, AreTheCoresFieldByField) {
                       .disconnect_timeout = absl::Milliseconds(12),
                       .handoff_timeout = absl::Milliseconds(13),
                       .session_grace = absl::Milliseconds(14),
+                      .accept_on_closing_listener = true,
                       .first_unprivileged_port = 18,
                       .first_ephemeral_port = 15,
                       .last_ephemeral_port = 16};
   v1::Limits message;
   ToProto(limits, &message);
-  EXPECT_EQ(message.DebugString(),
-            FromText<v1::Limits>(
-                "sessions_per_uid: 1 adapters_per_session: 2 listeners_per_session: 3 shared_endpoints_per_session: 4 "
-                "reservations_per_session: 5 connectors_per_session: 6 answers_kept: 7 events_kept: 8 backlog: 9 "
-                "connect_timeout_ms: 10 establish_timeout_ms: 11 disconnect_timeout_ms: 12 handoff_timeout_ms: 13 "
-                "session_grace_ms: 14 first_ephemeral_port: 15 last_ephemeral_port: 16 "
-                "endpoints_per_uid: 17 first_unprivileged_port: 18")
-                .DebugString());
+  EXPECT_EQ(
+      message.DebugString(),
+      FromText<v1::Limits>(
+          "sessions_per_uid: 1 adapters_per_session: 2 listeners_per_session: 3 shared_endpoints_per_session: 4 "
+          "reservations_per_session: 5 connectors_per_session: 6 answers_kept: 7 events_kept: 8 backlog: 9 "
+          "connect_timeout_ms: 10 establish_timeout_ms: 11 disconnect_timeout_ms: 12 handoff_timeout_ms: 13 "
+          "session_grace_ms: 14 first_ephemeral_port: 15 last_ephemeral_port: 16 "
+          "endpoints_per_uid: 17 first_unprivileged_port: 18 objects_per_uid: 19 accept_on_closing_listener: true")
+          .DebugString());
   for (int i = 0; i < v1::Limits::descriptor()->field_count(); ++i) {
     const FieldDescriptor* field = v1::Limits::descriptor()->field(i);
     EXPECT_TRUE(message.GetReflection()->HasField(message, field)) << field->name();
@@ -443,6 +446,10 @@ TEST(DevicesForTheWire, AreTheFabricsFieldByField) {
       network_namespace: 4026531840 client_ends_connections: true usable: true )") +
                            kInfoText;
   EXPECT_EQ(message.DebugString(), FromText<v1::Device>(text).DebugString());
+  device.unusable_reason = "its cable is out";
+  ToProto(device, &message);
+  EXPECT_FALSE(message.usable());
+  EXPECT_EQ(message.unusable_reason(), "its cable is out");
   EXPECT_EQ(ToProto(PortSpace::kRdmaCm), v1::PORT_SPACE_RDMA_CM);
 }
 

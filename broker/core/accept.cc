@@ -19,6 +19,13 @@ Outcome Perform(Turn& turn, const Call& call, const Accept& request) {
     return Refuse(given_up ? connector.dead_status : NdkStatus::kConnectionInvalid, Name(request.connector),
                   ": no connect request waits to be accepted");
   }
+  if (!turn.limits.accept_on_closing_listener && turn.records.listeners.at(connector.listener).closing) {
+    LeaveUndecided(turn, connector);
+    GiveUp(turn, connector, Farewell::kReject);
+    Die(turn, connector, NdkStatus::kConnectionAborted);
+    return Refuse(NdkStatus::kConnectionAborted, Name(connector.listener),
+                  ": is being closed, and accept_on_closing_listener is off");
+  }
   const Device& device = DeviceOf(turn, connector.adapter);
   Outcome outcome = RefuseUnlessFree(turn, connector, request.qp);
   if (outcome.status == NdkStatus::kSuccess) {

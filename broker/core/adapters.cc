@@ -15,6 +15,10 @@ Outcome Perform(Turn& turn, const Call& call, const OpenAdapter& request) {
     return Refuse(NdkStatus::kObjectNameNotFound, "device \"", request.device,
                   "\": unknown; ListAdapters names those there are");
   }
+  DeviceRecord& record = turn.records.devices.at(name->second);
+  if (!record.device.unusable_reason.empty()) {
+    return Refuse(NdkStatus::kAdapterNotReady, "device \"", request.device, "\": ", record.device.unusable_reason);
+  }
   const NdkVersion wanted = request.version;
   if (wanted.major != kNdkVersion.major || wanted.minor > kNdkVersion.minor) {
     return Refuse(NdkStatus::kBadVersion, "version ", wanted.major, ".", wanted.minor, ": not supported; ask for ",
@@ -22,7 +26,6 @@ Outcome Perform(Turn& turn, const Call& call, const OpenAdapter& request) {
   }
   const auto adapter = NewObject<AdapterKind>(turn, call.session, AdapterId(), turn.records.counters.adapter);
   if (!adapter) return adapter.refusal;
-  DeviceRecord& record = turn.records.devices.at(name->second);
   ++record.adapters;
   adapter->device = record.device.id;
   adapter->requested = wanted;

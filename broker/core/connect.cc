@@ -66,8 +66,15 @@ Outcome RefuseUnlessSound(const Turn& turn, const ConnectorRecord& connector, co
     outcome = Refuse(NdkStatus::kInvalidParameter, "destination ", request.destination.ToString(),
                      ": name one host's address and its port");
   }
+  const Device& device = DeviceOf(turn, connector.adapter);
+  const bool loopback = std::binary_search(device.addresses.begin(), device.addresses.end(), ip);
+  if (outcome.status == NdkStatus::kSuccess && loopback &&
+      (device.info.adapter_flags & kLoopbackConnectionsSupported) == 0) {
+    outcome = Refuse(NdkStatus::kNotSupported, "destination ", request.destination.ToString(), ": is an address of ",
+                     device.name, ", which cannot connect with itself; take another adapter");
+  }
   if (outcome.status == NdkStatus::kSuccess) {
-    outcome = RefuseUnlessFits(request.private_data, DeviceOf(turn, connector.adapter).info.max_caller_data, "Connect");
+    outcome = RefuseUnlessFits(request.private_data, device.info.max_caller_data, "Connect");
   }
   return outcome;
 }
@@ -245,7 +252,8 @@ void Handle(Turn& turn, const FabricConnectFailed& report) {
   if (connector == nullptr || connector->state != ConnectorState::kConnecting) return;
   FreeAddresses(turn, report.connection);
   GiveUp(turn, *connector, Farewell::kRelease);
-  Outcome outcome = Refuse(report.status, "destination ", connector->peer.ToString(), ": cannot be connected");
+  Outcome outcome = Refuse(report.status, "destination ", connector->peer.ToString(), ": cannot be connected",
+                           report.explanation.empty() ? "" : ": ", report.explanation);
   outcome.provider_error = report.provider_error;
   outcome.retryable = MayRetry(report.status);
   outcome.retry_same_qp = outcome.retryable && report.qp_reusable;

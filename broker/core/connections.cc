@@ -242,7 +242,8 @@ void Handle(Turn& turn, const FabricFailed& report) {
   GiveUp(turn, *connector, Farewell::kRelease);
   Die(turn, *connector, report.status);
   if (!report.private_data.empty()) connector->private_data = report.private_data;
-  Outcome outcome = Refuse(report.status, "peer ", connector->peer.ToString(), ": gave the connection up");
+  Outcome outcome = Refuse(report.status, "peer ", connector->peer.ToString(), ": gave the connection up",
+                           report.explanation.empty() ? "" : ": ", report.explanation);
   outcome.provider_error = report.provider_error;
   Complete(turn, *connector, connector->pending, std::move(outcome));
 }
@@ -254,7 +255,8 @@ void Handle(Turn& turn, const FabricDisconnected& report) {
     case ConnectorState::kRequested:
     case ConnectorState::kReplied:
     case ConnectorState::kCompleting:
-      return Handle(turn, FabricFailed{report.connection, NdkStatus::kConnectionAborted, report.provider_error, {}});
+      return Handle(turn,
+                    FabricFailed{report.connection, NdkStatus::kConnectionAborted, report.provider_error, {}, {}});
     case ConnectorState::kDisconnecting: {
       Outcome outcome = report.status == NdkStatus::kSuccess
                             ? Done()

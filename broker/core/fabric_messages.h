@@ -60,6 +60,8 @@ struct Device {
   // The client's data path holds the transport once established, and ends it: it disconnects itself and reports the
   // end. Otherwise the fabric sees the end of every connection and disconnects when the core asks.
   bool client_ends_connections = false;
+  // For a person: why no adapter can be opened on it now, and what to do. Empty where one can.
+  std::string unusable_reason;
 
   bool operator==(const Device&) const = default;
 };
@@ -286,6 +288,7 @@ struct FabricConnectFailed {
   uint32_t provider_error = 0;  // The technology's own reason, or an errno.
   Bytes private_data;           // The peer's, where it rejected.
   bool qp_reusable = true;      // False where the attempt has spoiled the queue pair.
+  std::string explanation;      // For a person, where the status does not tell enough; may be empty.
 
   bool operator==(const FabricConnectFailed&) const = default;
 };
@@ -302,7 +305,8 @@ struct FabricFailed {
   ConnectionId connection;
   NdkStatus status = NdkStatus::kConnectionAborted;
   uint32_t provider_error = 0;
-  Bytes private_data;  // The peer's, where it rejected the reply and the technology carries that.
+  Bytes private_data;       // The peer's, where it rejected the reply and the technology carries that.
+  std::string explanation;  // As FabricConnectFailed's.
 
   bool operator==(const FabricFailed&) const = default;
 };

@@ -45,7 +45,10 @@ Index Index::Of(const Records& records) {
     if (session.deadline != absl::InfiniteFuture()) index.deadlines.emplace(session.deadline, id);
   }
   const auto own = [&](const auto& table) {
-    for (const auto& [id, object] : table) index.owned[object.session].insert(id);
+    for (const auto& [id, object] : table) {
+      index.owned[object.session].insert(id);
+      ++index.objects_of_uid[records.sessions.at(object.session).identity.uid];
+    }
   };
   own(records.adapters);
   own(records.listeners);

@@ -85,6 +85,7 @@ struct Index {
   absl::flat_hash_map<SessionId, absl::flat_hash_set<ObjectId>> owned;
   absl::flat_hash_map<uint32_t, uint32_t> sessions_of_uid;
   absl::flat_hash_map<uint32_t, uint32_t> endpoints_of_uid;
+  absl::flat_hash_map<uint32_t, uint32_t> objects_of_uid;
   absl::flat_hash_map<std::string, DeviceId> device_names;
 
   bool operator==(const Index&) const = default;

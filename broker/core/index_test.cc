@@ -27,6 +27,13 @@ Records TwoDevices() {
   return records;
 }
 
+void AddAdapter(Records& records) {
+  AdapterRecord& adapter = records.adapters[AdapterId(1)];
+  adapter.id = AdapterId(1);
+  adapter.session = SessionId(1);
+  adapter.device = DeviceId(1);
+}
+
 TEST(AConnectionsAddresses, AreAnotherDevicesWhereTheTwoShareNamespaceAndPortSpace) {
   const struct {
     const char* what;
@@ -88,7 +95,7 @@ TEST(TheIndex, PutsDeadlinesInTheOrderInWhichTheyComeDue) {
   SessionRecord& session = records.sessions[SessionId(1)];
   session.id = SessionId(1);
   session.deadline = absl::FromUnixSeconds(3);
-  records.adapters[AdapterId(1)].device = DeviceId(1);
+  AddAdapter(records);
   for (const uint64_t id : {1, 2, 3}) {
     ConnectorRecord& connector = records.connectors[ConnectorId(id)];
     connector.id = ConnectorId(id);
@@ -104,9 +111,22 @@ TEST(TheIndex, PutsDeadlinesInTheOrderInWhichTheyComeDue) {
   EXPECT_EQ(Index::Of(records).deadlines, expected);
 }
 
+TEST(TheIndex, CountsTheObjectsOfAUsersSessions) {
+  Records records = TwoDevices();
+  for (const uint64_t id : {1, 2, 3}) {
+    records.sessions[SessionId(id)].id = SessionId(id);
+    records.sessions[SessionId(id)].identity.uid = id == 3 ? 1001 : 1000;
+    records.listeners[ListenerId(id)].session = SessionId(id);
+  }
+  AddAdapter(records);
+  const absl::flat_hash_map<uint32_t, uint32_t> expected = {{1000, 3}, {1001, 1}};
+  EXPECT_EQ(Index::Of(records).objects_of_uid, expected);
+}
+
 TEST(AQueuePair, IsItsSessionsOwnClaimOnItsDevice) {
   Records records = TwoDevices();
-  records.adapters[AdapterId(1)].device = DeviceId(1);
+  records.sessions[SessionId(1)].id = SessionId(1);
+  AddAdapter(records);
   ConnectorRecord& connector = records.connectors[ConnectorId(1)];
   connector.id = ConnectorId(1);
   connector.session = SessionId(1);

@@ -15,6 +15,7 @@ struct Limits {
   // Per user id, so that one user's processes cannot shut the others out.
   uint32_t sessions_per_uid = 1024;    // A busy node runs hundreds of processes of one service user.
   uint32_t endpoints_per_uid = 12288;  // Three quarters of the ephemeral ports; others have the rest at least.
+  uint32_t objects_per_uid = 65536;    // Of every kind together: the connectors of four full sessions.
 
   // Per session.
   uint32_t adapters_per_session = 64;           // A process opens each of a node's NICs a few times at most.
@@ -40,6 +41,10 @@ struct Limits {
   absl::Duration handoff_timeout = absl::Seconds(10);
   // How long a session whose stream the broker ended may stay away: a debugger or a freezer holds it that long.
   absl::Duration session_grace = absl::Seconds(30);
+
+  // NDKPI lets no new connection in over a listener that is being closed, and does not say whether a request that was
+  // delivered before is new. True: Accept works. False: it rejects the peer.
+  bool accept_on_closing_listener = true;
 
   // Lower ports are root's, as the kernel's own (net.ipv4.ip_unprivileged_port_start, whose default this is).
   uint16_t first_unprivileged_port = 1024;

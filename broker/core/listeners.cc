@@ -26,7 +26,6 @@ ListenerRecord* ListenerFor(Turn& turn, const FabricConnectRequested& report) {
   ListenerRecord& listener = found->second;
   const bool delivers = listener.state == ListenerState::kListening && !listener.paused && !listener.closing &&
                         listener.undecided < turn.limits.backlog && !IsRemoved(turn, listener.adapter) &&
-                        !turn.records.adapters.at(listener.adapter).closing &&
                         !IsOverwhelmed(turn, turn.records.sessions.at(listener.session));
   return delivers ? &listener : nullptr;
 }

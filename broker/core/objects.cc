@@ -19,9 +19,33 @@ void WithRecord(Turn& turn, const ObjectId& id, Use use) {
       id);
 }
 
+// How many objects of a kind a session has, and may have.
+struct Allowance {
+  uint32_t& count;
+  uint32_t limit;
+};
+
+Allowance AllowanceOf(Turn& turn, SessionRecord& session, const ObjectId& object) {
+  const Limits& limits = turn.limits;
+  switch (object.index()) {
+    case 0:
+      return {session.adapters, limits.adapters_per_session};
+    case 1:
+      return {session.listeners, limits.listeners_per_session};
+    case 2:
+      return {session.shared_endpoints, limits.shared_endpoints_per_session};
+    case 3:
+      return {session.reservations, limits.reservations_per_session};
+    default:
+      return {session.connectors, limits.connectors_per_session};
+  }
+}
+
 void Forget(Turn& turn, const ObjectId& id, const ObjectRecord& object) {
   SessionRecord& session = turn.records.sessions.at(object.session);
   --AllowanceOf(turn, session, id).count;
+  const auto of_user = turn.index.objects_of_uid.find(session.identity.uid);
+  if (--of_user->second == 0) turn.index.objects_of_uid.erase(of_user);
   const auto owned = turn.index.owned.find(object.session);
   owned->second.erase(id);
   if (owned->second.empty()) turn.index.owned.erase(owned);
@@ -65,20 +89,21 @@ std::string Name(const ObjectId& object) {
   return std::visit([&](auto id) { return absl::StrCat(kKinds[object.index()], id.value()); }, object);
 }
 
-Allowance AllowanceOf(Turn& turn, SessionRecord& session, const ObjectId& object) {
-  const Limits& limits = turn.limits;
-  switch (object.index()) {
-    case 0:
-      return {session.adapters, limits.adapters_per_session};
-    case 1:
-      return {session.listeners, limits.listeners_per_session};
-    case 2:
-      return {session.shared_endpoints, limits.shared_endpoints_per_session};
-    case 3:
-      return {session.reservations, limits.reservations_per_session};
-    default:
-      return {session.connectors, limits.connectors_per_session};
+Outcome TakeAllowance(Turn& turn, SessionId session, const ObjectId& object) {
+  SessionRecord& record = turn.records.sessions.at(session);
+  const auto [count, limit] = AllowanceOf(turn, record, object);
+  if (count >= limit) {
+    return Refuse(NdkStatus::kInsufficientResources, Name(object), ": the session has ", count, " of at most ", limit,
+                  "; close some, or raise the limit");
   }
+  uint32_t& of_user = turn.index.objects_of_uid[record.identity.uid];
+  if (of_user >= turn.limits.objects_per_uid) {
+    return Refuse(NdkStatus::kInsufficientResources, Name(object), ": uid ", record.identity.uid, " has ", of_user,
+                  " objects already; close some, or raise objects_per_uid");
+  }
+  ++count;
+  ++of_user;
+  return Done();
 }
 
 Outcome RefuseUnlessOwned(const Call& call, const ObjectId& id, const ObjectRecord* object) {

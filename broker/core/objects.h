@@ -22,13 +22,6 @@ inline Table<ConnectorId, ConnectorRecord>& TableOf(Records& records, ConnectorI
 // "listener 7".
 std::string Name(const ObjectId& object);
 
-// How many objects of a kind a session has, and may have.
-struct Allowance {
-  uint32_t& count;
-  uint32_t limit;
-};
-Allowance AllowanceOf(Turn& turn, SessionRecord& session, const ObjectId& object);
-
 // An object that the caller may use, or why not.
 template <typename Object>
 struct Found {
@@ -69,19 +62,18 @@ auto FindUsable(Turn& turn, const Call& call, Id<Kind> id) {
 const Device& DeviceOf(const Turn& turn, AdapterId adapter);
 bool IsRemoved(const Turn& turn, AdapterId adapter);
 
+// Counts a new object of the session's, or refuses it.
+Outcome TakeAllowance(Turn& turn, SessionId session, const ObjectId& object);
+
 // A new object under `adapter`, or a limit's refusal: INSUFFICIENT_RESOURCES.
 template <typename Kind>
 auto NewObject(Turn& turn, SessionId session, AdapterId adapter, uint64_t& counter) {
   const Id<Kind> id(counter + 1);
   auto& table = TableOf(turn.records, id);
   using Object = typename std::remove_reference_t<decltype(table)>::mapped_type;
-  auto [count, limit] = AllowanceOf(turn, turn.records.sessions.at(session), id);
-  if (count >= limit) {
-    return Found<Object>{nullptr, Refuse(NdkStatus::kInsufficientResources, Name(id), ": the session has ", count,
-                                         " of at most ", limit, "; close some, or raise the limit")};
-  }
+  Outcome refusal = TakeAllowance(turn, session, id);
+  if (refusal.status != NdkStatus::kSuccess) return Found<Object>{nullptr, std::move(refusal)};
   ++counter;
-  ++count;
   Object& object = table[id];
   object.id = id;
   object.session = session;

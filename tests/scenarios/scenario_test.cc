@@ -60,6 +60,7 @@ absl::Status SetLimit(Limits& limits, std::string text) {
   const std::pair<const char*, uint32_t*> kNumbers[] = {
       {"sessions per uid", &limits.sessions_per_uid},
       {"endpoints per uid", &limits.endpoints_per_uid},
+      {"objects per uid", &limits.objects_per_uid},
       {"adapters", &limits.adapters_per_session},
       {"listeners", &limits.listeners_per_session},
       {"shared endpoints", &limits.shared_endpoints_per_session},
@@ -71,6 +72,10 @@ absl::Status SetLimit(Limits& limits, std::string text) {
   };
   for (const auto& [name, number] : kNumbers) {
     if (take(name) && absl::SimpleAtoi(text, number)) return absl::OkStatus();
+  }
+  if (text == "no accept on a closing listener") {
+    limits.accept_on_closing_listener = false;
+    return absl::OkStatus();
   }
   unsigned first = 0;
   unsigned last = 0;

@@ -106,7 +106,7 @@ constexpr Status kStatuses[] = {
     {NdkStatus::kDeviceRemoved, nullptr},
     {NdkStatus::kImplementationLimit, kDataPath},
     {NdkStatus::kBadVersion, nullptr},
-    {NdkStatus::kAdapterNotReady, "an adapter that cannot be opened is not in the list"},
+    {NdkStatus::kAdapterNotReady, nullptr},
 };
 
 // Calls `visit` with the name and count of each kind but the statuses.

@@ -196,6 +196,9 @@ void World::StepDevices() {
   } else if (choice < 29) {
     broker.gone[index] = true;
     broker.fabric->RemoveDevice(device.id);
+  } else if (choice < 33 || !device.unusable_reason.empty()) {
+    device.unusable_reason = device.unusable_reason.empty() ? "its cable is out" : "";
+    broker.fabric->SetUnusable(device.id, device.unusable_reason);
   } else if (choice < 65) {
     broker.fabric->FinishReleases(device.id);
   } else if (choice < 75) {

@@ -157,7 +157,9 @@ FabricReport ParseDevice(Sentence& words) {
   const ReadLimits data = words.Reads("data");
   device.info.max_caller_data = data.inbound;
   device.info.max_callee_data = data.outbound;
+  if (words.Take("loopback")) device.info.adapter_flags = kLoopbackConnectionsSupported;
   device.client_ends_connections = words.Take("clients end connections");
+  device.unusable_reason = words.OptionalText("unusable");
   words.Expect("at");
   while (!words.AtEnd() && words.status().code() == absl::StatusCode::kInvalidArgument) {
     const IpAddress ip = words.Ip();
@@ -216,6 +218,7 @@ FabricReport ParseConnection(Sentence& words) {
   if (words.Take("cannot connect")) {
     auto report = ParseFailure<FabricConnectFailed>(words, id);
     report.qp_reusable = !words.Take("the QP is spoiled");
+    report.explanation = words.OptionalText("since");
     return report;
   }
   if (words.Take("is established")) {
@@ -225,7 +228,11 @@ FabricReport ParseConnection(Sentence& words) {
     }
     return report;
   }
-  if (words.Take("fails")) return ParseFailure<FabricFailed>(words, id);
+  if (words.Take("fails")) {
+    auto report = ParseFailure<FabricFailed>(words, id);
+    report.explanation = words.OptionalText("since");
+    return report;
+  }
   if (words.Take("is disconnected")) return ParseFailure<FabricDisconnected>(words, id);
   if (words.Take("is handed off")) return FabricHandedOff{id};
   words.Expect("is released");

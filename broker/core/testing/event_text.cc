@@ -97,7 +97,9 @@ std::string TextOf(const DeviceChanged& report) {
       StrCat("device ", device.id.value(), " is ", device.name, " in namespace ", device.network_namespace,
              device.port_space == PortSpace::kTcp ? " with TCP ports" : "", ", reads ", info.max_inbound_read_limit,
              "/", info.max_outbound_read_limit, ", data ", info.max_caller_data, "/", info.max_callee_data,
-             device.client_ends_connections ? ", clients end connections" : "", ", at");
+             (info.adapter_flags & kLoopbackConnectionsSupported) == 0 ? "" : ", loopback",
+             device.client_ends_connections ? ", clients end connections" : "",
+             WithQuoted("unusable", device.unusable_reason), ", at");
   for (const IpAddress& ip : device.addresses) StrAppend(&text, " ", ip.ToString());
   return text;
 }
@@ -132,7 +134,7 @@ std::string TextOf(const FabricReplied& report) {
 std::string TextOf(const FabricConnectFailed& report) {
   return StrCat(ConnectionText(report.connection), " cannot connect, ", StatusText(report.status),
                 WithError(report.provider_error), WithData(report.private_data),
-                report.qp_reusable ? "" : ", the QP is spoiled");
+                report.qp_reusable ? "" : ", the QP is spoiled", WithQuoted("since", report.explanation));
 }
 
 std::string TextOf(const FabricEstablished& report) {
@@ -142,7 +144,8 @@ std::string TextOf(const FabricEstablished& report) {
 
 std::string TextOf(const FabricFailed& report) {
   return StrCat(ConnectionText(report.connection), " fails, ", StatusText(report.status),
-                WithError(report.provider_error), WithData(report.private_data));
+                WithError(report.provider_error), WithData(report.private_data),
+                WithQuoted("since", report.explanation));
 }
 
 std::string TextOf(const FabricDisconnected& report) {

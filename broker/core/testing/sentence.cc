@@ -134,8 +134,13 @@ NdkStatus Sentence::Status() {
   return status.value_or(NdkStatus::kSuccess);
 }
 
-Bytes Sentence::OptionalData() {
-  if (!Take("data")) return {};
+std::string Sentence::OptionalText(std::string_view words) {
+  const Bytes text = OptionalQuoted(words);
+  return {text.begin(), text.end()};
+}
+
+Bytes Sentence::OptionalQuoted(std::string_view words) {
+  if (!Take(words)) return {};
   const std::string word = Next();
   const size_t open = word.find('"');
   uint32_t count = 1;

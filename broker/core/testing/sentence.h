@@ -35,7 +35,9 @@ class Sentence {
   ReadLimits Reads(std::string_view after);
   NdkStatus Status();
   // "hello", with \x00 for a byte; 57*"a" for many. Nothing where the word "data" is not next.
-  Bytes OptionalData();
+  Bytes OptionalData() { return OptionalQuoted("data"); }
+  // Likewise text.
+  std::string OptionalText(std::string_view words);
   ConnectionId Connection();
 
   bool AtEnd() const { return next_ == words_.size(); }
@@ -44,6 +46,7 @@ class Sentence {
 
  private:
   void Fail(std::string_view wanted);
+  Bytes OptionalQuoted(std::string_view words);
   std::string Next() const { return AtEnd() ? "" : words_[next_]; }
 
   std::vector<std::string> words_;

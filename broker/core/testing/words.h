@@ -24,6 +24,11 @@ std::string ConnectionText(ConnectionId connection);
 // ", data "hello"", or nothing where there is none.
 inline std::string WithData(const Bytes& data) { return data.empty() ? "" : ", data " + DataText(data); }
 
+// ", since "the cable is out"", or nothing where there is no text.
+inline std::string WithQuoted(const char* words, const std::string& text) {
+  return text.empty() ? "" : absl::StrCat(", ", words, " ", DataText({text.begin(), text.end()}));
+}
+
 inline std::string StatusText(NdkStatus status) { return std::string(StatusName(status)); }
 
 inline std::string WithError(uint32_t provider_error) {

@@ -71,6 +71,12 @@ void FakeFabric::SetAddresses(DeviceId id, std::vector<IpAddress> addresses) {
   network_.Say(host_, DeviceChanged{device});
 }
 
+void FakeFabric::SetUnusable(DeviceId id, std::string reason) {
+  Device& device = devices_.at(id).device;
+  device.unusable_reason = std::move(reason);
+  network_.Say(host_, DeviceChanged{device});
+}
+
 void FakeFabric::RemoveDevice(DeviceId id) {
   for (auto& [connection_id, connection] : connections_) {
     if (connection.device != id || connection.state == State::kEnded) continue;

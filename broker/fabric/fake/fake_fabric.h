@@ -65,6 +65,8 @@ class FakeFabric final : public Fabric {
   // With an id that no device has had.
   void AddDevice(FakeDevice device);
   void SetAddresses(DeviceId device, std::vector<IpAddress> addresses);
+  // Device::unusable_reason.
+  void SetUnusable(DeviceId device, std::string reason);
   // Its connections abort; their peers learn of it, this core only that the device is gone.
   void RemoveDevice(DeviceId device);
   // The next request of this kind on the device fails so; several calls for several requests.
