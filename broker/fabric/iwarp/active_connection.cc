@@ -82,7 +82,7 @@ void ActiveConnection::ReceiveReply() {
   if (error == EAGAIN) return Await(EPOLLIN);
   if (error != 0) return Refuse(error == ENODATA ? ECONNRESET : error);
   const auto reply = iwarp::DecodeStartupFrame(iwarp::AsBytes(input_), iwarp::StartupKind::kReply);
-  if (!reply.ok()) return Refuse(EPROTO);
+  if (!reply.ok()) return Refuse(EPROTO, std::string(reply.status().message()));
   if (!reply->has_value()) return Await(EPOLLIN);
   input_.erase(0, (*reply)->length);
   OnReply((*reply)->frame);
@@ -90,7 +90,7 @@ void ActiveConnection::ReceiveReply() {
 
 void ActiveConnection::OnReply(const iwarp::StartupFrame& reply) {
   auto outcome = iwarp::CheckReply(request_, offer_, reply);
-  if (!outcome.ok()) return Refuse(EPROTO);
+  if (!outcome.ok()) return Refuse(EPROTO, std::string(outcome.status().message()));
   if (const auto* rejected = std::get_if<iwarp::Rejected>(&*outcome)) {
     return End(FabricConnectFailed{id_, NdkStatus::kConnectionRefused, ECONNREFUSED,
                                    Bytes(rejected->private_data.begin(), rejected->private_data.end()), true});
@@ -115,8 +115,9 @@ void ActiveConnection::Perform(const FabricComplete& request) {
   Establish(std::move(agreed_));
 }
 
-void ActiveConnection::Refuse(int error) {
-  End(FabricConnectFailed{id_, SocketStatus(SocketStep::kConnect, error), static_cast<uint32_t>(error), {}, true});
+void ActiveConnection::Refuse(int error, std::string explanation) {
+  End(FabricConnectFailed{
+      id_, SocketStatus(SocketStep::kConnect, error), static_cast<uint32_t>(error), {}, true, std::move(explanation)});
 }
 
 }  // namespace rdmabroker

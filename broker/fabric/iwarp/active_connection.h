@@ -27,7 +27,7 @@ class ActiveConnection final : public Connection {
   void ReceiveReply();
   void OnReply(const iwarp::StartupFrame& reply);
   // Before the reply; reports FabricConnectFailed.
-  void Refuse(int error);
+  void Refuse(int error, std::string explanation = {});
 
   const FabricConnect wanted_;
   absl::Time give_up_at_;  // When to stop waiting for the address.

@@ -149,6 +149,7 @@ TEST_P(ActiveConnectionTest, APeerThatDoesNotAnswerByMpaRefuses) {
     const FabricConnectFailed failed = Await<FabricConnectFailed>();
     EXPECT_EQ(failed.status, NdkStatus::kConnectionRefused) << StatusName(failed.status);
     EXPECT_EQ(failed.provider_error, static_cast<uint32_t>(row.error));
+    EXPECT_EQ(failed.explanation.substr(0, 11), row.error == EPROTO ? "MPA reply: " : "") << failed.explanation;
     if (!row.close) {
       EXPECT_EQ(AwaitEnd(peer), End::kReset);
     }

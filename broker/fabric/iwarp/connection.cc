@@ -82,8 +82,9 @@ void Connection::End(FabricReport report) {
   surroundings_.reports.Push(std::move(report));
 }
 
-void Connection::Fail(int error) {
-  End(FabricFailed{id_, SocketStatus(SocketStep::kFinish, error), static_cast<uint32_t>(error), {}});
+void Connection::Fail(int error, std::string explanation) {
+  End(FabricFailed{
+      id_, SocketStatus(SocketStep::kFinish, error), static_cast<uint32_t>(error), {}, std::move(explanation)});
 }
 
 }  // namespace rdmabroker

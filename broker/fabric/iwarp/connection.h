@@ -66,7 +66,8 @@ class Connection {
   void Establish(iwarp::ConnectionState state);
   // Closes the socket and reports why.
   void End(FabricReport report);
-  void Fail(int error);  // With FabricFailed.
+  // With FabricFailed, and its explanation.
+  void Fail(int error, std::string explanation = {});
 
   // kOver: nothing but its release is to come.
   enum class State : uint8_t {

@@ -2,6 +2,7 @@
 
 #include "broker/fabric/iwarp/half_open_sockets.h"
 
+#include <spdlog/spdlog.h>
 #include <sys/epoll.h>
 
 #include <cerrno>
@@ -64,12 +65,21 @@ void HalfOpenSockets::Receive(Number number) {
   if (error == EAGAIN) return surroundings_.watcher.Rearm(half_open.watch, EPOLLIN);
   if (error != 0) return Close(number);
   const auto request = iwarp::DecodeStartupFrame(iwarp::AsBytes(half_open.input), iwarp::StartupKind::kRequest);
-  if (!request.ok()) return Close(number);
+  if (!request.ok()) return Refuse(number, std::string(request.status().message()));
   if (!request->has_value()) return surroundings_.watcher.Rearm(half_open.watch, EPOLLIN);
   // An initiator sends nothing more before it has the reply (RFC 5044, section 7.1.2).
-  if ((*request)->length != half_open.input.size()) return Close(number);
+  if ((*request)->length != half_open.input.size()) return Refuse(number, "MPA request: bytes follow it");
   HalfOpen done = Take(number);
   sink_(done.listener, std::move(done.socket), (*request)->frame);
+}
+
+void HalfOpenSockets::Refuse(Number number, const std::string& cause) {
+  if (const auto left_out = refusals_.Pass(Watcher::Now())) {
+    const int socket = sockets_.at(number).socket.get();
+    spdlog::warn("connect request refused address={} peer={} cause=\"{}\" left_out={}", LocalAddress(socket).ToString(),
+                 PeerAddress(socket).ToString(), cause, *left_out);
+  }
+  Close(number);
 }
 
 void HalfOpenSockets::Close(Number number) { ResetConnection(Take(number).socket.get()); }

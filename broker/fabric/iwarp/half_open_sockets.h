@@ -11,6 +11,7 @@
 
 #include "broker/core/ids.h"
 #include "broker/fabric/iwarp/connection.h"
+#include "broker/runtime/warning_limit.h"
 #include "dataplane/iwarp/wire/startup_frame.h"
 #include "dataplane/unique_fd.h"
 
@@ -47,6 +48,8 @@ class HalfOpenSockets {
   };
 
   void Receive(Number number);
+  // Closes it, since what it sent is no request.
+  void Refuse(Number number, const std::string& cause);
   void Close(Number number);
   // Takes the socket out, unwatched.
   HalfOpen Take(Number number);
@@ -56,6 +59,7 @@ class HalfOpenSockets {
   Number last_number_ = 0;
   std::map<Number, HalfOpen> sockets_;
   std::map<EndpointId, std::set<Number>> of_listener_;
+  WarningLimit refusals_;
 };
 
 }  // namespace rdmabroker

@@ -65,6 +65,11 @@ void IwarpFabric::ReportDevice() {
   device.port_space = PortSpace::kTcp;
   device.addresses = addresses_->addresses();
   device.client_ends_connections = true;
+  if (device.addresses.empty()) {
+    device.unusable_reason =
+        "no interface of the daemon's network namespace has an address; bring one up, as by "
+        "\"ip link set lo up\"";
+  }
   reports_.Push(DeviceChanged{std::move(device)});
 }
 

@@ -91,7 +91,7 @@ void PassiveConnection::ReceiveReady() {
   if (error == EAGAIN) return Await(EPOLLIN);
   if (error != 0) return Fail(error == ENODATA ? ECONNRESET : error);
   const auto taken = iwarp::TakeReadyToReceive(iwarp::AsBytes(input_), &agreed_);
-  if (!taken.ok()) return Fail(EPROTO);
+  if (!taken.ok()) return Fail(EPROTO, std::string(taken.status().message()));
   if (!taken->has_value()) return Await(EPOLLIN);
   input_.erase(0, (*taken)->length);
   if (!(*taken)->response.empty()) {

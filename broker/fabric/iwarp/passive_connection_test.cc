@@ -157,7 +157,9 @@ TEST_P(PassiveConnectionTest, AnythingElseThanTheThirdMessageFailsTheConnectionA
     RawPeer peer;
     const ConnectionId connection = Accepted(peer);
     peer.Send(message);
-    EXPECT_EQ(Await<FabricFailed>().status, NdkStatus::kConnectionAborted);
+    const FabricFailed failed = Await<FabricFailed>();
+    EXPECT_EQ(failed.status, NdkStatus::kConnectionAborted);
+    EXPECT_EQ(failed.explanation.substr(0, 26), "ready-to-receive message: ") << failed.explanation;
     EXPECT_EQ(AwaitEnd(peer), RawPeer::End::kReset);
     Release(connection);
   }
