@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// The device as its network namespace has it: the test moves into an empty one.
+
+#include "broker/fabric/iwarp/iwarp_fabric.h"
+
+#include <gtest/gtest.h>
+#include <net/if.h>
+#include <sched.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+
+#include <cerrno>
+#include <cstring>
+#include <thread>
+#include <vector>
+
+#include "broker/fabric/iwarp/testing/task_queue.h"
+#include "broker/runtime/handoff_table.h"
+#include "broker/runtime/watcher.h"
+#include "dataplane/unique_fd.h"
+
+namespace rdmabroker {
+namespace {
+
+void BringLoopbackUp() {
+  const UniqueFd socket(::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  ifreq request = {};
+  std::strcpy(request.ifr_name, "lo");
+  request.ifr_flags = IFF_UP;
+  ASSERT_EQ(::ioctl(socket.get(), SIOCSIFFLAGS, &request), 0) << std::strerror(errno);
+}
+
+void ExpectUnusableUntilThereIsAnAddress() {
+  ASSERT_EQ(::unshare(CLONE_NEWNET), 0) << "a network namespace of one's own needs root: " << std::strerror(errno);
+  TaskQueue tasks;
+  Watcher watcher(tasks);
+  HandoffTable handoffs;
+  auto fabric = IwarpFabric::Open(DeviceId(1), IwarpOptions(), watcher, handoffs);
+  ASSERT_TRUE(fabric.ok()) << fabric.status();
+  std::vector<Device> devices;
+  (*fabric)->Start([&](const FabricReport& report) { devices.push_back(std::get<DeviceChanged>(report).device); });
+  const auto run_until = [&](const auto& done) {
+    const absl::Time end = Watcher::Now() + absl::Seconds(20);
+    while (!done() && Watcher::Now() < end) tasks.RunOne(absl::Seconds(1));
+    return done();
+  };
+  ASSERT_TRUE(run_until([&] { return !devices.empty(); }));
+  EXPECT_EQ(devices[0].addresses.size(), 0u);
+  EXPECT_NE(devices[0].unusable_reason.find("no interface"), std::string::npos) << devices[0].unusable_reason;
+  BringLoopbackUp();
+  ASSERT_TRUE(run_until([&] { return !devices.back().addresses.empty(); }));
+  EXPECT_EQ(devices.back().unusable_reason, "");
+}
+
+TEST(IwarpFabric, CannotBeOpenedWhileNoInterfaceHasAnAddress) {
+  // The namespace is its thread's, and goes with it.
+  std::thread(ExpectUnusableUntilThereIsAnAddress).join();
+}
+
+}  // namespace
+}  // namespace rdmabroker
