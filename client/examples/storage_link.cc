@@ -15,8 +15,8 @@ namespace rdmabroker::examples {
 namespace {
 
 constexpr size_t kReceives = 4;           // More than the peer ever sends ahead.
-constexpr uint32_t kPieces = 4;           // Reads or writes in flight: enough to keep the wire busy.
-constexpr uint32_t kPiece = 1 << 20;      // Bytes of one.
+constexpr uint32_t kPieces = 8;           // Reads or writes in flight: enough to keep the wire busy.
+constexpr uint32_t kPiece = 1 << 18;      // Bytes of one: progress shows even in a file of a few megabytes.
 constexpr size_t kSlowPeer = 10'000'000;  // Bytes a second that it moves and sums at least.
 // How long after a failed request the library may take to tell why the connection is over, if it is.
 constexpr auto kReasonPatience = std::chrono::seconds(1);
