@@ -167,7 +167,7 @@ void ProgressThread::HandleSocket(uint64_t handle) {
       return;
     }
   }
-  queue_pair->OnSocketReady();
+  queue_pair->OnReady();
 }
 
 void ProgressThread::HandleWoken() {
@@ -179,7 +179,7 @@ void ProgressThread::HandleWoken() {
     if (std::exchange(signalled_, false)) ::eventfd_read(event_.get(), &ignored);
   }
   for (const uint64_t handle : woken) {
-    if (const auto queue_pair = Find(handle)) queue_pair->Drive();
+    if (const auto queue_pair = Find(handle)) queue_pair->OnReady();
   }
 }
 

@@ -52,7 +52,7 @@ class ProgressThread {
   // Watches the socket at once even if it has been polled: from now on someone waits for a notification.
   void Resume(uint64_t handle);
   void SetDeadline(uint64_t handle, std::optional<Clock::time_point> deadline);
-  // Has Drive called soon, whatever the socket says.
+  // Has OnReady called soon, whatever the socket says.
   void Wake(uint64_t handle);
 
  private:

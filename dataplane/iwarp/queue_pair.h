@@ -48,7 +48,7 @@ class SoftwareQueuePair final : public DrivenQueuePair {
   const Adapter* adapter() const override { return receive_cq_->adapter(); }
 
   void Drive() override;
-  void OnSocketReady() override;
+  void OnReady() override;
   void OnDeadline() override;
   void OnArm() override;
   uint64_t poll_count() const override { return polls_.load(std::memory_order_relaxed); }

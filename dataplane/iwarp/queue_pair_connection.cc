@@ -67,7 +67,7 @@ void SoftwareQueuePair::Drive() {
   ::sched_yield();
 }
 
-void SoftwareQueuePair::OnSocketReady() {
+void SoftwareQueuePair::OnReady() {
   const std::lock_guard lock(mutex_);
   DriveLocked();
 }
