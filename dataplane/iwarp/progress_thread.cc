@@ -162,7 +162,8 @@ void ProgressThread::HandleSocket(uint64_t handle) {
     if (polled && !source.polled) {
       source.polled = true;
       if (polled_.empty()) polls_due_ = Clock::now() + kPollGrace;
-      polled_.push_back(handle);
+      // Resume takes nothing out: that would be a search for each of a queue's sockets.
+      if (!std::exchange(source.listed, true)) polled_.push_back(handle);
       UpdateEpoll(handle, source);
       return;
     }
@@ -206,12 +207,15 @@ void ProgressThread::HandlePolled() {
   polls_due_ = Clock::now() + kPollGrace;
   std::erase_if(polled_, [this](uint64_t handle) {
     const auto found = sources_.find(handle);
-    if (found == sources_.end() || !found->second.polled) return true;
+    if (found == sources_.end()) return true;
     Source& source = found->second;
-    const uint64_t polls = source.queue_pair->poll_count();
-    if (polls != std::exchange(source.polls_seen, polls)) return false;
-    source.polled = false;
-    UpdateEpoll(handle, source);
+    if (source.polled) {
+      const uint64_t polls = source.queue_pair->poll_count();
+      if (polls != std::exchange(source.polls_seen, polls)) return false;
+      source.polled = false;
+      UpdateEpoll(handle, source);
+    }
+    source.listed = false;
     return true;
   });
 }

@@ -66,6 +66,7 @@ class ProgressThread {
     bool readable = true;
     bool writable = false;
     bool polled = false;  // Left to those who poll.
+    bool listed = false;  // In polled_, perhaps no longer polled.
     uint64_t polls_seen = 0;
     std::optional<Clock::time_point> deadline;
   };
@@ -91,8 +92,8 @@ class ProgressThread {
   std::unordered_map<uint64_t, Source> sources_;
   std::deque<std::function<void()>> callbacks_;
   std::vector<uint64_t> woken_;
-  std::vector<uint64_t> polled_;
-  Clock::time_point polls_due_;  // When to look at the polls of `polled_`, if there are any.
+  std::vector<uint64_t> polled_;  // None twice.
+  Clock::time_point polls_due_;   // When to look at the polls of `polled_`, if there are any.
   std::set<std::pair<Clock::time_point, uint64_t>> deadlines_;
   std::vector<ObjectReference<DrivenQueuePair>> released_;
 };

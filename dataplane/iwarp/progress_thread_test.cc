@@ -103,5 +103,35 @@ TEST(ProgressThread, AWakeIsNotLostOnAQueuePairThatAnotherThreadIsAt) {
   EXPECT_TRUE(Eventually([&] { return queue_pair.drives > 0; }));
 }
 
+TEST(ProgressThread, ASocketThatIsPolledIsLeftAloneHoweverOftenItWasResumed) {
+  ProgressThread& thread = ProgressThread::Get();
+  // Is asked for its polls once in each look at the polled sockets, and has been polled each time.
+  std::atomic<uint64_t> looks = 0;
+  Watched clock([&] { return ++looks; });
+  clock.Tell();
+  ASSERT_TRUE(Eventually([&] { return looks > 3; }));
+  // Has been polled whenever it is asked; later on, once between two looks.
+  std::atomic<uint64_t> asked = 0;
+  std::atomic<bool> once = false;
+  Watched watched([&] { return once ? (uint64_t{1} << 32) + looks : ++asked; });
+  watched.Tell();
+  ASSERT_TRUE(Eventually([&] { return asked > 1; }));
+  // Between two rounds of the thread, so that the next one finds the socket readable before it looks at the polls.
+  std::atomic<int> rounds = 0;
+  std::function<void()> resume = [&] {
+    if (++rounds > 3) {
+      once = true;
+      return;
+    }
+    thread.Resume(watched.handle);
+    thread.Call(resume);
+  };
+  thread.Call(resume);
+  ASSERT_TRUE(Eventually([&] { return once.load(); }));
+  const uint64_t now = looks;
+  ASSERT_TRUE(Eventually([&] { return looks > now + 3; }));
+  EXPECT_EQ(watched.queue_pair->visits, 0);
+}
+
 }  // namespace
 }  // namespace rdmabroker::iwarp
