@@ -96,9 +96,6 @@ NdkStatus SoftwareMemoryRegion::PrepareFastRegister(std::span<void* const> pages
       base_address % kFastRegisterPageSize != first_byte_offset || base_address + length < base_address) {
     return NdkStatus::kInvalidParameter;
   }
-  token_ = table_->NextToken(entry_);
-  change->entry = entry_;
-  change->token = token_;
   MemoryDescription& description = change->description;
   description.base = base_address;
   description.length = length;
@@ -153,6 +150,12 @@ NdkStatus SoftwareMemoryRegion::PrepareInvalidate(MemoryChange* change) {
   return NdkStatus::kSuccess;
 }
 
+void SoftwareMemoryRegion::AcceptFastRegister(MemoryChange* change) {
+  const std::lock_guard lock(mutex_);
+  change->entry = entry_;
+  change->token = token_ = table_->NextToken(entry_);
+}
+
 bool SoftwareMemoryRegion::PublishWindow(const MemoryChange& change) {
   const std::lock_guard lock(mutex_);
   if (!table_->Lookup(token_)) return false;
@@ -182,14 +185,17 @@ RemoteToken SoftwareMemoryWindow::remote_token() const {
   return RemoteToken{token_};
 }
 
-void SoftwareMemoryWindow::PrepareBind(SoftwareMemoryRegion* region, MemoryChange* change) {
-  // The reference that is given back may complete the close of the region before: not under the lock.
-  ObjectReference<SoftwareMemoryRegion> reference(region);
+void SoftwareMemoryWindow::AcceptBind(MemoryChange* change) {
   const std::lock_guard lock(mutex_);
-  region_ = std::move(reference);
-  token_ = table_->NextToken(entry_);
   change->entry = entry_;
-  change->token = token_;
+  change->token = token_ = table_->NextToken(entry_);
+}
+
+bool SoftwareMemoryWindow::CarryOutBind(const MemoryChange& change, ObjectReference<SoftwareMemoryRegion>* region) {
+  const std::lock_guard lock(mutex_);
+  if (!(*region)->PublishWindow(change)) return false;
+  std::swap(region_, *region);
+  return true;
 }
 
 NdkStatus SoftwareMemoryWindow::PrepareInvalidate(MemoryChange* change) {

@@ -34,12 +34,14 @@ class SoftwareMemoryRegion final : public MemoryRegion {
   LocalToken local_token() const override { return LocalToken{token()}; }
   RemoteToken remote_token() const override { return RemoteToken{token()}; }
 
-  // For a queue pair's posts. The token changes at once, the table later.
+  // For a queue pair's posts. Nothing of the region changes before the post is accepted, its token then, and the table
+  // when the change is carried out.
   NdkStatus PrepareFastRegister(std::span<void* const> pages, size_t first_byte_offset, size_t length,
                                 uint64_t base_address, OpFlags flags, MemoryChange* change);
   NdkStatus PrepareBind(const void* queue_pair, void* address, size_t length, OpFlags flags,
                         MemoryDescription* description);
   NdkStatus PrepareInvalidate(MemoryChange* change);
+  void AcceptFastRegister(MemoryChange* change);
   // Makes a window live unless the region is gone meanwhile.
   bool PublishWindow(const MemoryChange& change);
   bool Publish(const MemoryChange& change);
@@ -70,9 +72,12 @@ class SoftwareMemoryWindow final : public MemoryWindow {
 
   RemoteToken remote_token() const override;
 
-  // For a queue pair's posts: the window depends on the region from now on, and has a new token.
-  void PrepareBind(SoftwareMemoryRegion* region, MemoryChange* change);
+  // For a queue pair's posts: once one is accepted the window has a new token.
+  void AcceptBind(MemoryChange* change);
   NdkStatus PrepareInvalidate(MemoryChange* change);
+  // Binds the window to `*region` if that is still there, and puts there the region that it was bound to before: the
+  // caller gives the reference back where it holds no lock.
+  bool CarryOutBind(const MemoryChange& change, ObjectReference<SoftwareMemoryRegion>* region);
 
   ProtectionDomain* domain() const { return domain_.get(); }
 
@@ -83,9 +88,9 @@ class SoftwareMemoryWindow final : public MemoryWindow {
   MemoryTable* const table_;
   MemoryTable::Entry* const entry_;
 
-  mutable std::mutex mutex_;  // Guards what follows.
+  mutable std::mutex mutex_;  // Guards what follows; before a region's.
   uint32_t token_ = 0;
-  ObjectReference<SoftwareMemoryRegion> region_;
+  ObjectReference<SoftwareMemoryRegion> region_;  // Whose memory the table has for the window.
 };
 
 }  // namespace rdmabroker::iwarp

@@ -126,7 +126,6 @@ NdkStatus SoftwareQueuePair::Bind(void* request_context, MemoryRegion* region, M
   MemoryChange change;
   const NdkStatus status = software_region->PrepareBind(this, address, length, flags, &change.description);
   if (status != NdkStatus::kSuccess) return status;
-  software_window->PrepareBind(software_region, &change);
   return Post({.type = OperationType::kBind,
                .flags = flags,
                .context = request_context,

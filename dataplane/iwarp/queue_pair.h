@@ -23,8 +23,8 @@ namespace rdmabroker::iwarp {
 // A queue pair that runs DDP and RDMAP on a TCP socket.
 //
 // Locks, outermost first: a completion queue's list of queue pairs, the connection lock here, the transmitter's, then
-// receive queues, completion queues, memory regions, the progress thread. Posts take only the transmitter's, or the
-// receive queue's. Consumers' callbacks run on the progress thread with none of them.
+// receive queues, completion queues, memory windows, memory regions, the progress thread. Posts take only the
+// transmitter's, or the receive queue's. Consumers' callbacks run on the progress thread with none of them.
 class SoftwareQueuePair final : public DrivenQueuePair {
  public:
   SoftwareQueuePair(ProtectionDomain* domain, MemoryTable* memory, const QueuePairAttributes& attributes);

@@ -80,9 +80,10 @@ NdkStatus Transmitter::Post(const InitiatorPost& post) {
   if (gate_ == Gate::kCancelling) {
     Report(&request, NdkStatus::kCancelled, 0);
     head_ = sent_ = next_ = tail_;
-  } else if ((post.flags & kOpDefer) == 0) {
-    TransmitLocked();
+    return NdkStatus::kSuccess;
   }
+  AcceptChange(&request);
+  if ((post.flags & kOpDefer) == 0) TransmitLocked();
   return NdkStatus::kSuccess;
 }
 
@@ -111,6 +112,12 @@ void Transmitter::FillRequest(const InitiatorPost& post, Request* request) {
   if (post.change != nullptr) request->change = std::move(*post.change);
   request->region = ObjectReference<SoftwareMemoryRegion>(post.region);
   request->window = ObjectReference<SoftwareMemoryWindow>(post.window);
+}
+
+// Before the request can be carried out and its result be seen: whoever sees it may ask for the token.
+void Transmitter::AcceptChange(Request* request) {
+  if (request->type == OperationType::kBind) request->window->AcceptBind(&request->change);
+  if (request->type == OperationType::kFastRegister) request->region->AcceptFastRegister(&request->change);
 }
 
 void Transmitter::Start(int fd, const ConnectionState& state) {

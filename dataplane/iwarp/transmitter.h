@@ -136,6 +136,7 @@ class Transmitter {
 
   NdkStatus CheckPost(const InitiatorPost& post) const;
   void FillRequest(const InitiatorPost& post, Request* request);
+  void AcceptChange(Request* request);
   void TransmitLocked();
   bool SendBatch();
   bool FillBatch();

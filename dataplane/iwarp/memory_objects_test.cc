@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Regions and windows whose binding or registration is refused, waits its turn, or never comes to it.
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "dataplane/iwarp/progress_thread.h"
+#include "dataplane/iwarp/side_for_test.h"
+
+namespace rdmabroker::iwarp {
+namespace {
+
+// Waits until the progress thread has called everything that was due, and let go of it.
+void SettleCallbacks() {
+  for (int round = 0; round < 2; ++round) {
+    std::atomic<bool> called = false;
+    ProgressThread::Get().Call([&] { called = true; });
+    ASSERT_TRUE(Eventually([&] { return called.load(); }));
+  }
+}
+
+// A registered region whose close can be watched.
+class Region {
+ public:
+  explicit Region(ProtectionDomain* domain) : object(domain->CreateMemoryRegion(false).object) { Register(); }
+  ~Region() {
+    Close();
+    EXPECT_TRUE(Eventually([this] { return closed.load(); }));
+  }
+  void Register() { EXPECT_EQ(object->Register(bytes.data(), bytes.size(), kAllAccess), NdkStatus::kSuccess); }
+  NdkStatus Close() {
+    if (object == nullptr) return NdkStatus::kSuccess;
+    const NdkStatus status = std::exchange(object, nullptr)->Close([this] { closed = true; });
+    if (status == NdkStatus::kSuccess) closed = true;
+    return status;
+  }
+
+  std::vector<uint8_t> bytes = std::vector<uint8_t>(64);
+  MemoryRegion* object;
+  std::atomic<bool> closed = false;
+};
+
+// A side whose peer answers nothing at first, so that what follows a read can be kept waiting.
+class Unanswered : public testing::Test {
+ protected:
+  Unanswered() { EXPECT_EQ(side.Attach(std::move(pair.active), StatesFor().active), NdkStatus::kSuccess); }
+
+  void Read() { ASSERT_EQ(side.qp->Read(nullptr, {}, {}, kOpSilentSuccess), NdkStatus::kSuccess); }
+  void Answer() { ASSERT_EQ(peer.Attach(std::move(pair.passive), StatesFor().passive), NdkStatus::kSuccess); }
+  NdkStatus Bind(Region& region, OpFlags flags = 0) {
+    return side.qp->Bind(nullptr, region.object, window, region.bytes.data(), region.bytes.size(),
+                         flags | kOpAllowRemoteWrite);
+  }
+  // One that is carried out, and leaves nothing behind but the binding.
+  void BindAtOnce(Region& region) {
+    ASSERT_EQ(Bind(region), NdkStatus::kSuccess);
+    ASSERT_EQ(side.Next().status, NdkStatus::kSuccess);
+    SettleCallbacks();
+  }
+
+  static constexpr uint32_t kDepth = 2;
+  TcpPair pair = ConnectTcpPair();
+  Side side{{.depth = kDepth}};
+  Side peer;
+  Region first{side.domain};
+  Region second{side.domain};
+  MemoryWindow* window = side.domain->CreateMemoryWindow().object;
+};
+
+struct Refusal {
+  const char* name;
+  bool full;  // The queue is.
+  OpFlags flags;
+  NdkStatus status;
+};
+
+class Refused : public Unanswered, public testing::WithParamInterface<Refusal> {
+ protected:
+  void Prepare() {
+    if (!GetParam().full) return;
+    for (uint32_t i = 0; i < kDepth; ++i) Read();
+  }
+};
+
+TEST_P(Refused, ABindLeavesTheWindowBoundAsItWas) {
+  BindAtOnce(first);
+  const RemoteToken token = window->remote_token();
+  Prepare();
+  EXPECT_EQ(Bind(second, GetParam().flags), GetParam().status);
+  EXPECT_EQ(window->remote_token(), token);
+  EXPECT_EQ(first.Close(), NdkStatus::kPending) << "the peer may still write into it";
+  Answer();
+  ASSERT_TRUE(Eventually([&] { return side.qp->Invalidate(nullptr, window, 0) == NdkStatus::kSuccess; }));
+  EXPECT_EQ(side.Next().status, NdkStatus::kSuccess);
+  EXPECT_FALSE(first.closed);
+  CloseAndWait(window);
+}
+
+TEST_P(Refused, AFastRegisterLeavesTheRegionRegisteredAsItWas) {
+  MemoryRegion* const region = side.domain->CreateMemoryRegion(true).object;
+  ASSERT_EQ(region->InitializeFastRegister(1, true), NdkStatus::kSuccess);
+  std::vector<uint8_t> page(kFastRegisterPageSize);
+  void* const pages[] = {page.data()};
+  ASSERT_EQ(side.qp->FastRegister(nullptr, region, pages, 0, page.size(), 0, kOpAllowRemoteRead), NdkStatus::kSuccess);
+  ASSERT_EQ(side.Next().status, NdkStatus::kSuccess);
+  const RemoteToken token = region->remote_token();
+  Prepare();
+  EXPECT_EQ(side.qp->FastRegister(nullptr, region, pages, 0, page.size(), 0, GetParam().flags), GetParam().status);
+  EXPECT_EQ(region->remote_token(), token);
+  Answer();
+  ASSERT_TRUE(Eventually([&] { return side.qp->Invalidate(nullptr, region, 0) == NdkStatus::kSuccess; }));
+  EXPECT_EQ(side.Next().status, NdkStatus::kSuccess);
+  CloseAndWait(region);
+  CloseAndWait(window);
+}
+
+INSTANTIATE_TEST_SUITE_P(Posts, Refused,
+                         testing::Values(Refusal{"with_unknown_flags", false, 0x8000, NdkStatus::kInvalidParameter},
+                                         Refusal{"by_a_full_queue", true, 0, NdkStatus::kInsufficientResources}),
+                         [](const auto& refusal) { return refusal.param.name; });
+
+TEST_F(Unanswered, AWindowHoldsItsRegionUntilItsNextBindIsCarriedOut) {
+  BindAtOnce(first);
+  const RemoteToken before = window->remote_token();
+  Read();
+  ASSERT_EQ(Bind(second, kOpReadFence), NdkStatus::kSuccess);
+  EXPECT_NE(window->remote_token(), before);
+  EXPECT_EQ(first.Close(), NdkStatus::kPending) << "the peer may still write into it";
+  SettleCallbacks();
+  EXPECT_FALSE(first.closed);
+  Answer();
+  EXPECT_EQ(side.Next().status, NdkStatus::kSuccess);
+  EXPECT_TRUE(Eventually([&] { return first.closed.load(); }));
+  EXPECT_EQ(second.object->Deregister(), NdkStatus::kDeviceBusy);
+  CloseAndWait(window);
+}
+
+}  // namespace
+}  // namespace rdmabroker::iwarp
