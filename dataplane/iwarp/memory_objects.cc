@@ -108,7 +108,7 @@ NdkStatus SoftwareMemoryRegion::PrepareFastRegister(std::span<void* const> pages
 }
 
 NdkStatus SoftwareMemoryRegion::PrepareBind(const void* queue_pair, void* address, size_t length, OpFlags flags,
-                                            MemoryDescription* description) {
+                                            MemoryChange* change) {
   const std::lock_guard lock(mutex_);
   const MemoryTable::Pin pin = table_->Lookup(token_);
   if (!pin) return NdkStatus::kInvalidDeviceRequest;
@@ -124,6 +124,8 @@ NdkStatus SoftwareMemoryRegion::PrepareBind(const void* queue_pair, void* addres
     default:
       return NdkStatus::kInvalidParameter;
   }
+  change->region_token = token_;
+  MemoryDescription* const description = &change->description;
   *description = *pin;
   const uint64_t skipped = base - description->base;
   description->base = base;
@@ -158,7 +160,7 @@ void SoftwareMemoryRegion::AcceptFastRegister(MemoryChange* change) {
 
 bool SoftwareMemoryRegion::PublishWindow(const MemoryChange& change) {
   const std::lock_guard lock(mutex_);
-  if (!table_->Lookup(token_)) return false;
+  if (MemoryTable::LiveToken(entry_) != change.region_token) return false;
   HasLiveWindow();
   table_->Publish(change.entry, change.token, change.description);
   windows_.emplace_back(change.entry, change.token);

@@ -20,6 +20,7 @@ namespace rdmabroker::iwarp {
 struct MemoryChange {
   MemoryTable::Entry* entry = nullptr;
   uint32_t token = 0;
+  uint32_t region_token = 0;      // Bind: by which the region's memory was described.
   MemoryDescription description;  // Bind, FastRegister.
 };
 
@@ -38,11 +39,10 @@ class SoftwareMemoryRegion final : public MemoryRegion {
   // when the change is carried out.
   NdkStatus PrepareFastRegister(std::span<void* const> pages, size_t first_byte_offset, size_t length,
                                 uint64_t base_address, OpFlags flags, MemoryChange* change);
-  NdkStatus PrepareBind(const void* queue_pair, void* address, size_t length, OpFlags flags,
-                        MemoryDescription* description);
+  NdkStatus PrepareBind(const void* queue_pair, void* address, size_t length, OpFlags flags, MemoryChange* change);
   NdkStatus PrepareInvalidate(MemoryChange* change);
   void AcceptFastRegister(MemoryChange* change);
-  // Makes a window live unless the region is gone meanwhile.
+  // Makes a window live unless the region is gone meanwhile, or stands for other memory.
   bool PublishWindow(const MemoryChange& change);
   bool Publish(const MemoryChange& change);
 

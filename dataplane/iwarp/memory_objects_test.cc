@@ -63,7 +63,7 @@ class Unanswered : public testing::Test {
     SettleCallbacks();
   }
 
-  static constexpr uint32_t kDepth = 2;
+  static constexpr uint32_t kDepth = 4;
   TcpPair pair = ConnectTcpPair();
   Side side{{.depth = kDepth}};
   Side peer;
@@ -138,6 +138,38 @@ TEST_F(Unanswered, AWindowHoldsItsRegionUntilItsNextBindIsCarriedOut) {
   EXPECT_TRUE(Eventually([&] { return first.closed.load(); }));
   EXPECT_EQ(second.object->Deregister(), NdkStatus::kDeviceBusy);
   CloseAndWait(window);
+}
+
+TEST_F(Unanswered, ABindFailsIfItsRegionWasRegisteredAnewMeanwhile) {
+  Read();
+  ASSERT_EQ(Bind(first, kOpReadFence), NdkStatus::kSuccess);
+  ASSERT_EQ(first.object->Deregister(), NdkStatus::kSuccess);
+  first.Register();
+  Answer();
+  EXPECT_EQ(side.Next().status, NdkStatus::kInvalidDeviceRequest) << "it was made for the memory of before";
+  EXPECT_FALSE(side.End().graceful);
+  CloseAndWait(window);
+}
+
+TEST_F(Unanswered, ABindIsCarriedOutThoughItsRegionWillBeRegisteredAnew) {
+  MemoryRegion* const region = side.domain->CreateMemoryRegion(true).object;
+  ASSERT_EQ(region->InitializeFastRegister(1, true), NdkStatus::kSuccess);
+  std::vector<uint8_t> page(kFastRegisterPageSize);
+  void* const pages[] = {page.data()};
+  const auto fast_register = [&] {
+    return side.qp->FastRegister(nullptr, region, pages, 0, page.size(), 0, kOpAllowRemoteRead);
+  };
+  ASSERT_EQ(fast_register(), NdkStatus::kSuccess);
+  ASSERT_EQ(side.Next().status, NdkStatus::kSuccess);
+  Read();
+  ASSERT_EQ(side.qp->Bind(nullptr, region, window, nullptr, page.size(), kOpAllowRemoteRead | kOpReadFence),
+            NdkStatus::kSuccess);
+  ASSERT_EQ(side.qp->Invalidate(nullptr, window, 0), NdkStatus::kSuccess);
+  ASSERT_EQ(fast_register(), NdkStatus::kSuccess);
+  Answer();
+  for (const ResultEx& result : side.Results(3)) EXPECT_EQ(result.status, NdkStatus::kSuccess);
+  CloseAndWait(window);
+  CloseAndWait(region);
 }
 
 }  // namespace

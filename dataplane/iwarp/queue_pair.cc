@@ -124,7 +124,7 @@ NdkStatus SoftwareQueuePair::Bind(void* request_context, MemoryRegion* region, M
     return NdkStatus::kInvalidParameter;
   }
   MemoryChange change;
-  const NdkStatus status = software_region->PrepareBind(this, address, length, flags, &change.description);
+  const NdkStatus status = software_region->PrepareBind(this, address, length, flags, &change);
   if (status != NdkStatus::kSuccess) return status;
   return Post({.type = OperationType::kBind,
                .flags = flags,
