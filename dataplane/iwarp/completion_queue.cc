@@ -80,6 +80,8 @@ bool SoftwareCompletionQueue::Add(const ResultEx& result, bool solicited) {
   if (count_ == ring_.size()) {
     dead_ = true;
     if (armed_) Notify(NdkStatus::kBufferOverflow);
+    AddReference();
+    ProgressThread::Get().Call([this] { EndQueuePairs(); });
     return false;
   }
   ring_[(head_ + count_) % ring_.size()] = result;
@@ -113,6 +115,15 @@ void SoftwareCompletionQueue::RunNotification(NdkStatus status) {
     closed = closed_;
   }
   if (!closed) notification_(status);
+  ReleaseReference();
+}
+
+// Each ends its connection when it sees that the queue is dead. Those to which nothing comes would not look.
+void SoftwareCompletionQueue::EndQueuePairs() {
+  {
+    const std::lock_guard lock(queue_pairs_mutex_);
+    for (DrivenQueuePair* const queue_pair : queue_pairs_) queue_pair->OnReady();
+  }
   ReleaseReference();
 }
 

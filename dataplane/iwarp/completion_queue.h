@@ -44,6 +44,7 @@ class SoftwareCompletionQueue final : public CompletionQueue {
   bool FiresOn(bool failure, bool solicited) const;
   void Notify(NdkStatus status);
   void RunNotification(NdkStatus status);
+  void EndQueuePairs();
 
   const ObjectReference<Adapter> adapter_;
   const CqNotification notification_;

@@ -14,9 +14,10 @@ class DrivenQueuePair : public QueuePair {
  public:
   // Moves what can be moved without waiting; does nothing if another thread is at it.
   virtual void Drive() = 0;
-  // The same for the thread whom the socket or a Wake has called: waits for the thread that is at it, which may have
-  // looked before there was something. The socket would call again at once and for ever, and where the two share a core
-  // keep the other one from coming to its end; a Wake would not call again at all.
+  // The same for the progress thread when it was called, by the socket, a Wake, or a completion queue's end: waits for
+  // the thread that is at it, which may have looked before there was something. The socket would call again at once and
+  // for ever, and where the two share a core keep the other one from coming to its end; the others would not call again
+  // at all.
   virtual void OnReady() = 0;
   // The deadline that was set with the progress thread has passed.
   virtual void OnDeadline() = 0;
