@@ -158,6 +158,12 @@ void SoftwareMemoryRegion::AcceptFastRegister(MemoryChange* change) {
   change->token = token_ = table_->NextToken(entry_);
 }
 
+void SoftwareMemoryRegion::CancelFastRegister(const MemoryChange& change) {
+  const std::lock_guard lock(mutex_);
+  const uint32_t live = MemoryTable::LiveToken(entry_);
+  if (token_ == change.token && live != 0) token_ = live;
+}
+
 bool SoftwareMemoryRegion::PublishWindow(const MemoryChange& change) {
   const std::lock_guard lock(mutex_);
   if (MemoryTable::LiveToken(entry_) != change.region_token) return false;
@@ -191,6 +197,11 @@ void SoftwareMemoryWindow::AcceptBind(MemoryChange* change) {
   const std::lock_guard lock(mutex_);
   change->entry = entry_;
   change->token = token_ = table_->NextToken(entry_);
+}
+
+void SoftwareMemoryWindow::CancelBind(const MemoryChange& change) {
+  const std::lock_guard lock(mutex_);
+  if (token_ == change.token) token_ = MemoryTable::LiveToken(entry_);
 }
 
 bool SoftwareMemoryWindow::CarryOutBind(const MemoryChange& change, ObjectReference<SoftwareMemoryRegion>* region) {

@@ -42,6 +42,8 @@ class SoftwareMemoryRegion final : public MemoryRegion {
   NdkStatus PrepareBind(const void* queue_pair, void* address, size_t length, OpFlags flags, MemoryChange* change);
   NdkStatus PrepareInvalidate(MemoryChange* change);
   void AcceptFastRegister(MemoryChange* change);
+  // It will not be carried out: what was live before it is so still, and the region's token names it again.
+  void CancelFastRegister(const MemoryChange& change);
   // Makes a window live unless the region is gone meanwhile, or stands for other memory.
   bool PublishWindow(const MemoryChange& change);
   bool Publish(const MemoryChange& change);
@@ -74,6 +76,8 @@ class SoftwareMemoryWindow final : public MemoryWindow {
 
   // For a queue pair's posts: once one is accepted the window has a new token.
   void AcceptBind(MemoryChange* change);
+  // It will not be carried out: the window has the token of the binding that is live, or none.
+  void CancelBind(const MemoryChange& change);
   NdkStatus PrepareInvalidate(MemoryChange* change);
   // Binds the window to `*region` if that is still there, and puts there the region that it was bound to before: the
   // caller gives the reference back where it holds no lock.

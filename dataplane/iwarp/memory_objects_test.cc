@@ -45,10 +45,33 @@ class Region {
   std::atomic<bool> closed = false;
 };
 
+// One for fast-registering a page.
+class FastRegion {
+ public:
+  explicit FastRegion(ProtectionDomain* domain) : object(domain->CreateMemoryRegion(true).object) {
+    EXPECT_EQ(object->InitializeFastRegister(1, true), NdkStatus::kSuccess);
+  }
+  ~FastRegion() { CloseAndWait(object); }
+  NdkStatus PostTo(QueuePair* qp, OpFlags flags = 0) {
+    void* const pages[] = {page_.data()};
+    return qp->FastRegister(nullptr, object, pages, 0, page_.size(), 0, flags | kOpAllowRemoteRead);
+  }
+
+  MemoryRegion* const object;
+
+ private:
+  std::vector<uint8_t> page_ = std::vector<uint8_t>(kFastRegisterPageSize);
+};
+
 // A side whose peer answers nothing at first, so that what follows a read can be kept waiting.
 class Unanswered : public testing::Test {
  protected:
-  Unanswered() { EXPECT_EQ(side.Attach(std::move(pair.active), StatesFor().active), NdkStatus::kSuccess); }
+  Unanswered() {
+    const std::string state = EncodeConnectionState(StatesFor().active);
+    EXPECT_EQ(side.qp->Attach({std::move(pair.active), state}, {}), NdkStatus::kSuccess);
+    EXPECT_EQ(another->Attach({std::move(another_pair.active), state}, {}), NdkStatus::kSuccess);
+  }
+  ~Unanswered() override { CloseAndWait(another); }
 
   void Read() { ASSERT_EQ(side.qp->Read(nullptr, {}, {}, kOpSilentSuccess), NdkStatus::kSuccess); }
   void Answer() { ASSERT_EQ(peer.Attach(std::move(pair.passive), StatesFor().passive), NdkStatus::kSuccess); }
@@ -63,10 +86,18 @@ class Unanswered : public testing::Test {
     SettleCallbacks();
   }
 
+  // Ends the connection, and with it so many requests.
+  void Flush(size_t requests) {
+    side.qp->Flush();
+    for (const ResultEx& result : side.Results(requests)) EXPECT_EQ(result.status, NdkStatus::kCancelled);
+  }
+
   static constexpr uint32_t kDepth = 4;
   TcpPair pair = ConnectTcpPair();
   Side side{{.depth = kDepth}};
   Side peer;
+  TcpPair another_pair = ConnectTcpPair();
+  QueuePair* const another = side.NewQueuePair({}, nullptr);  // Connected, too.
   Region first{side.domain};
   Region second{side.domain};
   MemoryWindow* window = side.domain->CreateMemoryWindow().object;
@@ -102,20 +133,16 @@ TEST_P(Refused, ABindLeavesTheWindowBoundAsItWas) {
 }
 
 TEST_P(Refused, AFastRegisterLeavesTheRegionRegisteredAsItWas) {
-  MemoryRegion* const region = side.domain->CreateMemoryRegion(true).object;
-  ASSERT_EQ(region->InitializeFastRegister(1, true), NdkStatus::kSuccess);
-  std::vector<uint8_t> page(kFastRegisterPageSize);
-  void* const pages[] = {page.data()};
-  ASSERT_EQ(side.qp->FastRegister(nullptr, region, pages, 0, page.size(), 0, kOpAllowRemoteRead), NdkStatus::kSuccess);
+  FastRegion region(side.domain);
+  ASSERT_EQ(region.PostTo(side.qp), NdkStatus::kSuccess);
   ASSERT_EQ(side.Next().status, NdkStatus::kSuccess);
-  const RemoteToken token = region->remote_token();
+  const RemoteToken token = region.object->remote_token();
   Prepare();
-  EXPECT_EQ(side.qp->FastRegister(nullptr, region, pages, 0, page.size(), 0, GetParam().flags), GetParam().status);
-  EXPECT_EQ(region->remote_token(), token);
+  EXPECT_EQ(region.PostTo(side.qp, GetParam().flags), GetParam().status);
+  EXPECT_EQ(region.object->remote_token(), token);
   Answer();
-  ASSERT_TRUE(Eventually([&] { return side.qp->Invalidate(nullptr, region, 0) == NdkStatus::kSuccess; }));
+  ASSERT_TRUE(Eventually([&] { return side.qp->Invalidate(nullptr, region.object, 0) == NdkStatus::kSuccess; }));
   EXPECT_EQ(side.Next().status, NdkStatus::kSuccess);
-  CloseAndWait(region);
   CloseAndWait(window);
 }
 
@@ -147,29 +174,55 @@ TEST_F(Unanswered, ABindFailsIfItsRegionWasRegisteredAnewMeanwhile) {
   first.Register();
   Answer();
   EXPECT_EQ(side.Next().status, NdkStatus::kInvalidDeviceRequest) << "it was made for the memory of before";
-  EXPECT_FALSE(side.End().graceful);
   CloseAndWait(window);
 }
 
 TEST_F(Unanswered, ABindIsCarriedOutThoughItsRegionWillBeRegisteredAnew) {
-  MemoryRegion* const region = side.domain->CreateMemoryRegion(true).object;
-  ASSERT_EQ(region->InitializeFastRegister(1, true), NdkStatus::kSuccess);
-  std::vector<uint8_t> page(kFastRegisterPageSize);
-  void* const pages[] = {page.data()};
-  const auto fast_register = [&] {
-    return side.qp->FastRegister(nullptr, region, pages, 0, page.size(), 0, kOpAllowRemoteRead);
-  };
-  ASSERT_EQ(fast_register(), NdkStatus::kSuccess);
+  FastRegion region(side.domain);
+  ASSERT_EQ(region.PostTo(side.qp), NdkStatus::kSuccess);
   ASSERT_EQ(side.Next().status, NdkStatus::kSuccess);
   Read();
-  ASSERT_EQ(side.qp->Bind(nullptr, region, window, nullptr, page.size(), kOpAllowRemoteRead | kOpReadFence),
+  ASSERT_EQ(side.qp->Bind(nullptr, region.object, window, nullptr, 1, kOpAllowRemoteRead | kOpReadFence),
             NdkStatus::kSuccess);
   ASSERT_EQ(side.qp->Invalidate(nullptr, window, 0), NdkStatus::kSuccess);
-  ASSERT_EQ(fast_register(), NdkStatus::kSuccess);
+  ASSERT_EQ(region.PostTo(side.qp), NdkStatus::kSuccess);
   Answer();
   for (const ResultEx& result : side.Results(3)) EXPECT_EQ(result.status, NdkStatus::kSuccess);
   CloseAndWait(window);
-  CloseAndWait(region);
+}
+
+TEST_F(Unanswered, ABindThatIsCancelledLeavesTheWindowBoundAsItWas) {
+  BindAtOnce(first);
+  const RemoteToken token = window->remote_token();
+  Read();
+  ASSERT_EQ(Bind(second, kOpReadFence), NdkStatus::kSuccess);
+  Flush(2);
+  EXPECT_EQ(window->remote_token(), token);
+  ASSERT_EQ(another->Invalidate(nullptr, window, 0), NdkStatus::kSuccess);
+  EXPECT_EQ(side.Next().status, NdkStatus::kSuccess);
+  CloseAndWait(window);
+}
+
+TEST_F(Unanswered, AFirstBindThatIsCancelledLeavesTheWindowUnbound) {
+  Read();
+  ASSERT_EQ(Bind(first, kOpReadFence), NdkStatus::kSuccess);
+  Flush(2);
+  EXPECT_EQ(another->Invalidate(nullptr, window, 0), NdkStatus::kInvalidDeviceRequest);
+  CloseAndWait(window);
+}
+
+TEST_F(Unanswered, AFastRegisterThatIsCancelledLeavesTheRegionRegisteredAsItWas) {
+  FastRegion region(side.domain);
+  ASSERT_EQ(region.PostTo(side.qp), NdkStatus::kSuccess);
+  ASSERT_EQ(side.Next().status, NdkStatus::kSuccess);
+  const RemoteToken token = region.object->remote_token();
+  Read();
+  ASSERT_EQ(region.PostTo(side.qp, kOpReadFence), NdkStatus::kSuccess);
+  Flush(2);
+  EXPECT_EQ(region.object->remote_token(), token);
+  ASSERT_EQ(another->Invalidate(nullptr, region.object, 0), NdkStatus::kSuccess);
+  EXPECT_EQ(side.Next().status, NdkStatus::kSuccess);
+  CloseAndWait(window);
 }
 
 }  // namespace

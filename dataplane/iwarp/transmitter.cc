@@ -120,6 +120,11 @@ void Transmitter::AcceptChange(Request* request) {
   if (request->type == OperationType::kFastRegister) request->region->AcceptFastRegister(&request->change);
 }
 
+void Transmitter::CancelChange(Request* request) {
+  if (request->type == OperationType::kBind) request->window->CancelBind(request->change);
+  if (request->type == OperationType::kFastRegister) request->region->CancelFastRegister(request->change);
+}
+
 void Transmitter::Start(int fd, const ConnectionState& state) {
   const std::lock_guard lock(mutex_);
   fd_ = fd;
@@ -265,6 +270,7 @@ void Transmitter::SendTerminate(std::span<const uint8_t> payload) {
 }
 
 void Transmitter::Report(Request* request, NdkStatus status, uint32_t provider_error) {
+  if (status != NdkStatus::kSuccess) CancelChange(request);
   // The last reference may complete a close, which calls the consumer: not from under locks.
   if (request->region || request->window) {
     auto region = std::make_shared<ObjectReference<SoftwareMemoryRegion>>(std::move(request->region));

@@ -137,6 +137,7 @@ class Transmitter {
   NdkStatus CheckPost(const InitiatorPost& post) const;
   void FillRequest(const InitiatorPost& post, Request* request);
   void AcceptChange(Request* request);
+  void CancelChange(Request* request);
   void TransmitLocked();
   bool SendBatch();
   bool FillBatch();
