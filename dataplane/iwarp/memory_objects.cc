@@ -70,6 +70,7 @@ NdkStatus SoftwareMemoryRegion::Deregister() {
   if (HasLiveWindow()) return NdkStatus::kDeviceBusy;
   table_->Withdraw(entry_);
   token_ = 0;
+  ++deregistrations_;
   max_pages_ = 0;
   return NdkStatus::kSuccess;
 }
@@ -96,6 +97,7 @@ NdkStatus SoftwareMemoryRegion::PrepareFastRegister(std::span<void* const> pages
       base_address % kFastRegisterPageSize != first_byte_offset || base_address + length < base_address) {
     return NdkStatus::kInvalidParameter;
   }
+  change->deregistrations = deregistrations_;
   MemoryDescription& description = change->description;
   description.base = base_address;
   description.length = length;
@@ -175,7 +177,7 @@ bool SoftwareMemoryRegion::PublishWindow(const MemoryChange& change) {
 
 bool SoftwareMemoryRegion::Publish(const MemoryChange& change) {
   const std::lock_guard lock(mutex_);
-  if (max_pages_ == 0 || HasLiveWindow()) return false;
+  if (deregistrations_ != change.deregistrations || HasLiveWindow()) return false;
   table_->Publish(change.entry, change.token, change.description);
   return true;
 }

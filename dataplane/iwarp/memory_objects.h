@@ -21,6 +21,7 @@ struct MemoryChange {
   MemoryTable::Entry* entry = nullptr;
   uint32_t token = 0;
   uint32_t region_token = 0;      // Bind: by which the region's memory was described.
+  uint64_t deregistrations = 0;   // FastRegister: how many the region had seen.
   MemoryDescription description;  // Bind, FastRegister.
 };
 
@@ -62,6 +63,7 @@ class SoftwareMemoryRegion final : public MemoryRegion {
 
   mutable std::mutex mutex_;  // Guards what follows; after a queue pair's locks.
   uint32_t token_ = 0;        // 0: not registered or not initialised.
+  uint64_t deregistrations_ = 0;
   uint32_t max_pages_ = 0;
   bool remote_access_ = false;
   // Windows that were bound here; those whose token is live still are.

@@ -177,6 +177,17 @@ TEST_F(Unanswered, ABindFailsIfItsRegionWasRegisteredAnewMeanwhile) {
   CloseAndWait(window);
 }
 
+TEST_F(Unanswered, AFastRegisterFailsIfItsRegionWasDeregisteredMeanwhile) {
+  FastRegion region(side.domain);
+  Read();
+  ASSERT_EQ(region.PostTo(side.qp, kOpReadFence), NdkStatus::kSuccess);
+  ASSERT_EQ(region.object->Deregister(), NdkStatus::kSuccess);
+  ASSERT_EQ(region.object->InitializeFastRegister(1, true), NdkStatus::kSuccess);
+  Answer();
+  EXPECT_EQ(side.Next().status, NdkStatus::kInvalidDeviceRequest) << "its pages may be in use for something else";
+  CloseAndWait(window);
+}
+
 TEST_F(Unanswered, ABindIsCarriedOutThoughItsRegionWillBeRegisteredAnew) {
   FastRegion region(side.domain);
   ASSERT_EQ(region.PostTo(side.qp), NdkStatus::kSuccess);
