@@ -57,7 +57,8 @@ class QueuePair : public DataObject {
   virtual NdkStatus Read(void* request_context, std::span<const Sge> sges, RemoteMemory source, OpFlags flags) = 0;
   virtual NdkStatus Write(void* request_context, std::span<const Sge> sges, RemoteMemory target, OpFlags flags) = 0;
 
-  // kAccessViolation: the region does not allow what the flags ask. The window's token is good when Bind returns.
+  // kAccessViolation: the region does not allow what the flags ask. The window's token is good when Bind returns. A
+  // bind or fast registration that is refused, or ends with a failure, leaves the window or region as it was.
   virtual NdkStatus Bind(void* request_context, MemoryRegion* region, MemoryWindow* window, void* address,
                          size_t length, OpFlags flags) = 0;
   // `pages` are the addresses of pages of kFastRegisterPageSize bytes; the region begins `first_byte_offset` bytes into
