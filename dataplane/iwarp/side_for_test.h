@@ -86,8 +86,9 @@ struct SideOptions {
 // One process's worth of objects.
 class Side {
  public:
-  explicit Side(const SideOptions& options = {}) {
-    adapter = OpenAdapter().object;
+  // On an adapter of its own, or on one that somebody else has opened and closes.
+  explicit Side(const SideOptions& options = {}, Adapter* opened = nullptr) : owns_adapter_(opened == nullptr) {
+    adapter = owns_adapter_ ? OpenAdapter().object : opened;
     domain = adapter->CreateProtectionDomain().object;
     cq = adapter
              ->CreateCompletionQueue(options.cq_depth,
@@ -132,7 +133,8 @@ class Side {
       ++open;
       if (object->Close([this] { --open; }) == NdkStatus::kSuccess) --open;
     };
-    close(qp), close(srq), close(cq), close(domain), close(adapter);
+    close(qp), close(srq), close(cq), close(domain);
+    if (owns_adapter_) close(adapter);
     adapter = nullptr;
     EXPECT_TRUE(Eventually([this] { return open == 0; })) << "an object's close does not complete";
   }
@@ -183,6 +185,9 @@ class Side {
   QueuePair* qp = nullptr;
   std::mutex mutex;
   std::vector<ConnectionEnd> ends;
+
+ private:
+  const bool owns_adapter_;
 };
 
 struct States {

@@ -37,6 +37,7 @@
 #include "tests/control/child_process.h"
 #include "tests/control/temporary_folder.h"
 #include "tests/integration/capture.h"
+#include "tests/integration/library_client.h"
 #include "tests/integration/own_namespaces.h"
 #include "tests/integration/running_broker.h"
 
@@ -70,47 +71,6 @@ TcpDirection DirectionOf(const SocketAddress& from, const SocketAddress& to) {
   }
   return direction;
 }
-
-// A client of the broker, with a queue pair.
-struct Client {
-  explicit Client(const RunningBroker& broker) {
-    client::SessionOptions options;
-    options.control_socket = broker.control_socket();
-    auto opening = client::Session::Open(std::move(options));
-    EXPECT_TRUE(opening.outcome.ok()) << opening.outcome.hint;
-    session = std::move(opening.session);
-    auto made = client::BlockingOpenAdapter(*session, "iwarp0");
-    EXPECT_TRUE(made.outcome.ok()) << made.outcome.hint;
-    adapter = std::move(made.object);
-  }
-  ~Client() { session = nullptr; }
-
-  void Accept(client::BlockingListener& listener) {
-    auto [arrived, requested] = listener.Next();
-    ASSERT_TRUE(arrived.ok()) << arrived.hint;
-    connector = requested;
-    const client::Outcome accepted =
-        client::BlockingAccept(connector, side.qp, {.limits = {.inbound = 4, .outbound = 4}});
-    EXPECT_TRUE(accepted.ok()) << accepted.hint;
-  }
-  client::Outcome Connect(const SocketAddress& to) {
-    auto made = client::BlockingConnect(
-        adapter, side.qp,
-        {.source = {.ip = to.ip}, .destination = to, .limits = {.inbound = 4, .outbound = 4}, .private_data = "hello"});
-    connector = made.object;
-    return made.outcome;
-  }
-  void Disconnect() {
-    const client::Outcome outcome = client::BlockingDisconnect(connector);
-    EXPECT_TRUE(outcome.ok()) << outcome.hint;
-    client::BlockingClose(std::exchange(connector, nullptr));
-  }
-
-  Side side;
-  std::unique_ptr<client::Session> session;
-  std::shared_ptr<client::Adapter> adapter;
-  std::shared_ptr<client::Connector> connector;
-};
 
 sockaddr_storage ToSystem(const SocketAddress& address, socklen_t* length) {
   sockaddr_storage storage = {};
@@ -413,12 +373,12 @@ enum class Kind { kTwoClients, kStrangerConnects, kStrangerListens };
 class Conversation : public Wire, public testing::WithParamInterface<std::tuple<Kind, int, bool>> {
  protected:
   std::pair<std::string, std::string> Converse(Kind kind, int family, bool crc) {
-    Client client(*broker_);
+    LibraryClient client(broker_->control_socket());
     std::pair<std::string, std::string> said;
     if (kind == Kind::kStrangerListens) {
       Stranger stranger(crc);
       const SocketAddress address = stranger.Listen(family);
-      std::thread connecting([&] { EXPECT_TRUE(client.Connect(address).ok()); });
+      std::thread connecting([&] { EXPECT_TRUE(client.Connect(address.ip, address).ok()); });
       stranger.Accept();
       connecting.join();
       said = Exchange(client.side, stranger.side);
@@ -429,10 +389,10 @@ class Conversation : public Wire, public testing::WithParamInterface<std::tuple<
     }
     auto [listening, listener] = client::BlockingListener::Listen(client.adapter, Loopback(family));
     EXPECT_TRUE(listening.ok()) << listening.hint;
-    std::thread accepting([&, &listens = *listener] { client.Accept(listens); });
+    std::thread accepting([&, &listens = *listener] { EXPECT_TRUE(client.Accept(listens).ok()); });
     if (kind == Kind::kTwoClients) {
-      Client other(*broker_);
-      const client::Outcome connected = other.Connect(listener->address());
+      LibraryClient other(broker_->control_socket());
+      const client::Outcome connected = other.Connect(listener->address().ip, listener->address());
       EXPECT_TRUE(connected.ok()) << connected.hint;
       accepting.join();
       said = Exchange(other.side, client.side);
@@ -487,18 +447,18 @@ TEST_F(Wire, EachConnectionOfTwoClientsHasItsOwnFramesAndItsOwnData) {
   Start(true);
   constexpr size_t kConnections = 4;
   struct Pair {
-    std::unique_ptr<Client> active, passive;
+    std::unique_ptr<LibraryClient> active, passive;
     std::string written;
     TcpDirection direction;
   };
   std::vector<Pair> pairs;
   for (size_t i = 0; i < kConnections; ++i) {
-    Pair& pair =
-        pairs.emplace_back(Pair{std::make_unique<Client>(*broker_), std::make_unique<Client>(*broker_), "", ""});
+    Pair& pair = pairs.emplace_back(Pair{std::make_unique<LibraryClient>(broker_->control_socket()),
+                                         std::make_unique<LibraryClient>(broker_->control_socket()), "", ""});
     auto [listening, listener] = client::BlockingListener::Listen(pair.passive->adapter, Loopback(AF_INET));
     ASSERT_TRUE(listening.ok()) << listening.hint;
-    std::thread accepting([&, &listens = *listener] { pair.passive->Accept(listens); });
-    EXPECT_TRUE(pair.active->Connect(listener->address()).ok());
+    std::thread accepting([&, &listens = *listener] { EXPECT_TRUE(pair.passive->Accept(listens).ok()); });
+    EXPECT_TRUE(pair.active->Connect(listener->address().ip, listener->address()).ok());
     accepting.join();
     pair.direction =
         DirectionOf(pair.active->connector->connection_data()->local, pair.active->connector->connection_data()->peer);
@@ -520,8 +480,8 @@ TEST_F(Wire, EachConnectionOfTwoClientsHasItsOwnFramesAndItsOwnData) {
 TEST_F(Wire, ARejectIsAReplyWithTheFlagAndThePrivateData) {
   Start(true);
   {
-    Client passive(*broker_);
-    Client active(*broker_);
+    LibraryClient passive(broker_->control_socket());
+    LibraryClient active(broker_->control_socket());
     auto [listening, listener] = client::BlockingListener::Listen(passive.adapter, Loopback(AF_INET));
     ASSERT_TRUE(listening.ok()) << listening.hint;
     std::thread rejecting([&, &listens = *listener] {
@@ -530,7 +490,7 @@ TEST_F(Wire, ARejectIsAReplyWithTheFlagAndThePrivateData) {
       EXPECT_EQ(connector->Reject(kPrivateData), NdkStatus::kSuccess);
       client::BlockingClose(connector);
     });
-    EXPECT_EQ(active.Connect(listener->address()).status, NdkStatus::kConnectionRefused);
+    EXPECT_EQ(active.Connect(listener->address().ip, listener->address()).status, NdkStatus::kConnectionRefused);
     rejecting.join();
   }
   const auto [initiators, responders] = OnlyConnection();
@@ -544,12 +504,12 @@ TEST_F(Wire, ARejectIsAReplyWithTheFlagAndThePrivateData) {
 TEST_F(Wire, AForbiddenWriteIsAnsweredByATerminate) {
   Start(true);
   {
-    Client passive(*broker_);
-    Client active(*broker_);
+    LibraryClient passive(broker_->control_socket());
+    LibraryClient active(broker_->control_socket());
     auto [listening, listener] = client::BlockingListener::Listen(passive.adapter, Loopback(AF_INET));
     ASSERT_TRUE(listening.ok()) << listening.hint;
-    std::thread accepting([&, &listens = *listener] { passive.Accept(listens); });
-    ASSERT_TRUE(active.Connect(listener->address()).ok());
+    std::thread accepting([&, &listens = *listener] { EXPECT_TRUE(passive.Accept(listens).ok()); });
+    ASSERT_TRUE(active.Connect(listener->address().ip, listener->address()).ok());
     accepting.join();
     Buffer source(active.side.domain, 100, kMrAllowLocalRead);
     const Sge sge = source.sge();
@@ -558,7 +518,7 @@ TEST_F(Wire, AForbiddenWriteIsAnsweredByATerminate) {
     EXPECT_EQ(active.side.qp->Read(nullptr, {}, {}, 0), NdkStatus::kSuccess);
     active.side.Results(2);
     source.Close();
-    for (Client* client : {&passive, &active}) client::BlockingClose(std::exchange(client->connector, nullptr));
+    for (LibraryClient* client : {&passive, &active}) client::BlockingClose(std::exchange(client->connector, nullptr));
   }
   const auto [initiators, responders] = OnlyConnection();
   const auto from_initiator = CountFpdus(initiators);

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "tests/integration/library_client.h"
+
+#include <gtest/gtest.h>
+
+#include <utility>
+
+#include "absl/time/time.h"
+#include "tests/control/patience.h"
+
+namespace rdmabroker {
+namespace {
+
+constexpr client::ReadLimits kLimits = {.inbound = 4, .outbound = 4};
+
+std::unique_ptr<client::Session> OpenSession(const std::string& control_socket) {
+  client::SessionOptions options;
+  options.control_socket = control_socket;
+  auto opening = client::Session::Open(std::move(options));
+  EXPECT_TRUE(opening.outcome.ok()) << opening.outcome.hint;
+  return std::move(opening.session);
+}
+
+std::shared_ptr<client::Adapter> OpenIwarp(client::Session& session) {
+  auto made = client::BlockingOpenAdapter(session, "iwarp0");
+  EXPECT_TRUE(made.outcome.ok()) << made.outcome.hint;
+  return made.object;
+}
+
+}  // namespace
+
+LibraryClient::LibraryClient(const std::string& control_socket)
+    : session(OpenSession(control_socket)), adapter(OpenIwarp(*session)), side({}, adapter->data()) {}
+
+LibraryClient::~LibraryClient() { session = nullptr; }
+
+client::Outcome LibraryClient::Accept(client::BlockingListener& listener,
+                                      client::DisconnectEventCallback on_disconnect) {
+  auto [arrived, requested] = listener.Next(absl::ToChronoMilliseconds(kTestPatience));
+  if (!arrived.ok()) return arrived;
+  connector = requested;
+  return client::BlockingAccept(connector, side.qp, {.limits = kLimits}, std::move(on_disconnect));
+}
+
+client::Outcome LibraryClient::Connect(const IpAddress& from, const SocketAddress& to,
+                                       client::DisconnectEventCallback on_disconnect) {
+  auto made = client::BlockingConnect(
+      adapter, side.qp, {.source = {.ip = from}, .destination = to, .limits = kLimits, .private_data = "hello"},
+      std::move(on_disconnect));
+  connector = made.object;
+  return made.outcome;
+}
+
+void LibraryClient::Disconnect() {
+  const client::Outcome outcome = client::BlockingDisconnect(connector);
+  EXPECT_TRUE(outcome.ok()) << outcome.hint;
+  client::BlockingClose(std::exchange(connector, nullptr));
+}
+
+}  // namespace rdmabroker
