@@ -16,55 +16,13 @@
 #include <string>
 
 #include "proto/rdmabroker/v1/handoff.pb.h"
+#include "tests/control/handoff_fetcher.h"
 #include "tests/control/network_thread.h"
 #include "tests/control/test_client.h"
 #include "tests/control/test_daemon.h"
 
 namespace rdmabroker {
 namespace {
-
-// One client's conversation with the hand-off socket.
-class Fetcher {
- public:
-  explicit Fetcher(UniqueFd socket) : socket_(std::move(socket)) { EXPECT_TRUE(socket_); }
-
-  bool Send(const std::string& record) {
-    return ::send(socket_.get(), record.data(), record.size(), MSG_NOSIGNAL) == static_cast<ssize_t>(record.size());
-  }
-  bool Acknowledge(uint64_t connector) {
-    v1::HandoffAcknowledgement acknowledgement;
-    acknowledgement.set_connector_id(connector);
-    return Send(acknowledgement.SerializeAsString());
-  }
-  // The broker's reply, and the transport that came with it; nothing where the broker has closed the socket.
-  std::optional<v1::HandoffReply> Receive() {
-    std::string bytes(131072, '\0');
-    alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
-    iovec part = {bytes.data(), bytes.size()};
-    msghdr message = {.msg_iov = &part, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof control};
-    pollfd readable = {.fd = socket_.get(), .events = POLLIN};
-    if (::poll(&readable, 1, static_cast<int>(absl::ToInt64Milliseconds(kTestPatience))) != 1) {
-      ADD_FAILURE() << "neither a reply nor the end";
-      return std::nullopt;
-    }
-    const ssize_t length = ::recvmsg(socket_.get(), &message, MSG_CMSG_CLOEXEC);
-    if (length <= 0) return std::nullopt;
-    if (const cmsghdr* header = CMSG_FIRSTHDR(&message); header != nullptr) {
-      int fd = -1;
-      std::memcpy(&fd, CMSG_DATA(header), sizeof fd);
-      transport.Reset(fd);
-    }
-    v1::HandoffReply reply;
-    EXPECT_TRUE(reply.ParseFromArray(bytes.data(), static_cast<int>(length)));
-    return reply;
-  }
-  void Leave() { socket_.Reset(); }
-
-  UniqueFd transport;
-
- private:
-  UniqueFd socket_;
-};
 
 class HandoffTest : public testing::Test {
  protected:
@@ -84,20 +42,18 @@ class HandoffTest : public testing::Test {
     EXPECT_EQ(connection_.completed.connection_established().handoff_secret().size(), 16u);
   }
 
-  Fetcher NewFetcher() { return Fetcher(ConnectAs(::getuid(), ::getgid(), daemon_->handoff_path(), SOCK_SEQPACKET)); }
-  static v1::HandoffRequest RequestOf(const TestClient& client, uint64_t connector, const v1::Outcome& established) {
-    v1::HandoffRequest request;
-    request.set_session_id(client.session_id());
-    request.set_session_secret(client.opened().session_secret());
-    request.set_connector_id(connector);
-    request.set_handoff_secret(established.connection_established().handoff_secret());
-    return request;
+  HandoffFetcher NewFetcher() {
+    return HandoffFetcher(ConnectAs(::getuid(), ::getgid(), daemon_->handoff_path(), SOCK_SEQPACKET));
   }
-  v1::HandoffRequest ActiveRequest() const { return RequestOf(*client_, connection_.active, connection_.completed); }
-  v1::HandoffRequest PassiveRequest() const { return RequestOf(*server_, connection_.passive, connection_.accepted); }
+  v1::HandoffRequest ActiveRequest() const {
+    return HandoffRequestOf(*client_, connection_.active, connection_.completed);
+  }
+  v1::HandoffRequest PassiveRequest() const {
+    return HandoffRequestOf(*server_, connection_.passive, connection_.accepted);
+  }
   // Fetches and acknowledges.
   UniqueFd Take(const v1::HandoffRequest& request) {
-    Fetcher fetcher = NewFetcher();
+    HandoffFetcher fetcher = NewFetcher();
     EXPECT_TRUE(fetcher.Send(request.SerializeAsString()));
     const auto reply = fetcher.Receive();
     EXPECT_TRUE(reply && reply->outcome().status() == v1::STATUS_SUCCESS && fetcher.transport);
@@ -172,7 +128,7 @@ TEST_F(HandoffTest, AWrongRequestIsRefusedAndTheRightOneStillGetsTheTransport) {
   for (const BadRequest& row : rows) {
     v1::HandoffRequest request = ActiveRequest();
     row.spoil(request);
-    Fetcher fetcher = NewFetcher();
+    HandoffFetcher fetcher = NewFetcher();
     EXPECT_TRUE(fetcher.Send(request.SerializeAsString()));
     const auto reply = fetcher.Receive();
     ASSERT_TRUE(reply) << row.name;
@@ -187,7 +143,7 @@ TEST_F(HandoffTest, AWrongRequestIsRefusedAndTheRightOneStillGetsTheTransport) {
 TEST_F(HandoffTest, GarbageIsRefused) {
   Start();
   for (const std::string& record : {std::string("\xff\xff\xff"), std::string(256, '\x80'), std::string(100000, 'x')}) {
-    Fetcher fetcher = NewFetcher();
+    HandoffFetcher fetcher = NewFetcher();
     EXPECT_TRUE(fetcher.Send(record));
     const auto reply = fetcher.Receive();
     ASSERT_TRUE(reply);
@@ -200,11 +156,11 @@ TEST_F(HandoffTest, GarbageIsRefused) {
 TEST_F(HandoffTest, ATransportIsGivenOnce) {
   Start();
   // While it is on the way, and when it has been taken.
-  Fetcher first = NewFetcher();
+  HandoffFetcher first = NewFetcher();
   EXPECT_TRUE(first.Send(ActiveRequest().SerializeAsString()));
   ASSERT_TRUE(first.Receive());
   for (int i = 0; i < 2; ++i) {
-    Fetcher second = NewFetcher();
+    HandoffFetcher second = NewFetcher();
     EXPECT_TRUE(second.Send(ActiveRequest().SerializeAsString()));
     const auto refusal = second.Receive();
     ASSERT_TRUE(refusal);
@@ -221,7 +177,7 @@ TEST_F(HandoffTest, AnotherUserDoesNotGetIt) {
   Start();
   UniqueFd socket = ConnectAs(54321, 54321, daemon_->handoff_path(), SOCK_SEQPACKET);
   if (!socket) GTEST_SKIP() << "needs a root that may become other users";
-  Fetcher fetcher(std::move(socket));
+  HandoffFetcher fetcher(std::move(socket));
   EXPECT_TRUE(fetcher.Send(ActiveRequest().SerializeAsString()));
   const auto reply = fetcher.Receive();
   ASSERT_TRUE(reply);
@@ -265,7 +221,7 @@ TEST_F(HandoffTest, AnotherProcessOfTheUserDoesNotGetIt) {
   EXPECT_EQ(::waitpid(child, &status, 0), child);
   ::close(ends[0]);
   ::close(ends[1]);
-  Fetcher fetcher{UniqueFd(fd)};
+  HandoffFetcher fetcher{UniqueFd(fd)};
   EXPECT_TRUE(fetcher.Send(ActiveRequest().SerializeAsString()));
   const auto reply = fetcher.Receive();
   ASSERT_TRUE(reply);
@@ -278,7 +234,7 @@ TEST_F(HandoffTest, AClientThatLeavesBeforeItAcknowledgesLosesTheConnection) {
   Start();
   const UniqueFd passive = Take(PassiveRequest());
   {
-    Fetcher fetcher = NewFetcher();
+    HandoffFetcher fetcher = NewFetcher();
     EXPECT_TRUE(fetcher.Send(ActiveRequest().SerializeAsString()));
     ASSERT_TRUE(fetcher.Receive());
     EXPECT_TRUE(fetcher.transport);
@@ -290,7 +246,7 @@ TEST_F(HandoffTest, AClientThatLeavesBeforeItAcknowledgesLosesTheConnection) {
 TEST_F(HandoffTest, AWrongAcknowledgementIsNone) {
   Start();
   for (const std::string& record : {std::string("\xff"), std::string()}) {
-    Fetcher fetcher = NewFetcher();
+    HandoffFetcher fetcher = NewFetcher();
     EXPECT_TRUE(fetcher.Send((record.empty() ? PassiveRequest() : ActiveRequest()).SerializeAsString()));
     ASSERT_TRUE(fetcher.Receive());
     EXPECT_TRUE(fetcher.Send(record));
@@ -305,10 +261,10 @@ TEST_F(HandoffTest, WhoSaysNothingIsLeftAfterAWhile) {
   // Enough for one that does say something, on a busy machine too.
   configuration.patience = absl::Seconds(2);
   Start(configuration);
-  Fetcher silent = NewFetcher();
+  HandoffFetcher silent = NewFetcher();
   EXPECT_FALSE(silent.Receive());
   // Silent after the transport has come: it is lost.
-  Fetcher forgetful = NewFetcher();
+  HandoffFetcher forgetful = NewFetcher();
   EXPECT_TRUE(forgetful.Send(ActiveRequest().SerializeAsString()));
   ASSERT_TRUE(forgetful.Receive());
   EXPECT_FALSE(forgetful.Receive());
@@ -320,7 +276,7 @@ TEST_F(HandoffTest, ATransportThatNobodyFetchesIsGivenUp) {
   configuration.limits.handoff_timeout = absl::Milliseconds(100);
   Start(configuration);
   EXPECT_EQ(client_->WaitForDisconnect(connection_.active).status(), v1::STATUS_IO_TIMEOUT);
-  Fetcher late = NewFetcher();
+  HandoffFetcher late = NewFetcher();
   EXPECT_TRUE(late.Send(ActiveRequest().SerializeAsString()));
   const auto reply = late.Receive();
   ASSERT_TRUE(reply);
