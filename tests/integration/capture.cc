@@ -76,7 +76,8 @@ std::optional<Segment> SegmentOf(const std::string& packet) {
 
 }  // namespace
 
-Capture::Capture() : socket_(::socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC, htons(ETH_P_ALL))) {
+Capture::Capture(const std::string& interface)
+    : socket_(::socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC, htons(ETH_P_ALL))) {
   EXPECT_TRUE(socket_) << std::strerror(errno);
   // The size of a socket's buffer is only for the machine's root to raise; that of a ring is not.
   const int version = TPACKET_V2;
@@ -89,13 +90,13 @@ Capture::Capture() : socket_(::socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC, htons(
   void* const memory = ::mmap(nullptr, kRingBytes, PROT_READ | PROT_WRITE, MAP_SHARED, socket_.get(), 0);
   EXPECT_NE(memory, MAP_FAILED) << std::strerror(errno);
   if (memory != MAP_FAILED) ring_ = static_cast<uint8_t*>(memory);
-  // Each packet of this interface goes out and comes in; once is enough.
-  const int on = 1;
-  EXPECT_EQ(::setsockopt(socket_.get(), SOL_PACKET, PACKET_IGNORE_OUTGOING, &on, sizeof on), 0);
+  // Each packet of the loopback interface goes out and comes in; once is enough.
+  const int once = interface == kLoopback ? 1 : 0;
+  EXPECT_EQ(::setsockopt(socket_.get(), SOL_PACKET, PACKET_IGNORE_OUTGOING, &once, sizeof once), 0);
   sockaddr_ll address = {};
   address.sll_family = AF_PACKET;
   address.sll_protocol = htons(ETH_P_ALL);
-  address.sll_ifindex = static_cast<int>(::if_nametoindex("lo"));
+  address.sll_ifindex = static_cast<int>(::if_nametoindex(interface.c_str()));
   EXPECT_EQ(::bind(socket_.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address), 0);
 }
 

@@ -12,11 +12,11 @@
 
 namespace rdmabroker {
 
-// Every packet that passes the loopback interface of this process's network namespace from its construction on. A
-// packet is there before its receiver can know of it. Failing calls fail the test. Needs CAP_NET_RAW.
+// Every packet that passes an interface of this thread's network namespace from its construction on. A packet is there
+// before its receiver can know of it. Failing calls fail the test. Needs CAP_NET_RAW.
 class Capture {
  public:
-  Capture();
+  explicit Capture(const std::string& interface = kLoopback);
   ~Capture();
   Capture(const Capture&) = delete;
   Capture& operator=(const Capture&) = delete;
@@ -27,6 +27,8 @@ class Capture {
   void WritePcap(const std::string& path) const;
 
  private:
+  static constexpr char kLoopback[] = "lo";
+
   UniqueFd socket_;
   uint8_t* ring_ = nullptr;  // Shared with the kernel, which fills one slot after the other.
   size_t next_ = 0;

@@ -3,18 +3,16 @@
 #include "tests/integration/own_namespaces.h"
 
 #include <fcntl.h>
-#include <net/if.h>
 #include <sched.h>
-#include <sys/ioctl.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <cstring>
 
 #include "dataplane/unique_fd.h"
+#include "tests/integration/interface.h"
 
 namespace rdmabroker {
 namespace {
@@ -36,15 +34,6 @@ bool BecomeRoot() {
          Write("/proc/self/setgroups", "deny") && Write("/proc/self/gid_map", "0 " + gid + " 1");
 }
 
-bool RaiseLoopback() {
-  const UniqueFd socket(::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
-  ifreq request = {};
-  std::strcpy(request.ifr_name, "lo");
-  if (::ioctl(socket.get(), SIOCGIFFLAGS, &request) != 0) return false;
-  request.ifr_flags |= IFF_UP;
-  return ::ioctl(socket.get(), SIOCSIFFLAGS, &request) == 0;
-}
-
 bool MountEmpty(const char* path) {
   return ::mount("tmpfs", path, "tmpfs", MS_NOSUID | MS_NODEV, "mode=1777") == 0 || errno == ENOENT;
 }
@@ -58,7 +47,7 @@ std::string Enter() {
   own_temporary_files = ::mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) == 0;
   if (!own_temporary_files && errno != EINVAL) return problem("cannot make mounts private");
   if (own_temporary_files && !(MountEmpty("/tmp") && MountEmpty("/dev/shm"))) return problem("cannot mount");
-  if (!RaiseLoopback()) return problem("cannot raise the loopback interface");
+  if (!RaiseInterface("lo")) return problem("cannot raise the loopback interface");
   if (::prctl(PR_SET_CHILD_SUBREAPER, 1) != 0) return problem("cannot adopt orphans");
   return "";
 }

@@ -9,6 +9,7 @@
 #include <sys/socket.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
@@ -37,7 +38,9 @@
 #include "tests/control/child_process.h"
 #include "tests/control/temporary_folder.h"
 #include "tests/integration/capture.h"
+#include "tests/integration/interface.h"
 #include "tests/integration/library_client.h"
+#include "tests/integration/neighbour.h"
 #include "tests/integration/own_namespaces.h"
 #include "tests/integration/running_broker.h"
 
@@ -50,6 +53,10 @@ using iwarp::Side;
 constexpr std::string_view kRequestKey = "MPA ID Req Frame";  // RFC 5044, section 7.1.
 constexpr std::string_view kReplyKey = "MPA ID Rep Frame";
 constexpr char kPrivateData[] = "no, thank you";
+constexpr int kEthernetMtu = 1500;
+constexpr int kLoopbackMtu = 65536;
+// What remains of that behind the headers of IPv4 and TCP and TCP's timestamps.
+constexpr size_t kEthernetSegment = kEthernetMtu - 20 - 20 - 12;
 
 size_t Count(std::string_view text, std::string_view what) {
   size_t count = 0;
@@ -164,7 +171,7 @@ class Stranger {
   }
 
   // FPDUs of its own fit into Ethernet's segments.
-  iwarp::Offer offer_ = {.inbound_read_limit = 4, .outbound_read_limit = 4, .fpdu_limit = 1448};
+  iwarp::Offer offer_ = {.inbound_read_limit = 4, .outbound_read_limit = 4, .fpdu_limit = kEthernetSegment};
   UniqueFd listener_;
 };
 
@@ -228,18 +235,29 @@ std::pair<std::string, std::string> Exchange(Side& active, Side& passive) {
   return {text(ours, 100'000 + 777), text(theirs, 200'000 + 777)};
 }
 
-// The FPDUs that a stream consists of behind its start-up frame; nothing if it is anything else.
-std::optional<size_t> CountFpdus(std::string_view stream) {
+// The lengths of the FPDUs that a stream consists of behind its start-up frame; nothing if it is anything else.
+std::optional<std::vector<size_t>> FpduLengths(std::string_view stream) {
   if (stream.size() < iwarp::kStartupHeaderLength) return std::nullopt;
   const size_t private_data = static_cast<uint8_t>(stream[18]) << 8 | static_cast<uint8_t>(stream[19]);
   size_t at = iwarp::kStartupHeaderLength + private_data;
-  size_t count = 0;
+  std::vector<size_t> lengths;
   while (at + 2 <= stream.size()) {
     const size_t ulpdu = static_cast<uint8_t>(stream[at]) << 8 | static_cast<uint8_t>(stream[at + 1]);
-    at += (2 + ulpdu + 3) / 4 * 4 + 4;
-    ++count;
+    lengths.push_back((2 + ulpdu + 3) / 4 * 4 + 4);
+    at += lengths.back();
   }
-  return at == stream.size() ? std::optional(count) : std::nullopt;
+  return at == stream.size() ? std::optional(lengths) : std::nullopt;
+}
+
+std::optional<size_t> CountFpdus(std::string_view stream) {
+  const auto lengths = FpduLengths(stream);
+  return lengths ? std::optional(lengths->size()) : std::nullopt;
+}
+
+// 0 where the stream has none or is anything else.
+size_t LongestFpdu(std::string_view stream) {
+  const std::vector<size_t> lengths = FpduLengths(stream).value_or(std::vector<size_t>());
+  return lengths.empty() ? 0 : *std::max_element(lengths.begin(), lengths.end());
 }
 
 class Wire : public testing::Test {
@@ -422,6 +440,9 @@ TEST_P(Conversation, IsMpaAndNothingElse) {
   ASSERT_TRUE(from_initiator && from_responder);
   EXPECT_EQ(Count(initiators, written), 1u);
   EXPECT_EQ(Count(responders, read), 1u);
+  // Nothing here has segments worth keeping to, so that the library's FPDUs are long; the stranger keeps to its own.
+  EXPECT_EQ(LongestFpdu(initiators) > kEthernetSegment, kind != Kind::kStrangerConnects);
+  EXPECT_EQ(LongestFpdu(responders) > kEthernetSegment, kind != Kind::kStrangerListens);
   ExpectTsharkIsContent(*from_initiator + *from_responder, crc);
   // Write, read request, read response, send, send with invalidate and solicited event.
   const std::vector<std::string> opcodes = values_["iwarp_rdma.opcode"];
@@ -442,6 +463,57 @@ INSTANTIATE_TEST_SUITE_P(Loopback, Conversation,
                                                           Kind::kStrangerListens),
                                           testing::Values(AF_INET, AF_INET6), testing::Bool()),
                          NameOf);
+
+// Paths whose segments are Ethernet's. What a machine does not let a test make is a failure here.
+class WireOfEthernet : public Wire {
+ protected:
+  void SetUp() override {
+    ASSERT_EQ(EnterOwnNamespaces(), "");
+    Wire::SetUp();
+  }
+
+  // A conversation of two clients from `active` to an address of `passive`, in which no FPDU is longer than a segment,
+  // and long ones are as long as one.
+  void ExpectFpdusOfASegment(LibraryClient& active, const char* from, LibraryClient& passive, const char* to) {
+    auto [listening, listener] = client::BlockingListener::Listen(passive.adapter, {*IpAddress::Parse(to), 0});
+    ASSERT_TRUE(listening.ok()) << listening.hint;
+    std::thread accepting([&, &listens = *listener] { EXPECT_TRUE(passive.Accept(listens).ok()); });
+    const client::Outcome connected = active.Connect(*IpAddress::Parse(from), listener->address());
+    EXPECT_TRUE(connected.ok()) << connected.hint;
+    accepting.join();
+    if (HasFailure()) return;
+    Exchange(active.side, passive.side);
+    std::thread disconnecting([&] { active.Disconnect(); });
+    passive.Disconnect();
+    disconnecting.join();
+    const auto [initiators, responders] = OnlyConnection();
+    // All lengths are multiples of four.
+    EXPECT_EQ(LongestFpdu(initiators), kEthernetSegment / 4 * 4);
+    EXPECT_EQ(LongestFpdu(responders), kEthernetSegment / 4 * 4);
+  }
+};
+
+TEST_F(WireOfEthernet, NoFpduToAnotherHostIsLongerThanASegment) {
+  Neighbour neighbour;
+  ASSERT_FALSE(HasFailure());
+  broker_ = std::make_unique<RunningBroker>();
+  std::unique_ptr<RunningBroker> its_broker;
+  neighbour.Run([&] { its_broker = std::make_unique<RunningBroker>(); });
+  capture_ = std::make_unique<Capture>(Neighbour::kInterface);
+  LibraryClient active(broker_->control_socket());
+  LibraryClient passive(its_broker->control_socket());
+  ExpectFpdusOfASegment(active, Neighbour::kAddress, passive, Neighbour::kItsAddress);
+}
+
+// As where the kernel forwards what is sent to a local address.
+TEST_F(WireOfEthernet, NoFpduToALocalAddressIsLongerThanASegmentWhereThatIsShort) {
+  ASSERT_TRUE(SetMtu("lo", kEthernetMtu)) << std::strerror(errno);
+  Start(true);
+  LibraryClient active(broker_->control_socket());
+  LibraryClient passive(broker_->control_socket());
+  ExpectFpdusOfASegment(active, "127.0.0.1", passive, "127.0.0.1");
+  ASSERT_TRUE(SetMtu("lo", kLoopbackMtu)) << std::strerror(errno);
+}
 
 TEST_F(Wire, EachConnectionOfTwoClientsHasItsOwnFramesAndItsOwnData) {
   Start(true);

@@ -8,6 +8,13 @@
 #include "broker/fabric/iwarp/sockets.h"
 
 namespace rdmabroker {
+namespace {
+
+// Between Ethernet's jumbo frames, of some 9,000 bytes, and what a connection over loopback begins with: half of the
+// first window of 64 KiB (tcp_bound_to_half_wnd in include/net/tcp.h).
+constexpr uint32_t kLongestLinkSegment = 16 * 1024;
+
+}  // namespace
 
 Connection::Connection(const IwarpSurroundings& surroundings, ConnectionId id) : surroundings_(surroundings), id_(id) {}
 
@@ -48,14 +55,21 @@ void Connection::CloseSocket(bool reset) {
 
 iwarp::Offer Connection::OfferFor(const ReadLimits& limits) const {
   // A peer in this network namespace is another socket of this kernel: its bytes come as a stream, for which the length
-  // of an FPDU means nothing. Elsewhere an FPDU fits into a segment (RFC 5044, section 5.1), since MPA has no way to
-  // ask a peer whether it minds and the private data is the consumers'.
+  // of an FPDU means nothing, and long ones are faster. That is so for others' implementations, too. MPA's only limit
+  // to what a receiver takes is the length's 16 bits, FPDUs as long as loopback's segments would have 32 KiB already,
+  // and siw, the kernel's own, counts any length down (drivers/infiniband/sw/siw/siw_qp_rx.c).
+  //
+  // Elsewhere an FPDU fits into a segment (RFC 5044, section 5.1): there are NICs that take no more, and MPA has no way
+  // to ask a peer whether it minds; the private data is the consumers'. Short segments also tell of a local address
+  // that is not its peer's, because the kernel forwards what is sent there to another host (NAT, IPVS).
+  const uint32_t segment = PathSegmentSize(socket_.get());
   const std::vector<IpAddress>& local = surroundings_.addresses.addresses();
-  const bool same_kernel = std::binary_search(local.begin(), local.end(), PeerAddress(socket_.get()).ip);
+  const bool same_kernel =
+      segment > kLongestLinkSegment && std::binary_search(local.begin(), local.end(), PeerAddress(socket_.get()).ip);
   return {.crc = surroundings_.options.crc,
           .inbound_read_limit = limits.inbound,
           .outbound_read_limit = limits.outbound,
-          .fpdu_limit = same_kernel ? iwarp::kMaxFpduLength : PathSegmentSize(socket_.get())};
+          .fpdu_limit = same_kernel ? iwarp::kMaxFpduLength : segment};
 }
 
 void Connection::Establish(iwarp::ConnectionState state) {

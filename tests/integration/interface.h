@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#ifndef TESTS_INTEGRATION_INTERFACE_H_
+#define TESTS_INTEGRATION_INTERFACE_H_
+
+#include <string>
+
+namespace rdmabroker {
+
+// Interfaces of the calling thread's network. Each returns whether the kernel did it; errno tells why not.
+
+bool RaiseInterface(const std::string& name);
+bool SetMtu(const std::string& name, int mtu);
+// An IPv4 address in a network of 24 bits.
+bool SetAddress(const std::string& name, const std::string& address);
+// A pair of veth devices: `name` here, `peer` in the network namespace of that descriptor.
+bool MakeVethPair(const std::string& name, const std::string& peer, int peers_namespace);
+
+}  // namespace rdmabroker
+
+#endif  // TESTS_INTEGRATION_INTERFACE_H_
