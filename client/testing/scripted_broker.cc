@@ -313,7 +313,7 @@ void ScriptedBroker::WriteNext(Call* call) {
   if (call->writing || call->finished || call->outgoing.empty()) return;
   call->writing = true;
   ++call->pending;
-  const grpc::ByteBuffer next = std::move(call->outgoing.front());
+  const grpc::ByteBuffer next = call->outgoing.front();
   call->outgoing.pop_front();
   call->stream.Write(next, &call->write);
 }

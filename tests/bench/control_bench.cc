@@ -25,6 +25,7 @@
 #include "absl/synchronization/mutex.h"
 #include "broker/control/control_socket.h"
 #include "broker/control/transport_limits.h"
+#include "broker/core/limits.h"
 #include "dataplane/unique_fd.h"
 #include "proto/grpc/health/v1/health.grpc.pb.h"
 #include "tests/bench/control_client.h"
@@ -186,7 +187,7 @@ class EmptyServer {
     Require(listener.ok(), "no socket for the empty server");
     listener_ = *std::move(listener);
     grpc::ServerBuilder builder;
-    SetTransportLimits(builder);
+    SetTransportLimits(builder, Limits().answers_kept);
     builder.RegisterService(&service_);
     queue_ = builder.AddCompletionQueue();
     server_ = builder.BuildAndStart();

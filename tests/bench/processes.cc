@@ -162,6 +162,7 @@ Child Start(int core, const std::vector<std::string>& command) {
     ::dup2(output, STDOUT_FILENO);
     ::dup2(output, STDERR_FILENO);
     std::vector<char*> arguments;
+    arguments.reserve(command.size() + 1);
     for (const std::string& argument : command) arguments.push_back(const_cast<char*>(argument.c_str()));
     arguments.push_back(nullptr);
     ::execvp(arguments[0], arguments.data());
@@ -223,7 +224,7 @@ std::string RunPeer(const std::string& name, const PeerCommand& server, const Pe
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
   }
   const Child client_child = Start(1, client(std::to_string(port)));
-  const std::string text = Drain(client_child, name);
+  std::string text = Drain(client_child, name);
   const bool fine = Succeeded(client_child);
   // Some servers wait for the next client.
   ::kill(server_child.pid, SIGTERM);

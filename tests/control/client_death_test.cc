@@ -38,7 +38,7 @@ uint64_t ConnectTo(TestClient& client, uint64_t adapter, uint16_t port, uint32_t
 
 class ClientDeathTest : public testing::Test {
  protected:
-  void Start(Configuration configuration = TestConfiguration()) {
+  void Start(const Configuration& configuration = TestConfiguration()) {
     daemon_ = std::make_unique<TestDaemon>(network_, std::vector<FakeDevice>{TestDevice(1)}, configuration);
     client_ = std::make_unique<TestClient>(NewChannel(daemon_->target()));
     ASSERT_EQ(client_->Open(), NdkStatus::kSuccess);

@@ -26,7 +26,7 @@ namespace {
 
 class HandoffTest : public testing::Test {
  protected:
-  void Start(Configuration configuration = TestConfiguration()) {
+  void Start(const Configuration& configuration = TestConfiguration()) {
     daemon_ = std::make_unique<TestDaemon>(network_, std::vector<FakeDevice>{TestHandoffDevice(1)}, configuration);
     Connect(NewChannel(daemon_->target()));
   }

@@ -202,8 +202,7 @@ class Kill : public testing::TestWithParam<Case> {
 
   // What a broken transfer leaves of its files, or does not, is no matter.
   void MakeOutputs() {
-    std::ofstream(Path("fetched"), std::ios::app);
-    std::ofstream(Path("stored"), std::ios::app);
+    for (const char* name : {"fetched", "stored"}) std::ofstream(Path(name), std::ios::app).flush();
   }
 
   void ExpectNothingLeft() {
