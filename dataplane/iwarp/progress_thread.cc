@@ -13,8 +13,8 @@
 namespace rdmabroker::iwarp {
 
 ProgressThread& ProgressThread::Get() {
-  static ProgressThread* const thread = new ProgressThread;
-  return *thread;
+  static ProgressThread* const kThread = new ProgressThread;
+  return *kThread;
 }
 
 bool ProgressThread::Start() {

@@ -19,7 +19,7 @@ using Stub = v1::Broker::Stub;
 
 class SessionTest : public testing::Test {
  protected:
-  void Start(Configuration configuration = TestConfiguration()) {
+  void Start(const Configuration& configuration = TestConfiguration()) {
     daemon_ = std::make_unique<TestDaemon>(network_, std::vector<FakeDevice>{TestDevice(1)}, configuration);
   }
   std::unique_ptr<TestClient> NewClient() { return std::make_unique<TestClient>(NewChannel(daemon_->target())); }
