@@ -31,7 +31,7 @@ struct GoodRow {
 };
 
 const std::vector<GoodRow>& GoodRows() {
-  static const std::vector<GoodRow> rows = {
+  static const std::vector<GoodRow> kRows = {
       {"control.socket_directory", "\"/run/x\"", [](auto& c) { c.socket_directory = "/run/x"; }},
       {"control.socket_mode", "0o600", [](auto& c) { c.socket_mode = 0600; }},
       {"control.socket_group", "\"g\"", [](auto& c) { c.socket_group = "g"; }},
@@ -62,7 +62,7 @@ const std::vector<GoodRow>& GoodRows() {
       {"timeouts.handoff_ms", "14", [](auto& c) { c.limits.handoff_timeout = absl::Milliseconds(14); }},
       {"timeouts.session_grace_ms", "3600000", [](auto& c) { c.limits.session_grace = absl::Hours(1); }},
   };
-  return rows;
+  return kRows;
 }
 
 std::string TextOf(const std::string& key, const std::string& value) {
@@ -211,7 +211,7 @@ TEST(Configuration, HasTheDocumentedRanges) {
 class ConfigurationFile : public testing::Test {
  protected:
   std::string Write(const std::string& text) {
-    const std::string path = testing::TempDir() + "/broker.toml";
+    std::string path = testing::TempDir() + "/broker.toml";
     std::ofstream(path) << text;
     return path;
   }

@@ -59,7 +59,7 @@ class ClientTest : public testing::Test {
     EXPECT_EQ(adapter->CreateListener(std::move(on_connect),
                                       [made](const Outcome&, std::shared_ptr<Listener> l) { made.Set(std::move(l)); }),
               NdkStatus::kPending);
-    const auto listener = made.Get();
+    auto listener = made.Get();
     if (!listening) return listener;
     const Later<Outcome> outcome;
     EXPECT_EQ(listener->Listen(kSomeAddress, [outcome](const Outcome& o) { outcome.Set(o); }), NdkStatus::kPending);

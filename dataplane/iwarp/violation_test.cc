@@ -158,7 +158,7 @@ class EachViolation : public Violations, public testing::WithParamInterface<size
 const std::vector<ViolationRow>& EachViolation::Rows() {
   using Self = EachViolation;
   const auto on = [](void (*act)(Self*)) { return [act](Violations* test) { act(static_cast<Self*>(test)); }; };
-  static const std::vector<ViolationRow> rows = {
+  static const std::vector<ViolationRow> kRows = {
       {"write_to_unknown_stag", on([](Self* t) {
          t->peer.SendSegment({.tagged = true, .last = true, .opcode = Opcode::kWrite, .stag = 0xABCDEF01}, Bytes(4));
        }),
@@ -294,7 +294,7 @@ const std::vector<ViolationRow>& EachViolation::Rows() {
        }),
        kRdmapStreamCatastrophic},
   };
-  return rows;
+  return kRows;
 }
 
 TEST_P(EachViolation, EndsThisConnectionAloneAndIsToldToThePeer) {

@@ -24,7 +24,7 @@ std::vector<IpAddress> Addresses(std::initializer_list<const char*> texts) {
 // `kind` says what is special about the devices. Both sides on one fabric where `apart` is false.
 class FakePair final : public FabricPair {
  public:
-  FakePair(FakeDevice kind, bool apart) {
+  FakePair(const FakeDevice& kind, bool apart) {
     network_.OnBreach([](const std::string& what) { ADD_FAILURE() << what; });
     Add(kind, 1, Addresses({"192.0.2.1", "192.0.2.2", "2001:db8::1", "2001:db8::2"}));
     if (apart) Add(kind, 2, Addresses({"192.0.2.3", "2001:db8::3"}));

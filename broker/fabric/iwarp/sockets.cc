@@ -151,7 +151,7 @@ NewSocket AcceptOne(int listener) {
 void ResetConnection(int socket) {
   // Dissolving the association resets it at once (tcp_disconnect), while closing would wait for the last holder.
   sockaddr nobody = {.sa_family = AF_UNSPEC};
-  ::connect(socket, &nobody, sizeof nobody);
+  (void)::connect(socket, &nobody, sizeof nobody);
 }
 
 int SendWhole(int socket, std::span<const uint8_t> bytes) {

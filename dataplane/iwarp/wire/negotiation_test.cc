@@ -118,7 +118,7 @@ struct Connected {
 };
 
 // Both sides of a handshake, the frames going through their encodings.
-Connected Connect(const Offer& active, const Offer& passive, StartupFrame request) {
+Connected Connect(const Offer& active, const Offer& passive, const StartupFrame& request) {
   const auto reply = BuildReply(request, passive, "welcome");
   EXPECT_TRUE(reply.ok()) << reply.status();
   const auto decoded = DecodeStartupFrame(AsBytes(*EncodeStartupFrame(reply->reply)), StartupKind::kReply);
