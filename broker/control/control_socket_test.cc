@@ -112,7 +112,6 @@ TEST_F(ListenOnUnixSocketTest, OfManyThatStartAtOnceExactlyOneListensAndIsReache
     std::vector<absl::StatusOr<UniqueFd>> listeners(kStarts);
     std::barrier start(kStarts);
     std::vector<std::thread> threads;
-    threads.reserve(kStarts);
     for (auto& listener : listeners) {
       threads.emplace_back([&] {
         start.arrive_and_wait();

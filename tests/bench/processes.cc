@@ -162,7 +162,6 @@ Child Start(int core, const std::vector<std::string>& command) {
     ::dup2(output, STDOUT_FILENO);
     ::dup2(output, STDERR_FILENO);
     std::vector<char*> arguments;
-    arguments.reserve(command.size() + 1);
     for (const std::string& argument : command) arguments.push_back(const_cast<char*>(argument.c_str()));
     arguments.push_back(nullptr);
     ::execvp(arguments[0], arguments.data());

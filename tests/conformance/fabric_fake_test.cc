@@ -70,7 +70,7 @@ class FakePair final : public FabricPair {
   uint32_t last_qp_ = 16;
 };
 
-FabricCase Case(std::string name, FakeDevice kind, bool apart = true) {
+FabricCase Case(std::string name, const FakeDevice& kind, bool apart = true) {
   return {std::move(name), [kind, apart]() -> absl::StatusOr<std::unique_ptr<FabricPair>> {
             return std::make_unique<FakePair>(kind, apart);
           }};

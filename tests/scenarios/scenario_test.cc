@@ -57,7 +57,7 @@ absl::Status SetLimit(Limits& limits, std::string text) {
     if (is) text.erase(0, std::string(name).size() + 1);
     return is;
   };
-  const std::pair<const char*, uint32_t*> kNumbers[] = {
+  const std::pair<const char*, uint32_t*> numbers[] = {
       {"sessions per uid", &limits.sessions_per_uid},
       {"endpoints per uid", &limits.endpoints_per_uid},
       {"objects per uid", &limits.objects_per_uid},
@@ -70,7 +70,7 @@ absl::Status SetLimit(Limits& limits, std::string text) {
       {"events kept", &limits.events_kept},
       {"backlog", &limits.backlog},
   };
-  for (const auto& [name, number] : kNumbers) {
+  for (const auto& [name, number] : numbers) {
     if (take(name) && absl::SimpleAtoi(text, number)) return absl::OkStatus();
   }
   if (text == "no accept on a closing listener") {

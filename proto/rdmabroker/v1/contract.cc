@@ -63,7 +63,6 @@ class Describer {
  public:
   void Visit(const Descriptor& message) {
     std::vector<std::pair<int, std::string>> fields;
-    fields.reserve(static_cast<size_t>(message.field_count()));
     for (int i = 0; i < message.field_count(); ++i) {
       fields.emplace_back(message.field(i)->number(), FieldLine(*message.field(i)));
     }
@@ -72,7 +71,6 @@ class Describer {
 
   void Visit(const EnumDescriptor& enumeration) {
     std::vector<std::pair<int, std::string>> values;
-    values.reserve(static_cast<size_t>(enumeration.value_count()));
     for (int i = 0; i < enumeration.value_count(); ++i) {
       const auto& value = *enumeration.value(i);
       values.emplace_back(value.number(), absl::StrCat(value.number(), " ", value.name()));
@@ -82,7 +80,6 @@ class Describer {
 
   void Visit(const ServiceDescriptor& service) {
     std::vector<std::pair<int, std::string>> methods;
-    methods.reserve(static_cast<size_t>(service.method_count()));
     for (int i = 0; i < service.method_count(); ++i) methods.emplace_back(0, MethodLine(*service.method(i)));
     Add(Heading("service", service), std::move(methods));
   }
