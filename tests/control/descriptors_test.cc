@@ -4,8 +4,6 @@
 // few numbers, so that both happen soon.
 
 #include <gtest/gtest.h>
-#include <spdlog/sinks/base_sink.h>
-#include <spdlog/spdlog.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/un.h>
@@ -15,12 +13,12 @@
 #include <cstdlib>
 #include <cstring>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "proto/rdmabroker/v1/inspection.grpc.pb.h"
+#include "tests/captured_log.h"
 #include "tests/control/network_thread.h"
 #include "tests/control/patience.h"
 #include "tests/control/test_client.h"
@@ -102,53 +100,27 @@ TEST_F(DescriptorsTest, NoCallIsTakenForAnotherUsersWhenNumbersAreUsedAgain) {
   for (size_t i = 0; i < owners.size(); ++i) EXPECT_NE(owners[i]->OpenAdapter("fake1"), 0u);
 }
 
-// Keeps the warnings of accepts that failed, and when they came.
-class WarningSink final : public spdlog::sinks::base_sink<std::mutex> {
- public:
-  struct Warning {
-    absl::Time when;
-    int left_out = 0;
-  };
-  std::vector<Warning> warnings() {
-    const std::lock_guard lock(mutex_);
-    return warnings_;
-  }
-
- protected:
-  void sink_it_(const spdlog::details::log_msg& message) override {
-    const std::string text(message.payload.data(), message.payload.size());
-    if (text.find("cannot accept socket=control.sock") != 0) return;
-    const size_t number = text.find("left_out=");
-    ASSERT_NE(number, std::string::npos) << text;
-    warnings_.push_back({absl::Now(), std::atoi(text.c_str() + number + 9)});
-  }
-  void flush_() override {}
-
- private:
-  std::vector<Warning> warnings_;
-};
-
 TEST_F(DescriptorsTest, ABrokerWithoutAnyLeftRestsAndServesOnOnceThereAreSome) {
   TestDaemon daemon(network_);
-  const auto sink = std::make_shared<WarningSink>();
-  spdlog::default_logger()->sinks().push_back(sink);
+  CapturedLog log;
   const UniqueFd socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
   sockaddr_un address = {.sun_family = AF_UNIX};
   std::memcpy(address.sun_path, daemon.control_path().c_str(), daemon.control_path().size() + 1);
+  const absl::Time begin = absl::Now();
   LimitDescriptors(3);
   EXPECT_EQ(::connect(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address), 0);
-  EXPECT_TRUE(Becomes([&] { return sink->warnings().size() >= 2; }));
-  const auto warnings = sink->warnings();
-  // It tries ten times a second, not as fast as it can, and says so once a second.
-  const double seconds = absl::ToDoubleSeconds(warnings.at(1).when - warnings.at(0).when);
-  EXPECT_GE(seconds, 0.9);
-  EXPECT_GE(warnings[1].left_out, 1);
-  EXPECT_LE(warnings[1].left_out, 10 * seconds + 1);
+  const auto warnings = [&] { return log.LinesWith("cannot accept socket=control.sock"); };
+  EXPECT_TRUE(Becomes([&] { return warnings().size() >= 2; }));
+  // It tries ten times a second, not as fast as it can, and says once a second how often.
+  const double seconds = absl::ToDoubleSeconds(absl::Now() - begin);
+  const std::string second = warnings().at(1);
+  const int left_out = std::atoi(second.c_str() + second.find("left_out=") + 9);
+  EXPECT_GE(left_out, 1) << second;
+  EXPECT_LE(left_out, 10 * seconds + 1) << second;
   LimitDescriptors(kFewDescriptors);
   // gRPC's greeting.
   char byte = 0;
   EXPECT_EQ(::read(socket.get(), &byte, 1), 1);
-  spdlog::default_logger()->sinks().pop_back();
   TestClient client(NewChannel(daemon.target()));
   EXPECT_EQ(client.Open(), NdkStatus::kSuccess);
 }
