@@ -32,7 +32,7 @@ absl::Status RpingLink::Open(Adapter& adapter) {
   const auto domain = adapter.CreateProtectionDomain();
   domain_ = domain.object;
   if (domain_ == nullptr) return Failed("protection domain", domain.status);
-  // Released only when it was taken: rping has one request at a time, so a release that is not needed stays away.
+  // One call for each Arm, which follows the taking of the last: the semaphore is never released twice.
   const auto queue = adapter.CreateCompletionQueue(16, [this](NdkStatus) { notified_.release(); });
   queue_ = queue.object;
   if (queue_ == nullptr) return Failed("completion queue", queue.status);
