@@ -5,10 +5,7 @@
 #include "broker/fabric/iwarp/iwarp_fabric.h"
 
 #include <gtest/gtest.h>
-#include <net/if.h>
 #include <sched.h>
-#include <sys/ioctl.h>
-#include <sys/socket.h>
 
 #include <cerrno>
 #include <cstring>
@@ -18,18 +15,10 @@
 #include "broker/fabric/iwarp/testing/task_queue.h"
 #include "broker/runtime/handoff_table.h"
 #include "broker/runtime/watcher.h"
-#include "dataplane/unique_fd.h"
+#include "tests/integration/interface.h"
 
 namespace rdmabroker {
 namespace {
-
-void BringLoopbackUp() {
-  const UniqueFd socket(::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
-  ifreq request = {};
-  std::strcpy(request.ifr_name, "lo");
-  request.ifr_flags = IFF_UP;
-  ASSERT_EQ(::ioctl(socket.get(), SIOCSIFFLAGS, &request), 0) << std::strerror(errno);
-}
 
 void ExpectUnusableUntilThereIsAnAddress() {
   ASSERT_EQ(::unshare(CLONE_NEWNET), 0) << "a network namespace of one's own needs root: " << std::strerror(errno);
@@ -48,7 +37,7 @@ void ExpectUnusableUntilThereIsAnAddress() {
   ASSERT_TRUE(run_until([&] { return !devices.empty(); }));
   EXPECT_EQ(devices[0].addresses.size(), 0u);
   EXPECT_NE(devices[0].unusable_reason.find("no interface"), std::string::npos) << devices[0].unusable_reason;
-  BringLoopbackUp();
+  ASSERT_TRUE(RaiseInterface("lo")) << std::strerror(errno);
   ASSERT_TRUE(run_until([&] { return !devices.back().addresses.empty(); }));
   EXPECT_EQ(devices.back().unusable_reason, "");
 }
