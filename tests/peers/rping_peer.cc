@@ -116,8 +116,7 @@ absl::Status Run(const Options& options) {
   const auto device = examples::OpenDevice(options.socket, options.device);
   if (!device.ok()) return device.status();
   const auto& adapter = device->adapter;
-  const absl::Status result =
-      options.role == "server" ? Serve(adapter, options, *address) : Ping(adapter, options, *address);
+  absl::Status result = options.role == "server" ? Serve(adapter, options, *address) : Ping(adapter, options, *address);
   client::BlockingClose(adapter);
   if (result.ok()) std::cout << options.count << " rounds done" << std::endl;
   return result;
