@@ -12,6 +12,11 @@ absl::Status Report(const char* what, const client::Outcome& outcome) {
   return absl::UnavailableError(absl::StrCat(what, ": ", std::string(StatusName(outcome.status)), ": ", outcome.hint));
 }
 
+absl::Status Report(const char* what, NdkStatus status) {
+  if (status == NdkStatus::kSuccess) return absl::OkStatus();
+  return absl::UnavailableError(absl::StrCat(what, ": ", std::string(StatusName(status))));
+}
+
 absl::StatusOr<OpenedDevice> OpenDevice(const std::string& control_socket, const std::string& device) {
   auto [opened, session] = client::Session::Open({.control_socket = control_socket});
   if (!opened.ok()) return Report("session", opened);

@@ -10,11 +10,13 @@
 #include "absl/status/statusor.h"
 #include "client/adapter.h"
 #include "client/session.h"
+#include "dataplane/ndk/status.h"
 
 namespace rdmabroker::examples {
 
 // How `what` ended, as a program says it in its last words.
 absl::Status Report(const char* what, const client::Outcome& outcome);
+absl::Status Report(const char* what, NdkStatus status);
 
 // A session with the broker, and an adapter of a device that this library has a data path for.
 struct OpenedDevice {

@@ -10,6 +10,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "client/blocking.h"
+#include "client/examples/opened_device.h"
 
 namespace rdmabroker::examples {
 namespace {
@@ -20,11 +21,6 @@ constexpr uint32_t kPiece = 1 << 18;      // Bytes of one: progress shows even i
 constexpr size_t kSlowPeer = 10'000'000;  // Bytes a second that it moves and sums at least.
 // How long after a failed request the library may take to tell why the connection is over, if it is.
 constexpr auto kReasonPatience = std::chrono::seconds(1);
-
-absl::Status Failed(const char* what, NdkStatus status) {
-  if (status == NdkStatus::kSuccess) return absl::OkStatus();
-  return absl::UnavailableError(absl::StrCat(what, ": ", std::string(StatusName(status))));
-}
 
 }  // namespace
 
@@ -37,21 +33,21 @@ absl::StatusOr<std::unique_ptr<StorageLink>> StorageLink::Make(rdmabroker::Adapt
 absl::Status StorageLink::Open() {
   const auto domain = adapter_.CreateProtectionDomain();
   domain_ = domain.object;
-  if (domain_ == nullptr) return Failed("protection domain", domain.status);
+  if (domain_ == nullptr) return Report("protection domain", domain.status);
   const auto queue = adapter_.CreateCompletionQueue(64, [this](NdkStatus) {
     const std::lock_guard lock(mutex_);
     notified_ = true;
     changed_.notify_all();
   });
   queue_ = queue.object;
-  if (queue_ == nullptr) return Failed("completion queue", queue.status);
+  if (queue_ == nullptr) return Report("completion queue", queue.status);
   QueuePairAttributes attributes{.receive_cq = queue_, .initiator_cq = queue_};
   attributes.receive_queue_depth = kReceives;
   attributes.initiator_queue_depth = kPieces + 2;
   attributes.max_receive_request_sge = attributes.max_initiator_request_sge = 1;
   const auto queue_pair = domain_->CreateQueuePair(attributes);
   queue_pair_ = queue_pair.object;
-  if (queue_pair_ == nullptr) return Failed("queue pair", queue_pair.status);
+  if (queue_pair_ == nullptr) return Report("queue pair", queue_pair.status);
   messages_.resize((1 + kReceives) * kMessageLength);
   const auto region = Register(messages_, kMrAllowLocalWrite);
   if (!region.ok()) return region.status();
@@ -71,10 +67,10 @@ StorageLink::~StorageLink() {
 
 absl::StatusOr<MemoryRegion*> StorageLink::Register(std::span<uint8_t> memory, MrFlags flags) {
   const auto region = domain_->CreateMemoryRegion(false);
-  if (region.object == nullptr) return Failed("memory region", region.status);
+  if (region.object == nullptr) return Report("memory region", region.status);
   regions_.push_back(region.object);
   patience_ += std::chrono::seconds(memory.size() / kSlowPeer);
-  if (absl::Status status = Failed("register", region.object->Register(memory.data(), memory.size(), flags));
+  if (absl::Status status = Report("register", region.object->Register(memory.data(), memory.size(), flags));
       !status.ok()) {
     return status;
   }
@@ -175,7 +171,7 @@ absl::Status StorageLink::Check(const char* what, NdkStatus status) {
   if (status == NdkStatus::kSuccess) return absl::OkStatus();
   std::unique_lock lock(mutex_);
   changed_.wait_for(lock, kReasonPatience, [this] { return disconnected_.has_value(); });
-  return disconnected_ ? DisconnectStatus() : Failed(what, status);
+  return disconnected_ ? DisconnectStatus() : Report(what, status);
 }
 
 absl::Status StorageLink::DisconnectStatus() const {
@@ -184,9 +180,9 @@ absl::Status StorageLink::DisconnectStatus() const {
       return absl::AbortedError("the peer has disconnected");
     case NdkStatus::kConnectionDisconnected:
     case NdkStatus::kRequestAborted:
-      return Failed("the session with the broker is over", *disconnected_);
+      return Report("the session with the broker is over", *disconnected_);
     default:
-      return Failed("the connection is lost", *disconnected_);
+      return Report("the connection is lost", *disconnected_);
   }
 }
 

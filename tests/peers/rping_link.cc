@@ -9,16 +9,12 @@
 
 #include "absl/strings/str_cat.h"
 #include "client/blocking.h"
+#include "client/examples/opened_device.h"
 
 namespace rdmabroker::peers {
 namespace {
 
 constexpr auto kPatience = std::chrono::seconds(30);
-
-absl::Status Failed(const char* what, NdkStatus status) {
-  if (status == NdkStatus::kSuccess) return absl::OkStatus();
-  return absl::UnavailableError(absl::StrCat(what, ": ", std::string(StatusName(status))));
-}
 
 }  // namespace
 
@@ -31,29 +27,29 @@ absl::StatusOr<std::unique_ptr<RpingLink>> RpingLink::Make(Adapter& adapter, uin
 absl::Status RpingLink::Open(Adapter& adapter) {
   const auto domain = adapter.CreateProtectionDomain();
   domain_ = domain.object;
-  if (domain_ == nullptr) return Failed("protection domain", domain.status);
+  if (domain_ == nullptr) return examples::Report("protection domain", domain.status);
   // One call for each Arm, which follows the taking of the last: the semaphore is never released twice.
   const auto queue = adapter.CreateCompletionQueue(16, [this](NdkStatus) { notified_.release(); });
   queue_ = queue.object;
-  if (queue_ == nullptr) return Failed("completion queue", queue.status);
+  if (queue_ == nullptr) return examples::Report("completion queue", queue.status);
   QueuePairAttributes attributes{.receive_cq = queue_, .initiator_cq = queue_};
   attributes.receive_queue_depth = kReceives;
   attributes.initiator_queue_depth = 2;
   attributes.max_receive_request_sge = attributes.max_initiator_request_sge = 1;
   const auto queue_pair = domain_->CreateQueuePair(attributes);
   queue_pair_ = queue_pair.object;
-  if (queue_pair_ == nullptr) return Failed("queue pair", queue_pair.status);
+  if (queue_pair_ == nullptr) return examples::Report("queue pair", queue_pair.status);
   const auto messages = domain_->CreateMemoryRegion(false);
   message_region_ = messages.object;
-  if (message_region_ == nullptr) return Failed("memory region", messages.status);
+  if (message_region_ == nullptr) return examples::Report("memory region", messages.status);
   const auto buffer = domain_->CreateMemoryRegion(false);
   buffer_region_ = buffer.object;
-  if (buffer_region_ == nullptr) return Failed("memory region", buffer.status);
+  if (buffer_region_ == nullptr) return examples::Report("memory region", buffer.status);
   NdkStatus status = message_region_->Register(messages_.data(), messages_.size(), kMrAllowLocalWrite);
-  if (status != NdkStatus::kSuccess) return Failed("registration", status);
+  if (status != NdkStatus::kSuccess) return examples::Report("registration", status);
   status = buffer_region_->Register(buffer_.data(), buffer_.size(),
                                     kMrAllowRemoteRead | kMrAllowRemoteWrite | kMrRdmaReadSink);
-  if (status != NdkStatus::kSuccess) return Failed("registration", status);
+  if (status != NdkStatus::kSuccess) return examples::Report("registration", status);
   for (size_t slot = 1; slot <= kReceives; ++slot) {
     if (absl::Status posted = PostReceive(slot); !posted.ok()) return posted;
   }
@@ -70,7 +66,7 @@ RpingLink::~RpingLink() {
 
 absl::Status RpingLink::PostReceive(size_t slot) {
   const Sge sge{&messages_[slot * kMessageLength], kMessageLength, message_region_->local_token()};
-  return Failed("receive", queue_pair_->Receive(reinterpret_cast<void*>(slot), {&sge, 1}));
+  return examples::Report("receive", queue_pair_->Receive(reinterpret_cast<void*>(slot), {&sge, 1}));
 }
 
 absl::Status RpingLink::Send(bool empty) {
@@ -112,7 +108,7 @@ absl::Status RpingLink::Write(const RpingMessage& to) {
 }
 
 absl::Status RpingLink::AwaitInitiator(NdkStatus posted) {
-  if (posted != NdkStatus::kSuccess) return Failed("post", posted);
+  if (posted != NdkStatus::kSuccess) return examples::Report("post", posted);
   initiator_done_ = false;
   while (!initiator_done_) {
     if (absl::Status status = AwaitResults(); !status.ok()) return status;
@@ -130,7 +126,7 @@ absl::Status RpingLink::TakeResults() {
   std::array<ResultEx, 8> results;
   const size_t count = queue_->GetResultsEx(results);
   for (const ResultEx& result : std::span(results).first(count)) {
-    if (result.status != NdkStatus::kSuccess) return Failed("request", result.status);
+    if (result.status != NdkStatus::kSuccess) return examples::Report("request", result.status);
     if (result.type != OperationType::kReceive) {
       initiator_done_ = true;
       continue;
