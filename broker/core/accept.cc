@@ -43,7 +43,7 @@ Outcome Perform(Turn& turn, const Call& call, const Accept& request) {
   connector.state = ConnectorState::kAccepting;
   SetDeadline(turn, connector, turn.limits.establish_timeout);
   turn.Emit(FabricAccept{device.id, connector.connection, connector.session, request.qp, connector.limits,
-                         request.private_data});
+                         request.private_data, turn.records.sessions.at(connector.session).identity.pid});
   return Pending();
 }
 

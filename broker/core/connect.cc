@@ -120,7 +120,8 @@ void StartConnection(Turn& turn, ConnectorRecord& connector, const EndpointRecor
   connector.connection = id;
   connector.state = ConnectorState::kConnecting;
   turn.Emit(FabricConnect{connection.device, id, endpoint.id, connector.session, connector.qp, connection.local,
-                          connection.peer, connector.limits, connector.private_data});
+                          connection.peer, connector.limits, connector.private_data,
+                          turn.records.sessions.at(connector.session).identity.pid});
 }
 
 void FailConnect(Turn& turn, ConnectorRecord& connector, Outcome outcome, bool again) {

@@ -159,6 +159,7 @@ struct FabricConnect {
   SocketAddress peer;
   ReadLimits limits;  // Offered; within the device's.
   Bytes private_data;
+  int32_t process = 0;  // The session's, for who has made the queue pair; 0: not visible from here.
 
   bool operator==(const FabricConnect&) const = default;
 };
@@ -180,6 +181,7 @@ struct FabricAccept {
   QpNumber qp;
   ReadLimits limits;  // Effective, and what the peer is told.
   Bytes private_data;
+  int32_t process = 0;  // As FabricConnect's.
 
   bool operator==(const FabricAccept&) const = default;
 };
