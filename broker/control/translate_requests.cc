@@ -41,7 +41,7 @@ class Fields {
     if (address.ip.family == IpFamily::kIpv6 && IsMapped(address.ip)) {
       Complain(absl::StrCat(field, ".ip"), "an IPv4-mapped address; send the IPv4 address");
     }
-    if (message.scope_id() != 0 && !IsLinkLocal(address.ip)) {
+    if (message.scope_id() != 0 && !address.ip.IsLinkLocal()) {
       Complain(absl::StrCat(field, ".scope_id"), "only a link-local IPv6 address has one");
     }
     if (message.port() > kMaxPort) Complain(absl::StrCat(field, ".port"), "above 65535");
@@ -69,10 +69,6 @@ class Fields {
     return std::all_of(ip.bytes.begin(), ip.bytes.begin() + 10, [](uint8_t byte) { return byte == 0; }) &&
            ip.bytes[10] == 0xFF && ip.bytes[11] == 0xFF;
   }
-  static bool IsLinkLocal(const IpAddress& ip) {
-    return ip.family == IpFamily::kIpv6 && ip.bytes[0] == 0xFE && (ip.bytes[1] & 0xC0) == 0x80;
-  }
-
   std::string complaint_;
 };
 

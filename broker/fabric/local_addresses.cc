@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "broker/fabric/iwarp/local_addresses.h"
+#include "broker/fabric/local_addresses.h"
 
 #include <linux/if_addr.h>
 #include <linux/netlink.h>
@@ -49,10 +49,6 @@ absl::Status AskForAddresses(int netlink) {
   return absl::OkStatus();
 }
 
-bool IsLinkLocal(const IpAddress& ip) {
-  return ip.family == IpFamily::kIpv6 && ip.bytes[0] == 0xFE && (ip.bytes[1] & 0xC0) == 0x80;
-}
-
 // Nothing for an address that cannot be bound to.
 std::optional<IpAddress> ParseAddress(const nlmsghdr* header) {
   const auto* body = static_cast<const ifaddrmsg*>(NLMSG_DATA(header));
@@ -77,7 +73,7 @@ std::optional<IpAddress> ParseAddress(const nlmsghdr* header) {
   }
   const bool tentative = (flags & IFA_F_TENTATIVE) != 0 && (flags & IFA_F_OPTIMISTIC) == 0;
   if (!has_address || tentative || (flags & IFA_F_DADFAILED) != 0) return std::nullopt;
-  if (IsLinkLocal(ip)) ip.scope_id = body->ifa_index;
+  if (ip.IsLinkLocal()) ip.scope_id = body->ifa_index;
   return ip;
 }
 
@@ -125,7 +121,7 @@ absl::StatusOr<std::vector<IpAddress>> ReadAddresses() {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<LocalAddresses>> LocalAddresses::Open() {
-  absl::StatusOr<UniqueFd> changes = OpenNetlink(RTMGRP_IPV4_IFADDR | RTMGRP_IPV6_IFADDR);
+  absl::StatusOr<UniqueFd> changes = OpenNetlink(RTMGRP_LINK | RTMGRP_IPV4_IFADDR | RTMGRP_IPV6_IFADDR);
   if (!changes.ok()) return changes.status();
   std::unique_ptr<LocalAddresses> opened(new LocalAddresses(*std::move(changes)));
   absl::StatusOr<std::vector<IpAddress>> addresses = ReadAddresses();

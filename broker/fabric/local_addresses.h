@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#ifndef BROKER_FABRIC_IWARP_LOCAL_ADDRESSES_H_
-#define BROKER_FABRIC_IWARP_LOCAL_ADDRESSES_H_
+#ifndef BROKER_FABRIC_LOCAL_ADDRESSES_H_
+#define BROKER_FABRIC_LOCAL_ADDRESSES_H_
 
 #include <cstdint>
 #include <memory>
@@ -22,7 +22,7 @@ class LocalAddresses {
 
   // Sorted, without duplicates.
   const std::vector<IpAddress>& addresses() const { return addresses_; }
-  // Readable when there may have been a change.
+  // Readable when there may have been a change of an address, or of an interface.
   int descriptor() const { return changes_.get(); }
   // Takes note of changes; true if addresses() is different now. If the kernel cannot tell, addresses() stays as it
   // was.
@@ -40,4 +40,4 @@ absl::StatusOr<uint64_t> NetworkNamespace();
 
 }  // namespace rdmabroker
 
-#endif  // BROKER_FABRIC_IWARP_LOCAL_ADDRESSES_H_
+#endif  // BROKER_FABRIC_LOCAL_ADDRESSES_H_

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "broker/fabric/iwarp/local_addresses.h"
+#include "broker/fabric/local_addresses.h"
 
 #include <gtest/gtest.h>
 #include <linux/if.h>

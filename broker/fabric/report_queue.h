@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#ifndef BROKER_FABRIC_IWARP_REPORT_QUEUE_H_
-#define BROKER_FABRIC_IWARP_REPORT_QUEUE_H_
+#ifndef BROKER_FABRIC_REPORT_QUEUE_H_
+#define BROKER_FABRIC_REPORT_QUEUE_H_
 
 #include <deque>
 #include <functional>
@@ -52,4 +52,4 @@ class ReportQueue {
 
 }  // namespace rdmabroker
 
-#endif  // BROKER_FABRIC_IWARP_REPORT_QUEUE_H_
+#endif  // BROKER_FABRIC_REPORT_QUEUE_H_

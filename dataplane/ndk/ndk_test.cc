@@ -41,6 +41,10 @@ TEST(SocketAddress, WhatIsNoAddressIsRefused) {
 
 TEST(IpAddress, KindsAreToldApart) {
   EXPECT_TRUE(IpAddress::Parse("::")->IsAny());
+  EXPECT_TRUE(IpAddress::Parse("fe80::1%3")->IsLinkLocal());
+  EXPECT_TRUE(IpAddress::Parse("febf::1")->IsLinkLocal());
+  EXPECT_FALSE(IpAddress::Parse("fec0::1")->IsLinkLocal());
+  EXPECT_FALSE(IpAddress::Parse("254.128.0.1")->IsLinkLocal());
   EXPECT_TRUE(IpAddress::Parse("127.9.9.9")->IsLoopback());
   EXPECT_TRUE(IpAddress::Parse("::1")->IsLoopback());
   EXPECT_TRUE(IpAddress::Parse("224.0.0.1")->IsMulticast());

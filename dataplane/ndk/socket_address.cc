@@ -49,6 +49,10 @@ std::string IpAddress::ToString() const {
   return scope_id == 0 ? text : std::string(text) + "%" + std::to_string(scope_id);
 }
 
+bool IpAddress::IsLinkLocal() const {
+  return family == IpFamily::kIpv6 && bytes[0] == 0xFE && (bytes[1] & 0xC0) == 0x80;
+}
+
 std::optional<SocketAddress> SocketAddress::Parse(std::string_view text) {
   const size_t colon = text.rfind(':');
   if (colon == std::string_view::npos) return std::nullopt;

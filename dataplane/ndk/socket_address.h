@@ -31,6 +31,8 @@ struct IpAddress {
   bool IsAny() const { return bytes == std::array<uint8_t, 16>{}; }
   bool IsLoopback() const;
   bool IsMulticast() const;
+  // fe80::/10, which means something on one interface only. No IPv4 address is.
+  bool IsLinkLocal() const;
   std::string ToString() const;
 
   template <typename H>

@@ -9,9 +9,9 @@
 #include <string>
 
 #include "broker/core/fabric_messages.h"
-#include "broker/fabric/iwarp/local_addresses.h"
+#include "broker/fabric/local_addresses.h"
 #include "broker/fabric/iwarp/options.h"
-#include "broker/fabric/iwarp/report_queue.h"
+#include "broker/fabric/report_queue.h"
 #include "broker/fabric/iwarp/socket_status.h"
 #include "broker/runtime/handoff_table.h"
 #include "broker/runtime/watcher.h"

@@ -12,49 +12,10 @@
 #include <cstring>
 #include <utility>
 
+#include "broker/fabric/kernel_address.h"
+
 namespace rdmabroker {
 namespace {
-
-// An address as the kernel wants it.
-struct KernelAddress {
-  sockaddr_storage storage = {};
-  socklen_t length = sizeof(sockaddr_storage);
-
-  sockaddr* get() { return reinterpret_cast<sockaddr*>(&storage); }
-};
-
-KernelAddress ToKernel(const SocketAddress& address) {
-  KernelAddress kernel;
-  if (address.ip.family == IpFamily::kIpv4) {
-    sockaddr_in in = {.sin_family = AF_INET, .sin_port = htons(address.port)};
-    std::memcpy(&in.sin_addr, address.ip.bytes.data(), sizeof in.sin_addr);
-    std::memcpy(&kernel.storage, &in, kernel.length = sizeof in);
-  } else {
-    sockaddr_in6 in = {.sin6_family = AF_INET6, .sin6_port = htons(address.port)};
-    std::memcpy(&in.sin6_addr, address.ip.bytes.data(), sizeof in.sin6_addr);
-    in.sin6_scope_id = address.ip.scope_id;
-    std::memcpy(&kernel.storage, &in, kernel.length = sizeof in);
-  }
-  return kernel;
-}
-
-SocketAddress FromKernel(const KernelAddress& kernel) {
-  SocketAddress address;
-  if (kernel.storage.ss_family == AF_INET) {
-    sockaddr_in in;
-    std::memcpy(&in, &kernel.storage, sizeof in);
-    std::memcpy(address.ip.bytes.data(), &in.sin_addr, sizeof in.sin_addr);
-    address.port = ntohs(in.sin_port);
-  } else {
-    sockaddr_in6 in;
-    std::memcpy(&in, &kernel.storage, sizeof in);
-    address.ip.family = IpFamily::kIpv6;
-    std::memcpy(address.ip.bytes.data(), &in.sin6_addr, sizeof in.sin6_addr);
-    address.ip.scope_id = in.sin6_scope_id;
-    address.port = ntohs(in.sin6_port);
-  }
-  return address;
-}
 
 int Set(int socket, int level, int option, int value) {
   return ::setsockopt(socket, level, option, &value, sizeof value) == 0 ? 0 : errno;
