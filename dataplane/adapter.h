@@ -27,6 +27,9 @@ struct QueuePairAttributes {
   uint32_t inline_data_size = 0;  // Bytes.
 };
 
+// Whether its numbers are within the adapter's limits.
+bool Fits(const QueuePairAttributes& attributes, const AdapterInfo& info);
+
 struct SharedReceiveQueueAttributes {
   uint32_t depth = 0;
   uint32_t max_receive_request_sge = 0;

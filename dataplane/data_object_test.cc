@@ -8,8 +8,6 @@
 #include <thread>
 #include <vector>
 
-#include "dataplane/completion_queue.h"
-
 namespace rdmabroker {
 namespace {
 
@@ -59,24 +57,6 @@ TEST(DataObject, EveryCloseCompletesOnceWhateverThreadIsLast) {
     EXPECT_EQ(completed, status == NdkStatus::kPending ? 1 : 0);
     EXPECT_EQ(log.back(), "a gone");
   }
-}
-
-TEST(CqNotify, ArmingTwiceKeepsTheStronger) {
-  using enum CqNotify;
-  const struct {
-    CqNotify first, second, result;
-  } rows[] = {
-      {kAny, kAny, kAny},
-      {kAny, kErrors, kAny},
-      {kAny, kSolicited, kAny},
-      {kErrors, kAny, kAny},
-      {kErrors, kErrors, kErrors},
-      {kErrors, kSolicited, kSolicited},
-      {kSolicited, kAny, kAny},
-      {kSolicited, kErrors, kSolicited},
-      {kSolicited, kSolicited, kSolicited},
-  };
-  for (const auto& row : rows) EXPECT_EQ(MergeCqNotify(row.first, row.second), row.result);
 }
 
 }  // namespace

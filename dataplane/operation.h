@@ -4,6 +4,7 @@
 #define DATAPLANE_OPERATION_H_
 
 #include <cstdint>
+#include <span>
 
 #include "dataplane/ndk/status.h"
 
@@ -48,6 +49,7 @@ inline constexpr MrFlags kMrAllowLocalWrite = 1;
 inline constexpr MrFlags kMrAllowRemoteRead = 2;
 inline constexpr MrFlags kMrAllowRemoteWrite = 5;  // Includes local write.
 inline constexpr MrFlags kMrRdmaReadSink = 8;
+inline constexpr MrFlags kMrKnownFlags = kMrAllowRemoteRead | kMrAllowRemoteWrite | kMrRdmaReadSink;
 
 // NDK_OPERATION_TYPE.
 enum class OperationType : uint32_t {
@@ -60,6 +62,11 @@ enum class OperationType : uint32_t {
   kRead = 32,
   kWrite = 64,
 };
+
+// Those that an initiator request of the type may carry.
+OpFlags AllowedFlags(OperationType type);
+// Bytes.
+uint64_t TotalLength(std::span<const Sge> sges);
 
 // NDK_RESULT.
 struct Result {

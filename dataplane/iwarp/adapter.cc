@@ -27,7 +27,8 @@ class SoftwareProtectionDomain final : public ProtectionDomain {
   Created<QueuePair> CreateQueuePair(const QueuePairAttributes& attributes) override;
 
  private:
-  bool Fits(const QueuePairAttributes& attributes) const;
+  // Whether its queues are of this adapter and domain.
+  bool Belongs(const QueuePairAttributes& attributes) const;
 
   const ObjectReference<SoftwareAdapter> adapter_;
 };
@@ -75,25 +76,16 @@ Created<SharedReceiveQueue> SoftwareProtectionDomain::CreateSharedReceiveQueue(
   return {NdkStatus::kSuccess, new SoftwareSharedReceiveQueue(this, info.max_srq_depth, std::move(attributes))};
 }
 
-bool SoftwareProtectionDomain::Fits(const QueuePairAttributes& attributes) const {
-  const AdapterInfo& info = adapter_->info();
+bool SoftwareProtectionDomain::Belongs(const QueuePairAttributes& attributes) const {
   if (attributes.receive_cq == nullptr || attributes.initiator_cq == nullptr) return false;
   for (CompletionQueue* const cq : {attributes.receive_cq, attributes.initiator_cq}) {
     if (static_cast<SoftwareCompletionQueue*>(cq)->adapter() != adapter_.get()) return false;
   }
-  if (attributes.srq != nullptr) {
-    if (static_cast<SoftwareSharedReceiveQueue*>(attributes.srq)->domain() != this) return false;
-  } else if (attributes.receive_queue_depth > info.max_receive_queue_depth ||
-             attributes.max_receive_request_sge > info.max_receive_request_sge) {
-    return false;
-  }
-  return attributes.initiator_queue_depth <= info.max_initiator_queue_depth &&
-         attributes.max_initiator_request_sge <= info.max_initiator_request_sge &&
-         attributes.inline_data_size <= info.max_inline_data_size;
+  return attributes.srq == nullptr || static_cast<SoftwareSharedReceiveQueue*>(attributes.srq)->domain() == this;
 }
 
 Created<QueuePair> SoftwareProtectionDomain::CreateQueuePair(const QueuePairAttributes& attributes) {
-  if (!Fits(attributes)) return {NdkStatus::kInvalidParameter, nullptr};
+  if (!Belongs(attributes) || !Fits(attributes, adapter_->info())) return {NdkStatus::kInvalidParameter, nullptr};
   return {NdkStatus::kSuccess, new SoftwareQueuePair(this, adapter_->memory(), attributes)};
 }
 

@@ -27,8 +27,7 @@ size_t SoftwareCompletionQueue::Take(std::span<ResultEx> results) {
     head_ = head_ + 1 == ring_.size() ? 0 : head_ + 1;
   }
   count_ -= taken;
-  fresh_ = std::min(fresh_, count_);
-  if (fresh_ == 0) fresh_solicited_ = false;
+  arming_.HandleTaken(count_);
   return taken;
 }
 
@@ -43,13 +42,12 @@ void SoftwareCompletionQueue::DriveAll() {
 void SoftwareCompletionQueue::Arm(CqNotify type) {
   {
     const std::lock_guard lock(mutex_);
-    armed_ = armed_ ? MergeCqNotify(*armed_, type) : type;
-    const bool due = (*armed_ == CqNotify::kAny && fresh_ > 0) || (*armed_ == CqNotify::kSolicited && fresh_solicited_);
+    const bool due = arming_.Arm(type);
     if (dead_ || due) {
       Notify(dead_ ? NdkStatus::kBufferOverflow : NdkStatus::kSuccess);
       return;
     }
-    armed_for_results_ = *armed_ != CqNotify::kErrors;
+    armed_for_results_ = arming_.armed_for_results();
     if (!armed_for_results_) return;
   }
   const std::lock_guard lock(queue_pairs_mutex_);
@@ -79,30 +77,21 @@ bool SoftwareCompletionQueue::Add(const ResultEx& result, bool solicited) {
   if (dead_) return false;
   if (count_ == ring_.size()) {
     dead_ = true;
-    if (armed_) Notify(NdkStatus::kBufferOverflow);
+    if (arming_.armed()) Notify(NdkStatus::kBufferOverflow);
     AddReference();
     ProgressThread::Get().Call([this] { EndQueuePairs(); });
     return false;
   }
   ring_[(head_ + count_) % ring_.size()] = result;
   ++count_;
-  ++fresh_;
-  const bool failure = result.status != NdkStatus::kSuccess;
-  fresh_solicited_ |= failure || solicited;
-  if (armed_ && FiresOn(failure, solicited)) Notify(NdkStatus::kSuccess);
+  if (arming_.HandleResult(solicited || result.status != NdkStatus::kSuccess)) Notify(NdkStatus::kSuccess);
   return true;
-}
-
-bool SoftwareCompletionQueue::FiresOn(bool failure, bool solicited) const {
-  return *armed_ == CqNotify::kAny || (*armed_ == CqNotify::kSolicited && (failure || solicited));
 }
 
 // The progress thread calls all notifications, so that those of one queue cannot overlap.
 void SoftwareCompletionQueue::Notify(NdkStatus status) {
-  armed_.reset();
+  arming_.Disarm();
   armed_for_results_ = false;
-  fresh_ = 0;
-  fresh_solicited_ = false;
   if (!notification_ || closed_) return;
   AddReference();
   ProgressThread::Get().Call([this, status] { RunNotification(status); });
@@ -140,7 +129,7 @@ void SoftwareCompletionQueue::Detach(DrivenQueuePair* queue_pair) {
 void SoftwareCompletionQueue::OnClose() {
   const std::lock_guard lock(mutex_);
   closed_ = true;
-  armed_.reset();
+  arming_.Disarm();
   armed_for_results_ = false;
 }
 

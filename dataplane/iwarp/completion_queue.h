@@ -7,12 +7,12 @@
 #include <cstddef>
 #include <cstdint>
 #include <mutex>
-#include <optional>
 #include <span>
 #include <vector>
 
 #include "dataplane/adapter.h"
 #include "dataplane/completion_queue.h"
+#include "dataplane/cq_arming.h"
 #include "dataplane/iwarp/driven_queue_pair.h"
 
 namespace rdmabroker::iwarp {
@@ -41,7 +41,6 @@ class SoftwareCompletionQueue final : public CompletionQueue {
   void OnClose() override;
   size_t Take(std::span<ResultEx> results);
   void DriveAll();
-  bool FiresOn(bool failure, bool solicited) const;
   void Notify(NdkStatus status);
   void RunNotification(NdkStatus status);
   void EndQueuePairs();
@@ -59,11 +58,8 @@ class SoftwareCompletionQueue final : public CompletionQueue {
   std::vector<ResultEx> ring_;
   size_t head_ = 0;
   size_t count_ = 0;
-  std::optional<CqNotify> armed_;
+  CqArming arming_;
   bool closed_ = false;
-  // What came since the last notification and may not have been taken out yet: counted from the ring's end.
-  size_t fresh_ = 0;
-  bool fresh_solicited_ = false;
 };
 
 }  // namespace rdmabroker::iwarp

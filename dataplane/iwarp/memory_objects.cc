@@ -9,8 +9,6 @@
 namespace rdmabroker::iwarp {
 namespace {
 
-constexpr MrFlags kKnownMrFlags = kMrAllowRemoteRead | kMrAllowRemoteWrite | kMrRdmaReadSink;
-
 uint32_t RightsOfMrFlags(MrFlags flags) {
   return ((flags & kMrAllowLocalWrite) != 0 ? kLocalWrite : 0) | ((flags & kMrAllowRemoteRead) != 0 ? kRemoteRead : 0) |
          ((flags & kMrAllowRemoteWrite & ~kMrAllowLocalWrite) != 0 ? kRemoteWrite | kLocalWrite : 0);
@@ -42,7 +40,7 @@ NdkStatus SoftwareMemoryRegion::Register(void* address, size_t length, MrFlags f
   const auto base = reinterpret_cast<uint64_t>(address);
   if (address == nullptr || length == 0 || base + length < base) return NdkStatus::kInvalidParameter;
   if (length > SoftwareAdapterInfo().max_registration_size) return NdkStatus::kInvalidParameter;
-  if ((flags & ~kKnownMrFlags) != 0) return NdkStatus::kInvalidParameter;
+  if ((flags & ~kMrKnownFlags) != 0) return NdkStatus::kInvalidParameter;
   const std::lock_guard lock(mutex_);
   if (token_ != 0) return NdkStatus::kInvalidParameter;
   token_ = table_->NextToken(entry_);

@@ -12,35 +12,6 @@
 #include "dataplane/iwarp/wire/adapter_limits.h"
 
 namespace rdmabroker::iwarp {
-namespace {
-
-constexpr OpFlags kEveryRequest = kOpSilentSuccess | kOpReadFence | kOpDefer;
-
-OpFlags AllowedFlags(OperationType type) {
-  switch (type) {
-    case OperationType::kSend:
-      return kEveryRequest | kOpSendAndSolicitEvent | kOpInline;
-    case OperationType::kWrite:
-      return kEveryRequest | kOpInline;
-    case OperationType::kRead:
-      return kEveryRequest | kOpRdmaReadLocalInvalidate;
-    case OperationType::kBind:
-      return kEveryRequest | kOpAllowRemoteRead | kOpAllowRemoteWrite;
-    case OperationType::kFastRegister:
-      return kEveryRequest | kOpAllowRemoteRead | kOpAllowRemoteWrite | kOpRdmaReadSink;
-    default:
-      return kEveryRequest;
-  }
-}
-
-uint64_t TotalLength(std::span<const Sge> sges) {
-  uint64_t total = 0;
-  for (const Sge& sge : sges) total += sge.length;
-  return total;
-}
-
-}  // namespace
-
 Transmitter::Transmitter(const TransmitterAttributes& attributes)
     : attributes_(attributes), requests_(std::max<size_t>(1, attributes.depth)) {}
 
