@@ -35,6 +35,7 @@
 #include "dataplane/iwarp/wire/bytes.h"
 #include "dataplane/iwarp/wire/negotiation.h"
 #include "dataplane/iwarp/wire/startup_frame.h"
+#include "dataplane/testing/side.h"
 #include "tests/control/child_process.h"
 #include "tests/control/temporary_folder.h"
 #include "tests/integration/capture.h"
@@ -47,7 +48,6 @@
 namespace rdmabroker {
 namespace {
 
-using iwarp::Buffer;
 using iwarp::Side;
 
 constexpr std::string_view kRequestKey = "MPA ID Req Frame";  // RFC 5044, section 7.1.
@@ -139,13 +139,13 @@ class Stranger {
 
   void Disconnect() {
     std::atomic<bool> disconnected = false;
-    ASSERT_EQ(side.qp->Disconnect(iwarp::kPatience,
+    ASSERT_EQ(side.qp->Disconnect(kPatience,
                                   [&](NdkStatus status) {
                                     EXPECT_EQ(status, NdkStatus::kSuccess);
                                     disconnected = true;
                                   }),
               NdkStatus::kPending);
-    EXPECT_TRUE(iwarp::Eventually([&] { return disconnected.load(); }));
+    EXPECT_TRUE(Eventually([&] { return disconnected.load(); }));
   }
 
   Side side;
@@ -180,8 +180,8 @@ class Stranger {
 std::pair<std::string, std::string> Exchange(Side& active, Side& passive) {
   constexpr size_t kWritten = 150'001;
   constexpr size_t kRead = 90'003;
-  Buffer ours(active.domain, 400'000, iwarp::kAllAccess);
-  Buffer theirs(passive.domain, 400'000, iwarp::kAllAccess);
+  Buffer ours(active.domain, 400'000, kAllAccess);
+  Buffer theirs(passive.domain, 400'000, kAllAccess);
   std::mt19937 random(1);
   for (Buffer* buffer : {&ours, &theirs}) {
     for (uint8_t& byte : buffer->bytes()) byte = static_cast<uint8_t>(random());
@@ -224,7 +224,7 @@ std::pair<std::string, std::string> Exchange(Side& active, Side& passive) {
             NdkStatus::kSuccess);
   expect(passive, OperationType::kReceiveAndInvalidate);
   expect(active, OperationType::kSend);
-  iwarp::CloseAndWait(fast);
+  CloseAndWait(fast);
 
   EXPECT_TRUE(
       std::equal(ours.bytes().begin() + 100'000, ours.bytes().begin() + 100'000 + kWritten, theirs.bytes().begin()));
