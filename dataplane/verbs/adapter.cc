@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "dataplane/verbs/adapter.h"
+
+#include <utility>
+
+#include "dataplane/verbs/completion_queue.h"
+#include "dataplane/verbs/protection_domain.h"
+#include "dataplane/verbs/verbs_adapter.h"
+#include "dataplane/verbs/verbs_status.h"
+
+namespace rdmabroker::verbs {
+
+Created<Adapter> OpenAdapter(const std::string& device) {
+  DeviceContext context;
+  if (const auto status = OpenDevice(device, &context); status != NdkStatus::kSuccess) return {status, nullptr};
+  DeviceDescription description;
+  if (const auto status = DescribeDevice(context.get(), &description); status != NdkStatus::kSuccess) {
+    return {status, nullptr};
+  }
+  auto thread = AdapterThread::Start(context.get());
+  if (thread == nullptr) return {NdkStatus::kInsufficientResources, nullptr};
+  return {NdkStatus::kSuccess, new VerbsAdapter(std::move(context), description, std::move(thread))};
+}
+
+Created<ProtectionDomain> VerbsAdapter::CreateProtectionDomain() {
+  ibv_pd* const domain = ibv_alloc_pd(context());
+  if (domain == nullptr) return {FromPointer(domain), nullptr};
+  return {NdkStatus::kSuccess, new VerbsProtectionDomain(this, domain)};
+}
+
+Created<CompletionQueue> VerbsAdapter::CreateCompletionQueue(uint32_t depth, CqNotification notification) {
+  if (depth == 0 || depth > info().max_cq_depth) return {NdkStatus::kInvalidParameter, nullptr};
+  auto* const queue = new VerbsCompletionQueue(this, depth, std::move(notification));
+  const NdkStatus status = queue->Make();
+  if (status == NdkStatus::kSuccess) return {status, queue};
+  queue->Close({});
+  return {status, nullptr};
+}
+
+}  // namespace rdmabroker::verbs

@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#ifndef DATAPLANE_VERBS_ADAPTER_H_
+#define DATAPLANE_VERBS_ADAPTER_H_
+
+#include <string>
+
+#include "dataplane/adapter.h"
+
+namespace rdmabroker::verbs {
+
+// Opens a device of the kernel's by its name, such as "mlx5_0". It stays open, and cannot be removed, until the last
+// object of it is closed. kObjectNameNotFound: there is none; kAccessDenied, kInsufficientResources.
+//
+// Its queue pairs are connected by attachments without a socket: one for each transition (transition.h), where the
+// driver does not move the queue pair itself, and an empty one when the connection is established. From then on
+// initiator requests may be posted. A flush is for good from the first transition beyond INIT on.
+//
+// Consumers' callbacks run on the adapter's one thread, which also makes its queue pairs: a callback that waits for
+// another thread of the consumer's must not wait for one that makes a queue pair.
+Created<Adapter> OpenAdapter(const std::string& device);
+
+}  // namespace rdmabroker::verbs
+
+#endif  // DATAPLANE_VERBS_ADAPTER_H_

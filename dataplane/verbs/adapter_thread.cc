@@ -1,0 +1,227 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "dataplane/verbs/adapter_thread.h"
+
+#include <fcntl.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+
+#include <array>
+#include <cerrno>
+#include <future>
+#include <system_error>
+#include <utility>
+
+#include "dataplane/verbs/verbs_status.h"
+
+namespace rdmabroker::verbs {
+
+struct AdapterThread::State {
+  UniqueFd epoll;
+  UniqueFd event;
+  std::mutex mutex;  // Guards what follows; innermost of all locks.
+  std::deque<std::function<void()>> callbacks;
+  bool signalled = false;
+  bool stopping = false;
+
+  // With the lock held.
+  void Signal() {
+    if (!std::exchange(signalled, true)) ::eventfd_write(event.get(), 1);
+  }
+};
+
+namespace {
+
+bool Watch(int epoll, int fd) {
+  epoll_event event = {};
+  event.events = EPOLLIN;
+  event.data.fd = fd;
+  return ::epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &event) == 0;
+}
+
+bool WatchWithoutBlocking(int epoll, int fd) {
+  const int flags = ::fcntl(fd, F_GETFL);
+  return flags >= 0 && ::fcntl(fd, F_SETFL, flags | O_NONBLOCK) == 0 && Watch(epoll, fd);
+}
+
+// Of the object that an event is about; null where it is about the device or one of its ports.
+const void* CookieOf(const ibv_async_event& event) {
+  switch (event.event_type) {
+    case IBV_EVENT_CQ_ERR:
+      return event.element.cq->cq_context;
+    case IBV_EVENT_SRQ_ERR:
+    case IBV_EVENT_SRQ_LIMIT_REACHED:
+      return event.element.srq->srq_context;
+    case IBV_EVENT_QP_FATAL:
+    case IBV_EVENT_QP_REQ_ERR:
+    case IBV_EVENT_QP_ACCESS_ERR:
+      return event.element.qp->qp_context;
+    default:
+      return nullptr;
+  }
+}
+
+}  // namespace
+
+std::unique_ptr<AdapterThread> AdapterThread::Start(ibv_context* context) {
+  auto state = std::make_shared<State>();
+  state->epoll = UniqueFd(::epoll_create1(EPOLL_CLOEXEC));
+  state->event = UniqueFd(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  ibv_comp_channel* const channel = ibv_create_comp_channel(context);
+  if (channel == nullptr) return nullptr;
+  std::unique_ptr<AdapterThread> thread(new AdapterThread(context, channel, state));
+  const int epoll = state->epoll.get();
+  if (!Watch(epoll, state->event.get()) || !WatchWithoutBlocking(epoll, channel->fd) ||
+      !WatchWithoutBlocking(epoll, context->async_fd)) {
+    return nullptr;
+  }
+  try {
+    thread->thread_ = std::thread([self = thread.get(), state] { self->Run(*state); });
+  } catch (const std::system_error&) {
+    return nullptr;
+  }
+  return thread;
+}
+
+AdapterThread::AdapterThread(ibv_context* context, ibv_comp_channel* channel, std::shared_ptr<State> state)
+    : context_(context), channel_(channel), state_(std::move(state)) {}
+
+AdapterThread::~AdapterThread() {
+  {
+    const std::lock_guard lock(state_->mutex);
+    state_->stopping = true;
+    state_->Signal();
+  }
+  if (thread_.get_id() == std::this_thread::get_id()) {
+    thread_.detach();
+  } else if (thread_.joinable()) {
+    thread_.join();
+  }
+  ibv_destroy_comp_channel(channel_);
+}
+
+void AdapterThread::Call(std::function<void()> callback) {
+  const std::lock_guard lock(state_->mutex);
+  state_->callbacks.push_back(std::move(callback));
+  state_->Signal();
+}
+
+void AdapterThread::CallAndWait(const std::function<void()>& callback) {
+  if (thread_.get_id() == std::this_thread::get_id()) return callback();
+  std::promise<void> done;
+  Call([&] {
+    callback();
+    done.set_value();
+  });
+  done.get_future().wait();
+}
+
+void* AdapterThread::Register(EventTarget* target) {
+  const std::lock_guard lock(mutex_);
+  const uintptr_t cookie = next_cookie_++;
+  targets_[cookie] = target;
+  return reinterpret_cast<void*>(cookie);
+}
+
+void AdapterThread::Unregister(void* cookie) {
+  const std::lock_guard lock(mutex_);
+  targets_.erase(reinterpret_cast<uintptr_t>(cookie));
+}
+
+// An object is registered as long as its consumer's own reference is there, so that another one may be taken.
+AdapterThread::Held AdapterThread::Find(const void* cookie) {
+  const std::lock_guard lock(mutex_);
+  const auto found = targets_.find(reinterpret_cast<uintptr_t>(cookie));
+  if (found == targets_.end()) return {};
+  return {found->second, ObjectReference<DataObject>(found->second->data_object())};
+}
+
+std::vector<AdapterThread::Held> AdapterThread::All() {
+  std::vector<Held> all;
+  const std::lock_guard lock(mutex_);
+  for (const auto& [cookie, target] : targets_) {
+    all.push_back({target, ObjectReference<DataObject>(target->data_object())});
+  }
+  return all;
+}
+
+void AdapterThread::ReapAll() {
+  for (const Held& held : All()) held.target->Reap();
+}
+
+// Whatever runs here may destroy this object, but not `state`.
+void AdapterThread::Run(State& state) {
+  const int completions = channel_->fd;
+  const int asynchronous = context_->async_fd;
+  std::array<epoll_event, 8> events;
+  while (true) {
+    const int count = ::epoll_wait(state.epoll.get(), events.data(), static_cast<int>(events.size()), -1);
+    for (int i = 0; i < count; ++i) {
+      const int fd = events[static_cast<size_t>(i)].data.fd;
+      if (fd == state.event.get()) continue;
+      const bool good = fd == completions ? HandleCompletionEvents() : HandleAsyncEvents();
+      {
+        const std::lock_guard lock(state.mutex);
+        if (state.stopping) return;
+      }
+      if (good) continue;
+      // The device is gone, and would say so for ever.
+      ::epoll_ctl(state.epoll.get(), EPOLL_CTL_DEL, fd, nullptr);
+      if (fd == asynchronous) Call([this] { TellAll(IBV_EVENT_DEVICE_FATAL); });
+    }
+    std::deque<std::function<void()>> callbacks;
+    {
+      const std::lock_guard lock(state.mutex);
+      if (state.stopping) return;
+      callbacks.swap(state.callbacks);
+      eventfd_t ignored;
+      if (std::exchange(state.signalled, false)) ::eventfd_read(state.event.get(), &ignored);
+    }
+    for (const auto& callback : callbacks) callback();
+    const std::lock_guard lock(state.mutex);
+    if (state.stopping) return;
+  }
+}
+
+// Acknowledges before it does anything else: destroying a queue waits for its events' acknowledgements. After that the
+// queue may be gone, which the cookie stands.
+bool AdapterThread::HandleCompletionEvents() {
+  const auto state = state_;
+  ibv_cq* queue = nullptr;
+  void* cookie = nullptr;
+  while (FromMinusOne(ibv_get_cq_event(channel_, &queue, &cookie)) == NdkStatus::kSuccess) {
+    ibv_ack_cq_events(queue, 1);
+    if (const Held held = Find(cookie); held.target != nullptr) held.target->OnCompletionEvent();
+    const std::lock_guard lock(state->mutex);
+    if (state->stopping) return true;
+  }
+  return errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR;
+}
+
+bool AdapterThread::HandleAsyncEvents() {
+  const auto state = state_;
+  ibv_async_event event = {};
+  while (FromMinusOne(ibv_get_async_event(context_, &event)) == NdkStatus::kSuccess) {
+    const void* const cookie = CookieOf(event);
+    const ibv_event_type type = event.event_type;
+    ibv_ack_async_event(&event);
+    if (cookie != nullptr) {
+      Tell(cookie, type);
+    } else if (type == IBV_EVENT_DEVICE_FATAL) {
+      TellAll(type);
+    }
+    const std::lock_guard lock(state->mutex);
+    if (state->stopping) return true;
+  }
+  return errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR;
+}
+
+void AdapterThread::Tell(const void* cookie, ibv_event_type type) {
+  if (const Held held = Find(cookie); held.target != nullptr) held.target->OnAsyncEvent(type);
+}
+
+void AdapterThread::TellAll(ibv_event_type type) {
+  for (const Held& held : All()) held.target->OnAsyncEvent(type);
+}
+
+}  // namespace rdmabroker::verbs

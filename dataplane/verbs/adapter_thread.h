@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#ifndef DATAPLANE_VERBS_ADAPTER_THREAD_H_
+#define DATAPLANE_VERBS_ADAPTER_THREAD_H_
+
+#include <infiniband/verbs.h>
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <unordered_map>
+#include <vector>
+
+#include "dataplane/data_object.h"
+#include "dataplane/unique_fd.h"
+
+namespace rdmabroker::verbs {
+
+// An object that the hardware tells something about.
+class EventTarget {
+ public:
+  EventTarget(const EventTarget&) = delete;
+  EventTarget& operator=(const EventTarget&) = delete;
+
+  // On the adapter's thread, with a reference held and no lock. A completion channel's event, and an asynchronous one
+  // of this object or of the whole device.
+  virtual void OnCompletionEvent() {}
+  virtual void OnAsyncEvent(ibv_event_type type) = 0;
+  // Takes in what the hardware has completed. Any thread, without locks.
+  virtual void Reap() {}
+
+  virtual DataObject* data_object() = 0;
+
+ protected:
+  EventTarget() = default;
+  virtual ~EventTarget() = default;
+};
+
+// The one thread of an adapter: it waits for the device's events, calls the consumers' callbacks, and makes the queue
+// pairs, since RDMA netlink names the thread that made one for as long as that thread lives. All functions may be
+// called from any thread.
+class AdapterThread {
+ public:
+  // Null where the kernel has no descriptors or no thread left. The context must outlive it.
+  static std::unique_ptr<AdapterThread> Start(ibv_context* context);
+
+  AdapterThread(const AdapterThread&) = delete;
+  AdapterThread& operator=(const AdapterThread&) = delete;
+  // Waits for the thread, unless it is the caller: then it ends when it has returned from here.
+  ~AdapterThread();
+
+  // Runs `callback` on the thread, after all that were given before.
+  void Call(std::function<void()> callback);
+  // Runs it there and waits, as long as callbacks that are under way take; at once if the caller is the thread.
+  void CallAndWait(const std::function<void()>& callback);
+
+  // What an object gives libibverbs as its context. From Register to Unregister, which the object's OnClose calls, its
+  // events reach it.
+  void* Register(EventTarget* target);
+  void Unregister(void* cookie);
+  // Has all that are registered take in what is completed.
+  void ReapAll();
+
+  ibv_comp_channel* channel() const { return channel_; }
+
+ private:
+  struct State;
+  struct Held {
+    EventTarget* target = nullptr;
+    ObjectReference<DataObject> reference;
+  };
+
+  AdapterThread(ibv_context* context, ibv_comp_channel* channel, std::shared_ptr<State> state);
+  void Run(State& state);
+  bool HandleCompletionEvents();
+  bool HandleAsyncEvents();
+  void TellAll(ibv_event_type type);
+  void Tell(const void* cookie, ibv_event_type type);
+  Held Find(const void* cookie);
+  std::vector<Held> All();
+
+  ibv_context* const context_;
+  ibv_comp_channel* const channel_;
+  const std::shared_ptr<State> state_;  // The thread's own, which may outlive this object by a moment.
+  std::thread thread_;
+
+  std::mutex mutex_;  // Guards what follows; innermost of all locks.
+  uintptr_t next_cookie_ = 1;
+  std::unordered_map<uintptr_t, EventTarget*> targets_;
+};
+
+}  // namespace rdmabroker::verbs
+
+#endif  // DATAPLANE_VERBS_ADAPTER_THREAD_H_

@@ -1,0 +1,220 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "dataplane/verbs/completion_queue.h"
+
+#include <algorithm>
+#include <array>
+#include <limits>
+#include <utility>
+
+#include "dataplane/verbs/queue_pair.h"
+#include "dataplane/verbs/verbs_status.h"
+
+namespace rdmabroker::verbs {
+namespace {
+
+bool IsReceive(OperationType type) {
+  return type == OperationType::kReceive || type == OperationType::kReceiveAndInvalidate;
+}
+
+}  // namespace
+
+VerbsCompletionQueue::VerbsCompletionQueue(VerbsAdapter* adapter, uint32_t depth, CqNotification notification)
+    : adapter_(adapter), notification_(std::move(notification)), depth_(depth) {}
+
+NdkStatus VerbsCompletionQueue::Make() {
+  cookie_ = adapter_->thread().Register(this);
+  const int entries = static_cast<int>(depth_ + kHiddenCompletions);
+  queue_ = ibv_create_cq(adapter_->context(), entries, cookie_, adapter_->thread().channel(), 0);
+  return FromPointer(queue_);
+}
+
+VerbsCompletionQueue::~VerbsCompletionQueue() {
+  if (queue_ != nullptr) ibv_destroy_cq(queue_);
+}
+
+void VerbsCompletionQueue::OnClose() {
+  adapter_->thread().Unregister(cookie_);
+  const std::lock_guard lock(mutex_);
+  closed_ = true;
+  arming_.Disarm();
+}
+
+size_t VerbsCompletionQueue::GetResultsEx(std::span<ResultEx> results) {
+  DroppedReferences dropped;
+  const std::lock_guard lock(mutex_);
+  // Again where completions were none of the consumer's.
+  while (waiting_.size() < results.size() && Poll(results.size() - waiting_.size(), &dropped) > 0) {
+  }
+  const size_t taken = std::min(waiting_.size(), results.size());
+  std::copy_n(waiting_.begin(), taken, results.begin());
+  waiting_.erase(waiting_.begin(), waiting_.begin() + static_cast<ptrdiff_t>(taken));
+  arming_.HandleTaken(waiting_.size());
+  return taken;
+}
+
+// Returns how many completions it took from the hardware, whose consumer may know nothing of them.
+size_t VerbsCompletionQueue::Poll(size_t limit, DroppedReferences* dropped) {
+  std::array<ibv_wc, 16> batch;
+  size_t total = 0;
+  while (total < limit) {
+    const size_t wanted = std::min(batch.size(), limit - total);
+    const size_t got = FromCount(ibv_poll_cq(queue_, static_cast<int>(wanted), batch.data()));
+    for (const ibv_wc& completion : std::span(batch).first(got)) {
+      const auto found = queue_pairs_.find(completion.qp_num);
+      if (found != queue_pairs_.end()) found->second->HandleCompletion(completion, this, dropped);
+    }
+    total += got;
+    if (got < wanted) break;
+  }
+  return total;
+}
+
+// No more than the hardware could hold: who does not take results out overruns the queue in the end.
+void VerbsCompletionQueue::Reap() {
+  DroppedReferences dropped;
+  const std::lock_guard lock(mutex_);
+  while (Holds(16) && Poll(16, &dropped) == 16) {
+  }
+}
+
+bool VerbsCompletionQueue::ReserveHidden() {
+  if (hidden_.fetch_add(1, std::memory_order_relaxed) < kHiddenCompletions) return true;
+  ReturnHidden();
+  return false;
+}
+
+// libibverbs does not tell which receives were solicited. While the queue is armed for those the hardware tells; of
+// those that lie there when it is armed each may be one.
+void VerbsCompletionQueue::Add(const ResultEx& result) {
+  waiting_.push_back(result);
+  const bool failure = result.status != NdkStatus::kSuccess;
+  const bool receive = IsReceive(result.type);
+  receive_seen_ |= receive;
+  const bool hardware_decides = arming_.armed_for(CqNotify::kSolicited) && !looking_back_;
+  if (arming_.HandleResult(failure || (receive && !hardware_decides))) Notify(NdkStatus::kSuccess);
+}
+
+void VerbsCompletionQueue::Arm(CqNotify type) {
+  DroppedReferences dropped;
+  const std::lock_guard lock(mutex_);
+  if (!arming_.armed()) receive_seen_ = false;
+  const bool due = arming_.Arm(type);
+  if (dead_.has_value() || due) {
+    Notify(dead_.value_or(NdkStatus::kSuccess));
+  } else if (arming_.armed_for_results()) {
+    ArmHardware(&dropped);
+  }
+}
+
+void VerbsCompletionQueue::ArmHardware(DroppedReferences* dropped) {
+  const bool solicited = arming_.armed_for(CqNotify::kSolicited);
+  ibv_req_notify_cq(queue_, solicited ? 1 : 0);
+  hardware_armed_for_any_ |= !solicited;
+  looking_back_ = true;
+  while (arming_.armed() && Holds(1) && Poll(1, dropped) == 1) {
+  }
+  looking_back_ = false;
+}
+
+// The event may be of an arm that somebody who polled has satisfied since, or of a completion that the consumer does
+// not know of.
+void VerbsCompletionQueue::OnCompletionEvent() {
+  DroppedReferences dropped;
+  const std::lock_guard lock(mutex_);
+  const bool for_any = std::exchange(hardware_armed_for_any_, false);
+  while (arming_.armed_for_results() && Holds(1) && Poll(1, &dropped) == 1) {
+  }
+  if (!arming_.armed_for_results()) return;
+  if (arming_.armed_for(CqNotify::kSolicited) && (!for_any || receive_seen_)) {
+    Notify(NdkStatus::kSuccess);
+  } else {
+    ArmHardware(&dropped);
+  }
+}
+
+// The adapter's thread calls all notifications, so that those of one queue cannot overlap.
+void VerbsCompletionQueue::Notify(NdkStatus status) {
+  arming_.Disarm();
+  if (!notification_ || closed_) return;
+  AddReference();
+  adapter_->thread().Call([this, status] { RunNotification(status); });
+}
+
+void VerbsCompletionQueue::RunNotification(NdkStatus status) {
+  bool closed = false;
+  {
+    const std::lock_guard lock(mutex_);
+    closed = closed_;
+  }
+  if (!closed) notification_(status);
+  ReleaseReference();
+}
+
+// A queue that overran is full still: nobody but this function empties it.
+void VerbsCompletionQueue::OnAsyncEvent(ibv_event_type type) {
+  DroppedReferences dropped;
+  const std::lock_guard lock(mutex_);
+  if (dead_.has_value()) return;
+  const size_t entries = static_cast<size_t>(queue_->cqe);
+  const bool overrun = Poll(entries, &dropped) == entries && type == IBV_EVENT_CQ_ERR;
+  dead_ = overrun ? NdkStatus::kBufferOverflow : NdkStatus::kInternalError;
+  if (arming_.armed()) Notify(*dead_);
+  for (const auto& [number, queue_pair] : queue_pairs_) queue_pair->Break(0);
+}
+
+bool VerbsCompletionQueue::Attach(uint32_t number, VerbsQueuePair* queue_pair) {
+  const std::lock_guard lock(mutex_);
+  if (dead_.has_value()) return false;
+  queue_pairs_[number] = queue_pair;
+  return true;
+}
+
+void VerbsCompletionQueue::Detach(uint32_t number) {
+  const std::lock_guard lock(mutex_);
+  queue_pairs_.erase(number);
+}
+
+void VerbsCompletionQueue::CancelBefore(VerbsQueuePair* queue_pair, uint64_t initiator_end, uint64_t receive_end) {
+  DroppedReferences dropped;
+  const std::lock_guard lock(mutex_);
+  Poll(static_cast<size_t>(queue_->cqe), &dropped);
+  queue_pair->CancelBefore(initiator_end, receive_end, this, &dropped);
+}
+
+void VerbsCompletionQueue::TakeEnded(VerbsQueuePair* queue_pair) {
+  DroppedReferences dropped;
+  const std::lock_guard lock(mutex_);
+  queue_pair->TakeEnded(this, &dropped);
+}
+
+NdkStatus VerbsCompletionQueue::Resize(uint32_t depth) {
+  const AdapterInfo& info = adapter_->info();
+  if (depth == 0 || depth > info.max_cq_depth) return NdkStatus::kInvalidParameter;
+  if ((info.adapter_flags & kCqResizeSupported) == 0) return NdkStatus::kNotSupported;
+  DroppedReferences dropped;
+  const std::lock_guard lock(mutex_);
+  // What lies in memory needs no room in the hardware, nor can it be lost.
+  Poll(static_cast<size_t>(queue_->cqe), &dropped);
+  if (waiting_.size() > depth) return NdkStatus::kBufferOverflow;
+  const NdkStatus status = FromErrnoResult(ibv_resize_cq(queue_, static_cast<int>(depth + kHiddenCompletions)));
+  if (status == NdkStatus::kSuccess) depth_ = depth;
+  return status;
+}
+
+NdkStatus VerbsCompletionQueue::ControlInterruptModeration(uint32_t interval_us, uint32_t count) {
+  constexpr uint32_t kMost = std::numeric_limits<uint32_t>::max();
+  // The hardware's numbers have 16 bits.
+  constexpr uint32_t kHardwareMost = std::numeric_limits<uint16_t>::max();
+  const std::lock_guard lock(mutex_);
+  if (interval_us == kMost && (count == kMost || count > depth_)) return NdkStatus::kInvalidParameterMix;
+  if ((adapter_->info().adapter_flags & kCqInterruptModerationSupported) == 0) return NdkStatus::kNotSupported;
+  const bool moderated = interval_us > 0 && count > 1;
+  ibv_modify_cq_attr attributes = {};
+  attributes.attr_mask = IBV_CQ_ATTR_MODERATE;
+  attributes.moderate.cq_count = static_cast<uint16_t>(moderated ? std::min(count, kHardwareMost) : 0);
+  attributes.moderate.cq_period = static_cast<uint16_t>(moderated ? std::min(interval_us, kHardwareMost) : 0);
+  return FromErrnoResult(ibv_modify_cq(queue_, &attributes));
+}
+
+}  // namespace rdmabroker::verbs

@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#ifndef DATAPLANE_VERBS_COMPLETION_QUEUE_H_
+#define DATAPLANE_VERBS_COMPLETION_QUEUE_H_
+
+#include <infiniband/verbs.h>
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <unordered_map>
+
+#include "dataplane/completion_queue.h"
+#include "dataplane/cq_arming.h"
+#include "dataplane/verbs/adapter_thread.h"
+#include "dataplane/verbs/memory_objects.h"
+#include "dataplane/verbs/verbs_adapter.h"
+
+namespace rdmabroker::verbs {
+
+class VerbsQueuePair;
+
+// A completion queue of the hardware's, and one in memory, in which what was polled waits for the consumer: of one
+// completion several results can come, and arming looks before anybody polls.
+class VerbsCompletionQueue final : public CompletionQueue, public EventTarget {
+ public:
+  VerbsCompletionQueue(VerbsAdapter* adapter, uint32_t depth, CqNotification notification);
+  // Once, before anything else. What fails can only be closed.
+  NdkStatus Make();
+
+  size_t GetResultsEx(std::span<ResultEx> results) override;
+  void Arm(CqNotify type) override;
+  NdkStatus Resize(uint32_t depth) override;
+  NdkStatus ControlInterruptModeration(uint32_t interval_us, uint32_t count) override;
+
+  void OnCompletionEvent() override;
+  void OnAsyncEvent(ibv_event_type type) override;
+  void Reap() override;
+  DataObject* data_object() override { return this; }
+
+  // A place for a completion that the consumer does not know of: false if there is none now. Given back when the
+  // completion has come, or never will.
+  bool ReserveHidden();
+  void ReturnHidden() { hidden_.fetch_sub(1, std::memory_order_relaxed); }
+
+  // Whose completions, by the number of the hardware's queue pair, come here. False: the queue is dead.
+  bool Attach(uint32_t number, VerbsQueuePair* queue_pair);
+  void Detach(uint32_t number);
+  // Takes in what the hardware still has, and cancels those of the queue pair's requests before these that it has
+  // forgotten.
+  void CancelBefore(VerbsQueuePair* queue_pair, uint64_t initiator_end, uint64_t receive_end);
+  // Takes in the requests that software has ended.
+  void TakeEnded(VerbsQueuePair* queue_pair);
+
+  // For a queue pair that is asked about a completion, and that means under this queue's lock.
+  void Add(const ResultEx& result);
+
+  ibv_cq* get() const { return queue_; }
+  VerbsAdapter* adapter() const { return adapter_.get(); }
+
+ private:
+  ~VerbsCompletionQueue() override;
+  void OnClose() override;
+
+  bool Holds(size_t more) const { return waiting_.size() + more <= static_cast<size_t>(queue_->cqe); }
+  size_t Poll(size_t limit, DroppedReferences* dropped);
+  void ArmHardware(DroppedReferences* dropped);
+  void Notify(NdkStatus status);
+  void RunNotification(NdkStatus status);
+  void Die(NdkStatus status);
+
+  const ObjectReference<VerbsAdapter> adapter_;
+  const CqNotification notification_;
+  ibv_cq* queue_ = nullptr;
+  void* cookie_ = nullptr;
+  std::atomic<uint32_t> hidden_ = 0;
+
+  std::mutex mutex_;  // Guards what follows; before a queue pair's locks.
+  uint32_t depth_;
+  std::unordered_map<uint32_t, VerbsQueuePair*> queue_pairs_;
+  std::deque<ResultEx> waiting_;
+  CqArming arming_;
+  bool hardware_armed_for_any_ = false;
+  bool receive_seen_ = false;      // While armed for solicited ones: perhaps one of them.
+  bool looking_back_ = false;      // At what may have come before the hardware was armed.
+  std::optional<NdkStatus> dead_;  // Why.
+  bool closed_ = false;
+};
+
+}  // namespace rdmabroker::verbs
+
+#endif  // DATAPLANE_VERBS_COMPLETION_QUEUE_H_

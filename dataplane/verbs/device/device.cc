@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "dataplane/verbs/device/device.h"
+
+#include <infiniband/verbs.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <span>
+
+#include "dataplane/verbs/device/device_attributes.h"
+#include "dataplane/verbs/verbs_status.h"
+
+namespace rdmabroker::verbs {
+namespace {
+
+// Where the trials begin, to halve until something can be made: no device takes more inline data; and deeper queues
+// than these are memory that nothing gains from.
+constexpr uint32_t kMostInlineData = 4096;
+constexpr uint32_t kMostDepth = 16384;
+
+constexpr uint8_t kPort = 1;
+
+template <typename Object, int (*Destroy)(Object*)>
+struct Destroyer {
+  void operator()(Object* object) const { Destroy(object); }
+};
+using Domain = std::unique_ptr<ibv_pd, Destroyer<ibv_pd, ibv_dealloc_pd>>;
+using Queue = std::unique_ptr<ibv_cq, Destroyer<ibv_cq, ibv_destroy_cq>>;
+
+bool CanMakeQueuePair(ibv_pd* domain, ibv_cq* queue, uint32_t depth, uint32_t max_sge, uint32_t inline_data) {
+  ibv_qp_init_attr attributes = {};
+  attributes.send_cq = queue;
+  attributes.recv_cq = queue;
+  attributes.cap.max_send_wr = depth;
+  attributes.cap.max_recv_wr = depth;
+  attributes.cap.max_send_sge = max_sge;
+  attributes.cap.max_recv_sge = max_sge;
+  attributes.cap.max_inline_data = inline_data;
+  attributes.qp_type = IBV_QPT_RC;
+  ibv_qp* const queue_pair = ibv_create_qp(domain, &attributes);
+  if (queue_pair == nullptr) return false;
+  ibv_destroy_qp(queue_pair);
+  return true;
+}
+
+NdkStatus Try(ibv_context* context, const ibv_device_attr& device, DeviceTrials* trials) {
+  const Domain domain(ibv_alloc_pd(context));
+  if (domain == nullptr) return FromPointer(domain.get());
+  const Queue queue(ibv_create_cq(context, 1, nullptr, nullptr, 0));
+  if (queue == nullptr) return FromPointer(queue.get());
+  trials->resizes_cqs = ibv_resize_cq(queue.get(), 2) == 0;
+  const uint32_t max_sge = MaxSge(device);
+  trials->inline_data = kMostInlineData;
+  while (trials->inline_data > 0 && !CanMakeQueuePair(domain.get(), queue.get(), 2, max_sge, trials->inline_data)) {
+    trials->inline_data /= 2;
+  }
+  trials->depth = std::min(kMostDepth, static_cast<uint32_t>(std::max(device.max_qp_wr, 0)));
+  while (trials->depth > 0 &&
+         !CanMakeQueuePair(domain.get(), queue.get(), trials->depth, max_sge, trials->inline_data)) {
+    trials->depth /= 2;
+  }
+  return trials->depth > 0 ? NdkStatus::kSuccess : NdkStatus::kInsufficientResources;
+}
+
+}  // namespace
+
+void ContextCloser::operator()(ibv_context* context) const { ibv_close_device(context); }
+
+NdkStatus OpenDevice(const std::string& name, DeviceContext* context) {
+  int count = 0;
+  ibv_device** const devices = ibv_get_device_list(&count);
+  if (devices == nullptr) {
+    // A kernel without RDMA has no devices.
+    return errno == ENOSYS ? NdkStatus::kObjectNameNotFound : FromPointer(nullptr);
+  }
+  NdkStatus status = NdkStatus::kObjectNameNotFound;
+  for (ibv_device* const device : std::span(devices, static_cast<size_t>(count))) {
+    if (ibv_get_device_name(device) != name) continue;
+    context->reset(ibv_open_device(device));
+    status = FromPointer(context->get());
+  }
+  ibv_free_device_list(devices);
+  return status;
+}
+
+NdkStatus DescribeDevice(ibv_context* context, DeviceDescription* description) {
+  ibv_device_attr_ex device = {};
+  if (const auto status = FromErrnoResult(ibv_query_device_ex(context, nullptr, &device));
+      status != NdkStatus::kSuccess) {
+    return status;
+  }
+  ibv_port_attr port = {};
+  if (const auto status = FromErrnoResult(ibv_query_port(context, kPort, &port)); status != NdkStatus::kSuccess) {
+    return status;
+  }
+  DeviceTrials trials;
+  if (const auto status = Try(context, device.orig_attr, &trials); status != NdkStatus::kSuccess) return status;
+  *description = Describe(context->device->transport_type, device, port, trials);
+  return NdkStatus::kSuccess;
+}
+
+NdkStatus QueryDevice(const std::string& name, DeviceDescription* description) {
+  DeviceContext context;
+  const NdkStatus status = OpenDevice(name, &context);
+  return status == NdkStatus::kSuccess ? DescribeDevice(context.get(), description) : status;
+}
+
+}  // namespace rdmabroker::verbs

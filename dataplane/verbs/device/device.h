@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#ifndef DATAPLANE_VERBS_DEVICE_DEVICE_H_
+#define DATAPLANE_VERBS_DEVICE_DEVICE_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "dataplane/ndk/adapter_info.h"
+#include "dataplane/ndk/status.h"
+
+struct ibv_context;
+
+namespace rdmabroker::verbs {
+
+// What a device is, as broker and data plane both say it.
+struct DeviceDescription {
+  AdapterInfo info;
+  bool resizes_srqs = false;
+  // Soft-RoCE tells of an invalidated token by the kernel's flag and not by libibverbs'.
+  bool kernel_invalidate_flag = false;
+};
+
+// Completion queues are made with room for so many completions beyond their depth: those by which a data path learns
+// that silent requests are done.
+inline constexpr uint32_t kHiddenCompletions = 64;
+
+struct ContextCloser {
+  void operator()(ibv_context* context) const;
+};
+// An open device. It cannot be removed meanwhile.
+using DeviceContext = std::unique_ptr<ibv_context, ContextCloser>;
+
+// kObjectNameNotFound: there is no such device. kAccessDenied, kInsufficientResources.
+NdkStatus OpenDevice(const std::string& name, DeviceContext* context);
+
+// Asks the device, and tries out what it does not tell; that takes some throw-away objects, and so a moment.
+// kInsufficientResources: not even the smallest queue pair can be made. The numbers are those of its first port.
+NdkStatus DescribeDevice(ibv_context* context, DeviceDescription* description);
+
+// Both, and closes it again.
+NdkStatus QueryDevice(const std::string& name, DeviceDescription* description);
+
+}  // namespace rdmabroker::verbs
+
+#endif  // DATAPLANE_VERBS_DEVICE_DEVICE_H_

@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "dataplane/verbs/memory_objects.h"
+
+#include <utility>
+
+#include "dataplane/verbs/protection_domain.h"
+#include "dataplane/verbs/verbs_status.h"
+
+namespace rdmabroker::verbs {
+namespace {
+
+unsigned int AccessOf(MrFlags flags, const AdapterInfo& info) {
+  unsigned int access = 0;
+  if ((flags & kMrAllowLocalWrite) != 0) access |= IBV_ACCESS_LOCAL_WRITE;
+  if ((flags & kMrAllowRemoteRead) != 0) access |= IBV_ACCESS_REMOTE_READ;
+  const bool is_sink = (flags & kMrRdmaReadSink) != 0 && (info.adapter_flags & kRdmaReadSinkNotRequired) == 0;
+  if ((flags & kMrAllowRemoteWrite & ~kMrAllowLocalWrite) != 0 || is_sink) {
+    access |= IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE;
+  }
+  if (info.max_window_size > 0) access |= IBV_ACCESS_MW_BIND;
+  return access;
+}
+
+}  // namespace
+
+VerbsMemoryRegion::VerbsMemoryRegion(VerbsProtectionDomain* domain, bool fast_register)
+    : domain_(domain), fast_register_(fast_register) {}
+
+VerbsMemoryRegion::~VerbsMemoryRegion() {
+  if (region_ != nullptr) ibv_dereg_mr(region_);
+}
+
+VerbsProtectionDomain* VerbsMemoryRegion::domain() const { return domain_.get(); }
+
+NdkStatus VerbsMemoryRegion::Register(void* address, size_t length, MrFlags flags) {
+  if (fast_register_) return NdkStatus::kInvalidDeviceRequest;
+  const auto base = reinterpret_cast<uint64_t>(address);
+  const AdapterInfo& info = domain_->adapter()->info();
+  if (address == nullptr || length == 0 || base + length < base || length > info.max_registration_size ||
+      (flags & ~kMrKnownFlags) != 0) {
+    return NdkStatus::kInvalidParameter;
+  }
+  const std::lock_guard lock(mutex_);
+  if (region_ != nullptr) return NdkStatus::kInvalidParameter;
+  const unsigned int access = AccessOf(flags, info);
+  region_ = ibv_reg_mr(domain_->get(), address, length, access);
+  local_write_ = (access & IBV_ACCESS_LOCAL_WRITE) != 0;
+  return FromPointer(region_);
+}
+
+// A window that was unbound without anybody polling since is bound for all that is known here.
+NdkStatus VerbsMemoryRegion::Deregister() {
+  bool look = false;
+  {
+    const std::lock_guard lock(mutex_);
+    look = windows_ > 0;
+  }
+  if (look) domain_->adapter()->thread().ReapAll();
+  const std::lock_guard lock(mutex_);
+  if (windows_ > 0) return NdkStatus::kDeviceBusy;
+  if (region_ == nullptr) return NdkStatus::kSuccess;
+  const NdkStatus status = FromErrnoResult(ibv_dereg_mr(region_));
+  if (status == NdkStatus::kSuccess) region_ = nullptr;
+  return status;
+}
+
+NdkStatus VerbsMemoryRegion::InitializeFastRegister(uint32_t, bool) {
+  return fast_register_ ? NdkStatus::kNotSupported : NdkStatus::kInvalidDeviceRequest;
+}
+
+LocalToken VerbsMemoryRegion::local_token() const {
+  const std::lock_guard lock(mutex_);
+  return LocalToken{region_ == nullptr ? 0 : region_->lkey};
+}
+
+RemoteToken VerbsMemoryRegion::remote_token() const {
+  const std::lock_guard lock(mutex_);
+  return RemoteToken{region_ == nullptr ? 0 : region_->rkey};
+}
+
+NdkStatus VerbsMemoryRegion::StartBinding(void* address, size_t length, OpFlags flags, ibv_mw_bind_info* info) {
+  const std::lock_guard lock(mutex_);
+  if (region_ == nullptr) return NdkStatus::kInvalidDeviceRequest;
+  const bool remote_write = (flags & kOpAllowRemoteWrite & ~kOpAllowLocalWrite) != 0;
+  if (remote_write && !local_write_) return NdkStatus::kAccessViolation;
+  const auto base = reinterpret_cast<uint64_t>(address);
+  const auto region_base = reinterpret_cast<uint64_t>(region_->addr);
+  if (length == 0 || base < region_base || length > region_->length || base - region_base > region_->length - length) {
+    return NdkStatus::kInvalidParameter;
+  }
+  info->mr = region_;
+  info->addr = base;
+  info->length = length;
+  info->mw_access_flags = 0;
+  if (remote_write) info->mw_access_flags |= IBV_ACCESS_REMOTE_WRITE;
+  if ((flags & kOpAllowRemoteRead) != 0) info->mw_access_flags |= IBV_ACCESS_REMOTE_READ;
+  ++windows_;
+  return NdkStatus::kSuccess;
+}
+
+void VerbsMemoryRegion::EndBinding() {
+  const std::lock_guard lock(mutex_);
+  --windows_;
+}
+
+VerbsMemoryWindow::VerbsMemoryWindow(VerbsProtectionDomain* domain, ibv_mw* window)
+    : domain_(domain), window_(window), bound_key_(window->rkey) {
+  domain_->Add(this);
+}
+
+VerbsMemoryWindow::~VerbsMemoryWindow() {
+  domain_->Remove(this);
+  if (window_ != nullptr) ibv_dealloc_mw(window_);
+  if (region_) region_->EndBinding();
+}
+
+VerbsProtectionDomain* VerbsMemoryWindow::domain() const { return domain_.get(); }
+
+RemoteToken VerbsMemoryWindow::remote_token() const {
+  const std::lock_guard lock(mutex_);
+  return RemoteToken{bound_ ? window_->rkey : 0};
+}
+
+VerbsMemoryWindow::Posting VerbsMemoryWindow::PostingBy(const void* queue_pair) const {
+  const std::lock_guard lock(mutex_);
+  if (window_ == nullptr) return {};
+  return {.window = window_,
+          .bound = bound_,
+          .foreign = bound_ && queue_pair_ != queue_pair,
+          .key = window_->rkey,
+          .next_key = ibv_inc_rkey(window_->rkey)};
+}
+
+void VerbsMemoryWindow::HandleBindPosted(const void* queue_pair, uint32_t key) {
+  const std::lock_guard lock(mutex_);
+  window_->rkey = key;
+  bound_ = true;
+  queue_pair_ = queue_pair;
+}
+
+void VerbsMemoryWindow::HandleInvalidatePosted() {
+  const std::lock_guard lock(mutex_);
+  bound_ = false;
+}
+
+void VerbsMemoryWindow::LetGo(DroppedReferences* dropped) {
+  if (!region_) return;
+  region_->EndBinding();
+  dropped->emplace_back(region_.get());
+  region_ = {};
+}
+
+void VerbsMemoryWindow::HandleBound(uint32_t key, VerbsMemoryRegion* region, DroppedReferences* dropped) {
+  const std::lock_guard lock(mutex_);
+  LetGo(dropped);
+  bound_key_ = key;
+  region_ = ObjectReference<VerbsMemoryRegion>(region);
+}
+
+void VerbsMemoryWindow::HandleInvalidated(uint32_t key, DroppedReferences* dropped) {
+  const std::lock_guard lock(mutex_);
+  if (window_ == nullptr) return;
+  if (key == bound_key_) LetGo(dropped);
+  if (key == window_->rkey) bound_ = false;
+}
+
+void VerbsMemoryWindow::HandleFailed() {
+  const std::lock_guard lock(mutex_);
+  if (window_ == nullptr) return;
+  window_->rkey = bound_key_;
+  bound_ = static_cast<bool>(region_);
+}
+
+void VerbsMemoryWindow::EndBinding(const void* queue_pair, DroppedReferences* dropped) {
+  const std::lock_guard lock(mutex_);
+  if (queue_pair_ != queue_pair || window_ == nullptr) return;
+  queue_pair_ = nullptr;
+  LetGo(dropped);
+  bound_ = false;
+  ibv_dealloc_mw(window_);
+  window_ = ibv_alloc_mw(domain_->get(), IBV_MW_TYPE_2);
+  if (window_ != nullptr) bound_key_ = window_->rkey;
+}
+
+}  // namespace rdmabroker::verbs

@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#ifndef DATAPLANE_VERBS_MEMORY_OBJECTS_H_
+#define DATAPLANE_VERBS_MEMORY_OBJECTS_H_
+
+#include <infiniband/verbs.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <mutex>
+#include <vector>
+
+#include "dataplane/data_object.h"
+#include "dataplane/memory.h"
+
+namespace rdmabroker::verbs {
+
+class VerbsProtectionDomain;
+
+// References that were found to be over under a lock, and that must not go there: the last one may complete a close.
+using DroppedReferences = std::vector<ObjectReference<DataObject>>;
+
+class VerbsMemoryRegion final : public MemoryRegion {
+ public:
+  VerbsMemoryRegion(VerbsProtectionDomain* domain, bool fast_register);
+
+  NdkStatus Register(void* address, size_t length, MrFlags flags) override;
+  NdkStatus Deregister() override;
+  NdkStatus InitializeFastRegister(uint32_t page_count, bool remote_access) override;
+  LocalToken local_token() const override;
+  RemoteToken remote_token() const override;
+
+  // For a queue pair's posts: whether a window can be bound there. If so it counts as bound, so that the region stays
+  // registered, until EndBinding.
+  NdkStatus StartBinding(void* address, size_t length, OpFlags flags, ibv_mw_bind_info* info);
+  void EndBinding();
+
+  VerbsProtectionDomain* domain() const;
+
+ private:
+  ~VerbsMemoryRegion() override;
+
+  const ObjectReference<VerbsProtectionDomain> domain_;
+  const bool fast_register_;
+
+  mutable std::mutex mutex_;  // Guards what follows; innermost.
+  ibv_mr* region_ = nullptr;  // Null: not registered.
+  bool local_write_ = false;
+  uint32_t windows_ = 0;  // Bound, or about to be.
+};
+
+// A window of type 2. Between a bind's post and its completion it has two states: as it will be, which the next post
+// builds on, and as it is, to which a bind that fails returns it.
+class VerbsMemoryWindow final : public MemoryWindow {
+ public:
+  VerbsMemoryWindow(VerbsProtectionDomain* domain, ibv_mw* window);
+
+  RemoteToken remote_token() const override;
+
+  // For a queue pair's posts, which consumers serialise. `bound`: the hardware binds only what is not bound.
+  struct Posting {
+    ibv_mw* window = nullptr;
+    bool bound = false;
+    bool foreign = false;   // By another queue pair, which alone could unbind it.
+    uint32_t key = 0;       // Of the binding that is there.
+    uint32_t next_key = 0;  // Of the next one.
+  };
+  // The window is null if the hardware has none left.
+  Posting PostingBy(const void* queue_pair) const;
+  void HandleBindPosted(const void* queue_pair, uint32_t key);
+  void HandleInvalidatePosted();
+
+  // For completions, in the order of the posts.
+  void HandleBound(uint32_t key, VerbsMemoryRegion* region, DroppedReferences* dropped);
+  void HandleInvalidated(uint32_t key, DroppedReferences* dropped);
+  // One of them has failed, and none after it will succeed.
+  void HandleFailed();
+
+  // If its binding, or one that may be under way, is of this queue pair: has the hardware make it anew.
+  void EndBinding(const void* queue_pair, DroppedReferences* dropped);
+
+  VerbsProtectionDomain* domain() const;
+
+ private:
+  ~VerbsMemoryWindow() override;
+  void LetGo(DroppedReferences* dropped);
+
+  const ObjectReference<VerbsProtectionDomain> domain_;
+
+  mutable std::mutex mutex_;  // Guards what follows; before a region's.
+  ibv_mw* window_;            // Its rkey is that of the last bind posted: the next post needs it there.
+  bool bound_ = false;
+  const void* queue_pair_ = nullptr;  // Of the last bind posted.
+  // As it is.
+  uint32_t bound_key_;
+  ObjectReference<VerbsMemoryRegion> region_;  // None: not bound.
+};
+
+}  // namespace rdmabroker::verbs
+
+#endif  // DATAPLANE_VERBS_MEMORY_OBJECTS_H_

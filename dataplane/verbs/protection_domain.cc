@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "dataplane/verbs/protection_domain.h"
+
+#include <utility>
+
+#include "dataplane/verbs/completion_queue.h"
+#include "dataplane/verbs/queue_pair.h"
+#include "dataplane/verbs/shared_receive_queue.h"
+#include "dataplane/verbs/verbs_status.h"
+
+namespace rdmabroker::verbs {
+
+Created<MemoryRegion> VerbsProtectionDomain::CreateMemoryRegion(bool fast_register) {
+  return {NdkStatus::kSuccess, new VerbsMemoryRegion(this, fast_register)};
+}
+
+Created<MemoryWindow> VerbsProtectionDomain::CreateMemoryWindow() {
+  if (adapter_->info().max_window_size == 0) return {NdkStatus::kNotSupported, nullptr};
+  ibv_mw* const window = ibv_alloc_mw(domain_, IBV_MW_TYPE_2);
+  if (window == nullptr) return {FromPointer(window), nullptr};
+  return {NdkStatus::kSuccess, new VerbsMemoryWindow(this, window)};
+}
+
+Created<SharedReceiveQueue> VerbsProtectionDomain::CreateSharedReceiveQueue(SharedReceiveQueueAttributes attributes) {
+  const AdapterInfo& info = adapter_->info();
+  if (info.max_srq_depth == 0) return {NdkStatus::kNotSupported, nullptr};
+  if (attributes.depth == 0 || attributes.depth > info.max_srq_depth ||
+      attributes.max_receive_request_sge > info.max_receive_request_sge) {
+    return {NdkStatus::kInvalidParameter, nullptr};
+  }
+  auto* const queue = new VerbsSharedReceiveQueue(this, std::move(attributes));
+  const NdkStatus status = queue->Make();
+  if (status == NdkStatus::kSuccess) return {status, queue};
+  queue->Close({});
+  return {status, nullptr};
+}
+
+bool VerbsProtectionDomain::Belongs(const QueuePairAttributes& attributes) const {
+  if (attributes.receive_cq == nullptr || attributes.initiator_cq == nullptr) return false;
+  for (CompletionQueue* const cq : {attributes.receive_cq, attributes.initiator_cq}) {
+    if (static_cast<VerbsCompletionQueue*>(cq)->adapter() != adapter_.get()) return false;
+  }
+  return attributes.srq == nullptr || static_cast<VerbsSharedReceiveQueue*>(attributes.srq)->domain() == this;
+}
+
+Created<QueuePair> VerbsProtectionDomain::CreateQueuePair(const QueuePairAttributes& attributes) {
+  if (!Belongs(attributes) || !Fits(attributes, adapter_->info())) return {NdkStatus::kInvalidParameter, nullptr};
+  auto* const queue_pair = new VerbsQueuePair(this, attributes);
+  const NdkStatus status = queue_pair->Make();
+  if (status == NdkStatus::kSuccess) return {status, queue_pair};
+  queue_pair->Close({});
+  return {status, nullptr};
+}
+
+void VerbsProtectionDomain::Add(VerbsMemoryWindow* window) {
+  const std::lock_guard lock(mutex_);
+  windows_.insert(window);
+}
+
+void VerbsProtectionDomain::Remove(VerbsMemoryWindow* window) {
+  const std::lock_guard lock(mutex_);
+  windows_.erase(window);
+}
+
+void VerbsProtectionDomain::HandleInvalidated(RemoteToken token, DroppedReferences* dropped) {
+  const std::lock_guard lock(mutex_);
+  for (VerbsMemoryWindow* const window : windows_) window->HandleInvalidated(static_cast<uint32_t>(token), dropped);
+}
+
+void VerbsProtectionDomain::EndBindings(const void* queue_pair, DroppedReferences* dropped) {
+  const std::lock_guard lock(mutex_);
+  for (VerbsMemoryWindow* const window : windows_) window->EndBinding(queue_pair, dropped);
+}
+
+}  // namespace rdmabroker::verbs

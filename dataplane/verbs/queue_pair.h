@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#ifndef DATAPLANE_VERBS_QUEUE_PAIR_H_
+#define DATAPLANE_VERBS_QUEUE_PAIR_H_
+
+#include <infiniband/verbs.h>
+
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <mutex>
+#include <span>
+#include <vector>
+
+#include "dataplane/adapter.h"
+#include "dataplane/verbs/adapter_thread.h"
+#include "dataplane/verbs/completion_queue.h"
+#include "dataplane/verbs/memory_objects.h"
+#include "dataplane/verbs/protection_domain.h"
+#include "dataplane/verbs/request_ring.h"
+#include "dataplane/verbs/send_chain.h"
+#include "dataplane/verbs/shared_receive_queue.h"
+
+namespace rdmabroker::verbs {
+
+// In a work request's number: it is a receive, and the rest is its number or, in a shared queue, its place. Nothing
+// else tells where a request has failed.
+inline constexpr uint64_t kReceiveRequest = uint64_t{1} << 63;
+
+// A queue pair of the hardware's.
+//
+// Locks, outermost first: a completion queue's, the two here (together only by std::scoped_lock), then the domain's, a
+// window's, a region's or a shared receive queue's. Consumers' callbacks run on the adapter's thread with none of them.
+class VerbsQueuePair final : public QueuePair, public EventTarget {
+ public:
+  VerbsQueuePair(VerbsProtectionDomain* domain, const QueuePairAttributes& attributes);
+  // Once, before anything else. What fails can only be closed.
+  NdkStatus Make();
+
+  NdkStatus Send(void* request_context, std::span<const Sge> sges, OpFlags flags) override;
+  NdkStatus SendAndInvalidate(void* request_context, std::span<const Sge> sges, OpFlags flags,
+                              RemoteToken token) override;
+  NdkStatus Receive(void* request_context, std::span<const Sge> sges) override;
+  NdkStatus Read(void* request_context, std::span<const Sge> sges, RemoteMemory source, OpFlags flags) override;
+  NdkStatus Write(void* request_context, std::span<const Sge> sges, RemoteMemory target, OpFlags flags) override;
+  NdkStatus Bind(void* request_context, MemoryRegion* region, MemoryWindow* window, void* address, size_t length,
+                 OpFlags flags) override;
+  NdkStatus FastRegister(void* request_context, MemoryRegion* region, std::span<void* const> pages,
+                         size_t first_byte_offset, size_t length, uint64_t base_address, OpFlags flags) override;
+  NdkStatus Invalidate(void* request_context, MemoryRegion* region, OpFlags flags) override;
+  NdkStatus Invalidate(void* request_context, MemoryWindow* window, OpFlags flags) override;
+  void Flush() override;
+  NdkStatus Attach(Attachment attachment, ConnectionEndCallback on_end) override;
+  NdkStatus Disconnect(std::chrono::milliseconds timeout, RequestCompletion completion) override;
+  uint32_t number() const override { return number_; }
+  const Adapter* adapter() const override { return domain_->adapter(); }
+
+  void OnAsyncEvent(ibv_event_type type) override;
+  DataObject* data_object() override { return this; }
+
+  // For its completion queues, under their lock; what each finds is added to `queue`.
+  void HandleCompletion(const ibv_wc& completion, VerbsCompletionQueue* queue, DroppedReferences* dropped);
+  void TakeEnded(VerbsCompletionQueue* queue, DroppedReferences* dropped);
+  void CancelBefore(uint64_t initiator_end, uint64_t receive_end, VerbsCompletionQueue* queue,
+                    DroppedReferences* dropped);
+  // The connection is dead, if there was one that the local side has not ended. Any locks but a queue pair's.
+  void Break(uint32_t provider_error);
+
+ private:
+  enum class Phase {
+    kIdle,       // RESET, or INIT.
+    kMoving,     // Beyond INIT; the connection is not known to be established.
+    kConnected,  //
+    kBroken,     // Not by the local side. Requests are accepted, and cancelled.
+    kEnded,      // By the local side.
+  };
+
+  struct InitiatorPost {
+    OperationType type = OperationType::kSend;
+    ibv_wr_opcode opcode = IBV_WR_SEND;
+    OpFlags flags = 0;
+    void* context = nullptr;
+    std::span<const Sge> sges;
+    RemoteMemory remote;
+    RemoteToken invalidate = {};
+    VerbsMemoryWindow* window = nullptr;  // Bind, Invalidate.
+    VerbsMemoryRegion* region = nullptr;  // Bind.
+    void* address = nullptr;
+    size_t length = 0;
+  };
+
+  // What a request does to a window when it is carried out.
+  struct WindowChange {
+    uint64_t sequence = 0;
+    uint32_t key = 0;
+    ObjectReference<VerbsMemoryWindow> window;
+    ObjectReference<VerbsMemoryRegion> region;  // None: invalidates.
+  };
+
+  ~VerbsQueuePair() override;
+  void OnClose() override;
+
+  // queue_pair.cc: posts. What follows holds the initiator lock, up to the next comment.
+  NdkStatus Post(const InitiatorPost& post);
+  bool Crowded(const InitiatorPost& post) const;
+  NdkStatus Check(const InitiatorPost& post) const;
+  NdkStatus ChooseSignal(const InitiatorPost& post, Signal* signal);
+  NdkStatus Enqueue(const InitiatorPost& post, size_t* own);
+  NdkStatus EnqueueBind(const InitiatorPost& post, Signal signal, size_t* own);
+  NdkStatus EnqueueInvalidate(const InitiatorPost& post, Signal signal, size_t* own);
+  ibv_send_wr& Append(const InitiatorPost& post, Signal signal, bool internal);
+  void AddChange(VerbsMemoryWindow* window, VerbsMemoryRegion* region, uint32_t key);
+  NdkStatus PostChain(size_t own);
+  void TakeBack(size_t count);
+  void EndChain();
+
+  // queue_pair_completions.cc.
+  void HandleSent(const ibv_wc& completion, VerbsCompletionQueue* queue, DroppedReferences* dropped);
+  void HandleReceived(const ibv_wc& completion, VerbsCompletionQueue* queue, DroppedReferences* dropped);
+  void FinishSent(VerbsCompletionQueue* queue, DroppedReferences* dropped);
+  void FinishReceived(VerbsCompletionQueue* queue);
+  void ApplyChange(WindowChange change, NdkStatus status, DroppedReferences* dropped);
+  void NoteInvalidation(const ibv_wc& completion, ResultEx* result, DroppedReferences* dropped);
+
+  // queue_pair_connection.cc.
+  NdkStatus MakeHardware(ibv_qp** queue_pair);
+  static NdkStatus MoveToInit(ibv_qp* queue_pair, bool iwarp);
+  void MoveToError();
+  NdkStatus Establish(ConnectionEndCallback on_end);
+  void FlushIdle();
+  void FlushIdleIwarp();
+  void EndLocally();
+  void HandleBroken();
+
+  const ObjectReference<VerbsProtectionDomain> domain_;
+  const ObjectReference<VerbsCompletionQueue> receive_cq_;
+  const ObjectReference<VerbsCompletionQueue> initiator_cq_;
+  const ObjectReference<VerbsSharedReceiveQueue> srq_;
+  const QueuePairAttributes attributes_;
+  void* cookie_ = nullptr;
+  std::atomic<uint32_t> number_ = 0;
+
+  // Changed with both locks, read with either.
+  Phase phase_ = Phase::kIdle;
+  ibv_qp* queue_pair_ = nullptr;
+
+  std::mutex initiator_mutex_;  // Guards what follows.
+  RequestRing initiator_ring_;
+  SendChain chain_;                   // The last ones of the ring, not posted yet.
+  std::deque<WindowChange> changes_;  // By sequence.
+  std::vector<uint8_t> gathered_;     // Inline data in more pieces than a request takes.
+  bool ready_to_send_ = false;
+  bool ended_by_software_ = false;  // Requests that wait to be taken in.
+  ConnectionEndCallback on_end_;
+  uint32_t break_error_ = 0;
+
+  std::mutex receive_mutex_;  // Guards what follows.
+  RequestRing receive_ring_;
+  std::vector<ibv_sge> receive_sges_;  // Of the receive that is being posted.
+
+  // Under the lock of the completion queue.
+  std::vector<FinishedRequest> sent_;
+  std::vector<FinishedRequest> received_;
+};
+
+}  // namespace rdmabroker::verbs
+
+#endif  // DATAPLANE_VERBS_QUEUE_PAIR_H_

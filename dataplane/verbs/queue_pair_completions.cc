@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include <utility>
+
+#include "dataplane/verbs/completion_status.h"
+#include "dataplane/verbs/queue_pair.h"
+
+namespace rdmabroker::verbs {
+namespace {
+
+constexpr uint64_t kNumberMask = ~kReceiveRequest;
+
+}  // namespace
+
+void VerbsQueuePair::HandleCompletion(const ibv_wc& completion, VerbsCompletionQueue* queue,
+                                      DroppedReferences* dropped) {
+  if ((completion.wr_id & kReceiveRequest) != 0) {
+    HandleReceived(completion, queue, dropped);
+  } else {
+    HandleSent(completion, queue, dropped);
+  }
+  // Whatever fails has taken the queue pair into its error state.
+  if (completion.status != IBV_WC_SUCCESS) Break(completion.vendor_err);
+}
+
+void VerbsQueuePair::HandleSent(const ibv_wc& completion, VerbsCompletionQueue* queue, DroppedReferences* dropped) {
+  const NdkStatus status = CompletionStatus(completion.status, false);
+  const uint32_t provider_error = status == NdkStatus::kSuccess ? 0 : completion.vendor_err;
+  {
+    const std::lock_guard lock(initiator_mutex_);
+    initiator_ring_.Complete(completion.wr_id, status, provider_error, &sent_);
+  }
+  FinishSent(queue, dropped);
+}
+
+void VerbsQueuePair::FinishSent(VerbsCompletionQueue* queue, DroppedReferences* dropped) {
+  for (const FinishedRequest& finished : sent_) {
+    if (finished.request.signal == Signal::kHidden) queue->ReturnHidden();
+    if (finished.request.type == OperationType::kBind || finished.request.type == OperationType::kInvalidate) {
+      WindowChange change;
+      {
+        const std::lock_guard lock(initiator_mutex_);
+        // One that was posted when the connection was dead already has none.
+        if (changes_.empty() || changes_.front().sequence != finished.sequence) continue;
+        change = std::move(changes_.front());
+        changes_.pop_front();
+      }
+      ApplyChange(std::move(change), finished.status, dropped);
+    }
+  }
+  for (const FinishedRequest& finished : std::exchange(sent_, {})) {
+    if (!finished.reported()) continue;
+    ResultEx result;
+    result.status = finished.status;
+    result.qp_context = attributes_.context;
+    result.request_context = finished.request.context;
+    result.type = finished.request.type;
+    result.provider_error = finished.provider_error;
+    queue->Add(result);
+  }
+}
+
+void VerbsQueuePair::ApplyChange(WindowChange change, NdkStatus status, DroppedReferences* dropped) {
+  if (status != NdkStatus::kSuccess) {
+    change.window->HandleFailed();
+    if (change.region) change.region->EndBinding();
+  } else if (change.region) {
+    change.window->HandleBound(change.key, change.region.get(), dropped);
+  } else {
+    change.window->HandleInvalidated(change.key, dropped);
+  }
+  dropped->emplace_back(change.window.get());
+  if (change.region) dropped->emplace_back(change.region.get());
+}
+
+void VerbsQueuePair::HandleReceived(const ibv_wc& completion, VerbsCompletionQueue* queue, DroppedReferences* dropped) {
+  ResultEx result;
+  result.status = CompletionStatus(completion.status, true);
+  result.qp_context = attributes_.context;
+  if (result.status == NdkStatus::kSuccess) {
+    result.bytes_transferred = completion.byte_len;
+    NoteInvalidation(completion, &result, dropped);
+  } else {
+    result.provider_error = completion.vendor_err;
+  }
+  const uint64_t number = completion.wr_id & kNumberMask;
+  if (srq_) {
+    const auto context = srq_->Complete(number);
+    if (!context.has_value()) return;
+    result.request_context = *context;
+    return queue->Add(result);
+  }
+  {
+    const std::lock_guard lock(receive_mutex_);
+    receive_ring_.Complete(number, result.status, result.provider_error, &received_);
+  }
+  for (const FinishedRequest& finished : received_) {
+    if (finished.sequence != number) continue;
+    result.request_context = finished.request.context;
+    queue->Add(result);
+  }
+  std::erase_if(received_, [number](const FinishedRequest& finished) { return finished.sequence <= number; });
+  FinishReceived(queue);
+}
+
+// Those that have neither length nor token: they were cancelled.
+void VerbsQueuePair::FinishReceived(VerbsCompletionQueue* queue) {
+  for (const FinishedRequest& finished : received_) {
+    ResultEx result;
+    result.status = finished.status;
+    result.qp_context = attributes_.context;
+    result.request_context = finished.request.context;
+    queue->Add(result);
+  }
+  received_.clear();
+}
+
+void VerbsQueuePair::NoteInvalidation(const ibv_wc& completion, ResultEx* result, DroppedReferences* dropped) {
+  // The kernel's IB_WC_WITH_INVALIDATE (ib_verbs.h) has the number of libibverbs' flag for checksums, which are no
+  // matter of a connected queue pair.
+  const unsigned int flag =
+      domain_->adapter()->description().kernel_invalidate_flag ? IBV_WC_IP_CSUM_OK : IBV_WC_WITH_INV;
+  if ((completion.wc_flags & flag) == 0) return;
+  result->type = OperationType::kReceiveAndInvalidate;
+  result->invalidated_token = RemoteToken{completion.invalidated_rkey};
+  domain_->HandleInvalidated(result->invalidated_token, dropped);
+}
+
+void VerbsQueuePair::TakeEnded(VerbsCompletionQueue* queue, DroppedReferences* dropped) {
+  if (queue == initiator_cq_.get()) {
+    {
+      const std::lock_guard lock(initiator_mutex_);
+      initiator_ring_.TakeEnded(&sent_);
+    }
+    FinishSent(queue, dropped);
+  }
+  if (queue == receive_cq_.get()) {
+    {
+      const std::lock_guard lock(receive_mutex_);
+      receive_ring_.TakeEnded(&received_);
+    }
+    FinishReceived(queue);
+  }
+}
+
+void VerbsQueuePair::CancelBefore(uint64_t initiator_end, uint64_t receive_end, VerbsCompletionQueue* queue,
+                                  DroppedReferences* dropped) {
+  if (queue == initiator_cq_.get()) {
+    {
+      const std::lock_guard lock(initiator_mutex_);
+      initiator_ring_.CancelBefore(initiator_end, &sent_);
+    }
+    FinishSent(queue, dropped);
+  }
+  if (queue == receive_cq_.get()) {
+    {
+      const std::lock_guard lock(receive_mutex_);
+      receive_ring_.CancelBefore(receive_end, &received_);
+    }
+    FinishReceived(queue);
+  }
+}
+
+}  // namespace rdmabroker::verbs

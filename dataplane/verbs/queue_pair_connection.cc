@@ -1,0 +1,222 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include <algorithm>
+#include <limits>
+#include <utility>
+
+#include "dataplane/verbs/qp_attributes.h"
+#include "dataplane/verbs/queue_pair.h"
+#include "dataplane/verbs/transition.h"
+#include "dataplane/verbs/verbs_status.h"
+
+namespace rdmabroker::verbs {
+namespace {
+
+constexpr uint64_t kAll = std::numeric_limits<uint64_t>::max();
+
+}  // namespace
+
+NdkStatus VerbsQueuePair::Make() {
+  cookie_ = domain_->adapter()->thread().Register(this);
+  ibv_qp* made = nullptr;
+  const NdkStatus status = MakeHardware(&made);
+  if (status != NdkStatus::kSuccess) return status;
+  queue_pair_ = made;
+  number_ = made->qp_num;
+  const bool attached = initiator_cq_->Attach(number_, this) && receive_cq_->Attach(number_, this);
+  return attached ? NdkStatus::kSuccess : NdkStatus::kInvalidDeviceState;
+}
+
+// Receives can be posted from INIT on.
+NdkStatus VerbsQueuePair::MakeHardware(ibv_qp** queue_pair) {
+  ibv_qp_init_attr attributes = {};
+  attributes.qp_context = cookie_;
+  attributes.send_cq = initiator_cq_->get();
+  attributes.recv_cq = receive_cq_->get();
+  attributes.qp_type = IBV_QPT_RC;
+  attributes.cap.max_send_wr = std::max(attributes_.initiator_queue_depth, 2u);
+  attributes.cap.max_send_sge = std::max(attributes_.max_initiator_request_sge, 1u);
+  attributes.cap.max_inline_data = attributes_.inline_data_size;
+  if (srq_) {
+    attributes.srq = srq_->get();
+  } else {
+    attributes.cap.max_recv_wr = std::max(attributes_.receive_queue_depth, 1u);
+    attributes.cap.max_recv_sge = std::max(attributes_.max_receive_request_sge, 1u);
+  }
+  NdkStatus status = NdkStatus::kSuccess;
+  domain_->adapter()->thread().CallAndWait([&] {
+    *queue_pair = ibv_create_qp(domain_->get(), &attributes);
+    status = FromPointer(*queue_pair);
+  });
+  if (status != NdkStatus::kSuccess) return status;
+  status = MoveToInit(*queue_pair, domain_->adapter()->iwarp());
+  if (status != NdkStatus::kSuccess) ibv_destroy_qp(std::exchange(*queue_pair, nullptr));
+  return status;
+}
+
+// The first port will do until the broker names the right one. iWARP has neither ports nor partition keys.
+NdkStatus VerbsQueuePair::MoveToInit(ibv_qp* queue_pair, bool iwarp) {
+  ibv_qp_attr attributes = {};
+  attributes.qp_state = IBV_QPS_INIT;
+  attributes.port_num = 1;
+  attributes.qp_access_flags = IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE;
+  const int mask = IBV_QP_STATE | IBV_QP_ACCESS_FLAGS | (iwarp ? 0 : IBV_QP_PKEY_INDEX | IBV_QP_PORT);
+  return FromErrnoResult(ibv_modify_qp(queue_pair, &attributes, mask));
+}
+
+// Everything that is posted comes back with a flush error.
+void VerbsQueuePair::MoveToError() {
+  const std::lock_guard lock(initiator_mutex_);
+  if (queue_pair_ == nullptr) return;
+  ibv_qp_attr attributes = {};
+  attributes.qp_state = IBV_QPS_ERR;
+  ibv_modify_qp(queue_pair_, &attributes, IBV_QP_STATE);
+}
+
+// Windows that the queue pair has bound hold it: Soft-RoCE's driver would wait for them.
+VerbsQueuePair::~VerbsQueuePair() {
+  if (queue_pair_ == nullptr) return;
+  DroppedReferences dropped;
+  initiator_cq_->Reap();
+  receive_cq_->Reap();
+  domain_->EndBindings(this, &dropped);
+  ibv_destroy_qp(queue_pair_);
+  initiator_cq_->CancelBefore(this, kAll, kAll);
+  receive_cq_->CancelBefore(this, kAll, kAll);
+  initiator_cq_->Detach(number_);
+  receive_cq_->Detach(number_);
+}
+
+void VerbsQueuePair::OnClose() {
+  domain_->adapter()->thread().Unregister(cookie_);
+  if (queue_pair_ == nullptr) return;
+  EndLocally();
+  MoveToError();
+  initiator_cq_->TakeEnded(this);
+}
+
+void VerbsQueuePair::EndLocally() {
+  const std::scoped_lock lock(initiator_mutex_, receive_mutex_);
+  on_end_ = nullptr;
+  EndChain();
+  ended_by_software_ = false;
+  phase_ = Phase::kEnded;
+}
+
+void VerbsQueuePair::Break(uint32_t provider_error) {
+  const std::scoped_lock lock(initiator_mutex_, receive_mutex_);
+  if (phase_ == Phase::kBroken || phase_ == Phase::kEnded) return;
+  phase_ = Phase::kBroken;
+  break_error_ = provider_error;
+  EndChain();
+  ended_by_software_ = false;
+  // The consumer's own reference is there still: closing it is an end by the local side.
+  AddReference();
+  domain_->adapter()->thread().Call([this] { HandleBroken(); });
+}
+
+void VerbsQueuePair::HandleBroken() {
+  MoveToError();
+  initiator_cq_->TakeEnded(this);
+  receive_cq_->TakeEnded(this);
+  ConnectionEndCallback callback;
+  ConnectionEnd end;
+  {
+    const std::lock_guard lock(initiator_mutex_);
+    callback = std::exchange(on_end_, nullptr);
+    end.provider_error = break_error_;
+  }
+  if (callback) callback(end);
+  ReleaseReference();
+}
+
+void VerbsQueuePair::OnAsyncEvent(ibv_event_type) { Break(0); }
+
+NdkStatus VerbsQueuePair::Attach(Attachment attachment, ConnectionEndCallback on_end) {
+  if (attachment.socket) return NdkStatus::kInvalidParameter;
+  if (attachment.state.empty()) return Establish(std::move(on_end));
+  const auto transition = TransitionOf(attachment.state);
+  if (!transition.has_value()) return NdkStatus::kInvalidParameter;
+  auto attributes = AttributesOf(*transition);
+  if (!attributes.has_value()) return NdkStatus::kInvalidParameter;
+  const std::scoped_lock lock(initiator_mutex_, receive_mutex_);
+  const bool to_init = attributes->qp_state == IBV_QPS_INIT;
+  if (phase_ != Phase::kIdle && (phase_ != Phase::kMoving || to_init)) return NdkStatus::kConnectionActive;
+  const NdkStatus status =
+      FromErrnoResult(ibv_modify_qp(queue_pair_, &*attributes, static_cast<int>(transition->mask)));
+  if (status != NdkStatus::kSuccess) return status;
+  if (!to_init) phase_ = Phase::kMoving;
+  ready_to_send_ = attributes->qp_state == IBV_QPS_RTS;
+  on_end_ = std::move(on_end);
+  return NdkStatus::kSuccess;
+}
+
+NdkStatus VerbsQueuePair::Establish(ConnectionEndCallback on_end) {
+  const std::scoped_lock lock(initiator_mutex_, receive_mutex_);
+  if (phase_ != Phase::kIdle && phase_ != Phase::kMoving) return NdkStatus::kConnectionActive;
+  // iWARP's drivers move the queue pair themselves.
+  if (!ready_to_send_ && !domain_->adapter()->iwarp()) return NdkStatus::kInvalidParameter;
+  phase_ = Phase::kConnected;
+  on_end_ = std::move(on_end);
+  return NdkStatus::kSuccess;
+}
+
+NdkStatus VerbsQueuePair::Disconnect(std::chrono::milliseconds, RequestCompletion) { return NdkStatus::kNotSupported; }
+
+void VerbsQueuePair::Flush() {
+  bool idle = false;
+  {
+    const std::lock_guard lock(receive_mutex_);
+    idle = phase_ == Phase::kIdle;
+  }
+  if (idle) return domain_->adapter()->iwarp() ? FlushIdleIwarp() : FlushIdle();
+  EndLocally();
+  MoveToError();
+  initiator_cq_->TakeEnded(this);
+}
+
+// There is a way back from the error state by RESET only, where the hardware forgets what is posted.
+void VerbsQueuePair::FlushIdle() {
+  uint64_t end = 0;
+  bool good = false;
+  {
+    const std::scoped_lock lock(initiator_mutex_, receive_mutex_);
+    if (receive_ring_.empty()) return;
+    ibv_qp_attr attributes = {};
+    attributes.qp_state = IBV_QPS_RESET;
+    good = ibv_modify_qp(queue_pair_, &attributes, IBV_QP_STATE) == 0 &&
+           MoveToInit(queue_pair_, false) == NdkStatus::kSuccess;
+    end = receive_ring_.tail();
+  }
+  receive_cq_->CancelBefore(this, 0, end);
+  if (!good) Break(0);
+}
+
+// Not even that: siw's error state is its last, and RESET and INIT are one state to it. Another one takes its place,
+// which has another number.
+void VerbsQueuePair::FlushIdleIwarp() {
+  {
+    const std::lock_guard lock(receive_mutex_);
+    if (receive_ring_.empty()) return;
+  }
+  ibv_qp* made = nullptr;
+  if (MakeHardware(&made) != NdkStatus::kSuccess || !initiator_cq_->Attach(made->qp_num, this) ||
+      !receive_cq_->Attach(made->qp_num, this)) {
+    if (made != nullptr) ibv_destroy_qp(made);
+    EndLocally();
+    return MoveToError();
+  }
+  uint64_t end = 0;
+  {
+    const std::scoped_lock lock(initiator_mutex_, receive_mutex_);
+    std::swap(queue_pair_, made);
+    number_ = queue_pair_->qp_num;
+    end = receive_ring_.tail();
+  }
+  initiator_cq_->Detach(made->qp_num);
+  receive_cq_->Detach(made->qp_num);
+  ibv_destroy_qp(made);
+  receive_cq_->CancelBefore(this, 0, end);
+}
+
+}  // namespace rdmabroker::verbs

@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#ifndef DATAPLANE_VERBS_REQUEST_RING_H_
+#define DATAPLANE_VERBS_REQUEST_RING_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "dataplane/operation.h"
+
+namespace rdmabroker::verbs {
+
+// Which requests the hardware reports even if they succeed.
+enum class Signal : uint8_t {
+  kNone,      // Not this one: a later one that is reported tells that it is done.
+  kHidden,    // This one, so that the places of those before it come free; the consumer is told nothing.
+  kReported,  // This one, and the consumer is told.
+};
+
+struct PostedRequest {
+  void* context = nullptr;
+  OperationType type = OperationType::kReceive;
+  Signal signal = Signal::kReported;
+  bool internal = false;  // Not the consumer's own: has no result, however it ends.
+};
+
+struct FinishedRequest {
+  uint64_t sequence = 0;
+  PostedRequest request;
+  NdkStatus status = NdkStatus::kSuccess;
+  uint32_t provider_error = 0;
+
+  bool reported() const {
+    return !request.internal && (status != NdkStatus::kSuccess || request.signal == Signal::kReported);
+  }
+};
+
+// The requests of one queue that the hardware has, oldest first, by sequence numbers that never come again. Requests
+// end in order: the completion of one tells that those before it have succeeded. Not thread-safe.
+class RequestRing {
+ public:
+  explicit RequestRing(size_t capacity) : slots_(capacity) {}
+
+  size_t room() const { return slots_.size() - (tail_ - head_); }
+  bool empty() const { return head_ == tail_; }
+  // The number of the next request.
+  uint64_t tail() const { return tail_; }
+
+  // Whether a silent request that is pushed next should be signalled, since half of the places are already taken by
+  // requests that nothing reports; and whether it must be, lest they never come free.
+  bool wants_signal() const { return silent_ + 1 >= (slots_.size() + 1) / 2; }
+  bool needs_signal() const { return silent_ + 1 >= slots_.size(); }
+
+  // There must be room.
+  uint64_t Push(const PostedRequest& request);
+  // The last one, which was not posted after all.
+  PostedRequest PopLast();
+  // The hardware will say nothing of the requests from `first` on, which end like this when their turn comes.
+  void EndFrom(uint64_t first, NdkStatus status);
+
+  // Takes out what is done now that the hardware has reported this request. Numbers that are not in the ring, such as
+  // those of an earlier life of the queue pair, are ignored.
+  void Complete(uint64_t sequence, NdkStatus status, uint32_t provider_error, std::vector<FinishedRequest>* finished);
+  // Takes out the requests at the front that EndFrom has ended.
+  void TakeEnded(std::vector<FinishedRequest>* finished);
+  // Takes out all before `end`, which the hardware has forgotten: ended by EndFrom, or cancelled.
+  void CancelBefore(uint64_t end, std::vector<FinishedRequest>* finished);
+
+ private:
+  struct Slot {
+    PostedRequest request;
+    NdkStatus ended = NdkStatus::kPending;  // Other than kPending: by EndFrom.
+  };
+
+  Slot& At(uint64_t sequence) { return slots_[sequence % slots_.size()]; }
+  void TakeFront(NdkStatus status, uint32_t provider_error, std::vector<FinishedRequest>* finished);
+
+  std::vector<Slot> slots_;
+  uint64_t head_ = 0;
+  uint64_t tail_ = 0;
+  size_t silent_ = 0;  // How many of the last ones are not signalled.
+};
+
+}  // namespace rdmabroker::verbs
+
+#endif  // DATAPLANE_VERBS_REQUEST_RING_H_

@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "dataplane/verbs/request_ring.h"
+
+#include <gtest/gtest.h>
+
+#include <deque>
+#include <utility>
+
+namespace rdmabroker::verbs {
+namespace {
+
+PostedRequest Request(uintptr_t context, Signal signal = Signal::kReported) {
+  return {.context = reinterpret_cast<void*>(context), .type = OperationType::kSend, .signal = signal};
+}
+
+class RequestRings : public testing::Test {
+ protected:
+  // Contexts and statuses of what the consumer is told.
+  using Results = std::vector<std::pair<uintptr_t, NdkStatus>>;
+
+  Results Told() {
+    Results results;
+    for (const FinishedRequest& one : std::exchange(finished, {})) {
+      if (one.reported()) results.emplace_back(reinterpret_cast<uintptr_t>(one.request.context), one.status);
+    }
+    return results;
+  }
+
+  RequestRing ring{4};
+  std::vector<FinishedRequest> finished;
+};
+
+TEST_F(RequestRings, ACompletionFreesThePlacesOfTheSilentOnesBefore) {
+  for (uintptr_t i = 0; i < 3; ++i) ring.Push(Request(i, Signal::kNone));
+  const uint64_t last = ring.Push(Request(3));
+  EXPECT_EQ(ring.room(), 0u);
+  ring.Complete(last, NdkStatus::kSuccess, 0, &finished);
+  EXPECT_EQ(finished.size(), 4u);
+  EXPECT_EQ(Told(), (Results{{3, NdkStatus::kSuccess}}));
+  EXPECT_EQ(ring.room(), 4u);
+}
+
+TEST_F(RequestRings, TheFailureOfASilentRequestIsReportedAndSoAreThoseAfterIt) {
+  ring.Push(Request(0, Signal::kNone));
+  const uint64_t failed = ring.Push(Request(1, Signal::kNone));
+  const uint64_t flushed = ring.Push(Request(2, Signal::kHidden));
+  ring.Complete(failed, NdkStatus::kIoTimeout, 7, &finished);
+  EXPECT_EQ(finished.back().provider_error, 7u);
+  ring.Complete(flushed, NdkStatus::kCancelled, 0, &finished);
+  EXPECT_EQ(Told(), (Results{{1, NdkStatus::kIoTimeout}, {2, NdkStatus::kCancelled}}));
+}
+
+TEST_F(RequestRings, InternalRequestsHaveNoResult) {
+  PostedRequest internal = Request(0, Signal::kNone);
+  internal.internal = true;
+  ring.Complete(ring.Push(internal), NdkStatus::kInternalError, 0, &finished);
+  EXPECT_EQ(Told(), Results());
+}
+
+TEST_F(RequestRings, StaleNumbersAreIgnored) {
+  const uint64_t first = ring.Push(Request(0));
+  ring.Complete(first, NdkStatus::kSuccess, 0, &finished);
+  ring.Push(Request(1));
+  finished.clear();
+  ring.Complete(first, NdkStatus::kCancelled, 0, &finished);
+  ring.Complete(first + 2, NdkStatus::kCancelled, 0, &finished);
+  EXPECT_TRUE(finished.empty());
+}
+
+TEST_F(RequestRings, WhatEndedBySoftwareWaitsForWhatTheHardwareHas) {
+  const uint64_t first = ring.Push(Request(0));
+  const uint64_t second = ring.Push(Request(1));
+  ring.Push(Request(2));
+  ring.EndFrom(second, NdkStatus::kInternalError);
+  ring.TakeEnded(&finished);
+  EXPECT_TRUE(finished.empty());
+  ring.Complete(first, NdkStatus::kSuccess, 0, &finished);
+  EXPECT_EQ(Told(),
+            (Results{{0, NdkStatus::kSuccess}, {1, NdkStatus::kInternalError}, {2, NdkStatus::kInternalError}}));
+}
+
+TEST_F(RequestRings, WhatTheHardwareHasForgottenIsCancelledUpToABoundary) {
+  ring.Push(Request(0));
+  ring.Push(Request(1, Signal::kNone));
+  const uint64_t boundary = ring.tail();
+  ring.Push(Request(2));
+  ring.CancelBefore(boundary, &finished);
+  EXPECT_EQ(Told(), (Results{{0, NdkStatus::kCancelled}, {1, NdkStatus::kCancelled}}));
+  EXPECT_EQ(ring.room(), 3u);
+}
+
+TEST_F(RequestRings, ARequestThatIsTakenBackLeavesTheCountOfSilentOnesAsItWas) {
+  ring.Push(Request(0, Signal::kNone));
+  ring.Push(Request(1, Signal::kNone));
+  ring.Push(Request(2, Signal::kNone));
+  ASSERT_TRUE(ring.needs_signal());
+  ring.Push(Request(3));
+  EXPECT_FALSE(ring.wants_signal());
+  ring.PopLast();
+  EXPECT_TRUE(ring.needs_signal());
+}
+
+// However deep the queue is and however late the hardware reports, silent requests alone can go on for ever, as long as
+// the one that needs a signal gets it.
+TEST(RequestRing, SilentRequestsAloneNeverLeaveTheQueueFull) {
+  for (size_t capacity = 1; capacity <= 9; ++capacity) {
+    for (const bool when_wanted : {true, false}) {
+      RequestRing ring(capacity);
+      std::deque<uint64_t> signalled;
+      std::vector<FinishedRequest> finished;
+      for (int i = 0; i < 100; ++i) {
+        if (ring.room() == 0) {
+          ASSERT_FALSE(signalled.empty()) << "full of requests that nothing reports, " << capacity;
+          ring.Complete(signalled.front(), NdkStatus::kSuccess, 0, &finished);
+          signalled.pop_front();
+        }
+        const bool signal = when_wanted ? ring.wants_signal() : ring.needs_signal();
+        const uint64_t sequence = ring.Push(Request(0, signal ? Signal::kHidden : Signal::kNone));
+        if (signal) signalled.push_back(sequence);
+        EXPECT_LE(signalled.size(), 3u) << "more hidden completions than are of use";
+      }
+      for (const FinishedRequest& one : finished) EXPECT_FALSE(one.reported());
+    }
+  }
+}
+
+}  // namespace
+}  // namespace rdmabroker::verbs

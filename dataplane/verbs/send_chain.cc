@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "dataplane/verbs/send_chain.h"
+
+#include <utility>
+
+#include "dataplane/verbs/verbs_status.h"
+
+namespace rdmabroker::verbs {
+
+void CopySges(std::span<const Sge> from, ibv_sge* to) {
+  for (const Sge& sge : from) {
+    *to++ = {.addr = reinterpret_cast<uint64_t>(sge.address),
+             .length = sge.length,
+             .lkey = static_cast<uint32_t>(sge.token)};
+  }
+}
+
+ibv_send_wr& SendChain::Add(std::span<const Sge> sges) {
+  ibv_send_wr& request = requests_[size_];
+  request = {};
+  request.sg_list = sges_.data() + size_ * max_sge_;
+  request.num_sge = static_cast<int>(sges.size());
+  CopySges(sges, request.sg_list);
+  if (size_ > 0) requests_[size_ - 1].next = &request;
+  ++size_;
+  return request;
+}
+
+SendChain::Posted SendChain::Post(ibv_qp* queue_pair) {
+  const size_t size = std::exchange(size_, 0);
+  if (size == 0) return {};
+  ibv_send_wr* refused = nullptr;
+  const NdkStatus status = FromErrnoResult(ibv_post_send(queue_pair, requests_.data(), &refused));
+  if (status == NdkStatus::kSuccess) return {.accepted = size};
+  return {.accepted = refused == nullptr ? 0 : static_cast<size_t>(refused - requests_.data()), .status = status};
+}
+
+}  // namespace rdmabroker::verbs

@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "dataplane/verbs/shared_receive_queue.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "dataplane/verbs/queue_pair.h"
+#include "dataplane/verbs/send_chain.h"
+#include "dataplane/verbs/verbs_status.h"
+
+namespace rdmabroker::verbs {
+
+VerbsSharedReceiveQueue::VerbsSharedReceiveQueue(VerbsProtectionDomain* domain, SharedReceiveQueueAttributes attributes)
+    : domain_(domain),
+      notification_(std::move(attributes.notification)),
+      max_sge_(std::max(attributes.max_receive_request_sge, 1u)),
+      depth_(attributes.depth),
+      threshold_(attributes.notify_threshold),
+      armed_(threshold_ > 0),
+      sges_(max_sge_) {}
+
+NdkStatus VerbsSharedReceiveQueue::Make() {
+  cookie_ = domain_->adapter()->thread().Register(this);
+  ibv_srq_init_attr attributes = {};
+  attributes.srq_context = cookie_;
+  attributes.attr.max_wr = depth_;
+  attributes.attr.max_sge = max_sge_;
+  queue_ = ibv_create_srq(domain_->get(), &attributes);
+  return FromPointer(queue_);
+}
+
+VerbsSharedReceiveQueue::~VerbsSharedReceiveQueue() {
+  if (queue_ != nullptr) ibv_destroy_srq(queue_);
+}
+
+void VerbsSharedReceiveQueue::OnClose() {
+  domain_->adapter()->thread().Unregister(cookie_);
+  const std::lock_guard lock(mutex_);
+  closed_ = true;
+}
+
+NdkStatus VerbsSharedReceiveQueue::Receive(void* request_context, std::span<const Sge> sges) {
+  if (sges.size() > max_sge_) return NdkStatus::kDataOverrun;
+  const std::lock_guard lock(mutex_);
+  if (queued_ >= depth_) return NdkStatus::kInsufficientResources;
+  if (free_places_.empty()) {
+    free_places_.push_back(static_cast<uint32_t>(contexts_.size()));
+    contexts_.emplace_back();
+  }
+  const uint32_t place = free_places_.back();
+  CopySges(sges, sges_.data());
+  ibv_recv_wr request = {};
+  request.wr_id = kReceiveRequest | place;
+  request.sg_list = sges_.data();
+  request.num_sge = static_cast<int>(sges.size());
+  ibv_recv_wr* refused = nullptr;
+  const NdkStatus status = FromErrnoResult(ibv_post_srq_recv(queue_, &request, &refused));
+  if (status != NdkStatus::kSuccess) return status;
+  free_places_.pop_back();
+  contexts_[place] = request_context;
+  ++queued_;
+  // Not before: most hardware would find an empty queue below any threshold and say so.
+  if (armed_ && !hardware_armed_ && queued_ >= threshold_) ArmHardware();
+  return NdkStatus::kSuccess;
+}
+
+// What the hardware took it tells in time; what it took before is found out by those who poll.
+void VerbsSharedReceiveQueue::ArmHardware() {
+  ibv_srq_attr attributes = {};
+  attributes.srq_limit = threshold_;
+  hardware_armed_ = ibv_modify_srq(queue_, &attributes, IBV_SRQ_LIMIT) == 0;
+}
+
+std::optional<void*> VerbsSharedReceiveQueue::Complete(uint64_t place) {
+  const std::lock_guard lock(mutex_);
+  if (place >= contexts_.size() || !contexts_[place].has_value()) return std::nullopt;
+  const auto context = std::exchange(contexts_[place], std::nullopt);
+  free_places_.push_back(static_cast<uint32_t>(place));
+  --queued_;
+  if (armed_ && queued_ < threshold_) Notify(NdkStatus::kSuccess);
+  return context;
+}
+
+NdkStatus VerbsSharedReceiveQueue::Modify(uint32_t depth, uint32_t notify_threshold) {
+  VerbsAdapter* const adapter = domain_->adapter();
+  if (depth > adapter->info().max_srq_depth) return NdkStatus::kInvalidParameter;
+  if (depth > 0 && !adapter->description().resizes_srqs) return NdkStatus::kNotSupported;
+  // What the hardware took before it is armed it will not tell.
+  if (notify_threshold > 0) adapter->thread().ReapAll();
+  const std::lock_guard lock(mutex_);
+  if (const auto status = SetDepth(depth); status != NdkStatus::kSuccess || notify_threshold == 0) return status;
+  threshold_ = notify_threshold;
+  armed_ = true;
+  if (queued_ < threshold_) {
+    Notify(NdkStatus::kSuccess);
+  } else {
+    ArmHardware();
+  }
+  return NdkStatus::kSuccess;
+}
+
+NdkStatus VerbsSharedReceiveQueue::SetDepth(uint32_t depth) {
+  if (depth == 0 || depth == depth_) return NdkStatus::kSuccess;
+  if (depth < queued_) return NdkStatus::kBufferOverflow;
+  ibv_srq_attr attributes = {};
+  attributes.max_wr = depth;
+  const NdkStatus status = FromErrnoResult(ibv_modify_srq(queue_, &attributes, IBV_SRQ_MAX_WR));
+  if (status == NdkStatus::kSuccess) depth_ = depth;
+  return status;
+}
+
+void VerbsSharedReceiveQueue::OnAsyncEvent(ibv_event_type type) {
+  const std::lock_guard lock(mutex_);
+  if (type != IBV_EVENT_SRQ_LIMIT_REACHED) return Notify(NdkStatus::kInternalError);
+  // An event may be of an arm that the count has satisfied since.
+  if (std::exchange(hardware_armed_, false) && armed_) Notify(NdkStatus::kSuccess);
+}
+
+void VerbsSharedReceiveQueue::Notify(NdkStatus status) {
+  armed_ = false;
+  hardware_armed_ = false;
+  if (!notification_ || closed_) return;
+  AddReference();
+  domain_->adapter()->thread().Call([this, status] { RunNotification(status); });
+}
+
+void VerbsSharedReceiveQueue::RunNotification(NdkStatus status) {
+  bool closed = false;
+  {
+    const std::lock_guard lock(mutex_);
+    closed = closed_;
+  }
+  if (!closed) notification_(status);
+  ReleaseReference();
+}
+
+}  // namespace rdmabroker::verbs

@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "dataplane/verbs/transition.h"
+
+#include <gtest/gtest.h>
+
+#include "dataplane/verbs/qp_attributes.h"
+
+namespace rdmabroker::verbs {
+namespace {
+
+// Each field with a value of its own.
+Transition Numbered() {
+  Transition transition = {.mask = IBV_QP_STATE | IBV_QP_AV, .qp_state = IBV_QPS_RTR, .path_mtu = IBV_MTU_1024};
+  uint32_t next = 10;
+  for (uint32_t Transition::*const field : {&Transition::qkey,
+                                            &Transition::rq_psn,
+                                            &Transition::sq_psn,
+                                            &Transition::dest_qp_number,
+                                            &Transition::access_flags,
+                                            &Transition::pkey_index,
+                                            &Transition::port_number,
+                                            &Transition::max_outbound_reads,
+                                            &Transition::max_inbound_reads,
+                                            &Transition::min_rnr_timer,
+                                            &Transition::timeout,
+                                            &Transition::retry_count,
+                                            &Transition::rnr_retry,
+                                            &Transition::flow_label,
+                                            &Transition::source_gid_index,
+                                            &Transition::hop_limit,
+                                            &Transition::traffic_class,
+                                            &Transition::destination_lid,
+                                            &Transition::service_level,
+                                            &Transition::source_path_bits,
+                                            &Transition::static_rate}) {
+    transition.*field = next++;
+  }
+  transition.destination_gid = {0xfe, 0x80, 0, 0, 0, 0, 0, 0, 1, 2, 3, 4, 5, 6, 7, 8};
+  transition.is_global = true;
+  return transition;
+}
+
+TEST(Transition, TravelsAsAnAttachmentWithoutASocket) {
+  const Attachment attachment = AttachmentFor(Numbered());
+  EXPECT_FALSE(attachment.socket);
+  EXPECT_EQ(TransitionOf(attachment.state), Numbered());
+  EXPECT_EQ(TransitionOf(""), std::nullopt);
+  EXPECT_EQ(TransitionOf(attachment.state + "x"), std::nullopt);
+}
+
+TEST(Transition, EveryFieldReachesItsAttribute) {
+  const std::optional<ibv_qp_attr> attributes = AttributesOf(Numbered());
+  ASSERT_TRUE(attributes.has_value());
+  EXPECT_EQ(attributes->qp_state, IBV_QPS_RTR);
+  EXPECT_EQ(attributes->path_mtu, IBV_MTU_1024);
+  EXPECT_EQ(attributes->qkey, 10u);
+  EXPECT_EQ(attributes->rq_psn, 11u);
+  EXPECT_EQ(attributes->sq_psn, 12u);
+  EXPECT_EQ(attributes->dest_qp_num, 13u);
+  EXPECT_EQ(attributes->qp_access_flags, 14u);
+  EXPECT_EQ(attributes->pkey_index, 15u);
+  EXPECT_EQ(attributes->port_num, 16u);
+  EXPECT_EQ(attributes->max_rd_atomic, 17u);
+  EXPECT_EQ(attributes->max_dest_rd_atomic, 18u);
+  EXPECT_EQ(attributes->min_rnr_timer, 19u);
+  EXPECT_EQ(attributes->timeout, 20u);
+  EXPECT_EQ(attributes->retry_cnt, 21u);
+  EXPECT_EQ(attributes->rnr_retry, 22u);
+  const ibv_ah_attr& address = attributes->ah_attr;
+  EXPECT_EQ(address.port_num, 16u);
+  EXPECT_EQ(address.grh.flow_label, 23u);
+  EXPECT_EQ(address.grh.sgid_index, 24u);
+  EXPECT_EQ(address.grh.hop_limit, 25u);
+  EXPECT_EQ(address.grh.traffic_class, 26u);
+  EXPECT_EQ(address.dlid, 27u);
+  EXPECT_EQ(address.sl, 28u);
+  EXPECT_EQ(address.src_path_bits, 29u);
+  EXPECT_EQ(address.static_rate, 30u);
+  EXPECT_EQ(address.grh.dgid.raw[15], 8u);
+  EXPECT_EQ(address.is_global, 1u);
+}
+
+TEST(Transition, NumbersThatDoNotFitTheirFieldsAreRefused) {
+  for (uint32_t Transition::*const field :
+       {&Transition::qp_state, &Transition::path_mtu, &Transition::pkey_index, &Transition::port_number,
+        &Transition::max_outbound_reads, &Transition::max_inbound_reads, &Transition::min_rnr_timer,
+        &Transition::timeout, &Transition::retry_count, &Transition::rnr_retry, &Transition::source_gid_index,
+        &Transition::hop_limit, &Transition::traffic_class, &Transition::destination_lid, &Transition::service_level,
+        &Transition::source_path_bits, &Transition::static_rate}) {
+    Transition transition = Numbered();
+    transition.*field = 0x10000;
+    EXPECT_EQ(AttributesOf(transition).has_value(), false);
+  }
+  Transition transition = Numbered();
+  transition.mask &= ~static_cast<uint32_t>(IBV_QP_STATE);
+  EXPECT_FALSE(AttributesOf(transition).has_value()) << "a step that goes nowhere";
+  for (const auto state : {IBV_QPS_RESET, IBV_QPS_SQD, IBV_QPS_ERR}) {
+    transition = Numbered();
+    transition.qp_state = state;
+    EXPECT_FALSE(AttributesOf(transition).has_value()) << "it is not the broker's to send a queue pair there";
+  }
+}
+
+}  // namespace
+}  // namespace rdmabroker::verbs

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#ifndef DATAPLANE_VERBS_VERBS_ADAPTER_H_
+#define DATAPLANE_VERBS_VERBS_ADAPTER_H_
+
+#include <infiniband/verbs.h>
+
+#include <memory>
+#include <utility>
+
+#include "dataplane/adapter.h"
+#include "dataplane/verbs/adapter_thread.h"
+#include "dataplane/verbs/device/device.h"
+
+namespace rdmabroker::verbs {
+
+class VerbsAdapter final : public Adapter {
+ public:
+  VerbsAdapter(DeviceContext context, const DeviceDescription& description, std::unique_ptr<AdapterThread> thread)
+      : context_(std::move(context)), description_(description), thread_(std::move(thread)) {}
+
+  const AdapterInfo& info() const override { return description_.info; }
+  Created<ProtectionDomain> CreateProtectionDomain() override;
+  Created<CompletionQueue> CreateCompletionQueue(uint32_t depth, CqNotification notification) override;
+
+  ibv_context* context() const { return context_.get(); }
+  const DeviceDescription& description() const { return description_; }
+  bool iwarp() const { return info().technology == RdmaTechnology::kIwarp; }
+  AdapterThread& thread() { return *thread_; }
+
+ private:
+  const DeviceContext context_;
+  const DeviceDescription description_;
+  const std::unique_ptr<AdapterThread> thread_;  // Goes before the context.
+};
+
+}  // namespace rdmabroker::verbs
+
+#endif  // DATAPLANE_VERBS_VERBS_ADAPTER_H_

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "dataplane/verbs/verbs_status.h"
+
+namespace rdmabroker::verbs {
+
+NdkStatus StatusOfErrno(int error) {
+  switch (error) {
+    case 0:
+      return NdkStatus::kSuccess;
+    case EINVAL:
+      return NdkStatus::kInvalidParameter;
+    case EFAULT:  // Memory that is not mapped, or not writable.
+      return NdkStatus::kAccessViolation;
+    case EPERM:
+    case EACCES:
+      return NdkStatus::kAccessDenied;
+    case ENOMEM:  // Also RLIMIT_MEMLOCK.
+    case EAGAIN:
+    case ENOSPC:
+    case EMFILE:
+    case ENFILE:
+      return NdkStatus::kInsufficientResources;
+    case EBUSY:
+      return NdkStatus::kDeviceBusy;
+    case EOPNOTSUPP:
+    case ENOSYS:
+    case EPROTONOSUPPORT:
+      return NdkStatus::kNotSupported;
+    case ENODEV:
+    case ENXIO:
+    case EIO:
+      return NdkStatus::kDeviceRemoved;
+    case ETIMEDOUT:
+      return NdkStatus::kIoTimeout;
+    default:
+      return NdkStatus::kUnsuccessful;
+  }
+}
+
+}  // namespace rdmabroker::verbs

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#ifndef DATAPLANE_VERBS_VERBS_STATUS_H_
+#define DATAPLANE_VERBS_VERBS_STATUS_H_
+
+#include <cerrno>
+#include <cstddef>
+
+#include "dataplane/ndk/status.h"
+
+namespace rdmabroker::verbs {
+
+// libibverbs tells of errors in four ways, which the man pages name for each function. Here they become one.
+
+NdkStatus StatusOfErrno(int error);
+
+// Null, and errno: ibv_open_device and everything that makes an object.
+inline NdkStatus FromPointer(const void* object) {
+  return object != nullptr ? NdkStatus::kSuccess : StatusOfErrno(errno);
+}
+
+// 0, or the errno itself: everything that modifies, queries, deregisters or destroys, and posts. Some providers return
+// it negative.
+inline NdkStatus FromErrnoResult(int result) { return StatusOfErrno(result < 0 ? -result : result); }
+
+// 0, or -1 and errno: ibv_close_device, ibv_get_cq_event, ibv_get_async_event.
+inline NdkStatus FromMinusOne(int result) { return StatusOfErrno(result == 0 ? 0 : errno); }
+
+// A count, or something negative: ibv_poll_cq. 0 in that case: nothing can be had from the queue any more.
+inline size_t FromCount(int result) { return result < 0 ? 0 : static_cast<size_t>(result); }
+
+}  // namespace rdmabroker::verbs
+
+#endif  // DATAPLANE_VERBS_VERBS_STATUS_H_
