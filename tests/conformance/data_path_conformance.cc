@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "tests/conformance/data_path_conformance.h"
+
+#include <utility>
+
+namespace rdmabroker {
+
+GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(DataPathConformance);
+GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(DataPathQueueConformance);
+
+void DataPathConformance::SetUp() {
+  auto made = GetParam().make();
+  if (!made.ok()) GTEST_SKIP() << made.status().message();
+  pair = *std::move(made);
+  a = NewSide();
+  b = NewSide();
+}
+
+void DataPathConformance::TearDown() {
+  a = nullptr;
+  b = nullptr;
+}
+
+void DataPathQueueConformance::SetUp() {
+  DataPathConformance::SetUp();
+  if (IsSkipped()) return;
+  SKIP_UNLESS_CONNECTABLE();
+  Connect();
+  for (uintptr_t i = 0; i < 16; ++i) ASSERT_EQ(b->qp->Receive(Context(i), {}), NdkStatus::kSuccess);
+}
+
+std::unique_ptr<DataSide> DataPathConformance::NewSide(const SideOptions& options) {
+  return std::make_unique<DataSide>(pair->Open(), true, options);
+}
+
+void DataPathConformance::Connect(DataSide& one, DataSide& other) {
+  pair->Connect(one.qp, one.NotesEnd(), other.qp, other.NotesEnd());
+}
+
+DataPathConformance::QueuePairPair DataPathConformance::ConnectMore(DataSide& one, DataSide& other,
+                                                                    void* context_of_one, void* context_of_other) {
+  const QueuePairPair made = {one.NewQueuePair({}, context_of_one), other.NewQueuePair({}, context_of_other)};
+  pair->Connect(made.at_a, {}, made.at_b, {});
+  return made;
+}
+
+void DataPathConformance::PostReceive(DataSide& side, Buffer& buffer, size_t length, uintptr_t context) {
+  const Sge sge = buffer.sge(0, length);
+  ASSERT_EQ(side.qp->Receive(Context(context), {&sge, 1}), NdkStatus::kSuccess);
+}
+
+std::vector<MemoryWindow*> DataPathConformance::Windows(DataSide& side, size_t count) {
+  std::vector<MemoryWindow*> windows;
+  if (side.adapter->info().max_window_size == 0) {
+    EXPECT_EQ(side.domain->CreateMemoryWindow().status, NdkStatus::kNotSupported);
+    return windows;
+  }
+  while (windows.size() < count) windows.push_back(side.domain->CreateMemoryWindow().object);
+  return windows;
+}
+
+void DataPathConformance::SendToB(OpFlags flags) {
+  ASSERT_EQ(a->qp->Send(nullptr, {}, flags | kOpSilentSuccess), NdkStatus::kSuccess);
+}
+
+void DataPathConformance::Settle() {
+  ASSERT_EQ(a->qp->Read(Context(99), {}, {}, 0), NdkStatus::kSuccess);
+  ASSERT_EQ(a->Next().request_context, Context(99));
+}
+
+void DataPathConformance::SettleCallbacks() {
+  Settle();
+  std::atomic<int> called = 0;
+  CompletionQueue* const queue = b->adapter->CreateCompletionQueue(4, [&called](NdkStatus) { ++called; }).object;
+  QueuePair* const qp =
+      b->domain->CreateQueuePair({.receive_cq = queue, .initiator_cq = queue, .receive_queue_depth = 1}).object;
+  ASSERT_EQ(qp->Receive(nullptr, {}), NdkStatus::kSuccess);
+  queue->Arm(CqNotify::kAny);
+  qp->Flush();
+  EXPECT_TRUE(Eventually([&] { return called > 0; }));
+  CloseAndWait(qp), CloseAndWait(queue);
+}
+
+}  // namespace rdmabroker

@@ -1,0 +1,206 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Regions and windows.
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <vector>
+
+#include "tests/conformance/data_path_conformance.h"
+
+namespace rdmabroker {
+namespace {
+
+TEST_P(DataPathConformance, ARegionIsRegisteredOnceAndOnlyWithSense) {
+  MemoryRegion* const region = a->domain->CreateMemoryRegion(false).object;
+  std::vector<uint8_t> memory(4096);
+  EXPECT_EQ(region->Register(nullptr, 1, 0), NdkStatus::kInvalidParameter);
+  EXPECT_EQ(region->Register(memory.data(), 0, 0), NdkStatus::kInvalidParameter);
+  EXPECT_EQ(region->Register(memory.data(), 1, 0x100), NdkStatus::kInvalidParameter);
+  EXPECT_EQ(region->Register(memory.data(), ~size_t{0}, 0), NdkStatus::kInvalidParameter) << "it wraps around";
+  EXPECT_EQ(region->InitializeFastRegister(1, true), NdkStatus::kInvalidDeviceRequest);
+  for (int i = 0; i < 2; ++i) {
+    EXPECT_EQ(region->Register(memory.data(), memory.size(), kMrRdmaReadSink), NdkStatus::kSuccess);
+    EXPECT_NE(region->local_token(), LocalToken{});
+    EXPECT_EQ(region->Register(memory.data(), memory.size(), 0), NdkStatus::kInvalidParameter);
+    EXPECT_EQ(region->Deregister(), NdkStatus::kSuccess);
+  }
+  CloseAndWait(region);
+}
+
+TEST_P(DataPathConformance, FastRegisterIsOfferedOrNotSupported) {
+  MemoryRegion* const region = a->domain->CreateMemoryRegion(true).object;
+  ASSERT_NE(region, nullptr);
+  const bool offered = a->adapter->info().frmr_page_count > 0;
+  EXPECT_EQ(region->InitializeFastRegister(1, true), offered ? NdkStatus::kSuccess : NdkStatus::kNotSupported);
+  std::vector<uint8_t> memory(4096);
+  EXPECT_EQ(region->Register(memory.data(), memory.size(), 0), NdkStatus::kInvalidDeviceRequest);
+  void* const pages[] = {memory.data()};
+  EXPECT_EQ(a->qp->FastRegister(nullptr, region, pages, 0, 1, 0, 0),
+            offered ? NdkStatus::kConnectionInvalid : NdkStatus::kNotSupported);
+  CloseAndWait(region);
+}
+
+TEST_P(DataPathConformance, RemoteAccessWithoutTheRightEndsTheConnection) {
+  SKIP_UNLESS_CONNECTABLE();
+  Connect();
+  Buffer from(a->domain, 64, kMrAllowLocalRead);
+  Buffer readable(b->domain, 64, kMrAllowRemoteRead);
+  Buffer note(b->domain, 64, kMrAllowLocalWrite);
+  PostReceive(*b, note, 64);
+  const Sge sge = from.sge();
+  ASSERT_EQ(a->qp->Write(nullptr, {&sge, 1}, readable.remote(), 0), NdkStatus::kSuccess);
+  // A write may be done, for all that this side sees, before the other side's objection comes.
+  const NdkStatus written = a->Next().status;
+  EXPECT_TRUE(written == NdkStatus::kAccessViolation || (pair->tells_of_ends() && written == NdkStatus::kSuccess));
+  a->End();
+  EXPECT_EQ(b->Next().status, NdkStatus::kCancelled);
+  b->End();
+  EXPECT_EQ(readable.bytes(), std::vector<uint8_t>(64));
+}
+
+TEST_P(DataPathConformance, AWindowOpensARangeUntilThePeerInvalidatesIt) {
+  SKIP_UNLESS_CONNECTABLE();
+  Connect();
+  Buffer to(a->domain, 64, kMrAllowLocalWrite | kMrRdmaReadSink);
+  Buffer shared(b->domain, 64, kAllAccess);
+  Buffer note(b->domain, 64, kMrAllowLocalWrite);
+  shared.Fill(3);
+  for (MemoryWindow* const window : Windows(*b, 1)) {
+    ASSERT_EQ(b->qp->Bind(Context(5), shared.region(), window, shared.bytes().data() + 8, 8, kOpAllowRemoteRead),
+              NdkStatus::kSuccess);
+    const RemoteMemory source = {shared.remote(8).address, window->remote_token()};
+    EXPECT_EQ(b->Next().type, OperationType::kBind);
+    EXPECT_EQ(shared.region()->Deregister(), NdkStatus::kDeviceBusy);
+    const Sge in = to.sge(0, 8);
+    ASSERT_EQ(a->qp->Read(nullptr, {&in, 1}, source, 0), NdkStatus::kSuccess);
+    EXPECT_EQ(a->Next().status, NdkStatus::kSuccess);
+    EXPECT_TRUE(std::equal(to.bytes().begin(), to.bytes().begin() + 8, shared.bytes().begin() + 8));
+    PostReceive(*b, note, 64);
+    ASSERT_EQ(a->qp->SendAndInvalidate(nullptr, {}, 0, source.token), NdkStatus::kSuccess);
+    EXPECT_EQ(a->Next().type, OperationType::kSend);
+    const ResultEx received = b->Next();
+    EXPECT_EQ(received.type, OperationType::kReceiveAndInvalidate);
+    EXPECT_EQ(received.invalidated_token, source.token);
+    PostReceive(*b, note, 64);
+    ASSERT_EQ(a->qp->Read(nullptr, {&in, 1}, source, 0), NdkStatus::kSuccess);
+    EXPECT_EQ(a->Next().status, NdkStatus::kAccessViolation);
+    EXPECT_EQ(b->Next().status, NdkStatus::kCancelled);
+    b->End();
+    CloseAndWait(window);
+    EXPECT_EQ(shared.region()->Deregister(), NdkStatus::kSuccess);
+  }
+}
+
+TEST_P(DataPathConformance, BindAsksNoMoreThanTheRegionHas) {
+  SKIP_UNLESS_CONNECTABLE();
+  Connect();
+  Buffer readable(a->domain, 64, kMrAllowLocalRead);
+  for (MemoryWindow* const window : Windows(*a, 1)) {
+    void* const at = readable.bytes().data();
+    EXPECT_EQ(a->qp->Bind(nullptr, readable.region(), window, at, 64, kOpAllowRemoteWrite),
+              NdkStatus::kAccessViolation);
+    EXPECT_EQ(a->qp->Bind(nullptr, readable.region(), window, at, 65, kOpAllowRemoteRead),
+              NdkStatus::kInvalidParameter);
+    EXPECT_EQ(a->qp->Bind(nullptr, readable.region(), window, at, 0, kOpAllowRemoteRead), NdkStatus::kInvalidParameter);
+    EXPECT_EQ(a->qp->Bind(nullptr, readable.region(), window, at, 64, 0x8000), NdkStatus::kInvalidParameter);
+    EXPECT_EQ(window->remote_token(), RemoteToken{});
+    EXPECT_EQ(a->qp->Invalidate(nullptr, window, 0), NdkStatus::kInvalidDeviceRequest);
+    EXPECT_EQ(a->qp->Bind(nullptr, readable.region(), window, at, 64, kOpAllowRemoteRead), NdkStatus::kSuccess);
+    EXPECT_NE(window->remote_token(), RemoteToken{});
+    EXPECT_EQ(a->Next().status, NdkStatus::kSuccess);
+    EXPECT_EQ(a->qp->Invalidate(nullptr, window, 0), NdkStatus::kSuccess);
+    const ResultEx invalidated = a->Next();
+    EXPECT_EQ(invalidated.status, NdkStatus::kSuccess);
+    EXPECT_EQ(invalidated.type, OperationType::kInvalidate);
+    EXPECT_EQ(readable.region()->Deregister(), NdkStatus::kSuccess);
+    EXPECT_EQ(a->qp->Bind(nullptr, readable.region(), window, at, 64, kOpAllowRemoteRead),
+              NdkStatus::kInvalidDeviceRequest)
+        << "the region is not registered";
+    CloseAndWait(window);
+  }
+}
+
+TEST_P(DataPathConformance, ABoundWindowCanBeBoundElsewhereAndLetsItsRegionGo) {
+  SKIP_UNLESS_CONNECTABLE();
+  Connect();
+  Buffer to(a->domain, 64, kMrAllowLocalWrite | kMrRdmaReadSink);
+  Buffer first(b->domain, 64, kAllAccess);
+  Buffer second(b->domain, 64, kAllAccess);
+  second.Fill(9);
+  for (MemoryWindow* const window : Windows(*b, 1)) {
+    for (int round = 0; round < 3; ++round) {
+      ASSERT_EQ(b->qp->Bind(nullptr, first.region(), window, first.bytes().data(), 64, kOpAllowRemoteRead),
+                NdkStatus::kSuccess);
+      const RemoteToken before = window->remote_token();
+      ASSERT_EQ(b->qp->Bind(nullptr, second.region(), window, second.bytes().data(), 64, kOpAllowRemoteRead),
+                NdkStatus::kSuccess);
+      EXPECT_NE(window->remote_token(), before);
+      for (const ResultEx& result : b->Results(2)) EXPECT_EQ(result.status, NdkStatus::kSuccess);
+    }
+    EXPECT_EQ(first.region()->Deregister(), NdkStatus::kSuccess);
+    EXPECT_EQ(second.region()->Deregister(), NdkStatus::kDeviceBusy);
+    const Sge in = to.sge();
+    ASSERT_EQ(a->qp->Read(nullptr, {&in, 1}, {second.remote().address, window->remote_token()}, 0),
+              NdkStatus::kSuccess);
+    EXPECT_EQ(a->Next().status, NdkStatus::kSuccess);
+    EXPECT_EQ(to.bytes(), second.bytes());
+    CloseAndWait(window);
+  }
+}
+
+TEST_P(DataPathConformance, SilentBindsAndInvalidationsKeepTheRegionsFree) {
+  SKIP_UNLESS_CONNECTABLE();
+  Connect();
+  Buffer shared(a->domain, 64, kAllAccess);
+  for (MemoryWindow* const window : Windows(*a, 1)) {
+    for (int i = 0; i < 200; ++i) {
+      ASSERT_TRUE(Eventually([&] {
+        return a->qp->Bind(nullptr, shared.region(), window, shared.bytes().data(), 64,
+                           kOpAllowRemoteRead | kOpSilentSuccess | kOpDefer) == NdkStatus::kSuccess;
+      })) << "after "
+          << i;
+      ASSERT_TRUE(
+          Eventually([&] { return a->qp->Invalidate(nullptr, window, kOpSilentSuccess) == NdkStatus::kSuccess; }));
+    }
+    EXPECT_TRUE(Eventually([&] { return shared.region()->Deregister() == NdkStatus::kSuccess; }));
+    ResultEx result;
+    EXPECT_EQ(a->cq->GetResultsEx({&result, 1}), 0u);
+    CloseAndWait(window);
+  }
+}
+
+TEST_P(DataPathConformance, ARegionClosesWhenTheWindowOnItDoes) {
+  SKIP_UNLESS_CONNECTABLE();
+  Connect();
+  std::vector<uint8_t> memory(64);
+  for (MemoryWindow* const window : Windows(*a, 1)) {
+    MemoryRegion* const region = a->domain->CreateMemoryRegion(false).object;
+    ASSERT_EQ(region->Register(memory.data(), memory.size(), kAllAccess), NdkStatus::kSuccess);
+    ASSERT_EQ(a->qp->Bind(nullptr, region, window, memory.data(), 64, kOpAllowRemoteRead), NdkStatus::kSuccess);
+    EXPECT_EQ(a->Next().status, NdkStatus::kSuccess);
+    std::atomic<bool> closed = false;
+    EXPECT_EQ(region->Close([&] { closed = true; }), NdkStatus::kPending) << "the peer may still read it";
+    EXPECT_FALSE(closed);
+    CloseAndWait(window);
+    EXPECT_TRUE(Eventually([&] { return closed.load(); }));
+  }
+}
+
+TEST_P(DataPathConformance, AQueuePairClosesWithWindowsThatItHasBound) {
+  SKIP_UNLESS_CONNECTABLE();
+  Buffer shared(a->domain, 64, kAllAccess);
+  for (MemoryWindow* const window : Windows(*a, 2)) {
+    const QueuePairPair made = ConnectMore(*a, *b, nullptr, nullptr);
+    ASSERT_EQ(made.at_a->Bind(nullptr, shared.region(), window, shared.bytes().data(), 64, kOpAllowRemoteRead),
+              NdkStatus::kSuccess);
+    EXPECT_EQ(a->Next().status, NdkStatus::kSuccess);
+    CloseAndWait(made.at_a), CloseAndWait(made.at_b);
+    CloseAndWait(window);
+  }
+  EXPECT_EQ(shared.region()->Deregister(), NdkStatus::kSuccess);
+}
+
+}  // namespace
+}  // namespace rdmabroker

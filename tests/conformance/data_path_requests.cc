@@ -1,0 +1,439 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// What requests do, and how they end.
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <string>
+#include <thread>
+
+#include "tests/conformance/data_path_conformance.h"
+
+namespace rdmabroker {
+namespace {
+
+TEST_P(DataPathConformance, ASendArrivesInAReceiveWithLengthAndContexts) {
+  SKIP_UNLESS_CONNECTABLE();
+  Connect();
+  Buffer from(a->domain, 200'000, kMrAllowLocalRead);
+  Buffer to(b->domain, 200'000, kMrAllowLocalWrite);
+  from.Fill(1);
+  for (const size_t length : {0u, 1u, 3u, 64u, 511u, 513u, 1500u, 65'519u, 65'536u, 200'000u}) {
+    to.Fill(2);
+    const Sge in = to.sge();
+    ASSERT_EQ(b->qp->Receive(Context(7), {&in, 1}), NdkStatus::kSuccess);
+    const Sge out[] = {from.sge(0, length / 2), from.sge(length / 2, length - length / 2)};
+    ASSERT_EQ(a->qp->Send(Context(8), out, 0), NdkStatus::kSuccess);
+    std::thread sender([&] {
+      const ResultEx sent = a->Next();
+      EXPECT_EQ(sent.status, NdkStatus::kSuccess);
+      EXPECT_EQ(sent.type, OperationType::kSend);
+      EXPECT_EQ(sent.request_context, Context(8));
+      EXPECT_EQ(sent.qp_context, a.get());
+      EXPECT_EQ(sent.provider_error, 0u);
+    });
+    const ResultEx received = b->Next();
+    sender.join();
+    EXPECT_EQ(received.status, NdkStatus::kSuccess);
+    EXPECT_EQ(received.type, OperationType::kReceive);
+    EXPECT_EQ(received.bytes_transferred, length);
+    EXPECT_EQ(received.request_context, Context(7));
+    EXPECT_EQ(received.qp_context, b.get());
+    EXPECT_EQ(received.provider_error, 0u);
+    EXPECT_TRUE(
+        std::equal(from.bytes().begin(), from.bytes().begin() + static_cast<ptrdiff_t>(length), to.bytes().begin()));
+  }
+}
+
+TEST_P(DataPathConformance, AWriteAndThenASendThatTellsOfIt) {
+  SKIP_UNLESS_CONNECTABLE();
+  Connect();
+  Buffer from(a->domain, 1'000'000, kMrAllowLocalRead);
+  Buffer to(b->domain, 1'000'000, kMrAllowRemoteWrite);
+  Buffer note(b->domain, 8, kMrAllowLocalWrite);
+  from.Fill(3);
+  PostReceive(*b, note, 8);
+  const Sge out = from.sge(0, from.bytes().size() - 5);
+  ASSERT_EQ(a->qp->Write(Context(1), {&out, 1}, to.remote(5), kOpDefer), NdkStatus::kSuccess);
+  ASSERT_EQ(a->qp->Send(Context(2), {}, 0), NdkStatus::kSuccess);
+  std::thread sender([&] {
+    const auto results = a->Results(2);
+    EXPECT_EQ(results[0].type, OperationType::kWrite);
+    EXPECT_EQ(results[0].status, NdkStatus::kSuccess);
+    EXPECT_EQ(results[1].type, OperationType::kSend);
+  });
+  EXPECT_EQ(b->Next().status, NdkStatus::kSuccess);
+  sender.join();
+  EXPECT_TRUE(std::equal(to.bytes().begin() + 5, to.bytes().end(), from.bytes().begin()));
+}
+
+TEST_P(DataPathConformance, AReadNeedsNobodyToPollOnTheOtherSide) {
+  SKIP_UNLESS_CONNECTABLE();
+  Connect();
+  Buffer to(a->domain, 1'000'003, kMrAllowLocalWrite | kMrRdmaReadSink);
+  Buffer from(b->domain, 1'000'003, kMrAllowRemoteRead);
+  from.Fill(4);
+  const Sge in = to.sge();
+  ASSERT_EQ(a->qp->Read(Context(1), {&in, 1}, from.remote(), 0), NdkStatus::kSuccess);
+  const ResultEx read = a->Next();
+  EXPECT_EQ(read.status, NdkStatus::kSuccess);
+  EXPECT_EQ(read.type, OperationType::kRead);
+  EXPECT_EQ(to.bytes(), from.bytes());
+}
+
+TEST_P(DataPathConformance, ZeroLengthAccessesNeedNoMemory) {
+  SKIP_UNLESS_CONNECTABLE();
+  Connect();
+  ASSERT_EQ(a->qp->Write(nullptr, {}, {0, RemoteToken{0xDEAD}}, 0), NdkStatus::kSuccess);
+  ASSERT_EQ(a->qp->Read(nullptr, {}, {0, RemoteToken{0xDEAD}}, 0), NdkStatus::kSuccess);
+  for (const ResultEx& result : a->Results(2)) EXPECT_EQ(result.status, NdkStatus::kSuccess);
+}
+
+TEST_P(DataPathConformance, MoreReadsThanTheLimitWaitTheirTurnAndCompleteInOrder) {
+  SKIP_UNLESS_CONNECTABLE();
+  Connect();
+  constexpr size_t kReads = 60;
+  Buffer to(a->domain, kReads * 1000, kMrAllowLocalWrite | kMrRdmaReadSink);
+  Buffer from(b->domain, kReads * 1000, kMrAllowRemoteRead);
+  from.Fill(5);
+  for (size_t i = 0; i < kReads; ++i) {
+    const Sge in = to.sge(i * 1000, 1000);
+    ASSERT_EQ(a->qp->Read(Context(i), {&in, 1}, from.remote(i * 1000), 0), NdkStatus::kSuccess);
+  }
+  const auto results = a->Results(kReads);
+  for (size_t i = 0; i < kReads; ++i) {
+    EXPECT_EQ(results[i].status, NdkStatus::kSuccess);
+    EXPECT_EQ(results[i].request_context, Context(i));
+  }
+  EXPECT_EQ(to.bytes(), from.bytes());
+}
+
+TEST_P(DataPathConformance, BeforeTheyAreConnectedOnlyReceivesCanBePosted) {
+  Buffer buffer(a->domain, 8192, kAllAccess);
+  const Sge sge = buffer.sge();
+  const RemoteMemory nowhere;
+  EXPECT_EQ(a->qp->Send(nullptr, {&sge, 1}, 0), NdkStatus::kConnectionInvalid);
+  EXPECT_EQ(a->qp->SendAndInvalidate(nullptr, {&sge, 1}, 0, {}), NdkStatus::kConnectionInvalid);
+  EXPECT_EQ(a->qp->Read(nullptr, {&sge, 1}, nowhere, 0), NdkStatus::kConnectionInvalid);
+  EXPECT_EQ(a->qp->Write(nullptr, {&sge, 1}, nowhere, 0), NdkStatus::kConnectionInvalid);
+  for (MemoryWindow* const window : Windows(*a, 1)) {
+    EXPECT_EQ(a->qp->Bind(nullptr, buffer.region(), window, buffer.bytes().data(), 1, kOpAllowRemoteRead),
+              NdkStatus::kConnectionInvalid);
+    EXPECT_EQ(a->qp->Invalidate(nullptr, window, 0), NdkStatus::kConnectionInvalid);
+    CloseAndWait(window);
+  }
+  EXPECT_EQ(a->qp->Receive(nullptr, {&sge, 1}), NdkStatus::kSuccess);
+}
+
+TEST_P(DataPathConformance, FlushBeforeTheConnectionCancelsReceivesAndNotifiesOnce) {
+  Buffer buffer(a->domain, 64, kMrAllowLocalWrite);
+  a->cq->Arm(CqNotify::kAny);
+  PostReceive(*a, buffer, 64, 1);
+  PostReceive(*a, buffer, 64, 2);
+  a->qp->Flush();
+  const auto results = a->Results(2);
+  EXPECT_EQ(results[0].status, NdkStatus::kCancelled);
+  EXPECT_EQ(results[0].request_context, Context(1));
+  EXPECT_EQ(results[1].status, NdkStatus::kCancelled);
+  EXPECT_TRUE(Eventually([&] { return a->notifications == 1; }));
+  SKIP_UNLESS_CONNECTABLE();
+  PostReceive(*a, buffer, 64, 3);
+  Connect();
+  EXPECT_EQ(b->qp->Send(nullptr, {}, kOpInline), NdkStatus::kSuccess)
+      << "the queue pair is still good for a connection";
+  EXPECT_EQ(a->Next().request_context, Context(3));
+}
+
+TEST_P(DataPathConformance, AnInlineSendCopiesAndNeedsNoToken) {
+  SKIP_UNLESS_CONNECTABLE();
+  Connect();
+  Buffer to(b->domain, 64, kMrAllowLocalWrite);
+  for (const OpFlags flags : {kOpInline, kOpInline | kOpDefer}) {
+    PostReceive(*b, to, 64);
+    char text[] = "hello world";
+    const Sge pieces[] = {{text, 2, {}}, {text + 2, 2, {}}, {text + 4, 2, {}}, {text + 6, 2, {}}, {text + 8, 3, {}}};
+    ASSERT_EQ(a->qp->Send(nullptr, pieces, flags), NdkStatus::kSuccess) << "more SGEs than the queue pair has are fine";
+    std::fill(std::begin(text), std::end(text), 'x');
+    if ((flags & kOpDefer) != 0) {
+      EXPECT_EQ(a->qp->Write(nullptr, {}, {}, 0), NdkStatus::kSuccess) << "ends the chain";
+    }
+    EXPECT_EQ(b->Next().bytes_transferred, 11u);
+    EXPECT_EQ(std::string(to.bytes().begin(), to.bytes().begin() + 11), "hello world");
+  }
+  char much[65] = {};
+  const Sge sge = {much, 65, {}};
+  EXPECT_EQ(a->qp->Send(nullptr, {&sge, 1}, kOpInline), NdkStatus::kDataOverrun);
+}
+
+TEST_P(DataPathConformance, WrongPostsFailInlineAndGiveNoResult) {
+  SKIP_UNLESS_CONNECTABLE();
+  Connect();
+  Buffer buffer(a->domain, 64, kAllAccess);
+  const Sge sge = buffer.sge(0, 1);
+  const Sge five[] = {sge, sge, sge, sge, sge};
+  EXPECT_EQ(a->qp->Send(nullptr, five, 0), NdkStatus::kDataOverrun);
+  EXPECT_EQ(a->qp->Receive(nullptr, five), NdkStatus::kDataOverrun);
+  EXPECT_EQ(a->qp->Send(nullptr, {&sge, 1}, kOpAllowRemoteRead), NdkStatus::kInvalidParameter);
+  EXPECT_EQ(a->qp->Read(nullptr, {&sge, 1}, {}, kOpInline), NdkStatus::kInvalidParameter);
+  EXPECT_EQ(a->qp->Write(nullptr, {&sge, 1}, {}, 0x8000), NdkStatus::kInvalidParameter);
+  ResultEx result;
+  EXPECT_EQ(a->cq->GetResultsEx({&result, 1}), 0u);
+}
+
+TEST_P(DataPathConformance, AFullQueueRefusesAndStaysGood) {
+  SKIP_UNLESS_CONNECTABLE();
+  Connect();
+  Buffer buffer(a->domain, 64, kMrAllowLocalWrite);
+  for (int i = 0; i < 64; ++i) PostReceive(*a, buffer, 64);
+  const Sge sge = buffer.sge();
+  EXPECT_EQ(a->qp->Receive(nullptr, {&sge, 1}), NdkStatus::kInsufficientResources);
+  for (int i = 0; i < 64; ++i) ASSERT_EQ(a->qp->Send(nullptr, {}, kOpDefer), NdkStatus::kSuccess);
+  EXPECT_EQ(b->qp->Send(nullptr, {}, 0), NdkStatus::kSuccess);
+  EXPECT_EQ(a->Next().status, NdkStatus::kSuccess);
+}
+
+TEST_P(DataPathConformance, SilentSuccessIsSilentHoweverManyThereAre) {
+  SKIP_UNLESS_CONNECTABLE();
+  Connect();
+  Buffer from(a->domain, 100, kMrAllowLocalRead);
+  Buffer to(b->domain, 100, kMrAllowRemoteWrite);
+  const Sge sge = from.sge();
+  for (int i = 0; i < 1000; ++i) {
+    ASSERT_TRUE(Eventually([&] {
+      return a->qp->Write(nullptr, {&sge, 1}, to.remote(), kOpSilentSuccess) == NdkStatus::kSuccess;
+    })) << "after "
+        << i;
+  }
+  ASSERT_TRUE(Eventually([&] { return a->qp->Write(Context(9), {&sge, 1}, to.remote(), 0) == NdkStatus::kSuccess; }));
+  EXPECT_EQ(a->Next().request_context, Context(9));
+  ResultEx result;
+  EXPECT_EQ(a->cq->GetResultsEx({&result, 1}), 0u);
+}
+
+TEST_P(DataPathConformance, TheFailureOfASilentRequestIsToldAndSoIsWhatItCancels) {
+  SKIP_UNLESS_CONNECTABLE();
+  Connect();
+  Buffer buffer(a->domain, 64, kMrAllowLocalRead);
+  Sge sge = buffer.sge();
+  sge.length = 65;
+  ASSERT_EQ(a->qp->Write(Context(1), {}, {}, kOpSilentSuccess), NdkStatus::kSuccess);
+  ASSERT_EQ(a->qp->Send(Context(2), {&sge, 1}, kOpSilentSuccess | kOpDefer), NdkStatus::kSuccess);
+  ASSERT_EQ(a->qp->Write(Context(3), {}, {}, kOpSilentSuccess), NdkStatus::kSuccess);
+  const auto results = a->Results(2);
+  EXPECT_EQ(results[0].request_context, Context(2));
+  EXPECT_EQ(results[0].status, NdkStatus::kAccessViolation);
+  EXPECT_EQ(results[1].request_context, Context(3));
+  EXPECT_EQ(results[1].status, NdkStatus::kCancelled);
+}
+
+TEST_P(DataPathConformance, DeferredRequestsGoOutWithTheNextOneEvenIfThatFails) {
+  SKIP_UNLESS_CONNECTABLE();
+  Connect();
+  Buffer to(b->domain, 64, kMrAllowLocalWrite);
+  PostReceive(*b, to, 64);
+  PostReceive(*b, to, 64);
+  ASSERT_EQ(a->qp->Send(Context(1), {}, kOpDefer), NdkStatus::kSuccess);
+  ASSERT_EQ(a->qp->Send(Context(2), {}, kOpDefer), NdkStatus::kSuccess);
+  EXPECT_EQ(a->qp->Send(Context(3), {}, 0x8000), NdkStatus::kInvalidParameter);
+  const auto results = a->Results(2);
+  EXPECT_EQ(results[0].request_context, Context(1));
+  EXPECT_EQ(results[1].request_context, Context(2));
+  b->Results(2);
+}
+
+TEST_P(DataPathConformance, AWholeQueueOfDeferredRequestsGoesOutInOrder) {
+  SKIP_UNLESS_CONNECTABLE();
+  Connect();
+  Buffer from(a->domain, 64, kMrAllowLocalRead);
+  Buffer to(b->domain, 64, kMrAllowRemoteWrite);
+  from.Fill(6);
+  for (size_t i = 0; i < 64; ++i) {
+    const Sge sge = from.sge(i, 1);
+    ASSERT_EQ(a->qp->Write(Context(i), {&sge, 1}, to.remote(i), i < 63 ? kOpDefer : 0), NdkStatus::kSuccess);
+  }
+  const auto results = a->Results(64);
+  for (size_t i = 0; i < 64; ++i) EXPECT_EQ(results[i].request_context, Context(i));
+  EXPECT_EQ(to.bytes(), from.bytes());
+}
+
+TEST_P(DataPathConformance, AFencedRequestWaitsForTheReadsBeforeIt) {
+  SKIP_UNLESS_CONNECTABLE();
+  Connect();
+  Buffer shared(b->domain, 100'000, kAllAccess);
+  Buffer to(a->domain, 100'000, kMrAllowLocalWrite | kMrRdmaReadSink);
+  Buffer from(a->domain, 100'000, kMrAllowLocalRead);
+  shared.Fill(1);
+  from.Fill(2);
+  const std::vector<uint8_t> before = shared.bytes();
+  for (int i = 0; i < 5; ++i) {
+    const Sge in = to.sge();
+    const Sge out = from.sge();
+    ASSERT_EQ(a->qp->Read(nullptr, {&in, 1}, shared.remote(), 0), NdkStatus::kSuccess);
+    ASSERT_EQ(a->qp->Write(nullptr, {&out, 1}, shared.remote(), kOpReadFence), NdkStatus::kSuccess);
+    for (const ResultEx& result : a->Results(2)) EXPECT_EQ(result.status, NdkStatus::kSuccess);
+    EXPECT_EQ(to.bytes(), i == 0 ? before : from.bytes());
+  }
+}
+
+TEST_P(DataPathConformance, ALocalBufferThatMayNotBeUsedEndsTheConnection) {
+  SKIP_UNLESS_CONNECTABLE();
+  Connect();
+  Buffer buffer(a->domain, 64, kMrAllowLocalRead);
+  Sge sge = buffer.sge();
+  sge.length = 65;
+  ASSERT_EQ(a->qp->Send(Context(1), {&sge, 1}, 0), NdkStatus::kSuccess);
+  ASSERT_EQ(a->qp->Send(Context(2), {}, 0), NdkStatus::kSuccess);
+  const auto results = a->Results(2);
+  EXPECT_EQ(results[0].status, NdkStatus::kAccessViolation);
+  EXPECT_EQ(results[1].status, NdkStatus::kCancelled);
+  EXPECT_EQ(results[1].request_context, Context(2));
+  if (pair->tells_of_ends()) b->End();
+}
+
+TEST_P(DataPathConformance, AfterAFailureBothQueuesTakeRequestsAndCancelThemUntilTheLocalEnd) {
+  SKIP_UNLESS_CONNECTABLE();
+  Connect();
+  Buffer buffer(a->domain, 64, kAllAccess);
+  PostReceive(*a, buffer, 64, 1);
+  Sge sge = buffer.sge();
+  sge.length = 65;
+  ASSERT_EQ(a->qp->Send(Context(2), {&sge, 1}, 0), NdkStatus::kSuccess);
+  std::vector<ResultEx> results = a->Results(2);
+  EXPECT_EQ(std::count_if(results.begin(), results.end(),
+                          [](const ResultEx& result) { return result.status == NdkStatus::kCancelled; }),
+            1);
+  ASSERT_EQ(a->qp->Send(Context(3), {}, 0), NdkStatus::kSuccess);
+  EXPECT_EQ(a->Next().status, NdkStatus::kCancelled);
+  PostReceive(*a, buffer, 64, 4);
+  const ResultEx received = a->Next();
+  EXPECT_EQ(received.status, NdkStatus::kCancelled);
+  EXPECT_EQ(received.request_context, Context(4));
+  a->qp->Flush();
+  EXPECT_EQ(a->qp->Send(nullptr, {}, 0), NdkStatus::kConnectionInvalid);
+  EXPECT_EQ(a->qp->Receive(nullptr, {}), NdkStatus::kConnectionInvalid);
+}
+
+TEST_P(DataPathConformance, AnOverlongSendFailsTheReceiveAndCancelsTheOthers) {
+  SKIP_UNLESS_CONNECTABLE();
+  Connect();
+  Buffer from(a->domain, 65, kMrAllowLocalRead);
+  Buffer to(b->domain, 64, kMrAllowLocalWrite);
+  PostReceive(*b, to, 64, 1);
+  PostReceive(*b, to, 64, 2);
+  const Sge out = from.sge();
+  ASSERT_EQ(a->qp->Send(nullptr, {&out, 1}, 0), NdkStatus::kSuccess);
+  const auto results = b->Results(2);
+  EXPECT_NE(results[0].status, NdkStatus::kSuccess);
+  EXPECT_NE(results[0].status, NdkStatus::kCancelled);
+  EXPECT_EQ(results[0].request_context, Context(1));
+  EXPECT_EQ(results[1].status, NdkStatus::kCancelled);
+  EXPECT_FALSE(b->End().graceful);
+}
+
+TEST_P(DataPathConformance, ASendWithoutAReceiveEndsTheConnection) {
+  SKIP_UNLESS_CONNECTABLE();
+  Connect();
+  ASSERT_EQ(a->qp->Send(nullptr, {}, 0), NdkStatus::kSuccess);
+  a->Next();
+  EXPECT_FALSE(a->End().graceful);
+}
+
+TEST_P(DataPathConformance, FlushEndsTheConnectionForGood) {
+  SKIP_UNLESS_CONNECTABLE();
+  Connect();
+  Buffer at_a(a->domain, 64, kMrAllowLocalWrite);
+  PostReceive(*a, at_a, 64, 1);
+  PostReceive(*a, at_a, 64, 2);
+  a->qp->Flush();
+  const auto results = a->Results(2);
+  EXPECT_EQ(results[0].status, NdkStatus::kCancelled);
+  EXPECT_EQ(results[0].request_context, Context(1));
+  EXPECT_EQ(results[1].request_context, Context(2));
+  EXPECT_EQ(a->qp->Send(nullptr, {}, 0), NdkStatus::kConnectionInvalid);
+  if (pair->tells_of_ends()) b->End();
+  EXPECT_EQ(a->EndCount(), 0u);
+}
+
+TEST_P(DataPathConformance, FlushingOneQueuePairLeavesTheOthersOfTheQueueAlone) {
+  SKIP_UNLESS_CONNECTABLE();
+  Connect();
+  const QueuePairPair others = ConnectMore(*a, *b, Context(2), Context(22));
+  Buffer at_b(b->domain, 64, kMrAllowLocalWrite);
+  const Sge sge = at_b.sge();
+  PostReceive(*b, at_b, 64, 1);
+  ASSERT_EQ(others.at_b->Receive(Context(3), {&sge, 1}), NdkStatus::kSuccess);
+  others.at_b->Flush();
+  const ResultEx cancelled = b->Next();
+  EXPECT_EQ(cancelled.qp_context, Context(22));
+  EXPECT_EQ(cancelled.request_context, Context(3));
+  SendToB();
+  const ResultEx received = b->Next();
+  EXPECT_EQ(received.status, NdkStatus::kSuccess);
+  EXPECT_EQ(received.qp_context, b.get());
+  CloseAndWait(others.at_a), CloseAndWait(others.at_b);
+}
+
+TEST_P(DataPathConformance, WhatAClosedQueuePairHadPostedHasItsResults) {
+  Buffer buffer(a->domain, 64, kMrAllowLocalWrite);
+  QueuePair* const unconnected = a->NewQueuePair({}, Context(5));
+  const Sge sge = buffer.sge();
+  for (uintptr_t i = 0; i < 3; ++i) ASSERT_EQ(unconnected->Receive(Context(i), {&sge, 1}), NdkStatus::kSuccess);
+  CloseAndWait(unconnected);
+  const auto results = a->Results(3);
+  for (uintptr_t i = 0; i < 3; ++i) {
+    EXPECT_EQ(results[i].status, NdkStatus::kCancelled);
+    EXPECT_EQ(results[i].qp_context, Context(5));
+    EXPECT_EQ(results[i].request_context, Context(i));
+  }
+  SKIP_UNLESS_CONNECTABLE();
+  const QueuePairPair made = ConnectMore(*a, *b, Context(6), nullptr);
+  ASSERT_EQ(made.at_a->Receive(Context(1), {&sge, 1}), NdkStatus::kSuccess);
+  ASSERT_EQ(made.at_a->Send(Context(2), {}, kOpDefer | kOpSilentSuccess), NdkStatus::kSuccess);
+  CloseAndWait(made.at_a);
+  for (const ResultEx& result : a->Results(2)) {
+    EXPECT_EQ(result.status, NdkStatus::kCancelled);
+    EXPECT_EQ(result.qp_context, Context(6));
+  }
+  CloseAndWait(made.at_b);
+}
+
+TEST_P(DataPathConformance, LimitsAreChecked) {
+  const AdapterInfo& info = a->adapter->info();
+  const QueuePairAttributes most = {.receive_cq = a->cq,
+                                    .initiator_cq = a->cq,
+                                    .receive_queue_depth = info.max_receive_queue_depth,
+                                    .initiator_queue_depth = info.max_initiator_queue_depth,
+                                    .max_receive_request_sge = info.max_receive_request_sge,
+                                    .max_initiator_request_sge = info.max_initiator_request_sge,
+                                    .inline_data_size = info.max_inline_data_size};
+  QueuePair* const good = a->domain->CreateQueuePair(most).object;
+  ASSERT_NE(good, nullptr);
+  CloseAndWait(good);
+  uint32_t QueuePairAttributes::*const fields[] = {
+      &QueuePairAttributes::receive_queue_depth, &QueuePairAttributes::initiator_queue_depth,
+      &QueuePairAttributes::max_receive_request_sge, &QueuePairAttributes::max_initiator_request_sge,
+      &QueuePairAttributes::inline_data_size};
+  for (const auto field : fields) {
+    QueuePairAttributes attributes = most;
+    ++(attributes.*field);
+    EXPECT_EQ(a->domain->CreateQueuePair(attributes).status, NdkStatus::kInvalidParameter);
+  }
+  QueuePairAttributes foreign = most;
+  foreign.receive_cq = b->cq;
+  EXPECT_EQ(a->domain->CreateQueuePair(foreign).status, NdkStatus::kInvalidParameter);
+  EXPECT_EQ(a->adapter->CreateCompletionQueue(info.max_cq_depth + 1, {}).status, NdkStatus::kInvalidParameter);
+  EXPECT_EQ(a->adapter->CreateCompletionQueue(0, {}).status, NdkStatus::kInvalidParameter);
+  EXPECT_EQ(a->domain->CreateSharedReceiveQueue({.depth = info.max_srq_depth + 1}).status,
+            NdkStatus::kInvalidParameter);
+}
+
+TEST_P(DataPathConformance, NonsenseCannotBeAttached) {
+  EXPECT_EQ(a->qp->Attach({.socket = {}, .state = "nonsense"}, {}), NdkStatus::kInvalidParameter);
+  SKIP_UNLESS_CONNECTABLE();
+  Connect();
+  EXPECT_EQ(a->qp->Attach({.socket = {}, .state = "nonsense"}, {}), NdkStatus::kInvalidParameter);
+}
+
+}  // namespace
+}  // namespace rdmabroker
