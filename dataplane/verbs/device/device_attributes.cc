@@ -17,8 +17,9 @@ constexpr int kMaxReadLimit = 254;
 // ib_cm.h: a request carries 92 bytes, of which rdma_cm's own header takes 36; a reject carries 148, a reply more.
 constexpr uint32_t kIbRequestData = 92 - 36;
 constexpr uint32_t kIbRejectData = 148;
-// rdma_user_cm.h has the length in 8 bits. An iWARP peer's start-up frame has room for more.
-constexpr uint32_t kIwarpData = 255;
+// rdma_user_cm.h has the length in 8 bits, and siw puts the read limits of an enhanced start-up frame (RFC 6581), 4
+// bytes, under the same bound.
+constexpr uint32_t kIwarpData = 251;
 
 constexpr uint32_t kLargeRequestThreshold = 64 * 1024;
 

@@ -48,8 +48,8 @@ TEST_F(Devices, TheTechnologyFollowsFromTransportAndLinkLayer) {
 TEST_F(Devices, PrivateDataIsWhatTheConnectionManagerLeaves) {
   EXPECT_EQ(Info().max_caller_data, 56u);
   EXPECT_EQ(Info().max_callee_data, 148u);
-  EXPECT_EQ(Info(IBV_TRANSPORT_IWARP).max_caller_data, 255u);
-  EXPECT_EQ(Info(IBV_TRANSPORT_IWARP).max_callee_data, 255u);
+  EXPECT_EQ(Info(IBV_TRANSPORT_IWARP).max_caller_data, 251u);
+  EXPECT_EQ(Info(IBV_TRANSPORT_IWARP).max_callee_data, 251u);
 }
 
 TEST_F(Devices, ReadLimitsStayBelowTheConnectionManagersOwnNumber) {
