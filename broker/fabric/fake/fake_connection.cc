@@ -214,9 +214,10 @@ void FakeFabric::Forget(const Connection& connection) {
   connections_.erase(ConnectionId(connection.id));
 }
 
-std::vector<QpAttributes> FakeFabric::AttributesFor(const FakeDevice& fake, QpNumber peer) const {
+std::vector<QpAttributes> FakeFabric::AttributesFor(const FakeDevice& fake, bool three_way, QpNumber peer) const {
   std::vector<QpAttributes> steps;
-  if (fake.device.client_ends_connections) return steps;
+  // Without a third message the driver moves the queue pair, as on iWARP devices.
+  if (fake.device.client_ends_connections || !three_way) return steps;
   for (const uint32_t state : {kInit, kReadyToReceive, kReadyToSend}) {
     QpAttributes step;
     step.qp_state = state;
@@ -273,9 +274,10 @@ void FakeFabric::OnRequest(const WireMessage& message) {
   connection.three_way = fake.three_way && message.three_way;
   connection.reported = false;
   wires_[{message.wire, false}] = id;
-  network_.Say(host_, FabricConnectRequested{endpoint, id, message.destination, message.source, message.limits,
-                                             Received(fake, message.private_data, fake.device.info.max_caller_data),
-                                             connection.three_way, AttributesFor(fake, message.qp)});
+  network_.Say(host_,
+               FabricConnectRequested{endpoint, id, message.destination, message.source, message.limits,
+                                      Received(fake, message.private_data, fake.device.info.max_caller_data),
+                                      connection.three_way, AttributesFor(fake, connection.three_way, message.qp)});
 }
 
 void FakeFabric::OnReply(Connection& connection, const WireMessage& message) {
@@ -285,7 +287,7 @@ void FakeFabric::OnReply(Connection& connection, const WireMessage& message) {
   connection.three_way = message.three_way;
   network_.Say(host_, FabricReplied{connection.id, message.limits,
                                     Received(fake, message.private_data, fake.device.info.max_callee_data),
-                                    message.three_way, AttributesFor(fake, message.qp)});
+                                    message.three_way, AttributesFor(fake, message.three_way, message.qp)});
 }
 
 void FakeFabric::OnReady(Connection& connection) {

@@ -9,10 +9,10 @@
 #include <string>
 
 #include "broker/core/fabric_messages.h"
-#include "broker/fabric/local_addresses.h"
 #include "broker/fabric/iwarp/options.h"
-#include "broker/fabric/report_queue.h"
 #include "broker/fabric/iwarp/socket_status.h"
+#include "broker/fabric/local_addresses.h"
+#include "broker/fabric/report_queue.h"
 #include "broker/runtime/handoff_table.h"
 #include "broker/runtime/watcher.h"
 #include "dataplane/iwarp/wire/connection_state.h"

@@ -1,0 +1,294 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "broker/fabric/rdmacm/cm_connection.h"
+
+#include <infiniband/verbs.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <utility>
+
+#include "broker/fabric/rdmacm/cookie.h"
+#include "broker/fabric/rdmacm/qp_owner.h"
+
+namespace rdmabroker {
+namespace {
+
+// Reasons of a reject (InfiniBand Architecture Specification, volume 1, table 108): the peer still has a connection
+// with this queue pair's number; and its consumer said no, whose data alone are for ours.
+constexpr int kStaleConnection = 10;
+constexpr int kConsumerDefined = 28;
+
+// The kernel does not say on which interface a link-local address is; both ends are on the same.
+void SetScopes(const std::vector<IpAddress>& local, CmAddresses* addresses) {
+  if (!addresses->local.ip.IsLinkLocal()) return;
+  for (const IpAddress& ip : local) {
+    if (ip.bytes == addresses->local.ip.bytes) addresses->local.ip.scope_id = ip.scope_id;
+  }
+  if (addresses->peer.ip.IsLinkLocal()) addresses->peer.ip.scope_id = addresses->local.ip.scope_id;
+}
+
+}  // namespace
+
+void CmConnection::Start(const FabricConnect& request) {
+  request_ = request;
+  state_ = State::kResolvingAddress;
+  std::string objection;
+  if (!MayUse(request.qp, request.process, &objection)) {
+    return Fail(NdkStatus::kAccessDenied, EACCES, {}, std::move(objection));
+  }
+  Resolve();
+}
+
+bool CmConnection::Start(EndpointId listener, const CmEvent& event, const std::vector<IpAddress>& local) {
+  kernel_id_ = event.id;
+  state_ = State::kRequested;
+  CmAddresses addresses;
+  if (surroundings_.file->QueryAddresses(event.id, &addresses) != 0) return false;
+  SetScopes(local, &addresses);
+  std::optional<std::vector<QpAttributes>> steps = ReadQpAttributes();
+  if (!steps) return false;
+  surroundings_.reports.Push(FabricConnectRequested{.endpoint = listener,
+                                                    .connection = id_,
+                                                    .local = addresses.local,
+                                                    .peer = addresses.peer,
+                                                    .peer_limits = event.peer_limits,
+                                                    .private_data = event.private_data,
+                                                    .three_way = device_.three_way,
+                                                    .qp_attributes = *std::move(steps)});
+  return true;
+}
+
+bool CmConnection::MayUse(QpNumber qp, int32_t process, std::string* objection) const {
+  const std::string name = "queue pair " + std::to_string(qp.value);
+  switch (FindQpOwner(device_.index, qp, process)) {
+    case QpOwner::kThisProcess:
+      return true;
+    case QpOwner::kAnother:
+      *objection = name + " of this device is not the session's process's; name one that it has made";
+      return false;
+    case QpOwner::kNotShown:
+      break;
+  }
+  if (device_.three_way || surroundings_.options.trust_qp_numbers) return true;
+  *objection = "whose " + name +
+               " is, the kernel does not show: the thread that made it has ended, or is in another pid namespace; keep "
+               "the thread, or let the daemon trust its clients by rdmacm.trust_qp_numbers";
+  return false;
+}
+
+void CmConnection::Resolve() {
+  state_ = State::kResolvingAddress;
+  const CmFile& file = *surroundings_.file;
+  KernelId id{};
+  int error = file.Create(CookieOf(id_), &id);
+  if (error == 0) {
+    kernel_id_ = id;
+    error = file.ShareAddress(id);
+  }
+  if (error == 0) error = file.ResolveAddress(id, request_->local, request_->peer);
+  if (error != 0) ConnectFailed(CmStep::kResolveAddress, error);
+}
+
+void CmConnection::OnEvent(const CmEvent& event) {
+  if (event.id != kernel_id_ || state_ == State::kOver || state_ == State::kReleasing) return;
+  switch (event.type) {
+    case CmEventType::kAddressResolved:
+    case CmEventType::kRouteResolved:
+      return OnResolved(event);
+    case CmEventType::kAddressError:
+      return ConnectFailed(CmStep::kResolveAddress, std::abs(event.status));
+    case CmEventType::kRouteError:
+      return ConnectFailed(CmStep::kResolveRoute, std::abs(event.status));
+    case CmEventType::kConnectResponse:
+      return OnReply(event);
+    case CmEventType::kEstablished:
+      if (state_ == State::kConnecting) return OnReply(event);
+      if (state_ != State::kAccepting) return;
+      state_ = State::kEstablished;
+      return surroundings_.reports.Push(FabricEstablished{id_, std::nullopt});
+    case CmEventType::kConnectError:
+    case CmEventType::kUnreachable:
+    case CmEventType::kRejected:
+      return OnFailure(event);
+    case CmEventType::kDisconnected:
+      return OnDisconnected(event);
+    default:
+      return;
+  }
+}
+
+void CmConnection::OnResolved(const CmEvent& event) {
+  if (event.type == CmEventType::kRouteResolved) return Connect();
+  CmAddresses addresses;
+  int error = surroundings_.file->QueryAddresses(*kernel_id_, &addresses);
+  if (error == 0 && addresses.device_index != device_.index) error = ENODEV;
+  if (error != 0) return ConnectFailed(CmStep::kResolveAddress, error);
+  state_ = State::kResolvingRoute;
+  error = surroundings_.file->ResolveRoute(*kernel_id_);
+  if (error != 0) ConnectFailed(CmStep::kResolveRoute, error);
+}
+
+void CmConnection::Connect() {
+  state_ = State::kConnecting;
+  CmParameters parameters = {request_->qp, request_->limits, request_->private_data};
+  if (device_.three_way) {
+    const int error = surroundings_.file->Connect(*kernel_id_, parameters);
+    if (error != 0) ConnectFailed(CmStep::kConnect, error);
+    return;
+  }
+  connecting_ = surroundings_.pool.RunTowards(
+      request_->peer.ip.ToString(),
+      [file = surroundings_.file, id = *kernel_id_, parameters = std::move(parameters)] {
+        return file->Connect(id, parameters);
+      },
+      [this](int error) {
+        ReportQueue::Entry entry(surroundings_.reports);
+        OnConnectReturned(error);
+      });
+}
+
+void CmConnection::OnConnectReturned(int error) {
+  connecting_ = WorkId::kNone;
+  if (state_ == State::kReleasing) return DestroyAndReport();
+  if (error != 0 && state_ == State::kConnecting) ConnectFailed(CmStep::kConnect, error);
+}
+
+void CmConnection::OnReply(const CmEvent& event) {
+  if (state_ != State::kConnecting) return;
+  std::optional<std::vector<QpAttributes>> steps = ReadQpAttributes();
+  if (!steps) return Fail(NdkStatus::kConnectionAborted, EINVAL);
+  state_ = State::kReplied;
+  // iWARP drivers tell the active side what it may do itself, as siw_cm_upcall.
+  const ReadLimits peer_limits =
+      device_.three_way ? event.peer_limits : ReadLimits{event.peer_limits.outbound, event.peer_limits.inbound};
+  surroundings_.reports.Push(FabricReplied{.connection = id_,
+                                           .peer_limits = peer_limits,
+                                           .private_data = event.private_data,
+                                           .three_way = device_.three_way,
+                                           .qp_attributes = *std::move(steps)});
+}
+
+void CmConnection::OnFailure(const CmEvent& event) {
+  const bool before_reply = state_ == State::kConnecting;
+  const bool by_reason = event.type == CmEventType::kRejected && event.status > 0;
+  if (before_reply && by_reason && event.status == kStaleConnection && !std::exchange(tried_again_, true)) {
+    // The peer has forgotten the old connection now. An id cannot connect twice.
+    destroying_ = true;
+    return surroundings_.Destroy(*std::exchange(kernel_id_, std::nullopt), [this] {
+      destroying_ = false;
+      if (state_ == State::kReleasing) return DestroyAndReport();
+      Resolve();
+    });
+  }
+  const int error = std::abs(event.status);
+  NdkStatus status = CmStatus(before_reply ? CmStep::kConnect : CmStep::kFinish, error);
+  if (by_reason) status = before_reply ? NdkStatus::kConnectionRefused : NdkStatus::kConnectionAborted;
+  // A driver that moves the queue pair has moved it; otherwise only its owner does, after the reply.
+  if (!device_.three_way) qp_reusable_ = false;
+  const bool consumers = event.type == CmEventType::kRejected && (!by_reason || event.status == kConsumerDefined);
+  Fail(status, static_cast<uint32_t>(error), consumers ? event.private_data : Bytes());
+}
+
+void CmConnection::OnDisconnected(const CmEvent& event) {
+  const int error = std::abs(event.status);
+  if (state_ == State::kReplied || state_ == State::kConnecting) {
+    return Fail(NdkStatus::kConnectionAborted, static_cast<uint32_t>(error));
+  }
+  // The peer's third message was lost, and its goodbye was not.
+  if (state_ == State::kAccepting) surroundings_.reports.Push(FabricEstablished{id_, std::nullopt});
+  state_ = State::kOver;
+  surroundings_.reports.Push(
+      FabricDisconnected{id_, CmStatus(CmStep::kDisconnect, error), static_cast<uint32_t>(error)});
+}
+
+void CmConnection::ConnectFailed(CmStep step, int error) { Fail(CmStatus(step, error), static_cast<uint32_t>(error)); }
+
+void CmConnection::Fail(NdkStatus status, uint32_t provider_error, Bytes private_data, std::string explanation) {
+  const bool connecting =
+      state_ == State::kResolvingAddress || state_ == State::kResolvingRoute || state_ == State::kConnecting;
+  state_ = State::kOver;
+  if (connecting) {
+    surroundings_.reports.Push(FabricConnectFailed{.connection = id_,
+                                                   .status = status,
+                                                   .provider_error = provider_error,
+                                                   .private_data = std::move(private_data),
+                                                   .qp_reusable = qp_reusable_,
+                                                   .explanation = std::move(explanation)});
+  } else {
+    surroundings_.reports.Push(FabricFailed{.connection = id_,
+                                            .status = status,
+                                            .provider_error = provider_error,
+                                            .private_data = std::move(private_data),
+                                            .explanation = std::move(explanation)});
+  }
+}
+
+// Nothing where the kernel does not tell. None where its driver moves the queue pair.
+std::optional<std::vector<QpAttributes>> CmConnection::ReadQpAttributes() const {
+  std::vector<QpAttributes> steps;
+  if (!device_.three_way) return steps;
+  for (const ibv_qp_state state : {IBV_QPS_INIT, IBV_QPS_RTR, IBV_QPS_RTS}) {
+    QpAttributes step;
+    if (surroundings_.file->QueryQpAttributes(*kernel_id_, state, &step) != 0) return std::nullopt;
+    steps.push_back(step);
+  }
+  return steps;
+}
+
+void CmConnection::Perform(const FabricComplete&) {
+  if (state_ != State::kReplied) return;
+  if (device_.three_way) {
+    const int error = surroundings_.file->Establish(*kernel_id_);
+    if (error != 0) return Fail(CmStatus(CmStep::kFinish, error), static_cast<uint32_t>(error));
+  }
+  state_ = State::kEstablished;
+  surroundings_.reports.Push(FabricEstablished{id_, std::nullopt});
+}
+
+void CmConnection::Perform(const FabricAccept& request) {
+  if (state_ != State::kRequested) return;
+  state_ = State::kAccepting;
+  std::string objection;
+  if (!MayUse(request.qp, request.process, &objection)) {
+    return Fail(NdkStatus::kAccessDenied, EACCES, {}, std::move(objection));
+  }
+  const int error =
+      surroundings_.file->Accept(*kernel_id_, CookieOf(id_), {request.qp, request.limits, request.private_data});
+  if (error != 0) Fail(CmStatus(CmStep::kFinish, error), static_cast<uint32_t>(error));
+}
+
+void CmConnection::Perform(const FabricReject& request) {
+  // Where there is no third message (EINVAL) the peer finds the connection ended; where it has given up, nothing.
+  if (state_ == State::kRequested || state_ == State::kReplied) {
+    surroundings_.file->Reject(*kernel_id_, request.private_data);
+  }
+  Release();
+}
+
+void CmConnection::Perform(const FabricDisconnect&) {
+  if (state_ != State::kEstablished) return;
+  const int error = surroundings_.file->Disconnect(*kernel_id_);
+  // EINVAL: it has ended, and the event is on its way.
+  if (error == 0 || error == EINVAL) return;
+  state_ = State::kOver;
+  surroundings_.reports.Push(
+      FabricDisconnected{id_, CmStatus(CmStep::kDisconnect, error), static_cast<uint32_t>(error)});
+}
+
+void CmConnection::Release() {
+  if (state_ == State::kReleasing) return;
+  state_ = State::kReleasing;
+  // What blocks in the kernel holds the id until it returns.
+  if (connecting_ != WorkId::kNone && !surroundings_.pool.Cancel(connecting_)) return;
+  DestroyAndReport();
+}
+
+void CmConnection::DestroyAndReport() {
+  if (destroying_) return;
+  if (!kernel_id_) return surroundings_.reports.Push(FabricReleased{id_});
+  destroying_ = true;
+  surroundings_.Destroy(*kernel_id_, [this] { surroundings_.reports.Push(FabricReleased{id_}); });
+}
+
+}  // namespace rdmabroker

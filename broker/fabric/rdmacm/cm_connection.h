@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#ifndef BROKER_FABRIC_RDMACM_CM_CONNECTION_H_
+#define BROKER_FABRIC_RDMACM_CM_CONNECTION_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "broker/core/fabric_messages.h"
+#include "broker/fabric/rdmacm/cm_status.h"
+#include "broker/fabric/rdmacm/surroundings.h"
+
+namespace rdmabroker {
+
+// What a connection has to know of its device.
+struct CmDevice {
+  DeviceId id;
+  uint32_t index = 0;  // As ibv_get_device_index(3).
+  bool three_way =
+      true;  // False on iWARP devices: their kernel drivers move the queue pair, and have no third message.
+};
+
+// One end of a connection, from the kernel's id to its release. Loop thread only. Once it has reported FabricReleased
+// it is to be destroyed, outside of its functions.
+class CmConnection {
+ public:
+  CmConnection(const RdmaCmSurroundings& surroundings, const CmDevice& device, ConnectionId id)
+      : surroundings_(surroundings), device_(device), id_(id) {}
+  CmConnection(const CmConnection&) = delete;
+  CmConnection& operator=(const CmConnection&) = delete;
+
+  // The first call of each connection: our own, or one that came to a listener with `event`. The latter is false where
+  // the peer or the device is gone again: nothing was reported, and the kernel's id is to be destroyed. `local` are the
+  // device's addresses.
+  void Start(const FabricConnect& request);
+  [[nodiscard]] bool Start(EndpointId listener, const CmEvent& event, const std::vector<IpAddress>& local);
+
+  // Requests that crossed the report of a failure do nothing.
+  void Perform(const FabricComplete& request);
+  void Perform(const FabricAccept& request);
+  void Perform(const FabricReject& request);
+  void Perform(const FabricDisconnect& request);
+  // Whatever state it is in; the peer learns of it.
+  void Release();
+
+  void OnEvent(const CmEvent& event);
+
+  DeviceId device() const { return device_.id; }
+
+ private:
+  // kOver: nothing but its release is to come.
+  enum class State : uint8_t {
+    kResolvingAddress,
+    kResolvingRoute,
+    kConnecting,
+    kReplied,
+    kRequested,
+    kAccepting,
+    kEstablished,
+    kOver,
+    kReleasing
+  };
+
+  bool MayUse(QpNumber qp, int32_t process, std::string* objection) const;
+  void Resolve();
+  void Connect();
+  void OnConnectReturned(int error);
+  void OnResolved(const CmEvent& event);
+  void OnReply(const CmEvent& event);
+  void OnFailure(const CmEvent& event);
+  void OnDisconnected(const CmEvent& event);
+  void ConnectFailed(CmStep step, int error);
+  // As the state has it: FabricConnectFailed or FabricFailed.
+  void Fail(NdkStatus status, uint32_t provider_error, Bytes private_data = {}, std::string explanation = {});
+  std::optional<std::vector<QpAttributes>> ReadQpAttributes() const;
+  void DestroyAndReport();
+
+  const RdmaCmSurroundings& surroundings_;
+  const CmDevice device_;
+  const ConnectionId id_;
+  State state_ = State::kRequested;
+  std::optional<KernelId> kernel_id_;     // None before it is made, and while a stale connection's is being replaced.
+  std::optional<FabricConnect> request_;  // Of our own.
+  WorkId connecting_ = WorkId::kNone;     // The kernel's CONNECT, while the pool has it.
+  bool destroying_ = false;               // The pool destroys the id.
+  bool qp_reusable_ = true;
+  bool tried_again_ = false;
+};
+
+}  // namespace rdmabroker
+
+#endif  // BROKER_FABRIC_RDMACM_CM_CONNECTION_H_

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#ifndef BROKER_FABRIC_RDMACM_CM_ENDPOINTS_H_
+#define BROKER_FABRIC_RDMACM_CM_ENDPOINTS_H_
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <vector>
+
+#include "broker/core/fabric_messages.h"
+#include "broker/fabric/rdmacm/surroundings.h"
+
+namespace rdmabroker {
+
+// The addresses that the fabric holds, each by one kernel id per IP address, its anchor. Loop thread only.
+//
+// Anchors are bound without sharing their address, so that nobody outside gets in; those from which connections start
+// share it afterwards, which ids that connect do as well. The kernel frees a listener's port with its id, although
+// connections that it accepted live, so an anchor lives until the core unbinds it.
+class CmEndpoints {
+ public:
+  explicit CmEndpoints(const RdmaCmSurroundings& surroundings) : surroundings_(surroundings) {}
+  ~CmEndpoints();
+  CmEndpoints(const CmEndpoints&) = delete;
+  CmEndpoints& operator=(const CmEndpoints&) = delete;
+
+  // Each reports its answer. `device_index` and `local`: those of the device, and its addresses.
+  void Bind(const FabricBind& request, uint32_t device_index, const std::vector<IpAddress>& local);
+  void Repurpose(const FabricRepurpose& request);
+  void Rebind(const FabricRebind& request);
+  void Unbind(const FabricUnbind& request);
+
+  // Whether requests that come to it are the core's.
+  bool Listens(EndpointId id) const;
+  // That it is bound at; none where it is not there.
+  DeviceId DeviceOf(EndpointId id) const;
+
+ private:
+  struct Anchor {
+    KernelId id{};
+    bool listens = false;
+  };
+
+  struct Endpoint {
+    DeviceId device;
+    uint32_t device_index = 0;
+    EndpointUse use = EndpointUse::kReserved;
+    uint16_t port = 0;
+    std::map<IpAddress, Anchor> anchors;
+    std::vector<IpAddress> wanted;   // By the last Rebind.
+    TimerId retry = TimerId::kNone;  // Until AddMissing tries again.
+  };
+
+  // Makes the anchor what `use` needs; 0 or an errno.
+  int Prepare(Anchor& anchor, EndpointUse use) const;
+  // Binds `ip` and prepares it; 0 or an errno, with which there may be an anchor, too.
+  int AddAnchor(EndpointId id, Endpoint& endpoint, const IpAddress& ip);
+  void RemoveAnchor(Endpoint& endpoint, const IpAddress& ip);
+  // Destroys all anchors; `done` runs when the addresses are free.
+  void Release(Endpoint endpoint, std::function<void()> done);
+  // Binds what is wanted and missing, now and again until it is there: somebody outside may have a new address's port.
+  void AddMissing(EndpointId id);
+
+  const RdmaCmSurroundings& surroundings_;
+  std::map<EndpointId, Endpoint> endpoints_;
+};
+
+}  // namespace rdmabroker
+
+#endif  // BROKER_FABRIC_RDMACM_CM_ENDPOINTS_H_

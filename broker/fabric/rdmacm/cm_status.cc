@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "broker/fabric/rdmacm/cm_status.h"
+
+#include <cerrno>
+
+namespace rdmabroker {
+namespace {
+
+struct Row {
+  int error;
+  NdkStatus bind;
+  NdkStatus resolve_address;
+  NdkStatus resolve_route;
+  NdkStatus connect;
+  NdkStatus finish;
+};
+
+constexpr NdkStatus kOther = NdkStatus::kUnsuccessful;
+constexpr NdkStatus kAborted = NdkStatus::kConnectionAborted;
+constexpr NdkStatus kNoHost = NdkStatus::kHostUnreachable;
+constexpr NdkStatus kNoNetwork = NdkStatus::kNetworkUnreachable;
+constexpr NdkStatus kNoResources = NdkStatus::kInsufficientResources;
+constexpr NdkStatus kInUse = NdkStatus::kSharingViolation;
+constexpr NdkStatus kNotLocal = NdkStatus::kInvalidAddress;
+constexpr NdkStatus kDenied = NdkStatus::kAccessDenied;
+constexpr NdkStatus kBadCall = NdkStatus::kInvalidParameter;
+
+constexpr Row kRows[] = {
+    {EADDRINUSE, kInUse, kInUse, kInUse, kInUse, kAborted},
+    // CONNECT: an iWARP device has a connection with the same addresses and ports.
+    {EADDRNOTAVAIL, kNotLocal, kNotLocal, kNoHost, NdkStatus::kAddressAlreadyExists, kAborted},
+    // No device has the address; or the way to the peer leaves the devices.
+    {ENODEV, kNotLocal, kNoNetwork, kNoHost, kNoNetwork, kAborted},
+    {ENETUNREACH, kOther, kNoNetwork, kNoHost, kNoNetwork, kAborted},
+    {EHOSTUNREACH, kOther, kNoHost, kNoHost, kNoHost, kAborted},
+    // Nobody answers for the address; the subnet manager does not answer; the peer does not.
+    {ETIMEDOUT, kOther, kNoHost, NdkStatus::kIoTimeout, NdkStatus::kIoTimeout, NdkStatus::kIoTimeout},
+    {ECONNREFUSED, kOther, kNoHost, kNoHost, NdkStatus::kConnectionRefused, kAborted},
+    {ECONNRESET, kOther, kNoHost, kNoHost, NdkStatus::kConnectionRefused, kAborted},
+    {EACCES, kDenied, kDenied, kDenied, kDenied, kAborted},
+    {EPERM, kDenied, kDenied, kDenied, kDenied, kAborted},
+    {EAFNOSUPPORT, kBadCall, kBadCall, kBadCall, kBadCall, kAborted},
+    {ENOMEM, kNoResources, kNoResources, kNoResources, kNoResources, kNoResources},
+    {ENOBUFS, kNoResources, kNoResources, kNoResources, kNoResources, kNoResources},
+    {EMFILE, kNoResources, kNoResources, kNoResources, kNoResources, kNoResources},
+    {ENFILE, kNoResources, kNoResources, kNoResources, kNoResources, kNoResources},
+};
+
+}  // namespace
+
+NdkStatus CmStatus(CmStep step, int error) {
+  if (error == 0) return NdkStatus::kSuccess;
+  if (step == CmStep::kDisconnect) return error == ETIMEDOUT ? NdkStatus::kIoTimeout : kAborted;
+  for (const Row& row : kRows) {
+    if (row.error != error) continue;
+    switch (step) {
+      case CmStep::kBind:
+        return row.bind;
+      case CmStep::kResolveAddress:
+        return row.resolve_address;
+      case CmStep::kResolveRoute:
+        return row.resolve_route;
+      case CmStep::kConnect:
+        return row.connect;
+      case CmStep::kFinish:
+      case CmStep::kDisconnect:
+        return row.finish;
+    }
+  }
+  switch (step) {
+    case CmStep::kFinish:
+      return kAborted;
+    case CmStep::kResolveRoute:
+      return kNoHost;
+    default:
+      return kOther;
+  }
+}
+
+}  // namespace rdmabroker

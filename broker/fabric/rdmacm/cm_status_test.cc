@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "broker/fabric/rdmacm/cm_status.h"
+
+#include <gtest/gtest.h>
+
+#include <cerrno>
+#include <cstring>
+
+namespace rdmabroker {
+namespace {
+
+// What the kernel's connection manager says at each step, and what a caller of NDKPI is to make of it.
+TEST(CmStatus, SaysWhatNdkpiSaysInTheKernelsPlace) {
+  struct Row {
+    CmStep step;
+    int error;
+    NdkStatus status;
+  };
+  for (const Row& row : {
+           Row{CmStep::kBind, 0, NdkStatus::kSuccess},
+           Row{CmStep::kBind, EADDRINUSE, NdkStatus::kSharingViolation},
+           Row{CmStep::kBind, EADDRNOTAVAIL, NdkStatus::kInvalidAddress},
+           Row{CmStep::kBind, ENODEV, NdkStatus::kInvalidAddress},
+           Row{CmStep::kBind, ENOMEM, NdkStatus::kInsufficientResources},
+           Row{CmStep::kBind, EMFILE, NdkStatus::kInsufficientResources},
+           Row{CmStep::kBind, EACCES, NdkStatus::kAccessDenied},
+           Row{CmStep::kBind, EAFNOSUPPORT, NdkStatus::kInvalidParameter},
+           Row{CmStep::kBind, EIO, NdkStatus::kUnsuccessful},
+           Row{CmStep::kResolveAddress, ENETUNREACH, NdkStatus::kNetworkUnreachable},
+           Row{CmStep::kResolveAddress, ENODEV, NdkStatus::kNetworkUnreachable},
+           Row{CmStep::kResolveAddress, EHOSTUNREACH, NdkStatus::kHostUnreachable},
+           Row{CmStep::kResolveAddress, ETIMEDOUT, NdkStatus::kHostUnreachable},
+           Row{CmStep::kResolveAddress, EADDRINUSE, NdkStatus::kSharingViolation},
+           Row{CmStep::kResolveRoute, ETIMEDOUT, NdkStatus::kIoTimeout},
+           Row{CmStep::kResolveRoute, EINVAL, NdkStatus::kHostUnreachable},
+           Row{CmStep::kConnect, ETIMEDOUT, NdkStatus::kIoTimeout},
+           Row{CmStep::kConnect, ECONNREFUSED, NdkStatus::kConnectionRefused},
+           Row{CmStep::kConnect, ECONNRESET, NdkStatus::kConnectionRefused},
+           Row{CmStep::kConnect, EHOSTUNREACH, NdkStatus::kHostUnreachable},
+           Row{CmStep::kConnect, ENETUNREACH, NdkStatus::kNetworkUnreachable},
+           Row{CmStep::kConnect, EADDRNOTAVAIL, NdkStatus::kAddressAlreadyExists},
+           Row{CmStep::kConnect, EINVAL, NdkStatus::kUnsuccessful},
+           Row{CmStep::kFinish, ETIMEDOUT, NdkStatus::kIoTimeout},
+           Row{CmStep::kFinish, EINVAL, NdkStatus::kConnectionAborted},
+           Row{CmStep::kFinish, ECONNRESET, NdkStatus::kConnectionAborted},
+           Row{CmStep::kFinish, ENOMEM, NdkStatus::kInsufficientResources},
+           Row{CmStep::kDisconnect, 0, NdkStatus::kSuccess},
+           Row{CmStep::kDisconnect, ETIMEDOUT, NdkStatus::kIoTimeout},
+           Row{CmStep::kDisconnect, ECONNRESET, NdkStatus::kConnectionAborted},
+       }) {
+    EXPECT_EQ(CmStatus(row.step, row.error), row.status)
+        << "step " << static_cast<int>(row.step) << ", " << std::strerror(row.error);
+  }
+}
+
+}  // namespace
+}  // namespace rdmabroker

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#ifndef BROKER_FABRIC_RDMACM_DEVICE_SCAN_H_
+#define BROKER_FABRIC_RDMACM_DEVICE_SCAN_H_
+
+#include <cstdint>
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "dataplane/ndk/adapter_info.h"
+#include "dataplane/ndk/socket_address.h"
+
+namespace rdmabroker {
+
+// One of the kernel's RDMA devices, as it is now.
+struct FoundDevice {
+  uint32_t index = 0;  // As ibv_get_device_index(3); one that is removed and comes back has another.
+  std::string name;
+  AdapterInfo info;
+  std::vector<IpAddress> addresses;  // Those for which the connection manager takes this device. Sorted.
+  std::string unusable_reason;       // As Device's.
+
+  bool operator==(const FoundDevice&) const = default;
+};
+
+// What a scan need not find out.
+struct ScanTask {
+  std::vector<IpAddress> ips;             // The local addresses. Sorted.
+  std::map<uint32_t, AdapterInfo> known;  // Of devices that were found before, by index.
+  std::set<uint32_t> leaving;             // Indices of devices that are left alone, so that they can go.
+};
+
+// The devices there are, and which of the addresses are theirs. Opens each for a moment, which may block for as long
+// as its driver likes; on any thread.
+std::vector<FoundDevice> ScanDevices(ScanTask task);
+
+}  // namespace rdmabroker
+
+#endif  // BROKER_FABRIC_RDMACM_DEVICE_SCAN_H_

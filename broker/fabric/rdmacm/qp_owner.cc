@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "broker/fabric/rdmacm/qp_owner.h"
+
+#include <linux/netlink.h>
+#include <linux/rtnetlink.h>
+#include <rdma/rdma_netlink.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "dataplane/unique_fd.h"
+
+namespace rdmabroker {
+namespace {
+
+// What the kernel puts into one message of a dump at most (NLMSG_GOODSIZE, or what the reader offers up to 32 KiB).
+constexpr size_t kMessageLength = 32 * 1024;
+// The first of a device, on which nearly all queue pairs are; those of others are found by the long way.
+constexpr uint32_t kPort = 1;
+
+// What is known of the thread that made a queue pair.
+struct Maker {
+  int error = ENOENT;  // An errno of the search.
+  pid_t thread = 0;    // 0: not shown.
+};
+
+struct NumberAttribute {
+  nlattr header;
+  uint32_t value;
+};
+
+struct Request {
+  nlmsghdr header;
+  NumberAttribute device;
+  NumberAttribute port;
+  NumberAttribute number;
+};
+
+NumberAttribute Number(uint16_t type, uint32_t value) { return {{sizeof(NumberAttribute), type}, value}; }
+
+// RDMA netlink has no header of its own; its attributes are like rtnetlink's.
+template <typename Function>
+void ForEachAttribute(const void* first, int length, const Function& function) {
+  const auto* attribute = static_cast<const rtattr*>(first);
+  for (; RTA_OK(attribute, length); attribute = RTA_NEXT(attribute, length)) function(attribute);
+}
+
+uint32_t ReadNumber(const rtattr* attribute) {
+  uint32_t value = 0;
+  if (RTA_PAYLOAD(attribute) >= sizeof value) std::memcpy(&value, RTA_DATA(attribute), sizeof value);
+  return value;
+}
+
+// Reads the attributes of one queue pair, or of a table of them, for `qp`.
+void ReadQueuePairs(const void* first, int length, QpNumber qp, Maker* maker) {
+  uint32_t number = 0;
+  uint32_t thread = 0;
+  ForEachAttribute(first, length, [&](const rtattr* attribute) {
+    switch (attribute->rta_type & NLA_TYPE_MASK) {
+      case RDMA_NLDEV_ATTR_RES_QP:
+      case RDMA_NLDEV_ATTR_RES_QP_ENTRY:
+        return ReadQueuePairs(RTA_DATA(attribute), static_cast<int>(RTA_PAYLOAD(attribute)), qp, maker);
+      case RDMA_NLDEV_ATTR_RES_LQPN:
+        number = ReadNumber(attribute);
+        return;
+      case RDMA_NLDEV_ATTR_RES_PID:
+        thread = ReadNumber(attribute);
+        return;
+      default:
+        return;
+    }
+  });
+  if (number == qp.value) *maker = {0, static_cast<pid_t>(thread)};
+}
+
+// Asks for the one queue pair, which works where the kernel knows its port, or for all of the device.
+Maker Ask(uint32_t device_index, QpNumber qp, bool all) {
+  const UniqueFd netlink(::socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_RDMA));
+  if (!netlink) return {errno};
+  Request request = {
+      .header = {.nlmsg_len = sizeof request,
+                 .nlmsg_type = RDMA_NL_GET_TYPE(RDMA_NL_NLDEV, RDMA_NLDEV_CMD_RES_QP_GET),
+                 .nlmsg_flags = static_cast<uint16_t>(NLM_F_REQUEST | NLM_F_ACK | (all ? NLM_F_DUMP : 0))},
+      .device = Number(RDMA_NLDEV_ATTR_DEV_INDEX, device_index),
+      .port = Number(RDMA_NLDEV_ATTR_PORT_INDEX, kPort),
+      .number = Number(RDMA_NLDEV_ATTR_RES_LQPN, qp.value)};
+  if (all) request.header.nlmsg_len = sizeof request.header + sizeof request.device;
+  if (::send(netlink.get(), &request, request.header.nlmsg_len, 0) < 0) return {errno};
+  Maker maker;
+  std::vector<char> buffer(kMessageLength);
+  while (true) {
+    // The kernel has each part ready when it is asked for, so this does not wait.
+    const ssize_t received = ::recv(netlink.get(), buffer.data(), buffer.size(), 0);
+    if (received < 0 && errno == EINTR) continue;
+    if (received <= 0) return {received < 0 ? errno : EPROTO};
+    auto left = static_cast<uint32_t>(received);
+    for (const auto* header = reinterpret_cast<const nlmsghdr*>(buffer.data()); NLMSG_OK(header, left);
+         header = NLMSG_NEXT(header, left)) {
+      if (header->nlmsg_type == NLMSG_DONE) return maker;
+      if (header->nlmsg_type == NLMSG_ERROR) {
+        const int error = -static_cast<const nlmsgerr*>(NLMSG_DATA(header))->error;
+        if (error != 0) return {error};
+        return maker;
+      }
+      ReadQueuePairs(NLMSG_DATA(header), static_cast<int>(NLMSG_PAYLOAD(header, 0)), qp, &maker);
+    }
+  }
+}
+
+bool IsThreadOf(pid_t thread, pid_t process) {
+  const std::string path = "/proc/" + std::to_string(process) + "/task/" + std::to_string(thread);
+  return ::access(path.c_str(), F_OK) == 0;
+}
+
+}  // namespace
+
+QpOwner FindQpOwner(uint32_t device_index, QpNumber qp, pid_t process) {
+  if (process == 0) return QpOwner::kNotShown;
+  Maker maker = Ask(device_index, qp, false);
+  // EAGAIN: the kernel does not know the port, as on iWARP devices.
+  if (maker.error != 0) maker = Ask(device_index, qp, true);
+  if (maker.error == ENOENT) return QpOwner::kAnother;
+  if (maker.error != 0 || maker.thread == 0) return QpOwner::kNotShown;
+  return IsThreadOf(maker.thread, process) ? QpOwner::kThisProcess : QpOwner::kAnother;
+}
+
+}  // namespace rdmabroker

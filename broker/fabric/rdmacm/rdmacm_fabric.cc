@@ -1,0 +1,242 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "broker/fabric/rdmacm/rdmacm_fabric.h"
+
+#include <spdlog/spdlog.h>
+#include <sys/epoll.h>
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "broker/fabric/rdmacm/cookie.h"
+
+namespace rdmabroker {
+namespace {
+
+// Each may be in the kernel for as long as TCP takes to give a peer up, two minutes by default.
+constexpr int kThreads = 32;
+// One turn of the loop; those that wait longer have theirs at the next.
+constexpr int kEventsAtATime = 64;
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<RdmaCmFabric>> RdmaCmFabric::Open(DeviceId first_device, const RdmaCmOptions& options,
+                                                                 Executor& executor, Watcher& watcher) {
+  const absl::StatusOr<uint64_t> network_namespace = NetworkNamespace();
+  if (!network_namespace.ok()) return network_namespace.status();
+  absl::StatusOr<std::unique_ptr<LocalAddresses>> addresses = LocalAddresses::Open();
+  if (!addresses.ok()) return addresses.status();
+  absl::StatusOr<DeviceEvents> device_events = DeviceEvents::Open();
+  if (!device_events.ok()) return device_events.status();
+  return std::unique_ptr<RdmaCmFabric>(new RdmaCmFabric(first_device, options, executor, watcher, *std::move(addresses),
+                                                        *std::move(device_events), *network_namespace));
+}
+
+RdmaCmFabric::RdmaCmFabric(DeviceId first_device, const RdmaCmOptions& options, Executor& executor, Watcher& watcher,
+                           std::unique_ptr<LocalAddresses> addresses, DeviceEvents device_events,
+                           uint64_t network_namespace)
+    : options_(options),
+      network_namespace_(network_namespace),
+      addresses_(std::move(addresses)),
+      device_events_(std::move(device_events)),
+      next_device_(first_device.value()),
+      reports_([this](FabricReport report) { Deliver(std::move(report)); }),
+      pool_(executor, kThreads),
+      surroundings_{options_, file_, pool_, watcher, reports_},
+      endpoints_(surroundings_) {}
+
+RdmaCmFabric::~RdmaCmFabric() {
+  for (const WatchId watch : {file_watch_, address_watch_, device_watch_}) surroundings_.watcher.Unwatch(watch);
+}
+
+void RdmaCmFabric::Start(ReportSink sink) {
+  sink_ = std::move(sink);
+  Watcher& watcher = surroundings_.watcher;
+  address_watch_ = watcher.Watch(addresses_->descriptor(), EPOLLIN, [this](uint32_t) { OnAddressesChanged(); });
+  device_watch_ = watcher.Watch(device_events_.descriptor(), EPOLLIN, [this](uint32_t) { OnDeviceEvents(); });
+  Scan();
+}
+
+void RdmaCmFabric::Perform(const FabricRequest& request) {
+  ReportQueue::Entry entry(reports_);
+  std::visit([this](const auto& typed) { Carry(typed); }, request);
+}
+
+// Where there is none it is tried again with the next change of devices: its module may be loaded later.
+void RdmaCmFabric::OpenFile() {
+  auto opened = CmFile::Open();
+  if (!opened.ok()) {
+    if (absl::IsNotFound(opened.status())) return;
+    spdlog::warn("rdmacm: {}; let the daemon's user read and write it", std::string(opened.status().message()));
+    return;
+  }
+  file_ = *std::move(opened);
+  file_watch_ = surroundings_.watcher.Watch(file_->descriptor(), EPOLLIN, [this](uint32_t) { OnFileReadable(); });
+}
+
+void RdmaCmFabric::OnDeviceEvents() {
+  if (device_events_.Take()) Scan();
+  surroundings_.watcher.Rearm(device_watch_, EPOLLIN);
+}
+
+void RdmaCmFabric::OnAddressesChanged() {
+  addresses_->Refresh();
+  Scan();
+  surroundings_.watcher.Rearm(address_watch_, EPOLLIN);
+}
+
+void RdmaCmFabric::Scan() {
+  if (std::exchange(scanning_, true)) {
+    scan_again_ = true;
+    return;
+  }
+  if (file_ == nullptr) OpenFile();
+  auto found = std::make_shared<std::vector<FoundDevice>>();
+  ScanTask task = {.ips = addresses_->addresses(), .known = {}, .leaving = leaving_};
+  for (const auto& [id, device] : devices_) {
+    if (device.found.info.technology == RdmaTechnology::kUndefined) continue;
+    task.known[device.found.index] = device.found.info;
+  }
+  pool_.Run(
+      [found, task = std::move(task)] {
+        *found = ScanDevices(task);
+        return 0;
+      },
+      [this, found](int) {
+        ReportQueue::Entry entry(reports_);
+        OnScanned(std::move(*found));
+      });
+}
+
+void RdmaCmFabric::OnScanned(std::vector<FoundDevice> found) {
+  scanning_ = false;
+  if (file_ == nullptr) found.clear();
+  std::set<uint32_t> seen;
+  for (FoundDevice& device : found) {
+    seen.insert(device.index);
+    if (!leaving_.contains(device.index)) AddDevice(std::move(device));
+  }
+  std::vector<DeviceId> gone;
+  for (const auto& [id, device] : devices_) {
+    if (!seen.contains(device.found.index)) gone.push_back(id);
+  }
+  for (const DeviceId id : gone) RemoveDevice(id);
+  if (std::exchange(scan_again_, false)) Scan();
+}
+
+void RdmaCmFabric::AddDevice(FoundDevice found) {
+  const auto known = std::find_if(devices_.begin(), devices_.end(),
+                                  [&](const auto& entry) { return entry.second.found.index == found.index; });
+  if (known == devices_.end()) {
+    const DeviceId id(next_device_++);
+    ReportDevice(id, found);
+    KnownDevice& device = devices_[id];
+    device.found = std::move(found);
+    return PlaceSentinel(id, device);
+  }
+  KnownDevice& device = known->second;
+  if (device.found != found) {
+    ReportDevice(known->first, found);
+    device.found = std::move(found);
+  }
+  PlaceSentinel(known->first, device);
+}
+
+void RdmaCmFabric::PlaceSentinel(DeviceId id, KnownDevice& device) {
+  if (device.sentinel || device.found.addresses.empty()) return;
+  KernelId sentinel{};
+  if (file_->CreateDatagram(CookieOf(id), &sentinel) != 0) return;
+  device.sentinel = sentinel;
+  if (file_->Bind(sentinel, {device.found.addresses.front(), 0}) == 0) return;
+  surroundings_.Destroy(*std::exchange(device.sentinel, std::nullopt), [] {});
+}
+
+void RdmaCmFabric::ReportDevice(DeviceId id, const FoundDevice& found) {
+  Device device;
+  device.id = id;
+  device.name = found.name;
+  device.info = found.info;
+  device.network_namespace = network_namespace_;
+  device.port_space = found.info.technology == RdmaTechnology::kIwarp ? PortSpace::kTcp : PortSpace::kRdmaCm;
+  device.addresses = found.addresses;
+  device.unusable_reason = found.unusable_reason;
+  reports_.Push(DeviceChanged{std::move(device)});
+}
+
+// The kernel removes it when nobody has it open; until then a scan would find it.
+void RdmaCmFabric::RemoveDevice(DeviceId id) {
+  const auto found = devices_.find(id);
+  if (found == devices_.end()) return;
+  leaving_.insert(found->second.found.index);
+  if (found->second.sentinel) surroundings_.Destroy(*found->second.sentinel, [] {});
+  devices_.erase(found);
+  reports_.Push(DeviceRemoved{id});
+}
+
+void RdmaCmFabric::OnFileReadable() {
+  ReportQueue::Entry entry(reports_);
+  CmEvent event;
+  for (int i = 0; i < kEventsAtATime && file_->NextEvent(&event) == 0; ++i) OnEvent(event);
+  surroundings_.watcher.Rearm(file_watch_, EPOLLIN);
+}
+
+void RdmaCmFabric::OnEvent(const CmEvent& event) {
+  if (event.type == CmEventType::kConnectRequest) return OnConnectRequest(event);
+  const CookieMeaning meaning = MeaningOf(event.cookie);
+  if (event.type == CmEventType::kDeviceRemoval) return RemoveDevice(DeviceOf(meaning));
+  const auto* id = std::get_if<ConnectionId>(&meaning);
+  if (id == nullptr) return;
+  if (const auto found = connections_.find(*id); found != connections_.end()) found->second->OnEvent(event);
+}
+
+DeviceId RdmaCmFabric::DeviceOf(const CookieMeaning& meaning) const {
+  if (const auto* device = std::get_if<DeviceId>(&meaning)) return *device;
+  if (const auto* endpoint = std::get_if<EndpointId>(&meaning)) return endpoints_.DeviceOf(*endpoint);
+  const auto found = connections_.find(std::get<ConnectionId>(meaning));
+  return found == connections_.end() ? DeviceId() : found->second->device();
+}
+
+void RdmaCmFabric::OnConnectRequest(const CmEvent& event) {
+  const CookieMeaning meaning = MeaningOf(event.cookie);
+  const auto* listener = std::get_if<EndpointId>(&meaning);
+  const auto device = devices_.find(DeviceOf(meaning));
+  if (listener == nullptr || device == devices_.end() || !endpoints_.Listens(*listener)) {
+    return surroundings_.Destroy(event.id, [] {});
+  }
+  const CmDevice of = {device->first, device->second.found.index,
+                       device->second.found.info.technology != RdmaTechnology::kIwarp};
+  const ConnectionId id = IncomingConnection(device->first, ++incoming_[device->first]);
+  auto connection = std::make_unique<CmConnection>(surroundings_, of, id);
+  if (!connection->Start(*listener, event, device->second.found.addresses))
+    return surroundings_.Destroy(event.id, [] {});
+  connections_[id] = std::move(connection);
+}
+
+void RdmaCmFabric::Deliver(FabricReport report) {
+  if (const auto* released = std::get_if<FabricReleased>(&report)) connections_.erase(released->connection);
+  sink_(std::move(report));
+}
+
+void RdmaCmFabric::Carry(const FabricBind& request) {
+  const auto device = devices_.find(request.device);
+  if (device == devices_.end()) {
+    return reports_.Push(FabricBindFailed{request.endpoint, NdkStatus::kDeviceRemoved, ENODEV});
+  }
+  endpoints_.Bind(request, device->second.found.index, device->second.found.addresses);
+}
+
+void RdmaCmFabric::Carry(const FabricConnect& request) {
+  const auto device = devices_.find(request.device);
+  CmDevice of = {.id = request.device};
+  if (device != devices_.end()) {
+    of.index = device->second.found.index;
+    of.three_way = device->second.found.info.technology != RdmaTechnology::kIwarp;
+  }
+  auto& connection = connections_[request.connection] =
+      std::make_unique<CmConnection>(surroundings_, of, request.connection);
+  // Of a device that has gone meanwhile the core ends everything by itself.
+  if (device != devices_.end()) connection->Start(request);
+}
+
+}  // namespace rdmabroker

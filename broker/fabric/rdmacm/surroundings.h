@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#ifndef BROKER_FABRIC_RDMACM_SURROUNDINGS_H_
+#define BROKER_FABRIC_RDMACM_SURROUNDINGS_H_
+
+#include <memory>
+
+#include "broker/fabric/rdmacm/cm_file.h"
+#include "broker/fabric/report_queue.h"
+#include "broker/runtime/blocking_pool.h"
+#include "broker/runtime/watcher.h"
+
+namespace rdmabroker {
+
+struct RdmaCmOptions {
+  // Whether a queue pair's number is taken from a client of whose process the kernel does not show it: where everybody
+  // on the control socket trusts each other, as in a pod. On iWARP devices a connection that is made with another
+  // process's number takes that queue pair over; InfiniBand and RoCE need its owner's help in any case, so there such a
+  // number is taken either way.
+  bool trust_qp_numbers = false;
+};
+
+// What every part of the fabric works with. All of it outlives the parts.
+struct RdmaCmSurroundings {
+  const RdmaCmOptions& options;
+  const std::shared_ptr<const CmFile>& file;  // Shared with work in the pool.
+  BlockingPool& pool;
+  Watcher& watcher;
+  ReportQueue& reports;
+
+  // Destroys the id, which may block. `done` runs when nothing of it is left.
+  void Destroy(KernelId id, std::function<void()> done) const {
+    pool.Run([file = file, id] { return file->Destroy(id); },
+             [&reports = reports, done = std::move(done)](int) {
+               ReportQueue::Entry entry(reports);
+               done();
+             });
+  }
+};
+
+}  // namespace rdmabroker
+
+#endif  // BROKER_FABRIC_RDMACM_SURROUNDINGS_H_

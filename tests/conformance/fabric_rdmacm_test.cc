@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// The kernel's connection manager on the one RDMA device of this machine, which reaches itself: tests/vm makes such a
+// machine.
+
+#include <gtest/gtest.h>
+#include <infiniband/verbs.h>
+
+#include <map>
+#include <memory>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "broker/fabric/iwarp/testing/task_queue.h"
+#include "broker/fabric/rdmacm/cm_file.h"
+#include "broker/fabric/rdmacm/rdmacm_fabric.h"
+#include "broker/runtime/watcher.h"
+#include "tests/conformance/fabric_conformance.h"
+
+namespace rdmabroker {
+namespace {
+
+template <auto Destroy>
+struct Destroyer {
+  template <typename Object>
+  void operator()(Object* object) const {
+    Destroy(object);
+  }
+};
+template <typename Object, auto Destroy>
+using Owned = std::unique_ptr<Object, Destroyer<Destroy>>;
+
+// A client's queue pairs, on the machine's first device.
+class QueuePairs {
+ public:
+  // False where there is no device.
+  bool Open() {
+    const Owned<ibv_device*, ibv_free_device_list> list(::ibv_get_device_list(nullptr));
+    if (list == nullptr || *list == nullptr) return false;
+    context_.reset(::ibv_open_device(*list));
+    if (context_ == nullptr) return false;
+    domain_.reset(::ibv_alloc_pd(context_.get()));
+    queue_.reset(::ibv_create_cq(context_.get(), 16, nullptr, nullptr, 0));
+    return true;
+  }
+
+  QpNumber Make() {
+    ibv_qp_init_attr attributes = {};
+    attributes.send_cq = attributes.recv_cq = queue_.get();
+    attributes.cap = {.max_send_wr = 1, .max_recv_wr = 1, .max_send_sge = 1, .max_recv_sge = 1, .max_inline_data = 0};
+    attributes.qp_type = IBV_QPT_RC;
+    Owned<ibv_qp, ibv_destroy_qp> made(::ibv_create_qp(domain_.get(), &attributes));
+    EXPECT_NE(made, nullptr);
+    if (made == nullptr) return {};
+    const QpNumber number{made->qp_num};
+    made_.push_back(std::move(made));
+    return number;
+  }
+
+ private:
+  Owned<ibv_context, ibv_close_device> context_;
+  Owned<ibv_pd, ibv_dealloc_pd> domain_;
+  Owned<ibv_cq, ibv_destroy_cq> queue_;
+  std::vector<Owned<ibv_qp, ibv_destroy_qp>> made_;
+};
+
+class RdmaCmPair final : public FabricPair {
+ public:
+  // Both sides on one fabric where `apart` is false.
+  static absl::StatusOr<std::unique_ptr<FabricPair>> Make(bool apart) {
+    auto pair = std::make_unique<RdmaCmPair>();
+    auto outsider = CmFile::Open();
+    if (!outsider.ok()) return outsider.status();
+    pair->outsider_ = *std::move(outsider);
+    if (!pair->queue_pairs_.Open()) return absl::NotFoundError("there is no RDMA device");
+    for (uint64_t id = 1; id <= (apart ? 2 : 1); ++id) {
+      auto fabric = RdmaCmFabric::Open(DeviceId(100 * id), RdmaCmOptions(), pair->tasks_, pair->watcher_);
+      if (!fabric.ok()) return fabric.status();
+      pair->fabrics_.push_back(*std::move(fabric));
+    }
+    return pair;
+  }
+
+  Fabric& fabric(Side side) override { return side == Side::kServer ? *fabrics_.front() : *fabrics_.back(); }
+  bool Step(absl::Duration at_most) override { return tasks_.RunOne(at_most); }
+  QpNumber NewQp(Side, SessionId) override { return queue_pairs_.Make(); }
+
+  bool Occupy(Side, const SocketAddress& address) override {
+    KernelId id{};
+    EXPECT_EQ(outsider_->Create(1, &id), 0);
+    if (outsider_->Bind(id, address) != 0) {
+      outsider_->Destroy(id);
+      return false;
+    }
+    occupied_[address] = id;
+    return true;
+  }
+  void Vacate(Side, const SocketAddress& address) override {
+    outsider_->Destroy(occupied_.at(address));
+    occupied_.erase(address);
+  }
+
+ private:
+  TaskQueue tasks_;
+  Watcher watcher_{tasks_};
+  QueuePairs queue_pairs_;
+  std::shared_ptr<const CmFile> outsider_;
+  std::vector<std::unique_ptr<RdmaCmFabric>> fabrics_;
+  std::map<SocketAddress, KernelId> occupied_;
+};
+
+const std::vector<FabricCase>& Cases() {
+  static const auto* const kCases = new std::vector<FabricCase>{
+      {"Apart", [] { return RdmaCmPair::Make(true); }},
+      {"Loopback", [] { return RdmaCmPair::Make(false); }},
+  };
+  return *kCases;
+}
+
+const auto kFamilies = ::testing::Values(IpFamily::kIpv4, IpFamily::kIpv6);
+
+std::string NameOf(const ::testing::TestParamInfo<std::tuple<FabricCase, IpFamily>>& info) {
+  return std::get<0>(info.param).name + (std::get<1>(info.param) == IpFamily::kIpv4 ? "Ipv4" : "Ipv6");
+}
+
+INSTANTIATE_TEST_SUITE_P(RdmaCm, FabricConformance, ::testing::Combine(::testing::ValuesIn(Cases()), kFamilies),
+                         NameOf);
+
+INSTANTIATE_TEST_SUITE_P(RdmaCm, FabricDisconnectConformance,
+                         ::testing::Combine(::testing::ValuesIn(Cases()), kFamilies), NameOf);
+
+}  // namespace
+}  // namespace rdmabroker
