@@ -12,17 +12,20 @@
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <iostream>
+#include <string>
 
 #include "absl/synchronization/mutex.h"
 #include "broker/control/configuration.h"
 #include "broker/control/control_server.h"
 #include "broker/fabric/iwarp/iwarp_fabric.h"
+#include "broker/fabric/rdmacm/rdmacm_fabric.h"
 
 namespace rdmabroker {
 namespace {
 
-// User-space iWARP is always there; other fabrics' devices are numbered from 2.
+// User-space iWARP is always there; the kernel's devices are numbered as they come.
 constexpr DeviceId kIwarpDevice(1);
+constexpr DeviceId kFirstKernelDevice(2);
 
 // A descriptor for each client's connection, its duplicate, and each connection that is being made.
 void RaiseDescriptorLimit() {
@@ -61,6 +64,13 @@ int Serve(const Configuration& configuration) {
     return 1;
   }
   control.Add(*std::move(iwarp));
+  auto rdmacm = RdmaCmFabric::Open(kFirstKernelDevice, {.trust_qp_numbers = configuration.trust_qp_numbers},
+                                   control.executor(), control.watcher());
+  if (rdmacm.ok()) {
+    control.Add(*std::move(rdmacm));
+  } else {
+    spdlog::warn("the kernel's RDMA devices are left out: {}", std::string(rdmacm.status().message()));
+  }
   const WatchId watch = control.watcher().Watch(signals.get(), EPOLLIN, [&](uint32_t) {
     spdlog::info("stopping");
     control.Stop();

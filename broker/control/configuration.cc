@@ -93,6 +93,7 @@ std::map<std::string, Section> Keys(Configuration& configuration) {
         {"patience_ms", Milliseconds(configuration.patience)},
         {"reflection", YesOrNo(configuration.reflection)}}},
       {"iwarp", {{"crc", YesOrNo(configuration.iwarp_crc)}}},
+      {"rdmacm", {{"trust_qp_numbers", YesOrNo(configuration.trust_qp_numbers)}}},
       {"log", {{"level", Text(configuration.log_level, LogLevel)}}},
       {"limits",
        {{"sessions_per_uid", Whole(limits.sessions_per_uid, 1, kMany)},
@@ -155,9 +156,9 @@ absl::StatusOr<Configuration> ParseConfiguration(const std::string& text, const 
     const std::string section_name(key.str());
     const auto section = sections.find(section_name);
     if (section == sections.end() || !node.is_table()) {
-      return At(
-          name, node.source(),
-          absl::StrCat(section_name, ": unknown key; known are the tables control, iwarp, limits, log and timeouts"));
+      return At(name, node.source(),
+                absl::StrCat(section_name,
+                             ": unknown key; known are the tables control, iwarp, limits, log, rdmacm and timeouts"));
     }
     absl::Status status = ApplySection(name, section_name, section->second, *node.as_table());
     if (!status.ok()) return status;

@@ -30,6 +30,9 @@ struct Configuration {
   // [iwarp]
   bool iwarp_crc = true;  // Whether connections of user-space iWARP carry CRCs even if the peer does not want them.
 
+  // [rdmacm]
+  bool trust_qp_numbers = false;  // Whether a client is believed whose queue pairs the kernel does not show to be its.
+
   // [limits] and [timeouts]
   Limits limits;
 

@@ -40,6 +40,7 @@ const std::vector<GoodRow>& GoodRows() {
       {"control.patience_ms", "1500", [](auto& c) { c.patience = absl::Milliseconds(1500); }},
       {"control.reflection", "true", [](auto& c) { c.reflection = true; }},
       {"iwarp.crc", "false", [](auto& c) { c.iwarp_crc = false; }},
+      {"rdmacm.trust_qp_numbers", "true", [](auto& c) { c.trust_qp_numbers = true; }},
       {"log.level", "\"debug\"", [](auto& c) { c.log_level = "debug"; }},
       {"limits.sessions_per_uid", "2", [](auto& c) { c.limits.sessions_per_uid = 2; }},
       {"limits.endpoints_per_uid", "20", [](auto& c) { c.limits.endpoints_per_uid = 20; }},
@@ -156,7 +157,7 @@ std::map<std::string, DocumentedKey> DocumentedKeys() {
 // The keys that the code knows, by what it says of one that it does not.
 std::set<std::string> KnownKeys() {
   std::set<std::string> keys;
-  for (const std::string section : {"control", "iwarp", "log", "limits", "timeouts"}) {
+  for (const std::string section : {"control", "iwarp", "rdmacm", "log", "limits", "timeouts"}) {
     const std::string complaint(Parse(absl::StrCat("[", section, "]\nnothing = 1\n")).status().message());
     const size_t list = complaint.find("known are ");
     EXPECT_NE(list, std::string::npos);
