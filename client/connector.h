@@ -133,6 +133,7 @@ class Connector : public BrokerObject {
   // connector_data_path.cc: where the broker's part and the data path's meet.
   NdkStatus ApplyTransitions(const ReadLimits* lowered);
   Outcome TakeOver(const v1::ConnectionEstablished& established);
+  Outcome AttachAs(Attachment attachment);
   ConnectionEndCallback EndCallback();
   void HandleDataPathEnd(const ConnectionEnd& end);
   void HandleDisconnectEvent(const DisconnectEvent& event);

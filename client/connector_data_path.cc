@@ -28,10 +28,13 @@ NdkStatus Connector::ApplyTransitions(const ReadLimits* lowered) {
   return NdkStatus::kSuccess;
 }
 
-// Waits for the broker's hand-off, a local exchange: the queue pair must be connected before the consumer learns that
-// the connection is established.
+// Waits for the broker's hand-off where there is one, a local exchange: the queue pair must be connected before the
+// consumer learns that the connection is established.
 Outcome Connector::TakeOver(const v1::ConnectionEstablished& established) {
-  if (established.handoff_secret().empty()) return {};
+  if (established.handoff_secret().empty()) {
+    const bool needs_none = adapter_->client_ends_connections() || adapter_->data_path() == nullptr;
+    return needs_none ? Outcome() : AttachAs({});
+  }
   v1::HandoffRequest request;
   request.set_session_id(link().session().session_id());
   request.set_session_secret(link().session().session_secret());
@@ -41,13 +44,17 @@ Outcome Connector::TakeOver(const v1::ConnectionEstablished& established) {
   Outcome outcome =
       handoff.Fetch(HandoffSocketPath(link().options().control_socket), request, link().handoff_timeout());
   if (!outcome.ok()) return outcome;
-  const NdkStatus status =
-      (*queue_pair_)->Attach({.socket = handoff.TakeTransport(), .state = handoff.TakeState()}, EndCallback());
+  outcome = AttachAs({.socket = handoff.TakeTransport(), .state = handoff.TakeState()});
+  if (outcome.ok()) handoff.Acknowledge();
+  return outcome;
+}
+
+Outcome Connector::AttachAs(Attachment attachment) {
+  const NdkStatus status = (*queue_pair_)->Attach(std::move(attachment), EndCallback());
   if (status != NdkStatus::kSuccess) {
     return {.status = status, .hint = "the queue pair does not take the connection; make a new one"};
   }
   attached_ = true;
-  handoff.Acknowledge();
   return {};
 }
 

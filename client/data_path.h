@@ -26,11 +26,12 @@ struct DataPath {
   // Opens the data plane's side of a device, by the broker's name for it. Called on the session's thread.
   std::function<Created<rdmabroker::Adapter>(const std::string& device)> open;
   // What QueuePair::Attach takes for one transition of ConnectionData.qp_attributes. Empty where queue pairs are
-  // connected by a transport and not by attributes.
+  // connected by a transport and not by attributes. Where client_ends_connections is not set, an empty Attachment
+  // follows when the connection is established.
   std::function<Attachment(const v1::QpAttributes& attributes)> transition;
 };
 
-// Those that this library brings: user-space iWARP.
+// Those that this library brings: user-space iWARP, and libibverbs for the kernel's devices of each technology.
 std::vector<DataPath> BuiltInDataPaths();
 
 }  // namespace rdmabroker::client

@@ -41,7 +41,8 @@ class FakeQueuePair final : public QueuePair {
   NdkStatus Attach(Attachment attachment, ConnectionEndCallback on_end) override {
     const std::lock_guard lock(mutex_);
     if (attach_status_ != NdkStatus::kSuccess) return attach_status_;
-    attachment_ = std::move(attachment);
+    established_ = !attachment.socket && attachment.state.empty();
+    if (!established_) attachment_ = std::move(attachment);
     on_end_ = std::move(on_end);
     return NdkStatus::kSuccess;
   }
@@ -65,9 +66,15 @@ class FakeQueuePair final : public QueuePair {
   void CompleteDisconnect(NdkStatus status) { EndWith(status); }
 
   void set_attach_status(NdkStatus status) { attach_status_ = status; }
+  // Of the last attachment that had one.
   std::string state() {
     const std::lock_guard lock(mutex_);
     return attachment_.state;
+  }
+  // By an attachment that says no more than that.
+  bool established() {
+    const std::lock_guard lock(mutex_);
+    return established_;
   }
   int flushes() const { return flushes_; }
   bool disconnecting() {
@@ -92,6 +99,7 @@ class FakeQueuePair final : public QueuePair {
   std::mutex mutex_;
   NdkStatus attach_status_ = NdkStatus::kSuccess;
   Attachment attachment_;
+  bool established_ = false;
   ConnectionEndCallback on_end_;
   RequestCompletion disconnect_;
   std::atomic<int> flushes_ = 0;
