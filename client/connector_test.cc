@@ -180,7 +180,7 @@ TEST_F(ConnectorTest, OneQueuePairHasOneNumberAndTwoHaveTwo) {
   const auto number = [&](size_t n) { return broker.WaitFor("Connect", n).As<v1::ConnectRequest>().qp_number(); };
   std::set<uint32_t> numbers = {number(1), number(2), number(3)};
   EXPECT_EQ(numbers.size(), 2u);
-  EXPECT_GE(*numbers.begin(), 2u);
+  EXPECT_GE(*numbers.begin(), 1u);
   for (const auto& connector : connectors) BlockingClose(connector);
   BlockingClose(other);
 }

@@ -50,14 +50,14 @@ class QpNumbers {
   }
 
  private:
-  // 24 bits, from 2: InfiniBand keeps 0 and 1 for management (IBA 3.9.3), and the wire contract does as well.
+  // 24 bits, from 1, as the wire contract has it.
   QpNumber Next() {
-    last_ = last_ + 1 < 1u << 24 ? last_ + 1 : 2;
+    last_ = last_ + 1 < 1u << 24 ? last_ + 1 : 1;
     return QpNumber{last_};
   }
 
   std::mutex mutex_;
-  uint32_t last_ = 1;
+  uint32_t last_ = 0;
   std::map<const QueuePair*, std::weak_ptr<HeldQueuePair>> held_;
 };
 

@@ -10,9 +10,9 @@
 namespace rdmabroker {
 namespace {
 
-// 24 bits; 0 and 1 are the management queue pairs' (InfiniBand Architecture Specification, volume 1, 3.9), and what a
-// client that forgot the field sends.
-constexpr uint32_t kFirstQpNumber = 2;
+// 24 bits. 0 is the subnet management's (InfiniBand Architecture Specification, volume 1, 3.9), and what a client that
+// forgot the field sends. 1, which is management's there, too, is any queue pair's on iWARP devices.
+constexpr uint32_t kFirstQpNumber = 1;
 constexpr uint32_t kLastQpNumber = 0xFFFFFF;
 
 QpKey KeyOf(const Turn& turn, const ConnectorRecord& connector, QpNumber qp) {
