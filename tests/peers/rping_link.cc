@@ -117,6 +117,7 @@ absl::Status RpingLink::AwaitInitiator(NdkStatus posted) {
 }
 
 absl::Status RpingLink::AwaitResults() {
+  if (over_) return absl::CancelledError("the connection is over");
   queue_->Arm(CqNotify::kAny);
   if (!notified_.try_acquire_for(kPatience)) return absl::DeadlineExceededError("the peer has said nothing for 30 s");
   return TakeResults();
@@ -126,6 +127,11 @@ absl::Status RpingLink::TakeResults() {
   std::array<ResultEx, 8> results;
   const size_t count = queue_->GetResultsEx(results);
   for (const ResultEx& result : std::span(results).first(count)) {
+    // The peer may disconnect as soon as it has its last message, of which this side's completion may come later.
+    if (result.type == OperationType::kReceive && result.status == NdkStatus::kCancelled) {
+      over_ = true;
+      continue;
+    }
     if (result.status != NdkStatus::kSuccess) return examples::Report("request", result.status);
     if (result.type != OperationType::kReceive) {
       initiator_done_ = true;

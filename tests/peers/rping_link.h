@@ -66,6 +66,7 @@ class RpingLink {
   MemoryRegion* buffer_region_ = nullptr;
   std::deque<RpingMessage> inbox_;
   bool initiator_done_ = false;
+  bool over_ = false;  // Receives were cancelled.
   std::binary_semaphore notified_{0};
 };
 
