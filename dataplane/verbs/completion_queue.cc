@@ -84,6 +84,10 @@ bool VerbsCompletionQueue::ReserveHidden() {
   return false;
 }
 
+bool VerbsCompletionQueue::HardwareDecides() const {
+  return arming_.armed_for(CqNotify::kSolicited) && adapter_->description().tells_of_solicited;
+}
+
 // libibverbs does not tell which receives were solicited. While the queue is armed for those the hardware tells; of
 // those that lie there when it is armed each may be one.
 void VerbsCompletionQueue::Add(const ResultEx& result) {
@@ -91,8 +95,8 @@ void VerbsCompletionQueue::Add(const ResultEx& result) {
   const bool failure = result.status != NdkStatus::kSuccess;
   const bool receive = IsReceive(result.type);
   receive_seen_ |= receive;
-  const bool hardware_decides = arming_.armed_for(CqNotify::kSolicited) && !looking_back_;
-  if (arming_.HandleResult(failure || (receive && !hardware_decides))) Notify(NdkStatus::kSuccess);
+  const bool solicited = receive && (looking_back_ || !HardwareDecides());
+  if (arming_.HandleResult(failure || solicited)) Notify(NdkStatus::kSuccess);
 }
 
 void VerbsCompletionQueue::Arm(CqNotify type) {
@@ -108,7 +112,7 @@ void VerbsCompletionQueue::Arm(CqNotify type) {
 }
 
 void VerbsCompletionQueue::ArmHardware(DroppedReferences* dropped) {
-  const bool solicited = arming_.armed_for(CqNotify::kSolicited);
+  const bool solicited = HardwareDecides();
   ibv_req_notify_cq(queue_, solicited ? 1 : 0);
   hardware_armed_for_any_ |= !solicited;
   looking_back_ = true;
@@ -126,7 +130,7 @@ void VerbsCompletionQueue::OnCompletionEvent() {
   while (arming_.armed_for_results() && Holds(1) && Poll(1, &dropped) == 1) {
   }
   if (!arming_.armed_for_results()) return;
-  if (arming_.armed_for(CqNotify::kSolicited) && (!for_any || receive_seen_)) {
+  if (HardwareDecides() && (!for_any || receive_seen_)) {
     Notify(NdkStatus::kSuccess);
   } else {
     ArmHardware(&dropped);

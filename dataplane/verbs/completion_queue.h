@@ -73,6 +73,9 @@ class VerbsCompletionQueue final : public CompletionQueue, public EventTarget {
   void RunNotification(NdkStatus status);
   void Die(NdkStatus status);
 
+  // What it is armed for tells which receives were solicited, and not this queue's own guess.
+  bool HardwareDecides() const;
+
   const ObjectReference<VerbsAdapter> adapter_;
   const CqNotification notification_;
   ibv_cq* queue_ = nullptr;

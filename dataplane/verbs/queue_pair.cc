@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "dataplane/verbs/verbs_status.h"
+#include "dataplane/verbs/work_request.h"
 
 namespace rdmabroker::verbs {
 namespace {
@@ -131,6 +132,8 @@ NdkStatus VerbsQueuePair::Check(const InitiatorPost& post) const {
   const AdapterInfo& info = domain_->adapter()->info();
   const uint64_t total = TotalLength(post.sges);
   if ((post.flags & kOpInline) != 0) {
+    // siw ends the connection over it.
+    if (post.opcode == IBV_WR_SEND_WITH_INV && domain_->adapter()->iwarp()) return NdkStatus::kNotSupported;
     if (total > attributes_.inline_data_size) return NdkStatus::kDataOverrun;
   } else {
     const uint32_t limit = post.type == OperationType::kRead ? info.max_read_request_sge : ~0u;
@@ -227,11 +230,14 @@ ibv_send_wr& VerbsQueuePair::Append(const InitiatorPost& post, Signal signal, bo
       gathered.length += sge.length;
     }
   }
-  ibv_send_wr& request = chain_.Add(gathers ? std::span<const Sge>(&gathered, 1) : post.sges);
+  // An iWARP read names its sink, even an empty one; nor can siw fence it, as those after one another are answered in
+  // order.
+  const bool iwarp_read = post.type == OperationType::kRead && domain_->adapter()->iwarp();
+  ibv_send_wr& request = chain_.Add(gathers ? std::span<const Sge>(&gathered, 1) : post.sges, iwarp_read);
   request.wr_id =
       initiator_ring_.Push({.context = post.context, .type = post.type, .signal = signal, .internal = internal});
   request.opcode = post.opcode;
-  request.send_flags = SendFlags(post.flags, signal);
+  request.send_flags = SendFlags(iwarp_read ? post.flags & ~kOpReadFence : post.flags, signal);
   return request;
 }
 
@@ -297,11 +303,7 @@ NdkStatus VerbsQueuePair::Receive(void* request_context, std::span<const Sge> sg
     receive_cq_->TakeEnded(this);
     return NdkStatus::kSuccess;
   }
-  CopySges(sges, receive_sges_.data());
-  ibv_recv_wr request = {};
-  request.wr_id = kReceiveRequest | sequence;
-  request.sg_list = receive_sges_.data();
-  request.num_sge = static_cast<int>(sges.size());
+  ibv_recv_wr request = ReceiveRequest(sequence, sges, domain_->adapter()->iwarp(), receive_sges_.data());
   ibv_recv_wr* refused = nullptr;
   const NdkStatus status = FromErrnoResult(ibv_post_recv(queue_pair_, &request, &refused));
   if (status != NdkStatus::kSuccess) receive_ring_.PopLast();

@@ -25,10 +25,6 @@
 
 namespace rdmabroker::verbs {
 
-// In a work request's number: it is a receive, and the rest is its number or, in a shared queue, its place. Nothing
-// else tells where a request has failed.
-inline constexpr uint64_t kReceiveRequest = uint64_t{1} << 63;
-
 // A queue pair of the hardware's.
 //
 // Locks, outermost first: a completion queue's, the two here (together only by std::scoped_lock), then the domain's, a

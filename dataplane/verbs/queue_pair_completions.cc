@@ -4,6 +4,7 @@
 
 #include "dataplane/verbs/completion_status.h"
 #include "dataplane/verbs/queue_pair.h"
+#include "dataplane/verbs/work_request.h"
 
 namespace rdmabroker::verbs {
 namespace {

@@ -5,23 +5,15 @@
 #include <utility>
 
 #include "dataplane/verbs/verbs_status.h"
+#include "dataplane/verbs/work_request.h"
 
 namespace rdmabroker::verbs {
 
-void CopySges(std::span<const Sge> from, ibv_sge* to) {
-  for (const Sge& sge : from) {
-    *to++ = {.addr = reinterpret_cast<uint64_t>(sge.address),
-             .length = sge.length,
-             .lkey = static_cast<uint32_t>(sge.token)};
-  }
-}
-
-ibv_send_wr& SendChain::Add(std::span<const Sge> sges) {
+ibv_send_wr& SendChain::Add(std::span<const Sge> sges, bool at_least_one) {
   ibv_send_wr& request = requests_[size_];
   request = {};
   request.sg_list = sges_.data() + size_ * max_sge_;
-  request.num_sge = static_cast<int>(sges.size());
-  CopySges(sges, request.sg_list);
+  request.num_sge = CopySges(sges, at_least_one, request.sg_list);
   if (size_ > 0) requests_[size_ - 1].next = &request;
   ++size_;
   return request;

@@ -28,7 +28,8 @@ class SendChain {
   size_t room() const { return kMost - size_; }
 
   // The next request, with its SGEs and nothing else; there must be room. Good until the chain is posted.
-  ibv_send_wr& Add(std::span<const Sge> sges);
+  // `at_least_one`: as CopySges'.
+  ibv_send_wr& Add(std::span<const Sge> sges, bool at_least_one);
 
   struct Posted {
     size_t accepted = 0;                     // How many of them.
@@ -44,8 +45,6 @@ class SendChain {
   std::vector<ibv_sge> sges_;
   size_t size_ = 0;
 };
-
-void CopySges(std::span<const Sge> from, ibv_sge* to);
 
 }  // namespace rdmabroker::verbs
 

@@ -5,9 +5,8 @@
 #include <algorithm>
 #include <utility>
 
-#include "dataplane/verbs/queue_pair.h"
-#include "dataplane/verbs/send_chain.h"
 #include "dataplane/verbs/verbs_status.h"
+#include "dataplane/verbs/work_request.h"
 
 namespace rdmabroker::verbs {
 
@@ -49,11 +48,7 @@ NdkStatus VerbsSharedReceiveQueue::Receive(void* request_context, std::span<cons
     contexts_.emplace_back();
   }
   const uint32_t place = free_places_.back();
-  CopySges(sges, sges_.data());
-  ibv_recv_wr request = {};
-  request.wr_id = kReceiveRequest | place;
-  request.sg_list = sges_.data();
-  request.num_sge = static_cast<int>(sges.size());
+  ibv_recv_wr request = ReceiveRequest(place, sges, domain_->adapter()->iwarp(), sges_.data());
   ibv_recv_wr* refused = nullptr;
   const NdkStatus status = FromErrnoResult(ibv_post_srq_recv(queue_, &request, &refused));
   if (status != NdkStatus::kSuccess) return status;

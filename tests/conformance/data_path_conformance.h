@@ -34,6 +34,8 @@ class DataPathPair {
   virtual void Connect(QueuePair* one, ConnectionEndCallback on_end_of_one, QueuePair* other,
                        ConnectionEndCallback on_end_of_other) = 0;
 
+  // Whether receives of unsolicited sends leave a queue alone that is armed for solicited ones.
+  virtual bool tells_of_solicited() const { return true; }
   // Whether a side learns from its data path, and not only from a connection manager, that the other has ended.
   virtual bool tells_of_ends() const = 0;
 };

@@ -49,16 +49,19 @@ TEST_P(DataPathQueueConformance, ArmingAfterSomethingCameNotifiesAtOnceButNotTwi
 
 TEST_P(DataPathQueueConformance, SolicitedWaitsForASolicitedSendOrAFailure) {
   b->cq->Arm(CqNotify::kSolicited);
-  SendToB();
-  SettleCallbacks();
-  EXPECT_EQ(b->notifications, 0);
-  b->Results(1);
-  SendToB();
-  SettleCallbacks();
-  EXPECT_EQ(b->notifications, 0) << "nor does polling make it solicited";
+  if (pair->tells_of_solicited()) {
+    SendToB();
+    SettleCallbacks();
+    EXPECT_EQ(b->notifications, 0);
+    b->Results(1);
+    SendToB();
+    SettleCallbacks();
+    EXPECT_EQ(b->notifications, 0) << "nor does polling make it solicited";
+    b->Results(1);
+  }
   SendToB(kOpSendAndSolicitEvent);
   EXPECT_TRUE(Eventually([&] { return b->notifications == 1; }));
-  b->Results(2);
+  b->Results(1);
   b->cq->Arm(CqNotify::kSolicited);
   b->qp->Flush();
   EXPECT_TRUE(Eventually([&] { return b->notifications == 2; }));

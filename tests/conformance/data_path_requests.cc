@@ -13,6 +13,11 @@
 namespace rdmabroker {
 namespace {
 
+// Some hardware says no more of a local buffer that may not be used than that the request is bad.
+bool TellsOfBadMemory(NdkStatus status) {
+  return status == NdkStatus::kAccessViolation || status == NdkStatus::kInternalError;
+}
+
 TEST_P(DataPathConformance, ASendArrivesInAReceiveWithLengthAndContexts) {
   SKIP_UNLESS_CONNECTABLE();
   Connect();
@@ -222,7 +227,7 @@ TEST_P(DataPathConformance, TheFailureOfASilentRequestIsToldAndSoIsWhatItCancels
   ASSERT_EQ(a->qp->Write(Context(3), {}, {}, kOpSilentSuccess), NdkStatus::kSuccess);
   const auto results = a->Results(2);
   EXPECT_EQ(results[0].request_context, Context(2));
-  EXPECT_EQ(results[0].status, NdkStatus::kAccessViolation);
+  EXPECT_TRUE(TellsOfBadMemory(results[0].status));
   EXPECT_EQ(results[1].request_context, Context(3));
   EXPECT_EQ(results[1].status, NdkStatus::kCancelled);
 }
@@ -285,7 +290,7 @@ TEST_P(DataPathConformance, ALocalBufferThatMayNotBeUsedEndsTheConnection) {
   ASSERT_EQ(a->qp->Send(Context(1), {&sge, 1}, 0), NdkStatus::kSuccess);
   ASSERT_EQ(a->qp->Send(Context(2), {}, 0), NdkStatus::kSuccess);
   const auto results = a->Results(2);
-  EXPECT_EQ(results[0].status, NdkStatus::kAccessViolation);
+  EXPECT_TRUE(TellsOfBadMemory(results[0].status));
   EXPECT_EQ(results[1].status, NdkStatus::kCancelled);
   EXPECT_EQ(results[1].request_context, Context(2));
   if (pair->tells_of_ends()) b->End();
@@ -334,8 +339,10 @@ TEST_P(DataPathConformance, AnOverlongSendFailsTheReceiveAndCancelsTheOthers) {
 TEST_P(DataPathConformance, ASendWithoutAReceiveEndsTheConnection) {
   SKIP_UNLESS_CONNECTABLE();
   Connect();
+  ASSERT_EQ(a->qp->Receive(nullptr, {}), NdkStatus::kSuccess);
   ASSERT_EQ(a->qp->Send(nullptr, {}, 0), NdkStatus::kSuccess);
-  a->Next();
+  // iWARP's senders learn of it too late for the send.
+  a->Results(2);
   EXPECT_FALSE(a->End().graceful);
 }
 

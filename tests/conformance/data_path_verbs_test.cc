@@ -81,6 +81,8 @@ class VerbsDataPaths final : public DataPathPair {
     ASSERT_EQ(one->Attach({}, std::move(on_end_of_one)), NdkStatus::kSuccess);
     ASSERT_EQ(other->Attach({}, std::move(on_end_of_other)), NdkStatus::kSuccess);
   }
+  // Soft-iWARP does not.
+  bool tells_of_solicited() const override { return !iwarp_; }
   bool tells_of_ends() const override { return false; }
 
  private:

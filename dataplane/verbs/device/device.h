@@ -18,6 +18,8 @@ namespace rdmabroker::verbs {
 struct DeviceDescription {
   AdapterInfo info;
   bool resizes_srqs = false;
+  // Soft-iWARP never does, so that every receive may be one.
+  bool tells_of_solicited = true;
   // Soft-RoCE tells of an invalidated token by the kernel's flag and not by libibverbs'.
   bool kernel_invalidate_flag = false;
 };

@@ -79,6 +79,7 @@ DeviceDescription Describe(ibv_transport_type transport, const ibv_device_attr_e
   info.max_callee_data = iwarp ? kIwarpData : kIbRejectData;
   info.adapter_flags = FlagsOf(info.technology, device, trials);
   description.resizes_srqs = (attributes.device_cap_flags & IBV_DEVICE_SRQ_RESIZE) != 0;
+  description.tells_of_solicited = attributes.vendor_id != kSoftIwarpVendor;
   description.kernel_invalidate_flag = attributes.vendor_id == kSoftRoceVendor;
   return description;
 }
