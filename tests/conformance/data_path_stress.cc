@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Threads and random moments, judged by every request having exactly one result and every result being seen.
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <map>
+#include <random>
+#include <semaphore>
+#include <thread>
+
+#include "tests/conformance/data_path_conformance.h"
+#include "tests/random_seed.h"
+
+namespace rdmabroker {
+namespace {
+
+TEST_P(DataPathConformance, HoweverAConnectionEndsEveryRequestHasOneResult) {
+  SKIP_UNLESS_CONNECTABLE();
+  const uint32_t seed = RandomSeed();
+  SCOPED_TRACE(seed);
+  std::mt19937 random(seed);
+  enum class End : uint8_t { kFlushHere, kFlushThere, kBadMemory, kNone };
+  for (int round = 0; round < 16; ++round) {
+    const QueuePairPair made = ConnectMore(*a, *b, nullptr, nullptr);
+    Buffer from(a->domain, 20'000, kMrAllowRemoteRead);
+    Buffer to(b->domain, 20'000, kAllAccess);
+    const Sge sge = from.sge();
+    const auto end = static_cast<End>(random() % 4);
+    const uint32_t moment = random() % 600;
+    std::map<void*, int> due;  // Results that must come; 0 for silent requests.
+    std::thread poster([&, spice = random()]() mutable {
+      for (uintptr_t i = 1; i <= 600; ++i) {
+        if (i == moment && end == End::kFlushHere) std::thread([&] { made.at_a->Flush(); }).join();
+        if (i == moment && end == End::kFlushThere) made.at_b->Flush();
+        if (i == moment && end == End::kBadMemory) made.at_a->Write(nullptr, {&sge, 1}, to.remote(1), kOpSilentSuccess);
+        spice = spice * 1664525 + 1013904223;
+        const bool silent = (spice >> 20) % 3 == 0;
+        const OpFlags flags = ((spice >> 24) % 3 == 0 ? kOpDefer : 0) | (silent ? kOpSilentSuccess : 0);
+        const bool receives = i % 4 == 1;
+        const NdkStatus status = receives     ? made.at_a->Receive(Context(i), {})
+                                 : i % 4 == 2 ? made.at_a->Write(Context(i), {}, {}, flags)
+                                              : made.at_a->Write(Context(i), {&sge, 1}, to.remote(), flags);
+        if (status == NdkStatus::kSuccess) due[Context(i)] = receives || !silent ? 1 : 0;
+      }
+    });
+    poster.join();
+    if (random() % 2 == 0) made.at_a->Flush();
+    CloseAndWait(made.at_a), CloseAndWait(made.at_b);
+    ResultEx result;
+    while (a->cq->GetResultsEx({&result, 1}) == 1) {
+      if (result.request_context == nullptr) continue;
+      ASSERT_TRUE(due.contains(result.request_context)) << "nothing was posted, or it had its result";
+      EXPECT_TRUE(due[result.request_context] == 1 || result.status != NdkStatus::kSuccess);
+      due.erase(result.request_context);
+    }
+    for (const auto& [context, results] : due) EXPECT_EQ(results, 0) << "no result for " << context;
+    while (b->cq->GetResultsEx({&result, 1}) == 1) {
+    }
+  }
+}
+
+TEST_P(DataPathConformance, AConsumerThatSleepsUntilItIsNotifiedMissesNothing) {
+  SKIP_UNLESS_CONNECTABLE();
+  constexpr uintptr_t kMessages = 300;
+  std::binary_semaphore notified(0);
+  CompletionQueue* const queue = b->adapter->CreateCompletionQueue(512, [&](NdkStatus) { notified.release(); }).object;
+  QueuePair* const receiver =
+      b->domain->CreateQueuePair({.receive_cq = queue, .initiator_cq = queue, .receive_queue_depth = 512}).object;
+  QueuePair* const sender = a->NewQueuePair({}, nullptr);
+  for (uintptr_t i = 0; i < kMessages; ++i) ASSERT_EQ(receiver->Receive(Context(i), {}), NdkStatus::kSuccess);
+  pair->Connect(sender, {}, receiver, {});
+  std::thread consumer([&] {
+    uintptr_t next = 0;
+    while (next < kMessages) {
+      queue->Arm(next % 2 == 0 ? CqNotify::kAny : CqNotify::kSolicited);
+      ASSERT_TRUE(notified.try_acquire_for(kPatience)) << "after " << next << " messages";
+      ResultEx results[4];
+      for (size_t got = 4; got > 0;) {
+        got = queue->GetResultsEx(results);
+        for (size_t i = 0; i < got; ++i) EXPECT_EQ(results[i].request_context, Context(next++));
+      }
+    }
+  });
+  for (uintptr_t i = 0; i < kMessages; ++i) {
+    ASSERT_TRUE(Eventually(
+        [&] { return sender->Send(nullptr, {}, kOpSendAndSolicitEvent | kOpSilentSuccess) == NdkStatus::kSuccess; }));
+  }
+  consumer.join();
+  CloseAndWait(sender), CloseAndWait(receiver), CloseAndWait(queue);
+}
+
+TEST_P(DataPathConformance, QueuePairsComeAndGoBesideOneThatMovesBytes) {
+  SKIP_UNLESS_CONNECTABLE();
+  Connect();
+  Buffer from(a->domain, 1000, kMrAllowLocalRead);
+  Buffer to(b->domain, 1000, kMrAllowRemoteWrite);
+  std::atomic<bool> stop = false;
+  std::thread other([&] {
+    while (!stop) {
+      QueuePair* const passing = a->NewQueuePair({}, Context(7));
+      EXPECT_EQ(passing->Receive(nullptr, {}), NdkStatus::kSuccess);
+      CloseAndWait(passing);
+    }
+  });
+  const Sge sge = from.sge();
+  for (uintptr_t i = 1; i <= 200; ++i) {
+    ASSERT_EQ(a->qp->Write(Context(i), {&sge, 1}, to.remote(), 0), NdkStatus::kSuccess);
+    ResultEx result = a->Next();
+    while (result.qp_context == Context(7)) result = a->Next();
+    EXPECT_EQ(result.request_context, Context(i));
+    EXPECT_EQ(result.status, NdkStatus::kSuccess);
+  }
+  stop = true;
+  other.join();
+}
+
+}  // namespace
+}  // namespace rdmabroker
