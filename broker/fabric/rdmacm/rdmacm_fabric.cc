@@ -55,7 +55,10 @@ void RdmaCmFabric::Start(ReportSink sink) {
   Watcher& watcher = surroundings_.watcher;
   address_watch_ = watcher.Watch(addresses_->descriptor(), EPOLLIN, [this](uint32_t) { OnAddressesChanged(); });
   device_watch_ = watcher.Watch(device_events_.descriptor(), EPOLLIN, [this](uint32_t) { OnDeviceEvents(); });
-  Scan();
+  // Here and not in the pool: nobody is served yet, and whoever is first finds all devices.
+  ReportQueue::Entry entry(reports_);
+  OpenFile();
+  OnScanned(ScanDevices(NextScan()));
 }
 
 void RdmaCmFabric::Perform(const FabricRequest& request) {
@@ -93,13 +96,8 @@ void RdmaCmFabric::Scan() {
   }
   if (file_ == nullptr) OpenFile();
   auto found = std::make_shared<std::vector<FoundDevice>>();
-  ScanTask task = {.ips = addresses_->addresses(), .known = {}, .leaving = leaving_};
-  for (const auto& [id, device] : devices_) {
-    if (device.found.info.technology == RdmaTechnology::kUndefined) continue;
-    task.known[device.found.index] = device.found.info;
-  }
   pool_.Run(
-      [found, task = std::move(task)] {
+      [found, task = NextScan()] {
         *found = ScanDevices(task);
         return 0;
       },
@@ -107,6 +105,15 @@ void RdmaCmFabric::Scan() {
         ReportQueue::Entry entry(reports_);
         OnScanned(std::move(*found));
       });
+}
+
+ScanTask RdmaCmFabric::NextScan() const {
+  ScanTask task = {.ips = addresses_->addresses(), .known = {}, .leaving = leaving_};
+  for (const auto& [id, device] : devices_) {
+    if (device.found.info.technology == RdmaTechnology::kUndefined) continue;
+    task.known[device.found.index] = device.found.info;
+  }
+  return task;
 }
 
 void RdmaCmFabric::OnScanned(std::vector<FoundDevice> found) {

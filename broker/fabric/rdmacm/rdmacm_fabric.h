@@ -54,6 +54,7 @@ class RdmaCmFabric final : public Fabric {
   void OnDeviceEvents();
   void OnAddressesChanged();
   void Scan();
+  ScanTask NextScan() const;
   void OnScanned(std::vector<FoundDevice> found);
   void AddDevice(FoundDevice found);
   void PlaceSentinel(DeviceId id, KnownDevice& device);
