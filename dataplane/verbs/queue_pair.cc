@@ -96,6 +96,8 @@ NdkStatus VerbsQueuePair::FastRegister(void*, MemoryRegion*, std::span<void* con
 NdkStatus VerbsQueuePair::Invalidate(void*, MemoryRegion*, OpFlags) { return NdkStatus::kNotSupported; }
 
 NdkStatus VerbsQueuePair::Post(const InitiatorPost& post) {
+  // What the peer has invalidated must not be invalidated again.
+  if (post.window != nullptr) receive_cq_->Reap();
   std::unique_lock lock(initiator_mutex_);
   if (Crowded(post)) {
     lock.unlock();
