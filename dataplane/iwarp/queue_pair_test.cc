@@ -2,11 +2,11 @@
 
 #include <gtest/gtest.h>
 
-#include <array>
-#include <memory>
+#include <algorithm>
+#include <atomic>
 #include <numeric>
-#include <random>
 #include <thread>
+#include <vector>
 
 #include "dataplane/iwarp/provider_error.h"
 #include "dataplane/iwarp/side_for_test.h"
@@ -152,108 +152,6 @@ TEST_F(QueuePairs, BeforeTheyAreConnectedOnlyReceivesCanBePosted) {
   EXPECT_EQ(a.qp->Receive(nullptr, {&sge, 1}), NdkStatus::kSuccess);
   CloseAndWait(window);
   CloseAndWait(fast);
-}
-
-TEST_F(QueuePairs, FlushBeforeTheConnectionCancelsReceivesAndNotifiesOnce) {
-  Buffer buffer(a.domain, 64, kMrAllowLocalWrite);
-  a.cq->Arm(CqNotify::kAny);
-  PostReceive(a, buffer, 64, 1);
-  PostReceive(a, buffer, 64, 2);
-  a.qp->Flush();
-  const auto results = a.Results(2);
-  EXPECT_EQ(results[0].status, NdkStatus::kCancelled);
-  EXPECT_EQ(results[0].request_context, Context(1));
-  EXPECT_EQ(results[1].status, NdkStatus::kCancelled);
-  EXPECT_TRUE(Eventually([&] { return a.notifications == 1; }));
-  Connect(a, b);
-  EXPECT_EQ(b.qp->Send(nullptr, {}, kOpInline), NdkStatus::kSuccess) << "the queue pair is still good for a connection";
-}
-
-TEST_F(QueuePairs, AnInlineSendCopiesAndNeedsNoToken) {
-  Connect(a, b);
-  Buffer to(b.domain, 64, kMrAllowLocalWrite);
-  PostReceive(b, to, 64);
-  char text[] = "hello world";
-  const Sge pieces[] = {{text, 2, {}}, {text + 2, 2, {}}, {text + 4, 2, {}}, {text + 6, 2, {}}, {text + 8, 3, {}}};
-  ASSERT_EQ(a.qp->Send(nullptr, pieces, kOpInline), NdkStatus::kSuccess)
-      << "more SGEs than the queue pair has are fine";
-  std::fill(std::begin(text), std::end(text), 'x');
-  EXPECT_EQ(b.Next().bytes_transferred, 11u);
-  EXPECT_EQ(std::string(to.bytes().begin(), to.bytes().begin() + 11), "hello world");
-  char much[65] = {};
-  const Sge sge = {much, 65, {}};
-  EXPECT_EQ(a.qp->Send(nullptr, {&sge, 1}, kOpInline), NdkStatus::kDataOverrun);
-}
-
-TEST_F(QueuePairs, WrongPostsFailInlineAndGiveNoResult) {
-  Connect(a, b);
-  Buffer buffer(a.domain, 64, kAllAccess);
-  const Sge sge = buffer.sge(0, 1);
-  const Sge five[] = {sge, sge, sge, sge, sge};
-  EXPECT_EQ(a.qp->Send(nullptr, five, 0), NdkStatus::kDataOverrun);
-  EXPECT_EQ(a.qp->Receive(nullptr, five), NdkStatus::kDataOverrun);
-  EXPECT_EQ(a.qp->Send(nullptr, {&sge, 1}, kOpAllowRemoteRead), NdkStatus::kInvalidParameter);
-  EXPECT_EQ(a.qp->Read(nullptr, {&sge, 1}, {}, kOpInline), NdkStatus::kInvalidParameter);
-  EXPECT_EQ(a.qp->Write(nullptr, {&sge, 1}, {}, 0x8000), NdkStatus::kInvalidParameter);
-  ResultEx result;
-  EXPECT_EQ(a.cq->GetResultsEx({&result, 1}), 0u);
-}
-
-TEST_F(QueuePairs, AFullQueueRefusesAndStaysGood) {
-  Connect(a, b);
-  Buffer buffer(a.domain, 64, kMrAllowLocalWrite);
-  for (int i = 0; i < 64; ++i) PostReceive(a, buffer, 64);
-  const Sge sge = buffer.sge();
-  EXPECT_EQ(a.qp->Receive(nullptr, {&sge, 1}), NdkStatus::kInsufficientResources);
-  for (int i = 0; i < 64; ++i) ASSERT_EQ(a.qp->Send(nullptr, {}, kOpDefer), NdkStatus::kSuccess);
-  EXPECT_EQ(b.qp->Send(nullptr, {}, 0), NdkStatus::kSuccess);
-  EXPECT_EQ(a.Next().status, NdkStatus::kSuccess);
-}
-
-TEST_F(QueuePairs, SilentSuccessIsSilentHoweverManyThereAre) {
-  Connect(a, b);
-  Buffer from(a.domain, 1000, kMrAllowLocalRead);
-  Buffer to(b.domain, 1000, kMrAllowRemoteWrite);
-  const Sge sge = from.sge();
-  for (int i = 0; i < 3000; ++i) {
-    ASSERT_TRUE(Eventually([&] {
-      return a.qp->Write(nullptr, {&sge, 1}, to.remote(), kOpSilentSuccess) == NdkStatus::kSuccess;
-    }));
-  }
-  ASSERT_TRUE(Eventually([&] { return a.qp->Write(Context(9), {&sge, 1}, to.remote(), 0) == NdkStatus::kSuccess; }));
-  EXPECT_EQ(a.Next().request_context, Context(9));
-}
-
-TEST_F(QueuePairs, DeferredRequestsGoOutWithTheNextOneEvenIfThatFails) {
-  Connect(a, b);
-  Buffer to(b.domain, 64, kMrAllowLocalWrite);
-  PostReceive(b, to, 64);
-  PostReceive(b, to, 64);
-  ASSERT_EQ(a.qp->Send(Context(1), {}, kOpDefer), NdkStatus::kSuccess);
-  ASSERT_EQ(a.qp->Send(Context(2), {}, kOpDefer), NdkStatus::kSuccess);
-  EXPECT_EQ(a.qp->Send(Context(3), {}, 0x8000), NdkStatus::kInvalidParameter);
-  const auto results = a.Results(2);
-  EXPECT_EQ(results[0].request_context, Context(1));
-  EXPECT_EQ(results[1].request_context, Context(2));
-  b.Results(2);
-}
-
-TEST_F(QueuePairs, AFencedRequestWaitsForTheReadsBeforeIt) {
-  Connect(a, b);
-  Buffer shared(b.domain, 100'000, kAllAccess);
-  Buffer to(a.domain, 100'000, kMrAllowLocalWrite);
-  Buffer from(a.domain, 100'000, kMrAllowLocalRead);
-  shared.Fill(1);
-  from.Fill(2);
-  const std::vector<uint8_t> before = shared.bytes();
-  for (int i = 0; i < 20; ++i) {
-    const Sge in = to.sge();
-    const Sge out = from.sge();
-    ASSERT_EQ(a.qp->Read(nullptr, {&in, 1}, shared.remote(), 0), NdkStatus::kSuccess);
-    ASSERT_EQ(a.qp->Write(nullptr, {&out, 1}, shared.remote(), kOpReadFence), NdkStatus::kSuccess);
-    for (const ResultEx& result : a.Results(2)) EXPECT_EQ(result.status, NdkStatus::kSuccess);
-    EXPECT_EQ(to.bytes(), i == 0 ? before : from.bytes());
-  }
 }
 
 TEST_F(QueuePairs, SendAndInvalidateMakesTheWindowsTokenInvalidBeforeTheReceiveCompletes) {
@@ -474,40 +372,6 @@ TEST_F(QueuePairs, NonsenseCannotBeAttached) {
   ConnectionState state;
   state.inbound_read_limit = 100'000;
   EXPECT_EQ(a.qp->Attach({std::move(pair.passive), EncodeConnectionState(state)}, {}), NdkStatus::kInvalidParameter);
-}
-
-TEST_F(QueuePairs, LimitsAreChecked) {
-  const AdapterInfo& info = a.adapter->info();
-  const QueuePairAttributes most = {.receive_cq = a.cq,
-                                    .initiator_cq = a.cq,
-                                    .receive_queue_depth = info.max_receive_queue_depth,
-                                    .initiator_queue_depth = info.max_initiator_queue_depth,
-                                    .max_receive_request_sge = info.max_receive_request_sge,
-                                    .max_initiator_request_sge = info.max_initiator_request_sge,
-                                    .inline_data_size = info.max_inline_data_size};
-  QueuePair* const good = a.domain->CreateQueuePair(most).object;
-  ASSERT_NE(good, nullptr);
-  CloseAndWait(good);
-  uint32_t QueuePairAttributes::*const fields[] = {
-      &QueuePairAttributes::receive_queue_depth, &QueuePairAttributes::initiator_queue_depth,
-      &QueuePairAttributes::max_receive_request_sge, &QueuePairAttributes::max_initiator_request_sge,
-      &QueuePairAttributes::inline_data_size};
-  for (const auto field : fields) {
-    QueuePairAttributes attributes = most;
-    ++(attributes.*field);
-    EXPECT_EQ(a.domain->CreateQueuePair(attributes).status, NdkStatus::kInvalidParameter);
-  }
-  QueuePairAttributes foreign = most;
-  foreign.receive_cq = b.cq;
-  EXPECT_EQ(a.domain->CreateQueuePair(foreign).status, NdkStatus::kInvalidParameter);
-  EXPECT_EQ(a.adapter->CreateCompletionQueue(info.max_cq_depth + 1, {}).status, NdkStatus::kInvalidParameter);
-  EXPECT_EQ(a.domain->CreateSharedReceiveQueue({.depth = info.max_srq_depth + 1}).status, NdkStatus::kInvalidParameter);
-  MemoryRegion* const region = a.domain->CreateMemoryRegion(false).object;
-  EXPECT_EQ(region->Register(nullptr, 1, 0), NdkStatus::kInvalidParameter);
-  EXPECT_EQ(region->Register(region, 0, 0), NdkStatus::kInvalidParameter);
-  EXPECT_EQ(region->Register(region, 1, 0x100), NdkStatus::kInvalidParameter);
-  EXPECT_EQ(region->InitializeFastRegister(1, true), NdkStatus::kInvalidDeviceRequest);
-  CloseAndWait(region);
 }
 
 }  // namespace

@@ -49,7 +49,7 @@ void VerbsQueuePair::FinishSent(VerbsCompletionQueue* queue, DroppedReferences* 
       ApplyChange(std::move(change), finished.status, dropped);
     }
   }
-  for (const FinishedRequest& finished : std::exchange(sent_, {})) {
+  for (const FinishedRequest& finished : sent_) {
     if (!finished.reported()) continue;
     ResultEx result;
     result.status = finished.status;
@@ -59,6 +59,7 @@ void VerbsQueuePair::FinishSent(VerbsCompletionQueue* queue, DroppedReferences* 
     result.provider_error = finished.provider_error;
     queue->Add(result);
   }
+  sent_.clear();
 }
 
 void VerbsQueuePair::ApplyChange(WindowChange change, NdkStatus status, DroppedReferences* dropped) {
