@@ -25,26 +25,30 @@ struct FreeDeviceList {
 };
 
 // The connection manager's own choice, by device index: it knows of bonds, VLANs and of devices that share an
-// interface. The ids go with the file.
-std::map<uint32_t, std::vector<IpAddress>> AddressesByDevice(const std::vector<IpAddress>& ips) {
+// interface.
+std::map<uint32_t, std::vector<IpAddress>> AddressesByDevice(const CmFile& file, const std::vector<IpAddress>& ips) {
   std::map<uint32_t, std::vector<IpAddress>> found;
-  const auto file = CmFile::Open();
-  if (!file.ok()) return found;
   for (const IpAddress& ip : ips) {
     // The kernel binds an id to ::1, and then finds no way from there.
     if (ip.IsLoopback()) continue;
     KernelId id{};
     CmAddresses addresses;
-    if ((*file)->Create(kNobodysCookie, &id) != 0) break;
-    if ((*file)->Bind(id, {ip, 0}) == 0 && (*file)->QueryAddresses(id, &addresses) == 0) {
+    if (file.Create(kNobodysCookie, &id) != 0) break;
+    if (file.Bind(id, {ip, 0}) == 0 && file.QueryAddresses(id, &addresses) == 0) {
       found[addresses.device_index].push_back(ip);
     }
-    (*file)->Destroy(id);
+    file.Destroy(id);
   }
   return found;
 }
 
-std::string WhyUnusable(ibv_context* context, const FoundDevice& device) {
+std::string WhyUnusable(const absl::Status& connection_manager, ibv_context* context, const FoundDevice& device) {
+  if (absl::IsNotFound(connection_manager)) {
+    return "the kernel's connection manager is not loaded; load it, as by \"modprobe rdma_ucm\"";
+  }
+  if (!connection_manager.ok()) {
+    return std::string(connection_manager.message()) + "; let the daemon's user read and write it";
+  }
   ibv_port_attr port = {};
   if (::ibv_query_port(context, 1, &port) != 0 || port.state != IBV_PORT_ACTIVE) {
     return "its port is down; bring its network interface up, as by \"ip link set INTERFACE up\" (\"rdma link\" names "
@@ -57,43 +61,42 @@ std::string WhyUnusable(ibv_context* context, const FoundDevice& device) {
   return {};
 }
 
-FoundDevice Look(ibv_device* device, ScanTask& task, std::vector<IpAddress> addresses) {
-  FoundDevice found = {.index = static_cast<uint32_t>(::ibv_get_device_index(device)),
-                       .name = ::ibv_get_device_name(device),
-                       .info = {},
-                       .addresses = std::move(addresses),
-                       .unusable_reason = {}};
+// Fills in what only an open device tells. Why it cannot be used, or nothing.
+std::string Ask(ibv_device* device, const ScanTask& task, const absl::Status& connection_manager, FoundDevice* found) {
   const verbs::DeviceContext context(::ibv_open_device(device));
   if (context == nullptr) {
-    found.unusable_reason = "it cannot be opened (" + std::string(std::strerror(errno)) +
-                            "); let the daemon's user read and write its file in /dev/infiniband";
-    return found;
+    return "it cannot be opened (" + std::string(std::strerror(errno)) +
+           "); let the daemon's user read and write its file in /dev/infiniband";
   }
-  if (const auto known = task.known.find(found.index); known != task.known.end()) {
-    found.info = known->second;
+  if (const auto known = task.known.find(found->index); known != task.known.end()) {
+    found->info = known->second;
   } else {
     verbs::DeviceDescription description;
     const NdkStatus status = verbs::DescribeDevice(context.get(), &description);
-    if (status != NdkStatus::kSuccess) {
-      found.unusable_reason = "it cannot be asked for what it can do: " + std::string(StatusName(status));
-      return found;
-    }
-    found.info = description.info;
+    if (status != NdkStatus::kSuccess) return "it does not say what it can do: " + std::string(StatusName(status));
+    found->info = description.info;
   }
-  found.unusable_reason = WhyUnusable(context.get(), found);
-  return found;
+  return WhyUnusable(connection_manager, context.get(), *found);
 }
 
 }  // namespace
 
-std::vector<FoundDevice> ScanDevices(ScanTask task) {
+std::vector<FoundDevice> ScanDevices(const ScanTask& task) {
   std::vector<FoundDevice> devices;
   const std::unique_ptr<ibv_device*, FreeDeviceList> list(::ibv_get_device_list(nullptr));
   if (list == nullptr || *list == nullptr) return devices;
-  auto addresses = AddressesByDevice(task.ips);
+  const auto file = CmFile::Open();
+  auto addresses = file.ok() ? AddressesByDevice(**file, task.ips) : std::map<uint32_t, std::vector<IpAddress>>();
   for (ibv_device* const* next = list.get(); *next != nullptr; ++next) {
-    const auto index = static_cast<uint32_t>(::ibv_get_device_index(*next));
-    if (!task.leaving.contains(index)) devices.push_back(Look(*next, task, std::move(addresses[index])));
+    FoundDevice found = {.index = static_cast<uint32_t>(::ibv_get_device_index(*next)),
+                         .name = ::ibv_get_device_name(*next),
+                         .info = {},
+                         .addresses = {},
+                         .unusable_reason = {}};
+    if (task.leaving.contains(found.index)) continue;
+    found.addresses = std::move(addresses[found.index]);
+    found.unusable_reason = Ask(*next, task, file.status(), &found);
+    devices.push_back(std::move(found));
   }
   return devices;
 }

@@ -34,7 +34,7 @@ struct ScanTask {
 
 // The devices there are, and which of the addresses are theirs. Opens each for a moment, which may block for as long
 // as its driver likes; on any thread.
-std::vector<FoundDevice> ScanDevices(ScanTask task);
+std::vector<FoundDevice> ScanDevices(const ScanTask& task);
 
 }  // namespace rdmabroker
 

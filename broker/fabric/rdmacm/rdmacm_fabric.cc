@@ -6,7 +6,6 @@
 #include <sys/epoll.h>
 
 #include <algorithm>
-#include <string>
 #include <utility>
 
 #include "broker/fabric/rdmacm/cookie.h"
@@ -14,8 +13,9 @@
 namespace rdmabroker {
 namespace {
 
-// Each may be in the kernel for as long as TCP takes to give a peer up, two minutes by default.
-constexpr int kThreads = 32;
+// One may be in the kernel for the two minutes in which TCP gives a silent peer up: 12 of them, 8 of these for one
+// peer.
+constexpr int kThreads = 16;
 // One turn of the loop; those that wait longer have theirs at the next.
 constexpr int kEventsAtATime = 64;
 
@@ -66,14 +66,11 @@ void RdmaCmFabric::Perform(const FabricRequest& request) {
   std::visit([this](const auto& typed) { Carry(typed); }, request);
 }
 
-// Where there is none it is tried again with the next change of devices: its module may be loaded later.
+// Where there is none, which makes devices unusable, it is tried again with their next change: its module may be loaded
+// later.
 void RdmaCmFabric::OpenFile() {
   auto opened = CmFile::Open();
-  if (!opened.ok()) {
-    if (absl::IsNotFound(opened.status())) return;
-    spdlog::warn("rdmacm: {}; let the daemon's user read and write it", std::string(opened.status().message()));
-    return;
-  }
+  if (!opened.ok()) return;
   file_ = *std::move(opened);
   file_watch_ = surroundings_.watcher.Watch(file_->descriptor(), EPOLLIN, [this](uint32_t) { OnFileReadable(); });
 }
@@ -118,7 +115,6 @@ ScanTask RdmaCmFabric::NextScan() const {
 
 void RdmaCmFabric::OnScanned(std::vector<FoundDevice> found) {
   scanning_ = false;
-  if (file_ == nullptr) found.clear();
   std::set<uint32_t> seen;
   for (FoundDevice& device : found) {
     seen.insert(device.index);
@@ -151,7 +147,7 @@ void RdmaCmFabric::AddDevice(FoundDevice found) {
 }
 
 void RdmaCmFabric::PlaceSentinel(DeviceId id, KnownDevice& device) {
-  if (device.sentinel || device.found.addresses.empty()) return;
+  if (device.sentinel || file_ == nullptr || device.found.addresses.empty()) return;
   KernelId sentinel{};
   if (file_->CreateDatagram(CookieOf(id), &sentinel) != 0) return;
   device.sentinel = sentinel;
@@ -168,6 +164,8 @@ void RdmaCmFabric::ReportDevice(DeviceId id, const FoundDevice& found) {
   device.port_space = found.info.technology == RdmaTechnology::kIwarp ? PortSpace::kTcp : PortSpace::kRdmaCm;
   device.addresses = found.addresses;
   device.unusable_reason = found.unusable_reason;
+  spdlog::info("device name={} usable={} reason=\"{}\"", found.name, found.unusable_reason.empty(),
+               found.unusable_reason);
   reports_.Push(DeviceChanged{std::move(device)});
 }
 
@@ -177,6 +175,7 @@ void RdmaCmFabric::RemoveDevice(DeviceId id) {
   if (found == devices_.end()) return;
   leaving_.insert(found->second.found.index);
   if (found->second.sentinel) surroundings_.Destroy(*found->second.sentinel, [] {});
+  spdlog::info("device gone name={}", found->second.found.name);
   devices_.erase(found);
   reports_.Push(DeviceRemoved{id});
 }
