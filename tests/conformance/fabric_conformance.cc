@@ -670,6 +670,25 @@ TEST_P(FabricConformance, AConnectionIsReleasedOnceWhateverItsStage) {
   }
 }
 
+TEST_P(FabricSilentPeerConformance, APeerThatDoesNotAnswerDelaysNobodyElse) {
+  // More than any fabric waits for at a time.
+  constexpr size_t kAttempts = 40;
+  const SocketAddress silent = pair_->SilentPeer(Side::kClient, std::get<1>(GetParam()));
+  std::vector<ConnectionId> attempts;
+  for (size_t i = 0; i < kAttempts; ++i) {
+    attempts.push_back(Connect(Bind(Side::kClient, EndpointUse::kDedicated), silent));
+  }
+  Settle();
+  const Bound listener = Bind(Side::kServer, EndpointUse::kListener);
+  const Bound from = Bind(Side::kClient, EndpointUse::kDedicated);
+  const Link link = Make(from, listener, Stage::kEstablished);
+  Release(Side::kClient, link.client);
+  Await<FabricReleased>(link.client);
+  for (const ConnectionId attempt : attempts) {
+    EXPECT_FALSE(Take<FabricConnectFailed>(attempt)) << "the others waited until it had failed";
+  }
+}
+
 // --- The end ---
 
 TEST_P(FabricDisconnectConformance, ADisconnectWaitsForThePeersFromEitherSide) {
@@ -752,5 +771,7 @@ TEST_P(FabricHandOffConformance, AReleasedConnectionsTransportCannotBeFetched) {
 // A fabric's devices are of one of the two kinds.
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(FabricDisconnectConformance);
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(FabricHandOffConformance);
+// The fake's network loses nothing.
+GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(FabricSilentPeerConformance);
 
 }  // namespace rdmabroker

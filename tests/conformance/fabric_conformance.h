@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // The contract of broker/core/fabric_messages.h as tests, which every fabric passes. A fabric takes part with a
-// FabricPair of its own in a test that links this and instantiates FabricConformance, and one of
-// FabricDisconnectConformance and FabricHandOffConformance, as its devices or their clients end connections.
+// FabricPair of its own in a test that links this and instantiates FabricConformance; one of
+// FabricDisconnectConformance and FabricHandOffConformance, as its devices or their clients end connections; and
+// FabricSilentPeerConformance where its network has one.
 
 #ifndef TESTS_CONFORMANCE_FABRIC_CONFORMANCE_H_
 #define TESTS_CONFORMANCE_FABRIC_CONFORMANCE_H_
@@ -44,6 +45,10 @@ class FabricPair {
   // As a process outside the broker on the side's host: holds the address. False where somebody has it.
   virtual bool Occupy(Side side, const SocketAddress& address) = 0;
   virtual void Vacate(Side side, const SocketAddress& address) = 0;
+
+  // An address of the family that a connect from the side reaches, and gets no answer from. Only asked where there is
+  // one.
+  virtual SocketAddress SilentPeer(Side, IpFamily) { return {}; }
 
   // As the client: fetches an established connection's transport, and closes it. Only asked where the device's clients
   // end connections.
@@ -150,6 +155,9 @@ class FabricConformance : public ::testing::TestWithParam<std::tuple<FabricCase,
   uint64_t last_id_ = 0;
   bool three_way_ = true;  // Of the last connection made.
 };
+
+// Pairs with a silent peer.
+class FabricSilentPeerConformance : public FabricConformance {};
 
 // Devices whose connections the fabric ends.
 class FabricDisconnectConformance : public FabricConformance {};

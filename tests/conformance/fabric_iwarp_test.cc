@@ -76,6 +76,15 @@ class IwarpPair final : public FabricPair {
   }
   void Vacate(Side, const SocketAddress& address) override { outsiders_.erase(address); }
 
+  // Accepts connections, and never says a word on them.
+  SocketAddress SilentPeer(Side side, IpFamily family) override {
+    SocketAddress address = {family == IpFamily::kIpv4 ? *IpAddress::Parse("127.0.0.1") : *IpAddress::Parse("::1"), 0};
+    for (address.port = 20000; !Occupy(side, address); ++address.port) {
+    }
+    EXPECT_EQ(::listen(outsiders_.at(address).get(), 128), 0);
+    return address;
+  }
+
   bool Fetch(Side, const HandoffSecret& secret) override {
     for (uint64_t id = 1; id <= kLastId; ++id) {
       for (const ConnectionId connection :
@@ -118,6 +127,9 @@ std::string NameOf(const ::testing::TestParamInfo<std::tuple<FabricCase, IpFamil
 }
 
 INSTANTIATE_TEST_SUITE_P(Iwarp, FabricConformance, ::testing::Combine(::testing::ValuesIn(Cases()), kFamilies), NameOf);
+
+INSTANTIATE_TEST_SUITE_P(Iwarp, FabricSilentPeerConformance,
+                         ::testing::Combine(::testing::ValuesIn(Cases()), kFamilies), NameOf);
 
 INSTANTIATE_TEST_SUITE_P(Iwarp, FabricHandOffConformance, ::testing::Combine(::testing::ValuesIn(Cases()), kFamilies),
                          NameOf);

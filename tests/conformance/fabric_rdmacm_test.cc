@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// The kernel's connection manager on the one RDMA device of this machine, which reaches itself: tests/vm makes such a
-// machine.
+// The kernel's connection manager on the one RDMA device of this machine, which reaches itself, and nobody at the
+// addresses that RDMA_SILENT_PEER_4 and _6 name: tests/vm makes such a machine.
 
 #include <gtest/gtest.h>
 #include <infiniband/verbs.h>
 
+#include <cstdlib>
 #include <map>
 #include <memory>
 #include <string>
@@ -97,6 +98,12 @@ class RdmaCmPair final : public FabricPair {
     occupied_[address] = id;
     return true;
   }
+  SocketAddress SilentPeer(Side, IpFamily family) override {
+    const char* const peer = std::getenv(family == IpFamily::kIpv4 ? "RDMA_SILENT_PEER_4" : "RDMA_SILENT_PEER_6");
+    const auto ip = IpAddress::Parse(peer == nullptr ? "" : peer);
+    EXPECT_TRUE(ip) << "RDMA_SILENT_PEER names no address";
+    return {ip.value_or(IpAddress()), 7000};
+  }
   void Vacate(Side, const SocketAddress& address) override {
     outsider_->Destroy(occupied_.at(address));
     occupied_.erase(address);
@@ -127,6 +134,9 @@ std::string NameOf(const ::testing::TestParamInfo<std::tuple<FabricCase, IpFamil
 
 INSTANTIATE_TEST_SUITE_P(RdmaCm, FabricConformance, ::testing::Combine(::testing::ValuesIn(Cases()), kFamilies),
                          NameOf);
+
+INSTANTIATE_TEST_SUITE_P(RdmaCm, FabricSilentPeerConformance,
+                         ::testing::Combine(::testing::ValuesIn(Cases()), kFamilies), NameOf);
 
 INSTANTIATE_TEST_SUITE_P(RdmaCm, FabricDisconnectConformance,
                          ::testing::Combine(::testing::ValuesIn(Cases()), kFamilies), NameOf);
