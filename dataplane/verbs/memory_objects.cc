@@ -43,10 +43,18 @@ NdkStatus VerbsMemoryRegion::Register(void* address, size_t length, MrFlags flag
   }
   const std::lock_guard lock(mutex_);
   if (region_ != nullptr) return NdkStatus::kInvalidParameter;
-  const unsigned int access = AccessOf(flags, info);
+  unsigned int access = AccessOf(flags, info);
   region_ = ibv_reg_mr(domain_->get(), address, length, access);
   local_write_ = (access & IBV_ACCESS_LOCAL_WRITE) != 0;
-  return FromPointer(region_);
+  NdkStatus status = FromPointer(region_);
+  // For windows the kernel wants memory that can be written (ib_access_writable), and a consumer may have other.
+  if (status == NdkStatus::kAccessViolation && !local_write_) {
+    access &= ~static_cast<unsigned int>(IBV_ACCESS_MW_BIND);
+    region_ = ibv_reg_mr(domain_->get(), address, length, access);
+    status = FromPointer(region_);
+  }
+  takes_windows_ = (access & IBV_ACCESS_MW_BIND) != 0;
+  return status;
 }
 
 // A window that was unbound without anybody polling since is bound for all that is known here.
@@ -83,7 +91,7 @@ NdkStatus VerbsMemoryRegion::StartBinding(void* address, size_t length, OpFlags 
   const std::lock_guard lock(mutex_);
   if (region_ == nullptr) return NdkStatus::kInvalidDeviceRequest;
   const bool remote_write = (flags & kOpAllowRemoteWrite & ~kOpAllowLocalWrite) != 0;
-  if (remote_write && !local_write_) return NdkStatus::kAccessViolation;
+  if (!takes_windows_ || (remote_write && !local_write_)) return NdkStatus::kAccessViolation;
   const auto base = reinterpret_cast<uint64_t>(address);
   const auto region_base = reinterpret_cast<uint64_t>(region_->addr);
   if (length == 0 || base < region_base || length > region_->length || base - region_base > region_->length - length) {

@@ -46,6 +46,7 @@ class VerbsMemoryRegion final : public MemoryRegion {
   mutable std::mutex mutex_;  // Guards what follows; innermost.
   ibv_mr* region_ = nullptr;  // Null: not registered.
   bool local_write_ = false;
+  bool takes_windows_ = false;
   uint32_t windows_ = 0;  // Bound, or about to be.
 };
 

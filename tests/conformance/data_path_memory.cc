@@ -3,6 +3,7 @@
 // Regions and windows.
 
 #include <gtest/gtest.h>
+#include <sys/mman.h>
 
 #include <atomic>
 #include <vector>
@@ -27,6 +28,19 @@ TEST_P(DataPathConformance, ARegionIsRegisteredOnceAndOnlyWithSense) {
     EXPECT_EQ(region->Deregister(), NdkStatus::kSuccess);
   }
   CloseAndWait(region);
+}
+
+TEST_P(DataPathConformance, MemoryThatCanOnlyBeReadIsRegisteredForReading) {
+  constexpr size_t kSize = 8192;
+  void* const memory = ::mmap(nullptr, kSize, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  ASSERT_NE(memory, MAP_FAILED);
+  MemoryRegion* const region = a->domain->CreateMemoryRegion(false).object;
+  for (const MrFlags flags : {kMrAllowLocalRead, kMrAllowRemoteRead}) {
+    EXPECT_EQ(region->Register(memory, kSize, flags), NdkStatus::kSuccess);
+    EXPECT_EQ(region->Deregister(), NdkStatus::kSuccess);
+  }
+  CloseAndWait(region);
+  ::munmap(memory, kSize);
 }
 
 TEST_P(DataPathConformance, FastRegisterIsOfferedOrNotSupported) {
