@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <optional>
 
 #include "dataplane/completion_queue.h"
 
@@ -17,8 +16,9 @@ class CqArming {
  public:
   // True: a notification is due at once, and nothing is armed any more.
   bool Arm(CqNotify type) {
-    armed_ = armed_.has_value() ? MergeCqNotify(*armed_, type) : type;
-    return Fire((*armed_ == CqNotify::kAny && fresh_ > 0) || (*armed_ == CqNotify::kSolicited && fresh_solicited_));
+    type_ = armed_ ? MergeCqNotify(type_, type) : type;
+    armed_ = true;
+    return Fire((type_ == CqNotify::kAny && fresh_ > 0) || (type_ == CqNotify::kSolicited && fresh_solicited_));
   }
 
   // A result has come and waits in the queue. True: a notification is due, and nothing is armed any more. `solicited`:
@@ -26,7 +26,7 @@ class CqArming {
   bool HandleResult(bool solicited) {
     ++fresh_;
     fresh_solicited_ |= solicited;
-    return Fire(armed_ == CqNotify::kAny || (armed_ == CqNotify::kSolicited && solicited));
+    return Fire(armed_for(CqNotify::kAny) || (armed_for(CqNotify::kSolicited) && solicited));
   }
 
   // So many results wait, now that the consumer has taken some out.
@@ -38,20 +38,21 @@ class CqArming {
   // The queue notifies for a reason of its own, or is closed.
   void Disarm() { Fire(true); }
 
-  bool armed() const { return armed_.has_value(); }
-  bool armed_for(CqNotify type) const { return armed_ == type; }
-  bool armed_for_results() const { return armed_.has_value() && *armed_ != CqNotify::kErrors; }
+  bool armed() const { return armed_; }
+  bool armed_for(CqNotify type) const { return armed_ && type_ == type; }
+  bool armed_for_results() const { return armed_ && type_ != CqNotify::kErrors; }
 
  private:
   bool Fire(bool due) {
     if (!due) return false;
-    armed_.reset();
+    armed_ = false;
     fresh_ = 0;
     fresh_solicited_ = false;
     return true;
   }
 
-  std::optional<CqNotify> armed_;
+  bool armed_ = false;
+  CqNotify type_ = CqNotify::kErrors;  // Of what is armed.
   // What came since the last notification and waits still: counted from the queue's end.
   size_t fresh_ = 0;
   bool fresh_solicited_ = false;
