@@ -97,18 +97,24 @@ TEST_P(DataPathConformance, QueuePairsComeAndGoBesideOneThatMovesBytes) {
   Buffer from(a->domain, 1000, kMrAllowLocalRead);
   Buffer to(b->domain, 1000, kMrAllowRemoteWrite);
   std::atomic<bool> stop = false;
+  std::atomic<size_t> taken = 0;
   std::thread other([&] {
-    while (!stop) {
+    for (size_t passed = 1; !stop; ++passed) {
       QueuePair* const passing = a->NewQueuePair({}, Context(7));
       EXPECT_EQ(passing->Receive(nullptr, {}), NdkStatus::kSuccess);
       CloseAndWait(passing);
+      // One result at a time: the queue must not overrun where this thread runs and the other one does not.
+      while (!stop && taken < passed) std::this_thread::yield();
     }
   });
   const Sge sge = from.sge();
   for (uintptr_t i = 1; i <= 200; ++i) {
     ASSERT_EQ(a->qp->Write(Context(i), {&sge, 1}, to.remote(), 0), NdkStatus::kSuccess);
     ResultEx result = a->Next();
-    while (result.qp_context == Context(7)) result = a->Next();
+    while (result.qp_context == Context(7)) {
+      ++taken;
+      result = a->Next();
+    }
     EXPECT_EQ(result.request_context, Context(i));
     EXPECT_EQ(result.status, NdkStatus::kSuccess);
   }
