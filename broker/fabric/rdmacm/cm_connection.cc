@@ -67,6 +67,13 @@ bool CmConnection::MayUse(QpNumber qp, int32_t process, std::string* objection) 
     case QpOwner::kAnother:
       *objection = name + " of this device is not the session's process's; name one that it has made";
       return false;
+    // siw's number may be given to a new queue pair before the kernel has forgotten the last one that had it, and then
+    // the new one is never shown (rdma_restrack_add, drivers/infiniband/core/restrack.c).
+    case QpOwner::kNobody:
+      *objection = "the kernel shows no " + name +
+                   " of this device; name one that there is, or make a new one, as a "
+                   "few are never shown where processes make and destroy them at the same moment";
+      return false;
     case QpOwner::kNotShown:
       break;
   }

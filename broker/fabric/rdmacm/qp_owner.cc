@@ -124,7 +124,7 @@ QpOwner FindQpOwner(uint32_t device_index, QpNumber qp, pid_t process) {
   Maker maker = Ask(device_index, qp, false);
   // EAGAIN: the kernel does not know the port, as on iWARP devices.
   if (maker.error != 0) maker = Ask(device_index, qp, true);
-  if (maker.error == ENOENT) return QpOwner::kAnother;
+  if (maker.error == ENOENT) return QpOwner::kNobody;
   if (maker.error != 0 || maker.thread == 0) return QpOwner::kNotShown;
   return IsThreadOf(maker.thread, process) ? QpOwner::kThisProcess : QpOwner::kAnother;
 }

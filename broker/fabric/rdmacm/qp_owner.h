@@ -14,7 +14,8 @@ namespace rdmabroker {
 
 enum class QpOwner : uint8_t {
   kThisProcess,
-  kAnother,   // Another process, the kernel, or there is no such queue pair.
+  kAnother,   // Another process, or the kernel.
+  kNobody,    // The kernel shows none with this number.
   kNotShown,  // The thread that made it has ended or is in another pid namespace; or the kernel does not tell.
 };
 

@@ -82,10 +82,10 @@ TEST(QpOwner, AQueuePairIsAnothersForAProcessThatDidNotMakeIt) {
   EXPECT_EQ(own.OwnerFor(0), QpOwner::kNotShown) << "a process that is not visible";
 }
 
-TEST(QpOwner, ANumberThatNoQueuePairHasIsAnothers) {
+TEST(QpOwner, ANumberThatNoQueuePairHasIsNobodys) {
   const OwnQueuePair own;
   ASSERT_TRUE(own.made()) << "there is no RDMA device";
-  EXPECT_EQ(FindQpOwner(own.device_index(), {0xABCDE}, ::getpid()), QpOwner::kAnother);
+  EXPECT_EQ(FindQpOwner(own.device_index(), {0xABCDE}, ::getpid()), QpOwner::kNobody);
 }
 
 TEST(QpOwner, AQueuePairOfAnotherThreadOfTheProcessIsItsAsLongAsThatLives) {
