@@ -28,8 +28,6 @@ class DataPathPair {
   // An adapter of its own for each call.
   virtual Adapter* Open() = 0;
 
-  // Whether Connect works here; tests that need it are skipped where it does not.
-  virtual bool can_connect() const { return true; }
   // Does what a broker and two connectors do.
   virtual void Connect(QueuePair* one, ConnectionEndCallback on_end_of_one, QueuePair* other,
                        ConnectionEndCallback on_end_of_other) = 0;
@@ -84,10 +82,6 @@ class DataPathQueueConformance : public DataPathConformance {
  protected:
   void SetUp() override;
 };
-
-// Before the test's own Connect: there must be a way to.
-#define SKIP_UNLESS_CONNECTABLE() \
-  if (!pair->can_connect()) GTEST_SKIP() << "nothing connects queue pairs here"
 
 }  // namespace rdmabroker
 

@@ -57,7 +57,6 @@ TEST_P(DataPathConformance, FastRegisterIsOfferedOrNotSupported) {
 }
 
 TEST_P(DataPathConformance, RemoteAccessWithoutTheRightEndsTheConnection) {
-  SKIP_UNLESS_CONNECTABLE();
   Connect();
   Buffer from(a->domain, 64, kMrAllowLocalRead);
   Buffer readable(b->domain, 64, kMrAllowRemoteRead);
@@ -78,7 +77,6 @@ TEST_P(DataPathConformance, RemoteAccessWithoutTheRightEndsTheConnection) {
 }
 
 TEST_P(DataPathConformance, AWindowOpensARangeUntilThePeerInvalidatesIt) {
-  SKIP_UNLESS_CONNECTABLE();
   Connect();
   Buffer to(a->domain, 64, kMrAllowLocalWrite | kMrRdmaReadSink);
   Buffer shared(b->domain, 64, kAllAccess);
@@ -111,7 +109,6 @@ TEST_P(DataPathConformance, AWindowOpensARangeUntilThePeerInvalidatesIt) {
 }
 
 TEST_P(DataPathConformance, BindAsksNoMoreThanTheRegionHas) {
-  SKIP_UNLESS_CONNECTABLE();
   Connect();
   Buffer readable(a->domain, 64, kMrAllowLocalRead);
   for (MemoryWindow* const window : Windows(*a, 1)) {
@@ -140,7 +137,6 @@ TEST_P(DataPathConformance, BindAsksNoMoreThanTheRegionHas) {
 }
 
 TEST_P(DataPathConformance, ABoundWindowCanBeBoundElsewhereAndLetsItsRegionGo) {
-  SKIP_UNLESS_CONNECTABLE();
   Connect();
   Buffer to(a->domain, 64, kMrAllowLocalWrite | kMrRdmaReadSink);
   Buffer first(b->domain, 64, kAllAccess);
@@ -168,7 +164,6 @@ TEST_P(DataPathConformance, ABoundWindowCanBeBoundElsewhereAndLetsItsRegionGo) {
 }
 
 TEST_P(DataPathConformance, SilentBindsAndInvalidationsKeepTheRegionsFree) {
-  SKIP_UNLESS_CONNECTABLE();
   Connect();
   Buffer shared(a->domain, 64, kAllAccess);
   for (MemoryWindow* const window : Windows(*a, 1)) {
@@ -189,7 +184,6 @@ TEST_P(DataPathConformance, SilentBindsAndInvalidationsKeepTheRegionsFree) {
 }
 
 TEST_P(DataPathConformance, ARegionClosesWhenTheWindowOnItDoes) {
-  SKIP_UNLESS_CONNECTABLE();
   Connect();
   std::vector<uint8_t> memory(64);
   for (MemoryWindow* const window : Windows(*a, 1)) {
@@ -206,7 +200,6 @@ TEST_P(DataPathConformance, ARegionClosesWhenTheWindowOnItDoes) {
 }
 
 TEST_P(DataPathConformance, AQueuePairClosesWithWindowsThatItHasBound) {
-  SKIP_UNLESS_CONNECTABLE();
   Buffer shared(a->domain, 64, kAllAccess);
   for (MemoryWindow* const window : Windows(*a, 2)) {
     const QueuePairPair made = ConnectMore(*a, *b, nullptr, nullptr);

@@ -128,7 +128,6 @@ TEST_P(DataPathQueueConformance, ModerationIsOfferedOrNotSupported) {
 }
 
 TEST_P(DataPathConformance, AnOverrunKillsTheQueueAndEndsTheConnectionsOfItsQueuePairs) {
-  SKIP_UNLESS_CONNECTABLE();
   // Adapters may make queues deeper than they are asked to.
   constexpr uint32_t kMany = 300;
   const auto small = NewSide({.depth = kMany, .cq_depth = 3});
@@ -195,7 +194,6 @@ TEST_P(DataPathConformance, ACallbackMayMakeAndCloseObjects) {
 }
 
 TEST_P(DataPathConformance, TwoQueuePairsTakeFromASharedReceiveQueueAndTheThresholdNotifiesOnce) {
-  SKIP_UNLESS_CONNECTABLE();
   const auto shared = NewSide({.srq = true});
   ASSERT_NE(shared->srq, nullptr);
   Connect(*a, *shared);
@@ -238,7 +236,6 @@ TEST_P(DataPathConformance, ASharedReceiveQueueIsResizedOrNot) {
 }
 
 TEST_P(DataPathConformance, AThresholdThatIsArmedFromTheStartNotifiesOnTheStepBelow) {
-  SKIP_UNLESS_CONNECTABLE();
   std::atomic<int> notifications = 0;
   SharedReceiveQueue* const srq = b->domain
                                       ->CreateSharedReceiveQueue({.depth = 8,

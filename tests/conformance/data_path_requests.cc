@@ -19,7 +19,6 @@ bool TellsOfBadMemory(NdkStatus status) {
 }
 
 TEST_P(DataPathConformance, ASendArrivesInAReceiveWithLengthAndContexts) {
-  SKIP_UNLESS_CONNECTABLE();
   Connect();
   Buffer from(a->domain, 200'000, kMrAllowLocalRead);
   Buffer to(b->domain, 200'000, kMrAllowLocalWrite);
@@ -52,7 +51,6 @@ TEST_P(DataPathConformance, ASendArrivesInAReceiveWithLengthAndContexts) {
 }
 
 TEST_P(DataPathConformance, AWriteAndThenASendThatTellsOfIt) {
-  SKIP_UNLESS_CONNECTABLE();
   Connect();
   Buffer from(a->domain, 1'000'000, kMrAllowLocalRead);
   Buffer to(b->domain, 1'000'000, kMrAllowRemoteWrite);
@@ -74,7 +72,6 @@ TEST_P(DataPathConformance, AWriteAndThenASendThatTellsOfIt) {
 }
 
 TEST_P(DataPathConformance, AReadNeedsNobodyToPollOnTheOtherSide) {
-  SKIP_UNLESS_CONNECTABLE();
   Connect();
   Buffer to(a->domain, 1'000'003, kMrAllowLocalWrite | kMrRdmaReadSink);
   Buffer from(b->domain, 1'000'003, kMrAllowRemoteRead);
@@ -88,7 +85,6 @@ TEST_P(DataPathConformance, AReadNeedsNobodyToPollOnTheOtherSide) {
 }
 
 TEST_P(DataPathConformance, ZeroLengthAccessesNeedNoMemory) {
-  SKIP_UNLESS_CONNECTABLE();
   Connect();
   ASSERT_EQ(a->qp->Write(nullptr, {}, {0, RemoteToken{0xDEAD}}, 0), NdkStatus::kSuccess);
   ASSERT_EQ(a->qp->Read(nullptr, {}, {0, RemoteToken{0xDEAD}}, 0), NdkStatus::kSuccess);
@@ -96,7 +92,6 @@ TEST_P(DataPathConformance, ZeroLengthAccessesNeedNoMemory) {
 }
 
 TEST_P(DataPathConformance, MoreReadsThanTheLimitWaitTheirTurnAndCompleteInOrder) {
-  SKIP_UNLESS_CONNECTABLE();
   Connect();
   constexpr size_t kReads = 60;
   Buffer to(a->domain, kReads * 1000, kMrAllowLocalWrite | kMrRdmaReadSink);
@@ -142,7 +137,6 @@ TEST_P(DataPathConformance, FlushBeforeTheConnectionCancelsReceivesAndNotifiesOn
   EXPECT_EQ(results[0].request_context, Context(1));
   EXPECT_EQ(results[1].status, NdkStatus::kCancelled);
   EXPECT_TRUE(Eventually([&] { return a->notifications == 1; }));
-  SKIP_UNLESS_CONNECTABLE();
   PostReceive(*a, buffer, 64, 3);
   Connect();
   EXPECT_EQ(b->qp->Send(nullptr, {}, kOpInline), NdkStatus::kSuccess)
@@ -151,7 +145,6 @@ TEST_P(DataPathConformance, FlushBeforeTheConnectionCancelsReceivesAndNotifiesOn
 }
 
 TEST_P(DataPathConformance, AnInlineSendCopiesAndNeedsNoToken) {
-  SKIP_UNLESS_CONNECTABLE();
   Connect();
   Buffer to(b->domain, 64, kMrAllowLocalWrite);
   for (const OpFlags flags : {kOpInline, kOpInline | kOpDefer}) {
@@ -172,7 +165,6 @@ TEST_P(DataPathConformance, AnInlineSendCopiesAndNeedsNoToken) {
 }
 
 TEST_P(DataPathConformance, WrongPostsFailInlineAndGiveNoResult) {
-  SKIP_UNLESS_CONNECTABLE();
   Connect();
   Buffer buffer(a->domain, 64, kAllAccess);
   const Sge sge = buffer.sge(0, 1);
@@ -187,7 +179,6 @@ TEST_P(DataPathConformance, WrongPostsFailInlineAndGiveNoResult) {
 }
 
 TEST_P(DataPathConformance, AFullQueueRefusesAndStaysGood) {
-  SKIP_UNLESS_CONNECTABLE();
   Connect();
   Buffer buffer(a->domain, 64, kMrAllowLocalWrite);
   for (int i = 0; i < 64; ++i) PostReceive(*a, buffer, 64);
@@ -199,7 +190,6 @@ TEST_P(DataPathConformance, AFullQueueRefusesAndStaysGood) {
 }
 
 TEST_P(DataPathConformance, SilentSuccessIsSilentHoweverManyThereAre) {
-  SKIP_UNLESS_CONNECTABLE();
   Connect();
   Buffer from(a->domain, 100, kMrAllowLocalRead);
   Buffer to(b->domain, 100, kMrAllowRemoteWrite);
@@ -217,7 +207,6 @@ TEST_P(DataPathConformance, SilentSuccessIsSilentHoweverManyThereAre) {
 }
 
 TEST_P(DataPathConformance, TheFailureOfASilentRequestIsToldAndSoIsWhatItCancels) {
-  SKIP_UNLESS_CONNECTABLE();
   Connect();
   Buffer buffer(a->domain, 64, kMrAllowLocalRead);
   Sge sge = buffer.sge();
@@ -233,7 +222,6 @@ TEST_P(DataPathConformance, TheFailureOfASilentRequestIsToldAndSoIsWhatItCancels
 }
 
 TEST_P(DataPathConformance, DeferredRequestsGoOutWithTheNextOneEvenIfThatFails) {
-  SKIP_UNLESS_CONNECTABLE();
   Connect();
   Buffer to(b->domain, 64, kMrAllowLocalWrite);
   PostReceive(*b, to, 64);
@@ -248,7 +236,6 @@ TEST_P(DataPathConformance, DeferredRequestsGoOutWithTheNextOneEvenIfThatFails) 
 }
 
 TEST_P(DataPathConformance, AWholeQueueOfDeferredRequestsGoesOutInOrder) {
-  SKIP_UNLESS_CONNECTABLE();
   Connect();
   constexpr size_t kWrites = 63;
   Buffer from(a->domain, kWrites, kMrAllowLocalRead);
@@ -268,7 +255,6 @@ TEST_P(DataPathConformance, AWholeQueueOfDeferredRequestsGoesOutInOrder) {
 }
 
 TEST_P(DataPathConformance, AFencedRequestWaitsForTheReadsBeforeIt) {
-  SKIP_UNLESS_CONNECTABLE();
   Connect();
   Buffer shared(b->domain, 100'000, kAllAccess);
   Buffer to(a->domain, 100'000, kMrAllowLocalWrite | kMrRdmaReadSink);
@@ -287,7 +273,6 @@ TEST_P(DataPathConformance, AFencedRequestWaitsForTheReadsBeforeIt) {
 }
 
 TEST_P(DataPathConformance, ALocalBufferThatMayNotBeUsedEndsTheConnection) {
-  SKIP_UNLESS_CONNECTABLE();
   Connect();
   Buffer buffer(a->domain, 64, kMrAllowLocalRead);
   Sge sge = buffer.sge();
@@ -302,7 +287,6 @@ TEST_P(DataPathConformance, ALocalBufferThatMayNotBeUsedEndsTheConnection) {
 }
 
 TEST_P(DataPathConformance, AfterAFailureBothQueuesTakeRequestsAndCancelThemUntilTheLocalEnd) {
-  SKIP_UNLESS_CONNECTABLE();
   Connect();
   Buffer buffer(a->domain, 64, kAllAccess);
   PostReceive(*a, buffer, 64, 1);
@@ -325,7 +309,6 @@ TEST_P(DataPathConformance, AfterAFailureBothQueuesTakeRequestsAndCancelThemUnti
 }
 
 TEST_P(DataPathConformance, AnOverlongSendFailsTheReceiveAndCancelsTheOthers) {
-  SKIP_UNLESS_CONNECTABLE();
   Connect();
   Buffer from(a->domain, 65, kMrAllowLocalRead);
   Buffer to(b->domain, 64, kMrAllowLocalWrite);
@@ -342,7 +325,6 @@ TEST_P(DataPathConformance, AnOverlongSendFailsTheReceiveAndCancelsTheOthers) {
 }
 
 TEST_P(DataPathConformance, ASendWithoutAReceiveEndsTheConnection) {
-  SKIP_UNLESS_CONNECTABLE();
   Connect();
   ASSERT_EQ(a->qp->Receive(nullptr, {}), NdkStatus::kSuccess);
   ASSERT_EQ(a->qp->Send(nullptr, {}, 0), NdkStatus::kSuccess);
@@ -352,7 +334,6 @@ TEST_P(DataPathConformance, ASendWithoutAReceiveEndsTheConnection) {
 }
 
 TEST_P(DataPathConformance, FlushEndsTheConnectionForGood) {
-  SKIP_UNLESS_CONNECTABLE();
   Connect();
   Buffer at_a(a->domain, 64, kMrAllowLocalWrite);
   PostReceive(*a, at_a, 64, 1);
@@ -368,7 +349,6 @@ TEST_P(DataPathConformance, FlushEndsTheConnectionForGood) {
 }
 
 TEST_P(DataPathConformance, FlushingOneQueuePairLeavesTheOthersOfTheQueueAlone) {
-  SKIP_UNLESS_CONNECTABLE();
   Connect();
   const QueuePairPair others = ConnectMore(*a, *b, Context(2), Context(22));
   Buffer at_b(b->domain, 64, kMrAllowLocalWrite);
@@ -398,7 +378,6 @@ TEST_P(DataPathConformance, WhatAClosedQueuePairHadPostedHasItsResults) {
     EXPECT_EQ(results[i].qp_context, Context(5));
     EXPECT_EQ(results[i].request_context, Context(i));
   }
-  SKIP_UNLESS_CONNECTABLE();
   const QueuePairPair made = ConnectMore(*a, *b, Context(6), nullptr);
   ASSERT_EQ(made.at_a->Receive(Context(1), {&sge, 1}), NdkStatus::kSuccess);
   ASSERT_EQ(made.at_a->Send(Context(2), {}, kOpDefer | kOpSilentSuccess), NdkStatus::kSuccess);
@@ -442,7 +421,6 @@ TEST_P(DataPathConformance, LimitsAreChecked) {
 
 TEST_P(DataPathConformance, NonsenseCannotBeAttached) {
   EXPECT_EQ(a->qp->Attach({.socket = {}, .state = "nonsense"}, {}), NdkStatus::kInvalidParameter);
-  SKIP_UNLESS_CONNECTABLE();
   Connect();
   EXPECT_EQ(a->qp->Attach({.socket = {}, .state = "nonsense"}, {}), NdkStatus::kInvalidParameter);
 }

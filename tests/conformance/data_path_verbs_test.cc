@@ -1,68 +1,74 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Runs on the device that the environment's RDMA_DEVICE names. Queue pairs on InfiniBand and RoCE are connected by
-// hand, as a broker would with what rdma_cm tells it; iWARP's only a connection manager can connect.
+// Runs on the device that the environment's RDMA_DEVICE names, which must reach itself. Queue pairs are connected as a
+// broker and its clients do it: by the kernel's connection manager, with what the broker would send of it.
 
 #include <gtest/gtest.h>
 #include <infiniband/verbs.h>
+#include <poll.h>
 
-#include <array>
+#include <algorithm>
 #include <cstdlib>
-#include <cstring>
 #include <memory>
-#include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/status/status.h"
+#include "broker/control/translation.h"
+#include "broker/core/messages.h"
+#include "broker/fabric/local_addresses.h"
+#include "broker/fabric/rdmacm/cm_file.h"
+#include "client/data_path.h"
 #include "dataplane/verbs/adapter.h"
-#include "dataplane/verbs/transition.h"
 #include "tests/conformance/data_path_conformance.h"
 
 namespace rdmabroker {
 namespace {
 
-using verbs::AttachmentFor;
-using verbs::Transition;
+// The listener's cookie; those of connections follow.
+constexpr uint64_t kListener = 1;
 
-struct PortAddress {
-  std::array<uint8_t, 16> gid = {};
-  uint32_t gid_index = 0;
-  uint32_t lid = 0;
-  bool global = false;
-};
-
-// The first port's, with a GID that is not zero.
-std::optional<PortAddress> AddressOf(const std::string& device) {
-  std::optional<PortAddress> address;
-  int count = 0;
-  ibv_device** const devices = ibv_get_device_list(&count);
-  for (int i = 0; i < count; ++i) {
-    if (ibv_get_device_name(devices[i]) != device) continue;
-    ibv_context* const context = ibv_open_device(devices[i]);
-    ibv_port_attr port = {};
-    if (context != nullptr && ibv_query_port(context, 1, &port) == 0) {
-      address = PortAddress{.lid = port.lid, .global = port.link_layer == IBV_LINK_LAYER_ETHERNET};
-      for (int index = 0; index < port.gid_tbl_len; ++index) {
-        ibv_gid gid = {};
-        if (ibv_query_gid(context, 1, index, &gid) != 0 || gid.global.interface_id == 0) continue;
-        std::memcpy(address->gid.data(), gid.raw, sizeof gid.raw);
-        address->gid_index = static_cast<uint32_t>(index);
-        break;
-      }
-    }
-    if (context != nullptr) ibv_close_device(context);
+// As ibv_get_device_index(3); 0 where there is no such device.
+uint32_t IndexOf(const std::string& name) {
+  uint32_t index = 0;
+  ibv_device** const devices = ::ibv_get_device_list(nullptr);
+  if (devices == nullptr) return index;
+  for (ibv_device** next = devices; *next != nullptr; ++next) {
+    if (::ibv_get_device_name(*next) == name) index = static_cast<uint32_t>(::ibv_get_device_index(*next));
   }
-  ibv_free_device_list(devices);
-  return address;
+  ::ibv_free_device_list(devices);
+  return index;
+}
+
+// A listener at the device's first address of the family.
+absl::StatusOr<SocketAddress> Listen(const CmFile& file, uint32_t device, IpFamily family) {
+  const auto local = LocalAddresses::Open();
+  if (!local.ok()) return local.status();
+  for (const IpAddress& ip : (*local)->addresses()) {
+    if (ip.family != family || ip.IsLoopback()) continue;
+    KernelId id{};
+    CmAddresses addresses;
+    if (file.Create(kListener, &id) != 0) break;
+    if (file.Bind(id, {ip, 0}) == 0 && file.QueryAddresses(id, &addresses) == 0 && addresses.device_index == device &&
+        file.Listen(id) == 0) {
+      return addresses.local;
+    }
+    file.Destroy(id);
+  }
+  return absl::NotFoundError("the device has no address of this family");
 }
 
 class VerbsDataPaths final : public DataPathPair {
  public:
-  VerbsDataPaths(std::string device, const PortAddress& address) : device_(std::move(device)), address_(address) {
+  VerbsDataPaths(std::string device, std::shared_ptr<const CmFile> file, const SocketAddress& listener)
+      : device_(std::move(device)), file_(std::move(file)), listener_(listener) {
     Adapter* const adapter = Open();
-    iwarp_ = adapter->info().technology == RdmaTechnology::kIwarp;
+    info_ = adapter->info();
     CloseAndWait(adapter);
+    for (client::DataPath& path : client::BuiltInDataPaths()) {
+      if (path.technology == info_.technology && path.transition) path_ = std::move(path);
+    }
   }
 
   Adapter* Open() override {
@@ -70,72 +76,103 @@ class VerbsDataPaths final : public DataPathPair {
     EXPECT_EQ(opened.status, NdkStatus::kSuccess);
     return opened.object;
   }
-  bool can_connect() const override { return !iwarp_; }
+
   void Connect(QueuePair* one, ConnectionEndCallback on_end_of_one, QueuePair* other,
                ConnectionEndCallback on_end_of_other) override {
-    for (const ibv_qp_state state : {IBV_QPS_INIT, IBV_QPS_RTR, IBV_QPS_RTS}) {
-      ASSERT_EQ(one->Attach(AttachmentFor(Step(state, other->number())), on_end_of_one), NdkStatus::kSuccess);
-      ASSERT_EQ(other->Attach(AttachmentFor(Step(state, one->number())), on_end_of_other), NdkStatus::kSuccess);
+    const uint64_t at_one = ++last_cookie_, at_other = ++last_cookie_;
+    KernelId active{};
+    ASSERT_EQ(file_->Create(at_one, &active), 0);
+    ASSERT_EQ(file_->ResolveAddress(active, {listener_.ip, 0}, listener_), 0);
+    for (int established = 0; established < 2;) {
+      CmEvent event;
+      ASSERT_NO_FATAL_FAILURE(Await(&event));
+      // The end of an earlier connection.
+      if (event.cookie != at_one && event.cookie != at_other && event.cookie != kListener) continue;
+      switch (event.type) {
+        case CmEventType::kAddressResolved:
+          ASSERT_EQ(file_->ResolveRoute(active), 0);
+          break;
+        case CmEventType::kRouteResolved:
+          ASSERT_EQ(file_->Connect(active, ParametersFor(one)), 0);
+          break;
+        case CmEventType::kConnectRequest:
+          ASSERT_NO_FATAL_FAILURE(Move(other, on_end_of_other, event.id));
+          ASSERT_EQ(file_->Accept(event.id, at_other, ParametersFor(other)), 0);
+          break;
+        case CmEventType::kConnectResponse:
+          ASSERT_NO_FATAL_FAILURE(Move(one, on_end_of_one, active));
+          ASSERT_EQ(file_->Establish(active), 0);
+          ++established;
+          break;
+        case CmEventType::kEstablished:
+          ++established;
+          break;
+        default:
+          FAIL() << "event " << static_cast<uint32_t>(event.type) << ", status " << event.status;
+      }
     }
     EXPECT_EQ(one->Send(nullptr, {}, 0), NdkStatus::kConnectionInvalid) << "it is not established yet";
     ASSERT_EQ(one->Attach({}, std::move(on_end_of_one)), NdkStatus::kSuccess);
     ASSERT_EQ(other->Attach({}, std::move(on_end_of_other)), NdkStatus::kSuccess);
   }
+
   // Soft-iWARP does not.
-  bool tells_of_solicited() const override { return !iwarp_; }
+  bool tells_of_solicited() const override { return info_.technology != RdmaTechnology::kIwarp; }
   bool tells_of_ends() const override { return false; }
 
  private:
-  Transition Step(ibv_qp_state state, uint32_t peer) const {
-    Transition step = {.mask = IBV_QP_STATE, .qp_state = state};
-    if (state == IBV_QPS_INIT) {
-      step.mask |= IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS;
-      step.access_flags = IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE;
-      step.port_number = 1;
-    } else if (state == IBV_QPS_RTR) {
-      step.mask |= IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC |
-                   IBV_QP_MIN_RNR_TIMER;
-      step.path_mtu = IBV_MTU_1024;
-      step.dest_qp_number = peer;
-      step.max_inbound_reads = 16;
-      step.min_rnr_timer = 12;  // 0.64 ms.
-      step.port_number = 1;
-      step.destination_gid = address_.gid;
-      step.source_gid_index = address_.gid_index;
-      step.destination_lid = address_.lid;
-      step.hop_limit = 64;
-      step.is_global = address_.global;
-    } else {
-      step.mask |= IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC;
-      step.timeout = 18;  // 1 s: a guest without KVM is slow.
-      step.retry_count = 7;
-      step.rnr_retry = 3;
-      step.max_outbound_reads = 16;
+  void Await(CmEvent* event) const {
+    pollfd readable = {.fd = file_->descriptor(), .events = POLLIN, .revents = 0};
+    ASSERT_EQ(::poll(&readable, 1, static_cast<int>(std::chrono::milliseconds(kPatience).count())), 1);
+    ASSERT_EQ(file_->NextEvent(event), 0);
+  }
+
+  CmParameters ParametersFor(QueuePair* pair) const {
+    return {.qp = QpNumber{pair->number()},
+            .limits = {std::min(16u, info_.max_inbound_read_limit), std::min(16u, info_.max_outbound_read_limit)},
+            .private_data = {}};
+  }
+
+  // iWARP's drivers move the queue pair themselves.
+  void Move(QueuePair* pair, const ConnectionEndCallback& on_end, KernelId id) const {
+    if (info_.technology == RdmaTechnology::kIwarp) return;
+    ConnectionData data;
+    for (const ibv_qp_state state : {IBV_QPS_INIT, IBV_QPS_RTR, IBV_QPS_RTS}) {
+      ASSERT_EQ(file_->QueryQpAttributes(id, state, &data.qp_attributes.emplace_back()), 0);
     }
-    return step;
+    v1::Outcome sent;
+    ToProto(Outcome{.payload = data}, &sent);
+    for (const v1::QpAttributes& step : sent.connection_data().qp_attributes()) {
+      ASSERT_EQ(pair->Attach(path_.transition(step), on_end), NdkStatus::kSuccess);
+    }
   }
 
   const std::string device_;
-  const PortAddress address_;
-  bool iwarp_ = false;
+  const std::shared_ptr<const CmFile> file_;
+  const SocketAddress listener_;
+  AdapterInfo info_;
+  client::DataPath path_;
+  uint64_t last_cookie_ = kListener;
 };
 
-absl::StatusOr<std::unique_ptr<DataPathPair>> OnTheDevice() {
+absl::StatusOr<std::unique_ptr<DataPathPair>> OnTheDevice(IpFamily family) {
   const char* const device = std::getenv("RDMA_DEVICE");
   if (device == nullptr) return absl::NotFoundError("RDMA_DEVICE names no device");
-  const auto address = AddressOf(device);
+  auto file = CmFile::Open();
+  const auto listener = file.ok() ? Listen(**file, IndexOf(device), family) : file.status();
   // Named, and not there: a failure and not a reason to skip.
-  EXPECT_TRUE(address.has_value()) << device;
-  if (!address.has_value()) return absl::NotFoundError("the device has no port");
-  return std::make_unique<VerbsDataPaths>(device, *address);
+  EXPECT_TRUE(listener.ok()) << device << ": " << listener.status();
+  if (!listener.ok()) return listener.status();
+  return std::make_unique<VerbsDataPaths>(device, *std::move(file), *listener);
 }
 
-const DataPathCase kCase = {"OnTheDevice", OnTheDevice};
+const auto kCases = ::testing::Values(DataPathCase{"Ipv4", [] { return OnTheDevice(IpFamily::kIpv4); }},
+                                      DataPathCase{"Ipv6", [] { return OnTheDevice(IpFamily::kIpv6); }});
 
 std::string NameOf(const ::testing::TestParamInfo<DataPathCase>& info) { return info.param.name; }
 
-INSTANTIATE_TEST_SUITE_P(Verbs, DataPathConformance, ::testing::Values(kCase), NameOf);
-INSTANTIATE_TEST_SUITE_P(Verbs, DataPathQueueConformance, ::testing::Values(kCase), NameOf);
+INSTANTIATE_TEST_SUITE_P(Verbs, DataPathConformance, kCases, NameOf);
+INSTANTIATE_TEST_SUITE_P(Verbs, DataPathQueueConformance, kCases, NameOf);
 
 }  // namespace
 }  // namespace rdmabroker
