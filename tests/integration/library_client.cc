@@ -22,16 +22,18 @@ std::unique_ptr<client::Session> OpenSession(const std::string& control_socket) 
   return std::move(opening.session);
 }
 
-std::shared_ptr<client::Adapter> OpenIwarp(client::Session& session) {
-  auto made = client::BlockingOpenAdapter(session, "iwarp0");
+std::shared_ptr<client::Adapter> OpenDevice(client::Session& session, const std::string& device) {
+  auto made = client::BlockingOpenAdapter(session, device);
   EXPECT_TRUE(made.outcome.ok()) << made.outcome.hint;
   return made.object;
 }
 
 }  // namespace
 
-LibraryClient::LibraryClient(const std::string& control_socket)
-    : session(OpenSession(control_socket)), adapter(OpenIwarp(*session)), side({}, adapter->data()) {}
+LibraryClient::LibraryClient(const std::string& control_socket, const std::string& device)
+    : session(OpenSession(control_socket)),
+      adapter(OpenDevice(*session, device)),
+      side(adapter->data(), false, SideOptions()) {}
 
 LibraryClient::~LibraryClient() { session = nullptr; }
 

@@ -7,14 +7,14 @@
 #include <string>
 
 #include "client/blocking.h"
-#include "dataplane/iwarp/side_for_test.h"
+#include "dataplane/testing/side.h"
 
 namespace rdmabroker {
 
 // A client of a broker, on the library, with a queue pair for one connection. Failing calls that no function returns
 // fail the test.
 struct LibraryClient {
-  explicit LibraryClient(const std::string& control_socket);
+  explicit LibraryClient(const std::string& control_socket, const std::string& device = "iwarp0");
   ~LibraryClient();
 
   // Accepts the listener's next peer.
@@ -25,7 +25,7 @@ struct LibraryClient {
 
   std::unique_ptr<client::Session> session;
   std::shared_ptr<client::Adapter> adapter;
-  iwarp::Side side;  // The adapter's.
+  DataSide side;  // The adapter's.
   std::shared_ptr<client::Connector> connector;
 };
 

@@ -177,7 +177,7 @@ class Stranger {
 
 // Of each kind of message one, in both directions where that is different. Returns what the active side has written and
 // what it has read, so that it can be looked for on the wire.
-std::pair<std::string, std::string> Exchange(Side& active, Side& passive) {
+std::pair<std::string, std::string> Exchange(DataSide& active, DataSide& passive) {
   constexpr size_t kWritten = 150'001;
   constexpr size_t kRead = 90'003;
   Buffer ours(active.domain, 400'000, kAllAccess);
@@ -186,13 +186,13 @@ std::pair<std::string, std::string> Exchange(Side& active, Side& passive) {
   for (Buffer* buffer : {&ours, &theirs}) {
     for (uint8_t& byte : buffer->bytes()) byte = static_cast<uint8_t>(random());
   }
-  const auto expect = [](Side& side, OperationType type, size_t received = 0) {
+  const auto expect = [](DataSide& side, OperationType type, size_t received = 0) {
     const ResultEx result = side.Next();
     EXPECT_EQ(result.status, NdkStatus::kSuccess);
     EXPECT_EQ(result.type, type);
     EXPECT_EQ(result.bytes_transferred, received);
   };
-  const auto send = [&](Side& from, Buffer& out, Side& to, Buffer& in, size_t length) {
+  const auto send = [&](DataSide& from, Buffer& out, DataSide& to, Buffer& in, size_t length) {
     const Sge target = in.sge(0, length);
     const Sge source = out.sge(0, length);
     ASSERT_EQ(to.qp->Receive(nullptr, {&target, 1}), NdkStatus::kSuccess);

@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// What becomes of connections over the kernel's device that RDMA_DEVICE names when a client dies, lies, or the device
+// goes. Takes the device away and puts it back, so it needs CAP_NET_ADMIN, and a machine of its own.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <memory>
+#include <sstream>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "client/blocking.h"
+#include "dataplane/ndk/socket_address.h"
+#include "tests/control/child_process.h"
+#include "tests/control/patience.h"
+#include "tests/control/test_client.h"
+#include "tests/integration/held_connections.h"
+#include "tests/integration/running_broker.h"
+
+namespace rdmabroker {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::AnyOf;
+using ::testing::Each;
+using ::testing::HasSubstr;
+using ::testing::SizeIs;
+
+constexpr char kConnectedClient[] = "tests/integration/connected_client";
+constexpr size_t kConnections = 10;
+
+class KernelDevice : public testing::Test {
+ protected:
+  void SetUp() override {
+    const char* const device = std::getenv("RDMA_DEVICE");
+    if (device == nullptr) GTEST_SKIP() << "RDMA_DEVICE names no device";
+    device_ = device;
+    broker_ = std::make_unique<RunningBroker>();
+    ASSERT_TRUE(BrokerHasDevice()) << device_;
+  }
+
+  // The line of rdma(8) that names the device, in which every kind of resource has its count; "" where there is none.
+  std::string Resources() const {
+    std::istringstream lines(Rdma({"resource", "show"}));
+    std::string line;
+    while (std::getline(lines, line)) {
+      if (line.find(" " + device_ + ": ") != std::string::npos) return line;
+    }
+    return "";
+  }
+  std::string Rdma(std::vector<std::string> arguments) const {
+    arguments.insert(arguments.begin(), "rdma");
+    const Ending ending = RunToEnd(arguments, broker_->folder() + "/errors");
+    EXPECT_EQ(ending.status, 0) << ending.error;
+    std::remove((broker_->folder() + "/errors").c_str());
+    return ending.output;
+  }
+
+  std::unique_ptr<HeldConnections> NewClient() const {
+    return std::make_unique<HeldConnections>(broker_->control_socket(), device_);
+  }
+  bool BrokerHasDevice() const {
+    client::SessionOptions options;
+    options.control_socket = broker_->control_socket();
+    const auto opened = client::Session::Open(std::move(options));
+    const auto listed = client::BlockingListAdapters(*opened.session);
+    return std::any_of(listed.object.begin(), listed.object.end(),
+                       [this](const auto& device) { return device.name == device_ && device.usable; });
+  }
+
+  std::string device_;
+  std::unique_ptr<RunningBroker> broker_;
+};
+
+class KernelDeviceClientDeath : public KernelDevice, public testing::WithParamInterface<bool> {};
+
+TEST_P(KernelDeviceClientDeath, LeavesNothingInTheKernelAndIsKnownToThePeers) {
+  const bool active = GetParam();
+  const std::string before = Resources();
+  {
+    const auto peer = NewClient();
+    std::vector<std::string> command = {kConnectedClient, broker_->control_socket(), device_,
+                                        std::to_string(kConnections)};
+    if (active) command.push_back(peer->Listen().ToString());
+    ChildProcess client(command);
+    client.ReadLine();
+    SocketAddress address;
+    if (active) {
+      peer->Accept(kConnections);
+    } else {
+      address = SocketAddress::Parse(client.ReadLine()).value_or(SocketAddress());
+      peer->Connect(address, kConnections);
+    }
+    ASSERT_EQ(client.ReadLine(), "there");
+    client.Kill();
+    EXPECT_THAT(peer->Ends(),
+                AllOf(SizeIs(kConnections), Each(AnyOf(NdkStatus::kSuccess, NdkStatus::kConnectionAborted))));
+    if (!active) {
+      const auto free = [&] { return client::BlockingListener::Listen(peer->client().adapter, address).outcome.ok(); };
+      EXPECT_TRUE(Becomes(free)) << address.ToString() << " is not free";
+    }
+  }
+  EXPECT_TRUE(Becomes([&] { return Resources() == before; })) << "before: " << before << "\nafter: " << Resources();
+  EXPECT_THAT(broker_->Objects(), SizeIs(0));
+}
+
+INSTANTIATE_TEST_SUITE_P(BySigkill, KernelDeviceClientDeath, testing::Bool(),
+                         [](const auto& active) { return active.param ? "ThatConnected" : "ThatAccepted"; });
+
+TEST_F(KernelDevice, GivesNobodyTheQueuePairOfAnotherProcess) {
+  ChildProcess owner({kConnectedClient, broker_->control_socket(), device_, "0"});
+  const auto theirs = static_cast<uint32_t>(std::stoul(owner.ReadLine()));
+  ASSERT_NE(owner.ReadLine(), "");
+  ASSERT_EQ(owner.ReadLine(), "there");
+
+  const auto peer = NewClient();
+  TestClient forger(NewChannel("unix:" + broker_->control_socket()));
+  ASSERT_EQ(forger.Open(), NdkStatus::kSuccess);
+  const uint64_t adapter = forger.OpenAdapter(device_);
+  const uint64_t active = forger.CreateConnector(adapter);
+  const v1::Outcome connected =
+      forger.WaitForOutcome(forger.StartConnect(active, theirs, {peer->ip(), 0}, peer->Listen()));
+  EXPECT_EQ(NdkStatusOf(connected), NdkStatus::kAccessDenied);
+  EXPECT_THAT(connected.hint(), HasSubstr("is not the session's process's"));
+
+  const SocketAddress address = forger.Listen(adapter, {peer->ip(), 0}).second;
+  NdkStatus outcome = NdkStatus::kPending;
+  std::thread connecting([&] { outcome = peer->client().Connect(peer->ip(), address).status; });
+  const uint64_t request = forger.next_request_id();
+  v1::Outcome accepted = forger.Accept(forger.WaitForConnect().connector_id(), theirs);
+  if (accepted.status() == v1::STATUS_PENDING) accepted = forger.WaitForOutcome(request);
+  EXPECT_EQ(NdkStatusOf(accepted), NdkStatus::kAccessDenied);
+  connecting.join();
+  EXPECT_THAT(outcome, AnyOf(NdkStatus::kConnectionRefused, NdkStatus::kConnectionAborted));
+}
+
+TEST_F(KernelDevice, ItsRemovalEndsConnectionsAndReturnsOnceTheirOwnersHaveClosedThem) {
+  auto passive = NewClient();
+  auto active = NewClient();
+  const SocketAddress address = passive->Listen();
+  std::thread accepting([&] { passive->Accept(kConnections); });
+  active->Connect(address, kConnections);
+  accepting.join();
+  ASSERT_FALSE(HasFailure());
+
+  std::string kind = device_;
+  kind.resize(kind.find_first_of("0123456789"));
+  ChildProcess removal({"rdma", "link", "del", device_});
+  for (HeldConnections* const client : {passive.get(), active.get()}) {
+    EXPECT_THAT(client->Ends(), AllOf(SizeIs(kConnections), Each(NdkStatus::kDeviceRemoved)));
+  }
+  EXPECT_FALSE(BrokerHasDevice());
+  EXPECT_EQ(active->client().Connect(active->ip(), address).status, NdkStatus::kDeviceRemoved);
+  passive = nullptr;
+  active = nullptr;
+  EXPECT_EQ(removal.End(), 0);
+
+  Rdma({"link", "add", device_, "type", kind, "netdev", "eth0"});
+  EXPECT_TRUE(Becomes([this] { return BrokerHasDevice(); }));
+  const auto again = NewClient();
+  const SocketAddress new_address = again->Listen();
+  std::thread accepting_again([&] { again->Accept(1); });
+  NewClient()->Connect(new_address, 1);
+  accepting_again.join();
+}
+
+}  // namespace
+}  // namespace rdmabroker
