@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string>
 
 #include "dataplane/data_object.h"
 #include "dataplane/operation.h"
@@ -22,6 +23,8 @@ class MemoryRegion : public DataObject {
   // kInvalidParameter: null, length 0, longer than max_registration_size, wraps around, unknown flags, or registered
   // already. kInsufficientResources. The memory must stay mapped until Deregister returns or the close completes.
   virtual NdkStatus Register(void* address, size_t length, MrFlags flags) = 0;
+  // For a person: which limit the last Register met, and how to raise it. Empty where its status says all.
+  virtual std::string objection() const { return {}; }
 
   // kDeviceBusy while windows are bound to the region. When it returns success nothing reads or writes the memory any
   // more; requests that still name it fail.

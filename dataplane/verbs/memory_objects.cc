@@ -4,6 +4,7 @@
 
 #include <utility>
 
+#include "dataplane/verbs/locked_memory.h"
 #include "dataplane/verbs/protection_domain.h"
 #include "dataplane/verbs/verbs_status.h"
 
@@ -54,7 +55,14 @@ NdkStatus VerbsMemoryRegion::Register(void* address, size_t length, MrFlags flag
     status = FromPointer(region_);
   }
   takes_windows_ = (access & IBV_ACCESS_MW_BIND) != 0;
+  objection_.clear();
+  if (status == NdkStatus::kInsufficientResources) objection_ = Objection(ReadLockedMemory(), length);
   return status;
+}
+
+std::string VerbsMemoryRegion::objection() const {
+  const std::lock_guard lock(mutex_);
+  return objection_;
 }
 
 // A window that was unbound without anybody polling since is bound for all that is known here.

@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <mutex>
+#include <string>
 #include <vector>
 
 #include "dataplane/data_object.h"
@@ -25,6 +26,7 @@ class VerbsMemoryRegion final : public MemoryRegion {
   VerbsMemoryRegion(VerbsProtectionDomain* domain, bool fast_register);
 
   NdkStatus Register(void* address, size_t length, MrFlags flags) override;
+  std::string objection() const override;
   NdkStatus Deregister() override;
   NdkStatus InitializeFastRegister(uint32_t page_count, bool remote_access) override;
   LocalToken local_token() const override;
@@ -48,6 +50,7 @@ class VerbsMemoryRegion final : public MemoryRegion {
   bool local_write_ = false;
   bool takes_windows_ = false;
   uint32_t windows_ = 0;  // Bound, or about to be.
+  std::string objection_;
 };
 
 // A window of type 2. Between a bind's post and its completion it has two states: as it will be, which the next post

@@ -3,9 +3,12 @@
 // Runs on the device that the environment's RDMA_DEVICE names, which must reach itself. Queue pairs are connected as a
 // broker and its clients do it: by the kernel's connection manager, with what the broker would send of it.
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <infiniband/verbs.h>
 #include <poll.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstdlib>
@@ -173,6 +176,27 @@ std::string NameOf(const ::testing::TestParamInfo<DataPathCase>& info) { return 
 
 INSTANTIATE_TEST_SUITE_P(Verbs, DataPathConformance, kCases, NameOf);
 INSTANTIATE_TEST_SUITE_P(Verbs, DataPathQueueConformance, kCases, NameOf);
+
+TEST(VerbsRegistration, BeyondTheLimitOfLockedMemorySaysSo) {
+  const char* const device = std::getenv("RDMA_DEVICE");
+  if (device == nullptr) GTEST_SKIP() << "RDMA_DEVICE names no device";
+  if (::geteuid() == 0) GTEST_SKIP() << "for root there is no limit (CAP_IPC_LOCK)";
+  constexpr size_t kLimit = 1 << 20;
+  rlimit limit = {};
+  ASSERT_EQ(::getrlimit(RLIMIT_MEMLOCK, &limit), 0);
+  limit.rlim_cur = kLimit;
+  ASSERT_EQ(::setrlimit(RLIMIT_MEMLOCK, &limit), 0);
+  DataSide side(verbs::OpenAdapter(device).object, true, {});
+  std::vector<uint8_t> memory(2 * kLimit);
+  MemoryRegion* const region = side.domain->CreateMemoryRegion(false).object;
+  EXPECT_EQ(region->Register(memory.data(), memory.size(), kMrAllowLocalWrite), NdkStatus::kInsufficientResources);
+  EXPECT_THAT(region->objection(), testing::HasSubstr("RLIMIT_MEMLOCK allows this process 1048576 bytes"));
+  EXPECT_EQ(region->Register(memory.data(), kLimit / 2, kMrAllowLocalWrite), NdkStatus::kSuccess);
+  EXPECT_EQ(region->objection(), "");
+  CloseAndWait(region);
+  limit.rlim_cur = limit.rlim_max;
+  EXPECT_EQ(::setrlimit(RLIMIT_MEMLOCK, &limit), 0);
+}
 
 }  // namespace
 }  // namespace rdmabroker
