@@ -4,7 +4,6 @@
 // addresses that RDMA_SILENT_PEER_4 and _6 name: tests/vm makes such a machine.
 
 #include <gtest/gtest.h>
-#include <infiniband/verbs.h>
 
 #include <cstdlib>
 #include <map>
@@ -17,55 +16,12 @@
 #include "broker/fabric/iwarp/testing/task_queue.h"
 #include "broker/fabric/rdmacm/cm_file.h"
 #include "broker/fabric/rdmacm/rdmacm_fabric.h"
+#include "broker/fabric/rdmacm/testing/queue_pairs.h"
 #include "broker/runtime/watcher.h"
 #include "tests/conformance/fabric_conformance.h"
 
 namespace rdmabroker {
 namespace {
-
-template <auto Destroy>
-struct Destroyer {
-  template <typename Object>
-  void operator()(Object* object) const {
-    Destroy(object);
-  }
-};
-template <typename Object, auto Destroy>
-using Owned = std::unique_ptr<Object, Destroyer<Destroy>>;
-
-// A client's queue pairs, on the machine's first device.
-class QueuePairs {
- public:
-  // False where there is no device.
-  bool Open() {
-    const Owned<ibv_device*, ibv_free_device_list> list(::ibv_get_device_list(nullptr));
-    if (list == nullptr || *list == nullptr) return false;
-    context_.reset(::ibv_open_device(*list));
-    if (context_ == nullptr) return false;
-    domain_.reset(::ibv_alloc_pd(context_.get()));
-    queue_.reset(::ibv_create_cq(context_.get(), 16, nullptr, nullptr, 0));
-    return true;
-  }
-
-  QpNumber Make() {
-    ibv_qp_init_attr attributes = {};
-    attributes.send_cq = attributes.recv_cq = queue_.get();
-    attributes.cap = {.max_send_wr = 1, .max_recv_wr = 1, .max_send_sge = 1, .max_recv_sge = 1, .max_inline_data = 0};
-    attributes.qp_type = IBV_QPT_RC;
-    Owned<ibv_qp, ibv_destroy_qp> made(::ibv_create_qp(domain_.get(), &attributes));
-    EXPECT_NE(made, nullptr);
-    if (made == nullptr) return {};
-    const QpNumber number{made->qp_num};
-    made_.push_back(std::move(made));
-    return number;
-  }
-
- private:
-  Owned<ibv_context, ibv_close_device> context_;
-  Owned<ibv_pd, ibv_dealloc_pd> domain_;
-  Owned<ibv_cq, ibv_destroy_cq> queue_;
-  std::vector<Owned<ibv_qp, ibv_destroy_qp>> made_;
-};
 
 class RdmaCmPair final : public FabricPair {
  public:

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#ifndef BROKER_FABRIC_RDMACM_TESTING_QUEUE_PAIRS_H_
+#define BROKER_FABRIC_RDMACM_TESTING_QUEUE_PAIRS_H_
+
+#include <gtest/gtest.h>
+#include <infiniband/verbs.h>
+
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "broker/core/ids.h"
+
+namespace rdmabroker {
+
+// A client's queue pairs.
+class QueuePairs {
+ public:
+  // On the machine's first device, or another. False where there is none.
+  bool Open(int index = 0) {
+    int count = 0;
+    const Owned<ibv_device*, ibv_free_device_list> list(::ibv_get_device_list(&count));
+    if (list == nullptr || index >= count) return false;
+    context_.reset(::ibv_open_device(list.get()[index]));
+    if (context_ == nullptr) return false;
+    domain_.reset(::ibv_alloc_pd(context_.get()));
+    queue_.reset(::ibv_create_cq(context_.get(), 16, nullptr, nullptr, 0));
+    return true;
+  }
+
+  QpNumber Make() {
+    ibv_qp_init_attr attributes = {};
+    attributes.send_cq = attributes.recv_cq = queue_.get();
+    attributes.cap = {.max_send_wr = 1, .max_recv_wr = 1, .max_send_sge = 1, .max_recv_sge = 1, .max_inline_data = 0};
+    attributes.qp_type = IBV_QPT_RC;
+    Owned<ibv_qp, ibv_destroy_qp> made(::ibv_create_qp(domain_.get(), &attributes));
+    EXPECT_NE(made, nullptr);
+    if (made == nullptr) return {};
+    const QpNumber number{made->qp_num};
+    made_.push_back(std::move(made));
+    return number;
+  }
+
+  bool iwarp() const { return context_->device->transport_type == IBV_TRANSPORT_IWARP; }
+
+ private:
+  template <auto Destroy>
+  struct Destroyer {
+    template <typename Object>
+    void operator()(Object* object) const {
+      Destroy(object);
+    }
+  };
+  template <typename Object, auto Destroy>
+  using Owned = std::unique_ptr<Object, Destroyer<Destroy>>;
+
+  Owned<ibv_context, ibv_close_device> context_;
+  Owned<ibv_pd, ibv_dealloc_pd> domain_;
+  Owned<ibv_cq, ibv_destroy_cq> queue_;
+  std::vector<Owned<ibv_qp, ibv_destroy_qp>> made_;
+};
+
+}  // namespace rdmabroker
+
+#endif  // BROKER_FABRIC_RDMACM_TESTING_QUEUE_PAIRS_H_
