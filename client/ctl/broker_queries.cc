@@ -47,12 +47,17 @@ ExitCode BrokerQueries::List(const std::string& what) {
   return ExitCode::kUsage;
 }
 
-ExitCode BrokerQueries::ListAdapters() {
+ExitCode BrokerQueries::Adapters(v1::ListAdaptersReply* reply) {
   grpc::ClientContext context;
   SetDeadline(&context);
+  const grpc::Status status = inspection_->ListAdapters(&context, {}, reply);
+  return status.ok() ? ExitCode::kDone : Fail(status);
+}
+
+ExitCode BrokerQueries::ListAdapters() {
   v1::ListAdaptersReply reply;
-  const grpc::Status status = inspection_->ListAdapters(&context, {}, &reply);
-  return status.ok() ? Show(reply) : Fail(status);
+  const ExitCode code = Adapters(&reply);
+  return code == ExitCode::kDone ? Show(reply) : code;
 }
 
 template <typename Request, typename Reply>

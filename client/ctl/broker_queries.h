@@ -17,7 +17,7 @@ enum class OutputForm { kTable, kJson };
 // What the program exits with.
 enum class ExitCode : int {
   kDone = 0,
-  kRefused = 1,   // The broker says no, or breaks off.
+  kRefused = 1,   // The broker says no, or breaks off; or there is a problem.
   kUsage = 2,     // The command line is wrong.
   kNoBroker = 3,  // Nobody answers on the socket.
 };
@@ -31,6 +31,8 @@ class BrokerQueries {
   // `what` is one of adapters, sessions, endpoints, listeners, shared-endpoints, reservations, connectors. Reads all
   // pages. kUsage: it is another word.
   ExitCode List(const std::string& what);
+  // The devices, for a caller that shows them otherwise.
+  ExitCode Adapters(v1::ListAdaptersReply* reply);
   ExitCode EndSession(uint64_t session_id);
 
   const std::string& output() const { return output_; }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// rdma-brokerctl: shows what a broker holds, and ends sessions.
+// rdma-brokerctl: shows what a broker holds, ends sessions, and looks for what is missing.
 
 #include <CLI/CLI.hpp>
 #include <cstdint>
@@ -10,6 +10,7 @@
 
 #include "client/control_socket.h"
 #include "client/ctl/broker_queries.h"
+#include "client/ctl/doctor/doctor.h"
 
 namespace {
 
@@ -18,17 +19,25 @@ using rdmabroker::ctl::ExitCode;
 using rdmabroker::ctl::OutputForm;
 
 constexpr char kFooter[] =
-    "Exit status: 0 done; 1 the broker refuses or fails; 2 wrong usage; 3 no broker answers on the socket.";
+    "Exit status: 0 done; 1 the broker refuses or fails, or the doctor finds a problem; 2 wrong usage; 3 no broker "
+    "answers on the socket, which for the doctor is a problem.";
 
 int Exit(ExitCode code) { return static_cast<int>(code); }
+
+int Diagnose(const std::string& socket, OutputForm form) {
+  const rdmabroker::ctl::Findings findings = rdmabroker::ctl::Examine(socket);
+  std::cout << rdmabroker::ctl::ShowFindings(findings, form) << std::flush;
+  return Exit(rdmabroker::ctl::HasProblem(findings) ? ExitCode::kRefused : ExitCode::kDone);
+}
 
 int Run(const CLI::App& app, const std::string& socket, OutputForm form, uint64_t session) {
   if (const auto problem = rdmabroker::client::SocketPathProblem(socket); !problem.empty()) {
     std::cerr << "rdma-brokerctl: " << problem << ": " << socket << "\n";
     return Exit(ExitCode::kUsage);
   }
-  BrokerQueries queries(socket, form);
   const std::string& command = app.get_subcommands().front()->get_name();
+  if (command == "doctor") return Diagnose(socket, form);
+  BrokerQueries queries(socket, form);
   const ExitCode code = command == "end-session" ? queries.EndSession(session) : queries.List(command);
   std::cout << queries.output() << std::flush;
   if (!queries.error().empty()) std::cerr << "rdma-brokerctl: " << queries.error() << "\n";
@@ -38,7 +47,7 @@ int Run(const CLI::App& app, const std::string& socket, OutputForm form, uint64_
 }  // namespace
 
 int main(int argc, char** argv) {
-  CLI::App app("Shows what a broker holds, and ends sessions.", "rdma-brokerctl");
+  CLI::App app("Shows what a broker holds, ends sessions, and looks for what is missing.", "rdma-brokerctl");
   app.footer(kFooter);
   app.require_subcommand(1);
   app.fallthrough();
@@ -55,6 +64,7 @@ int main(int argc, char** argv) {
   app.add_subcommand("shared-endpoints", "Shared endpoints");
   app.add_subcommand("reservations", "Addresses held without listening");
   app.add_subcommand("connectors", "Connections and what becomes one");
+  app.add_subcommand("doctor", "What is missing here for RDMA, and the command that mends it; works without a broker");
   uint64_t session = 0;
   app.add_subcommand("end-session", "Ends a session with everything in it; for administrators")
       ->add_option("ID", session, "The session")

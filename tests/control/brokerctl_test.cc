@@ -58,6 +58,8 @@ TEST_F(BrokerctlTest, TheExitStatusTellsWhatWentWrong) {
       {{"--socket", "", "adapters"}, 2, "", "the socket's path is empty"},
       {{"--socket", absent, "adapters"}, 3, "", "absent.sock"},
       {{"--socket", absent, "end-session", "1"}, 3, "", "absent.sock"},
+      {{"--socket", absent, "doctor"}, 1, "no broker listens on", ""},
+      {{"--socket", long_path, "doctor"}, 2, "", "longer than 107 bytes"},
       {{"end-session", "4711"}, 1, "", "STATUS_OBJECT_NAME_NOT_FOUND"},
       {{"end-session", "0"}, 1, "", "STATUS_INVALID_PARAMETER"},
   };
@@ -72,6 +74,14 @@ TEST_F(BrokerctlTest, TheExitStatusTellsWhatWentWrong) {
     EXPECT_EQ(ending.output.empty(), std::string(row.output).empty()) << ending.output;
     EXPECT_EQ(ending.error.empty(), std::string(row.error).empty()) << ending.error;
   }
+}
+
+TEST_F(BrokerctlTest, TheDoctorAsksTheBroker) {
+  const Ending ending = Run({"doctor", "-o", "json"});
+  // What else it finds, and so its exit status, is the machine's.
+  const bool problem = ending.output.find("\"state\": \"problem\"") != std::string::npos;
+  EXPECT_EQ(ending.status, problem ? 1 : 0);
+  EXPECT_NE(ending.output.find("it answers; usable adapters: fake1"), std::string::npos) << ending.output;
 }
 
 TEST_F(BrokerctlTest, EndsASession) {

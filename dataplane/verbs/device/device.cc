@@ -67,6 +67,18 @@ NdkStatus Try(ibv_context* context, const ibv_device_attr& device, DeviceTrials*
 
 void ContextCloser::operator()(ibv_context* context) const { ibv_close_device(context); }
 
+std::vector<std::string> DeviceNames() {
+  std::vector<std::string> names;
+  int count = 0;
+  ibv_device** const devices = ibv_get_device_list(&count);
+  if (devices == nullptr) return names;
+  for (ibv_device* const device : std::span(devices, static_cast<size_t>(count))) {
+    names.emplace_back(ibv_get_device_name(device));
+  }
+  ibv_free_device_list(devices);
+  return names;
+}
+
 NdkStatus OpenDevice(const std::string& name, DeviceContext* context) {
   int count = 0;
   ibv_device** const devices = ibv_get_device_list(&count);

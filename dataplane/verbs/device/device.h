@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "dataplane/ndk/adapter_info.h"
 #include "dataplane/ndk/status.h"
@@ -33,6 +34,10 @@ struct ContextCloser {
 };
 // An open device. It cannot be removed meanwhile.
 using DeviceContext = std::unique_ptr<ibv_context, ContextCloser>;
+
+// The devices that libibverbs can drive. One whose driver's part for programs is not installed is missing here. Has the
+// kernel load ib_uverbs where it has not.
+std::vector<std::string> DeviceNames();
 
 // kObjectNameNotFound: there is no such device. kAccessDenied, kInsufficientResources.
 NdkStatus OpenDevice(const std::string& name, DeviceContext* context);
