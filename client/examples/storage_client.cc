@@ -84,7 +84,7 @@ absl::Status Talk(StorageLink& link, const Options& options) {
   if (offer->size == 0) return absl::InvalidArgumentError("the server offers an empty file");
   const auto copy = MappedFile::Create(options.output, offer->size);
   if (!copy.ok()) return copy.status();
-  const auto region = link.Register(copy->bytes(), kMrAllowLocalWrite | kMrRdmaReadSink);
+  const auto region = link.connection().Register(copy->bytes(), kMrAllowLocalWrite | kMrRdmaReadSink);
   if (!region.ok()) return region.status();
   absl::Status result = Fetch(link, *offer, *copy, **region);
   if (result.ok() && options.pause) {
@@ -109,17 +109,10 @@ absl::Status Run(const Options& options) {
   const auto& adapter = device->adapter;
   absl::Status result;
   {
-    auto link = StorageLink::Make(*adapter->data());
+    auto link = StorageLink::Make(adapter);
     if (!link.ok()) return link.status();
-    client::ConnectParameters parameters{.source = *source, .destination = *server, .limits = {}, .private_data = {}};
-    parameters.limits = {.inbound = 16, .outbound = 16};
-    auto [connected, connector] = client::BlockingConnect(
-        adapter, (*link)->queue_pair(), parameters,
-        [&link](const client::DisconnectEvent& event) { (*link)->NoteDisconnect(event.status); });
-    if (!connected.ok()) return Report("connect", connected);
-    result = Talk(**link, options);
-    client::BlockingDisconnect(connector);
-    client::BlockingClose(connector);
+    result = (*link)->connection().Connect(*source, *server);
+    if (result.ok()) result = Talk(**link, options);
   }
   client::BlockingClose(adapter);
   return result;

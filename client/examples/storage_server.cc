@@ -4,7 +4,9 @@
 
 #include <CLI/CLI.hpp>
 #include <iostream>
+#include <memory>
 #include <span>
+#include <utility>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -29,7 +31,7 @@ struct Options {
 
 // Lets the client write into `space`, and no longer than that: what it says when it has done so.
 absl::StatusOr<Message> TakeCopy(StorageLink& link, std::span<uint8_t> space) {
-  const auto region = link.Register(space, kMrAllowRemoteWrite);
+  const auto region = link.connection().Register(space, kMrAllowRemoteWrite);
   if (!region.ok()) return region.status();
   const RemoteMemory sink{reinterpret_cast<uint64_t>(space.data()), (*region)->remote_token()};
   const absl::Status sent = link.Send({MessageKind::kSpace, space.size(), sink, {}});
@@ -42,7 +44,7 @@ absl::StatusOr<Message> TakeCopy(StorageLink& link, std::span<uint8_t> space) {
 
 // One client, from the moment that it is accepted.
 absl::Status Talk(StorageLink& link, const MappedFile& file, const Digest& digest, const std::string& store) {
-  const auto exported = link.Register(file.bytes(), kMrAllowRemoteRead);
+  const auto exported = link.connection().Register(file.bytes(), kMrAllowRemoteRead);
   if (!exported.ok()) return exported.status();
   const RemoteMemory source{reinterpret_cast<uint64_t>(file.bytes().data()), (*exported)->remote_token()};
   if (absl::Status sent = link.Send({MessageKind::kOffer, file.bytes().size(), source, digest}); !sent.ok())
@@ -61,24 +63,14 @@ absl::Status Talk(StorageLink& link, const MappedFile& file, const Digest& diges
   return same ? absl::OkStatus() : absl::DataLossError("the copy is not the file");
 }
 
-absl::Status ServeOne(client::Adapter& adapter, client::BlockingListener& listener, const MappedFile& file,
-                      const Digest& digest, const Options& options) {
+absl::Status ServeOne(const std::shared_ptr<client::Adapter>& adapter, client::BlockingListener& listener,
+                      const MappedFile& file, const Digest& digest, const Options& options) {
+  auto link = StorageLink::Make(adapter);
+  if (!link.ok()) return link.status();
   auto [arrived, connector] = listener.Next();
   if (!arrived.ok()) return Report("listener", arrived);
-  auto link = StorageLink::Make(*adapter.data());
-  if (!link.ok()) {
-    client::BlockingClose(connector);
-    return link.status();
-  }
-  const client::AcceptParameters accept{.limits = {.inbound = 16, .outbound = 16}, .private_data = {}};
-  const client::Outcome accepted =
-      client::BlockingAccept(connector, (*link)->queue_pair(), accept,
-                             [&link](const client::DisconnectEvent& event) { (*link)->NoteDisconnect(event.status); });
-  absl::Status result = Report("accept", accepted);
-  if (result.ok()) result = Talk(**link, file, digest, options.store);
-  if (accepted.ok()) client::BlockingDisconnect(connector);
-  client::BlockingClose(connector);
-  return result;
+  const absl::Status accepted = (*link)->connection().Accept(std::move(connector));
+  return accepted.ok() ? Talk(**link, file, digest, options.store) : accepted;
 }
 
 absl::Status Serve(const Options& options) {
@@ -95,7 +87,7 @@ absl::Status Serve(const Options& options) {
   std::cout << "server: listening on " << listener->address().ToString() << std::endl;
   absl::Status result;
   for (int i = 0; i < options.clients && result.ok(); ++i)
-    result = ServeOne(*adapter, *listener, *file, digest, options);
+    result = ServeOne(adapter, *listener, *file, digest, options);
   listener.reset();
   client::BlockingClose(adapter);
   return result;

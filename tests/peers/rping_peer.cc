@@ -5,138 +5,166 @@
 // A round: the client names a buffer, which the server reads; the server says so; the client names a buffer, to which
 // the server writes what it has read; the server says so.
 
-#include <CLI/CLI.hpp>
+#include <endian.h>
+
 #include <algorithm>
-#include <chrono>
-#include <iostream>
+#include <array>
+#include <cstring>
 #include <memory>
-#include <semaphore>
-#include <string>
+#include <vector>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
-#include "client/blocking.h"
-#include "client/examples/opened_device.h"
-#include "tests/peers/rping_link.h"
+#include "client/examples/connection.h"
+#include "dataplane/memory.h"
+#include "tests/peers/peer.h"
 
 namespace rdmabroker::peers {
 namespace {
 
-struct Options {
-  std::string role;
-  std::string socket;
-  std::string device = "iwarp0";
-  std::string address;
-  std::string source;
-  int count = 0;
-  uint32_t size = 64;
+// What the two ends tell each other, each as one SEND of 16 bytes in network byte order: where the other may read or
+// write, and how much.
+struct Place {
+  RemoteMemory memory;
+  uint32_t size = 0;
+};
+constexpr uint32_t kMessageLength = 8 + 4 + 4;
+
+// rping asks for one read in flight each way.
+constexpr examples::ConnectionShape kShape = {
+    .receives = 2,  // More than it ever sends ahead.
+    .message_size = kMessageLength,
+    .limits = {.inbound = 1, .outbound = 1},
+    .patience = kPatience,
 };
 
-constexpr std::chrono::seconds kPatience{30};
-// rping asks for one read in flight each way.
-constexpr client::ReadLimits kLimits = {.inbound = 1, .outbound = 1};
+// A connection's end with a buffer that the other may read and write.
+class Link {
+ public:
+  Link(examples::Connection& connection, uint32_t size) : connection_(connection), buffer_(size) {}
+  // The buffer goes before the connection does.
+  ~Link() {
+    if (region_ != nullptr) region_->Deregister();
+  }
+  Link(const Link&) = delete;
+  Link& operator=(const Link&) = delete;
 
-absl::Status ServeRound(RpingLink& link) {
-  const auto from = link.Receive();
-  if (!from.ok()) return from.status();
-  absl::Status status = link.Read(*from);
-  if (status.ok()) status = link.Send(true);
-  if (!status.ok()) return status;
-  const auto to = link.Receive();
-  if (!to.ok()) return to.status();
-  status = link.Write(*to);
-  if (status.ok()) status = link.Send(true);
+  absl::Status Register() {
+    const auto region = connection_.Register(buffer_, kMrAllowRemoteRead | kMrAllowRemoteWrite | kMrRdmaReadSink);
+    if (region.ok()) region_ = *region;
+    return region.status();
+  }
+
+  std::vector<uint8_t>& buffer() { return buffer_; }
+
+  absl::Status NameBuffer() {
+    return SendPlace(
+        {{reinterpret_cast<uint64_t>(buffer_.data()), region_->remote_token()}, static_cast<uint32_t>(buffer_.size())});
+  }
+  // A message whose content nobody looks at.
+  absl::Status SayDone() { return SendPlace({}); }
+
+  absl::StatusOr<Place> Receive() {
+    const auto bytes = connection_.Receive();
+    if (!bytes.ok()) return bytes.status();
+    if (bytes->size() != kMessageLength) {
+      return absl::InvalidArgumentError(absl::StrCat("a message of ", bytes->size(), " bytes is not rping's"));
+    }
+    uint64_t address = 0;
+    uint32_t key = 0;
+    uint32_t size = 0;
+    std::memcpy(&address, bytes->data(), sizeof address);
+    std::memcpy(&key, bytes->data() + 8, sizeof key);
+    std::memcpy(&size, bytes->data() + 12, sizeof size);
+    return Place{{be64toh(address), RemoteToken{be32toh(key)}}, be32toh(size)};
+  }
+
+  // The bytes of the place that the other end names next; it must fit into the buffer.
+  using Transfer = absl::Status (examples::Connection::*)(std::span<uint8_t>, const MemoryRegion&, RemoteMemory);
+  absl::Status Move(Transfer transfer) {
+    const auto place = Receive();
+    if (!place.ok()) return place.status();
+    if (place->size == 0 || place->size > buffer_.size()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("rping names ", place->size, " bytes; there is room for ", buffer_.size()));
+    }
+    const absl::Status started =
+        (connection_.*transfer)(std::span(buffer_).first(place->size), *region_, place->memory);
+    return started.ok() ? connection_.AwaitTransfers(0) : started;
+  }
+
+ private:
+  absl::Status SendPlace(const Place& place) {
+    const uint64_t address = htobe64(place.memory.address);
+    const uint32_t key = htobe32(static_cast<uint32_t>(place.memory.token));
+    const uint32_t size = htobe32(place.size);
+    std::array<uint8_t, kMessageLength> bytes;
+    std::memcpy(bytes.data(), &address, sizeof address);
+    std::memcpy(bytes.data() + 8, &key, sizeof key);
+    std::memcpy(bytes.data() + 12, &size, sizeof size);
+    return connection_.Send(bytes);
+  }
+
+  examples::Connection& connection_;
+  std::vector<uint8_t> buffer_;
+  MemoryRegion* region_ = nullptr;
+};
+
+absl::Status ServeRound(Link& link) {
+  absl::Status status = link.Move(&examples::Connection::Read);
+  if (status.ok()) status = link.SayDone();
+  if (status.ok()) status = link.Move(&examples::Connection::Write);
+  if (status.ok()) status = link.SayDone();
   return status;
 }
 
-absl::Status PingRound(RpingLink& link, int round) {
+absl::Status PingRound(Link& link, uint32_t round) {
   auto& buffer = link.buffer();
-  for (size_t i = 0; i < buffer.size(); ++i)
-    buffer[i] = static_cast<uint8_t>('A' + (i + static_cast<size_t>(round)) % 26);
-  // rping takes it for text.
-  buffer.back() = 0;
+  for (size_t i = 0; i < buffer.size(); ++i) buffer[i] = static_cast<uint8_t>('A' + (i + round) % 26);
+  buffer.back() = 0;  // rping takes it for text.
   const auto sent = buffer;
-  absl::Status status = link.Send(false);
-  if (!status.ok()) return status;
-  if (const auto read = link.Receive(); !read.ok()) return read.status();
+  absl::Status status = link.NameBuffer();
+  if (status.ok()) status = link.Receive().status();
   std::fill(buffer.begin(), buffer.end(), uint8_t{0});
-  status = link.Send(false);
-  if (!status.ok()) return status;
-  if (const auto written = link.Receive(); !written.ok()) return written.status();
-  return buffer == sent ? absl::OkStatus()
-                        : absl::DataLossError(absl::StrCat("round ", round, ": other bytes came back"));
+  if (status.ok()) status = link.NameBuffer();
+  if (status.ok()) status = link.Receive().status();
+  if (!status.ok() || buffer == sent) return status;
+  return absl::DataLossError(absl::StrCat("round ", round, ": other bytes came back"));
 }
 
-absl::Status Serve(const std::shared_ptr<client::Adapter>& adapter, const Options& options,
-                   const SocketAddress& address) {
-  auto [listening, listener] = client::BlockingListener::Listen(adapter, address);
-  if (!listening.ok()) return examples::Report("listen", listening);
-  std::cout << "listening on " << listener->address().ToString() << std::endl;
-  auto [arrived, connector] = listener->Next();
-  if (!arrived.ok()) return examples::Report("listener", arrived);
-  auto link = RpingLink::Make(*adapter->data(), options.size);
-  absl::Status result = link.status();
-  std::binary_semaphore disconnected{0};
-  client::Outcome accepted;
-  if (result.ok()) {
-    accepted = client::BlockingAccept(connector, (*link)->queue_pair(), {.limits = kLimits, .private_data = {}},
-                                      [&](const client::DisconnectEvent&) { disconnected.release(); });
-    result = examples::Report("accept", accepted);
-    for (int i = 0; i < options.count && result.ok(); ++i) result = ServeRound(**link);
+absl::Status Serve(const Task& task) {
+  const auto connections = AcceptAll(task, kShape);
+  if (!connections.ok()) return connections.status();
+  for (const auto& connection : *connections) {
+    Link link(*connection, task.size);
+    absl::Status status = link.Register();
+    for (uint32_t round = 0; round < task.count && status.ok(); ++round) status = ServeRound(link);
     // The client goes first: rping takes a disconnect that overtakes the last message's completion for a failure.
-    if (result.ok() && !disconnected.try_acquire_for(kPatience)) {
-      result = absl::DeadlineExceededError("the client does not disconnect");
-    }
-    if (accepted.ok()) client::BlockingDisconnect(connector);
+    if (status.ok()) status = connection->AwaitDisconnect();
+    if (status.ok()) status = connection->Disconnect();
+    if (!status.ok()) return status;
   }
-  client::BlockingClose(connector);
-  return result;
+  return absl::OkStatus();
 }
 
-absl::Status Ping(const std::shared_ptr<client::Adapter>& adapter, const Options& options,
-                  const SocketAddress& address) {
-  const auto source = SocketAddress::Parse(options.source);
-  if (!source) return absl::InvalidArgumentError(absl::StrCat("--source ", options.source, ": not an IP:PORT"));
-  auto link = RpingLink::Make(*adapter->data(), options.size);
-  if (!link.ok()) return link.status();
-  auto [connected, connector] =
-      client::BlockingConnect(adapter, (*link)->queue_pair(),
-                              {.source = *source, .destination = address, .limits = kLimits, .private_data = {}});
-  absl::Status result = examples::Report("connect", connected);
-  if (!result.ok()) return result;
-  for (int i = 0; i < options.count && result.ok(); ++i) result = PingRound(**link, i);
-  client::BlockingDisconnect(connector);
-  client::BlockingClose(connector);
-  return result;
-}
-
-absl::Status Run(const Options& options) {
-  const auto address = SocketAddress::Parse(options.address);
-  if (!address) return absl::InvalidArgumentError(absl::StrCat("--address ", options.address, ": not an IP:PORT"));
-  const auto device = examples::OpenDevice(options.socket, options.device);
-  if (!device.ok()) return device.status();
-  const auto& adapter = device->adapter;
-  absl::Status result = options.role == "server" ? Serve(adapter, options, *address) : Ping(adapter, options, *address);
-  client::BlockingClose(adapter);
-  if (result.ok()) std::cout << options.count << " rounds done" << std::endl;
-  return result;
+absl::Status Ping(const Task& task) {
+  const auto connections = ConnectAll(task, kShape);
+  if (!connections.ok()) return connections.status();
+  for (const auto& connection : *connections) {
+    Link link(*connection, task.size);
+    absl::Status status = link.Register();
+    for (uint32_t round = 0; round < task.count && status.ok(); ++round) status = PingRound(link, round);
+    if (status.ok()) status = connection->Disconnect();
+    if (!status.ok()) return status;
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace
 }  // namespace rdmabroker::peers
 
 int main(int argc, char** argv) {
-  rdmabroker::peers::Options options;
-  CLI::App app{"The other end of rping."};
-  app.add_option("role", options.role)->required()->check(CLI::IsMember({"server", "client"}));
-  app.add_option("--socket", options.socket, "The broker's control socket")->required();
-  app.add_option("--device", options.device, "The device")->capture_default_str();
-  app.add_option("--address", options.address, "Where to listen, or to connect to: IP:PORT")->required();
-  app.add_option("--source", options.source, "The client's own address: IP:PORT, port 0 takes a free one");
-  app.add_option("--count", options.count, "Rounds")->required();
-  app.add_option("--size", options.size, "Bytes of a round's buffer")->capture_default_str();
-  CLI11_PARSE(app, argc, argv);
-  const absl::Status result = rdmabroker::peers::Run(options);
-  if (!result.ok()) std::cerr << "rping_peer: " << result.message() << "\n";
-  return result.ok() ? 0 : 1;
+  using namespace rdmabroker::peers;
+  return Main(argc, argv, "rping", Serve, Ping);
 }

@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#ifndef CLIENT_EXAMPLES_CONNECTION_H_
+#define CLIENT_EXAMPLES_CONNECTION_H_
+
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "client/adapter.h"
+#include "client/connector.h"
+
+namespace rdmabroker::examples {
+
+// What a protocol asks of its connections.
+struct ConnectionShape {
+  uint32_t receives = 1;      // More messages than that the peer never sends ahead.
+  uint32_t message_size = 1;  // Bytes of the longest message, either way.
+  uint32_t transfers = 1;     // Reads and writes in flight.
+  client::ReadLimits limits;
+  std::chrono::seconds patience = std::chrono::minutes(1);  // For each thing that the peer is to do.
+};
+
+// A queue pair with all that it needs, the connection that the broker makes on it, and what two peers do over one:
+// messages, each a SEND, and reads and writes of registered memory. Used by one thread. Nothing waits longer for the
+// peer than the shape's patience, and the time that a slow peer takes to move and sum the memory registered for it.
+class Connection {
+ public:
+  // Not connected yet; its receives are posted.
+  static absl::StatusOr<std::unique_ptr<Connection>> Make(const std::shared_ptr<client::Adapter>& adapter,
+                                                          const ConnectionShape& shape);
+  // Disconnects, unless that has been done.
+  ~Connection();
+  Connection(const Connection&) = delete;
+  Connection& operator=(const Connection&) = delete;
+
+  // Either of these, once.
+  absl::Status Connect(const SocketAddress& source, const SocketAddress& destination);
+  absl::Status Accept(std::shared_ptr<client::Connector> connector);
+
+  // Ends when the peer has disconnected too.
+  absl::Status Disconnect();
+  // Until the peer has disconnected gracefully. What it sends meanwhile is received as ever.
+  absl::Status AwaitDisconnect();
+
+  // Ends when the message is out of this side's hands.
+  absl::Status Send(std::span<const uint8_t> message);
+  // The oldest message that has not been received yet.
+  absl::StatusOr<std::vector<uint8_t>> Receive();
+
+  // Memory for transfers, which the peer may use as `flags` say, until this is gone.
+  absl::StatusOr<MemoryRegion*> Register(std::span<uint8_t> memory, MrFlags flags);
+  // Start to move `local`, a part of what `region` names, from (Read) or to (Write) the peer's memory.
+  absl::Status Read(std::span<uint8_t> local, const MemoryRegion& region, RemoteMemory remote);
+  absl::Status Write(std::span<uint8_t> local, const MemoryRegion& region, RemoteMemory remote);
+  // Until no more than that many are under way.
+  absl::Status AwaitTransfers(uint32_t under_way);
+  uint32_t transfers_under_way() const { return transfers_under_way_; }
+
+ private:
+  Connection(const std::shared_ptr<client::Adapter>& adapter, const ConnectionShape& shape);
+
+  absl::Status Open();
+  absl::Status PostReceive(size_t slot);
+  client::DisconnectEventCallback DisconnectCallback();
+  // Takes results until `done`; receives go to the inbox, failures end it.
+  absl::Status WaitUntil(const std::function<bool()>& done);
+  absl::Status TakeResults();
+  absl::Status TakeResult(const ResultEx& result);
+  // What a post or result with this status comes to.
+  absl::Status Check(const char* what, NdkStatus status);
+  absl::Status DisconnectStatus() const;
+
+  const std::shared_ptr<client::Adapter> adapter_;
+  const ConnectionShape shape_;
+  std::chrono::seconds patience_;
+  ProtectionDomain* domain_ = nullptr;
+  CompletionQueue* queue_ = nullptr;
+  QueuePair* queue_pair_ = nullptr;
+  MemoryRegion* message_region_ = nullptr;
+  std::vector<MemoryRegion*> regions_;
+  std::shared_ptr<client::Connector> connector_;
+  bool established_ = false;
+
+  std::vector<uint8_t> messages_;  // One outgoing, then the receives' slots.
+  std::deque<std::vector<uint8_t>> inbox_;
+  uint32_t sends_under_way_ = 0;
+  uint32_t transfers_under_way_ = 0;
+  bool receives_over_ = false;
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool notified_ = false;                  // Guarded by mutex_: the completion queue has something.
+  std::optional<NdkStatus> disconnected_;  // Guarded by mutex_.
+};
+
+}  // namespace rdmabroker::examples
+
+#endif  // CLIENT_EXAMPLES_CONNECTION_H_
