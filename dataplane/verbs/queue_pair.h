@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <deque>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -61,8 +62,9 @@ class VerbsQueuePair final : public QueuePair, public EventTarget {
   void TakeEnded(VerbsCompletionQueue* queue, DroppedReferences* dropped);
   void CancelBefore(uint64_t initiator_end, uint64_t receive_end, VerbsCompletionQueue* queue,
                     DroppedReferences* dropped);
-  // The connection is dead, if there was one that the local side has not ended. Any locks but a queue pair's.
-  void Break(uint32_t provider_error);
+  // The connection is dead, if there was one that the local side has not ended. Its end is told, once, unless that is
+  // left to the broker. Any locks but a queue pair's.
+  void Break(uint32_t provider_error, bool tells = true);
 
  private:
   enum class Phase {
@@ -150,7 +152,7 @@ class VerbsQueuePair final : public QueuePair, public EventTarget {
   bool ready_to_send_ = false;
   bool ended_by_software_ = false;  // Requests that wait to be taken in.
   ConnectionEndCallback on_end_;
-  uint32_t break_error_ = 0;
+  std::optional<uint32_t> break_error_;  // Of the first failure that tells how the connection ended.
 
   std::mutex receive_mutex_;  // Guards what follows.
   RequestRing receive_ring_;

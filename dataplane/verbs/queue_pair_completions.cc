@@ -20,8 +20,11 @@ void VerbsQueuePair::HandleCompletion(const ibv_wc& completion, VerbsCompletionQ
   } else {
     HandleSent(completion, queue, dropped);
   }
-  // Whatever fails has taken the queue pair into its error state.
-  if (completion.status != IBV_WC_SUCCESS) Break(completion.vendor_err);
+  if (completion.status == IBV_WC_SUCCESS) return;
+  // Whatever fails has taken the queue pair into its error state. An iWARP device goes there when the peer disconnects,
+  // too, and its connection manager says so.
+  const bool flushed = completion.status == IBV_WC_WR_FLUSH_ERR;
+  Break(completion.vendor_err, !(flushed && domain_->adapter()->iwarp()));
 }
 
 void VerbsQueuePair::HandleSent(const ibv_wc& completion, VerbsCompletionQueue* queue, DroppedReferences* dropped) {

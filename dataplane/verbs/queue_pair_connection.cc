@@ -103,11 +103,12 @@ void VerbsQueuePair::EndLocally() {
   phase_ = Phase::kEnded;
 }
 
-void VerbsQueuePair::Break(uint32_t provider_error) {
+void VerbsQueuePair::Break(uint32_t provider_error, bool tells) {
   const std::scoped_lock lock(initiator_mutex_, receive_mutex_);
-  if (phase_ == Phase::kBroken || phase_ == Phase::kEnded) return;
+  if (phase_ == Phase::kEnded) return;
+  if (phase_ == Phase::kBroken && (!tells || break_error_.has_value())) return;
   phase_ = Phase::kBroken;
-  break_error_ = provider_error;
+  if (tells) break_error_ = provider_error;
   EndChain();
   ended_by_software_ = false;
   // The consumer's own reference is there still: closing it is an end by the local side.
@@ -123,8 +124,8 @@ void VerbsQueuePair::HandleBroken() {
   ConnectionEnd end;
   {
     const std::lock_guard lock(initiator_mutex_);
-    callback = std::exchange(on_end_, nullptr);
-    end.provider_error = break_error_;
+    if (break_error_.has_value()) callback = std::exchange(on_end_, nullptr);
+    end.provider_error = break_error_.value_or(0);
   }
   if (callback) callback(end);
   ReleaseReference();
