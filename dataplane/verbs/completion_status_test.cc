@@ -48,6 +48,8 @@ TEST(VerbsStatus, ErrorsOfAllFourKindsBecomeStatuses) {
   EXPECT_EQ(FromPointer(&something), NdkStatus::kSuccess);
   errno = ENOMEM;
   EXPECT_EQ(FromPointer(nullptr), NdkStatus::kInsufficientResources);
+  errno = 0;
+  EXPECT_EQ(FromPointer(nullptr), NdkStatus::kUnsuccessful) << "no object is no success";
   EXPECT_EQ(FromErrnoResult(0), NdkStatus::kSuccess);
   EXPECT_EQ(FromErrnoResult(EINVAL), NdkStatus::kInvalidParameter);
   EXPECT_EQ(FromErrnoResult(-EOPNOTSUPP), NdkStatus::kNotSupported);

@@ -14,9 +14,10 @@ namespace rdmabroker::verbs {
 
 NdkStatus StatusOfErrno(int error);
 
-// Null, and errno: ibv_open_device and everything that makes an object.
+// Null, and errno, which some providers do not set: ibv_open_device and everything that makes an object.
 inline NdkStatus FromPointer(const void* object) {
-  return object != nullptr ? NdkStatus::kSuccess : StatusOfErrno(errno);
+  if (object != nullptr) return NdkStatus::kSuccess;
+  return errno != 0 ? StatusOfErrno(errno) : NdkStatus::kUnsuccessful;
 }
 
 // 0, or the errno itself: everything that modifies, queries, deregisters or destroys, and posts. Some providers return
