@@ -10,6 +10,13 @@
 #include "dataplane/verbs/verbs_status.h"
 
 namespace rdmabroker::verbs {
+namespace {
+
+// siw gives the first offsets that are free, so what is made first and is long enough covers the lost one, 0x90000,
+// with its entries of 32 bytes (siw-abi.h).
+constexpr int kEntriesToCoverTheLostOffset = 0x8000;
+
+}  // namespace
 
 Created<Adapter> OpenAdapter(const std::string& device) {
   DeviceContext context;
@@ -18,9 +25,14 @@ Created<Adapter> OpenAdapter(const std::string& device) {
   if (const auto status = DescribeDevice(context.get(), &description); status != NdkStatus::kSuccess) {
     return {status, nullptr};
   }
+  UnusedQueue unused;
+  if (description.loses_an_offset) {
+    unused.reset(ibv_create_cq(context.get(), kEntriesToCoverTheLostOffset, nullptr, nullptr, 0));
+    if (unused == nullptr) return {FromPointer(nullptr), nullptr};
+  }
   auto thread = AdapterThread::Start(context.get());
   if (thread == nullptr) return {NdkStatus::kInsufficientResources, nullptr};
-  return {NdkStatus::kSuccess, new VerbsAdapter(std::move(context), description, std::move(thread))};
+  return {NdkStatus::kSuccess, new VerbsAdapter(std::move(context), description, std::move(unused), std::move(thread))};
 }
 
 Created<ProtectionDomain> VerbsAdapter::CreateProtectionDomain() {

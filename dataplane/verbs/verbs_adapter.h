@@ -14,10 +14,20 @@
 
 namespace rdmabroker::verbs {
 
+struct QueueDestroyer {
+  void operator()(ibv_cq* queue) const { ibv_destroy_cq(queue); }
+};
+using UnusedQueue = std::unique_ptr<ibv_cq, QueueDestroyer>;
+
 class VerbsAdapter final : public Adapter {
  public:
-  VerbsAdapter(DeviceContext context, const DeviceDescription& description, std::unique_ptr<AdapterThread> thread)
-      : context_(std::move(context)), description_(description), thread_(std::move(thread)) {}
+  // `unused` lies where no queue of a consumer's may; see DeviceDescription::loses_an_offset.
+  VerbsAdapter(DeviceContext context, const DeviceDescription& description, UnusedQueue unused,
+               std::unique_ptr<AdapterThread> thread)
+      : context_(std::move(context)),
+        description_(description),
+        unused_(std::move(unused)),
+        thread_(std::move(thread)) {}
 
   const AdapterInfo& info() const override { return description_.info; }
   Created<ProtectionDomain> CreateProtectionDomain() override;
@@ -31,7 +41,9 @@ class VerbsAdapter final : public Adapter {
  private:
   const DeviceContext context_;
   const DeviceDescription description_;
-  const std::unique_ptr<AdapterThread> thread_;  // Goes before the context.
+  // They go before the context.
+  const UnusedQueue unused_;
+  const std::unique_ptr<AdapterThread> thread_;
 };
 
 }  // namespace rdmabroker::verbs

@@ -256,6 +256,22 @@ TEST_P(DataPathConformance, AThresholdThatIsArmedFromTheStartNotifiesOnTheStepBe
   CloseAndWait(peer), CloseAndWait(qp), CloseAndWait(srq);
 }
 
+TEST_P(DataPathConformance, AHundredQueuePairsHaveQueuesOfTheirOwn) {
+  std::vector<DataObject*> made;
+  for (int i = 0; i < 100; ++i) {
+    const auto cq = a->adapter->CreateCompletionQueue(1, {});
+    ASSERT_EQ(cq.status, NdkStatus::kSuccess) << i;
+    made.push_back(cq.object);
+    QueuePairAttributes attributes{.receive_cq = cq.object, .initiator_cq = cq.object};
+    attributes.receive_queue_depth = attributes.initiator_queue_depth = 1;
+    attributes.max_receive_request_sge = attributes.max_initiator_request_sge = 1;
+    const auto qp = a->domain->CreateQueuePair(attributes);
+    ASSERT_EQ(qp.status, NdkStatus::kSuccess) << i;
+    made.push_back(qp.object);
+  }
+  for (DataObject* const object : made) object->Close([] {});
+}
+
 TEST_P(DataPathConformance, ObjectsCloseInAnyOrder) {
   for (int order = 0; order < 6; ++order) {
     Adapter* const adapter = pair->Open();

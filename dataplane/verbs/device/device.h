@@ -21,6 +21,9 @@ struct DeviceDescription {
   bool resizes_srqs = false;
   // Soft-iWARP never does, so that every receive may be one.
   bool tells_of_solicited = true;
+  // Soft-iWARP's library takes the queue that a context maps at one certain offset for a failure: SIW_INVAL_UOBJ_KEY of
+  // siw-abi.h, which its driver gives away nevertheless.
+  bool loses_an_offset = false;
   // Soft-RoCE tells of an invalidated token by the kernel's flag and not by libibverbs'.
   bool kernel_invalidate_flag = false;
 };
