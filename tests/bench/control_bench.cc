@@ -4,9 +4,6 @@
 
 #include <fcntl.h>
 #include <grpcpp/grpcpp.h>
-#include <grpcpp/server_posix.h>
-#include <poll.h>
-#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -16,21 +13,18 @@
 #include <cstdlib>
 #include <functional>
 #include <memory>
-#include <optional>
 #include <string>
-#include <thread>
 #include <utility>
 #include <vector>
 
 #include "absl/synchronization/mutex.h"
-#include "broker/control/control_socket.h"
-#include "broker/control/transport_limits.h"
-#include "broker/core/limits.h"
 #include "dataplane/unique_fd.h"
 #include "proto/grpc/health/v1/health.grpc.pb.h"
 #include "tests/bench/control_client.h"
 #include "tests/bench/figures.h"
 #include "tests/bench/processes.h"
+#include "tests/bench/queue_server.h"
+#include "tests/bench/require.h"
 #include "tests/control/network_thread.h"
 #include "tests/control/test_client.h"
 #include "tests/control/test_daemon.h"
@@ -48,12 +42,6 @@ constexpr int kCallsOfYardstick = 12;
 constexpr uint64_t kCallsOfCycle = 8;
 constexpr uint64_t kEventsOfCycle = 8;
 constexpr int kCycles = 1500;
-
-void Require(bool fine, const char* what) {
-  if (fine) return;
-  std::fprintf(stderr, "%s\n", what);
-  std::exit(1);
-}
 
 double CyclesASecond(int cycles, std::chrono::steady_clock::time_point start) {
   return cycles / std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
@@ -75,7 +63,7 @@ class Cycles {
                    [this](const v1::Outcome& outcome) { address_ = outcome.listening().address(); });
     });
     loop_.RunUntil([this] { return address_.port() != 0; });
-    passive_.OnConnect([this](uint64_t connector) { Accept(connector); });
+    passive_.OnConnect([this](const v1::ConnectEvent& event) { Accept(event.connector_id()); });
     passive_.OnDisconnect([this](uint64_t connector) { Leave(connector); });
   }
 
@@ -177,33 +165,28 @@ class Cycles {
   int passive_done_ = 0;
 };
 
-// A server that does nothing. All else is as in the broker: asynchronous services on one queue and one thread, the
-// settings, and connections that another thread accepts on a Unix socket. Health's messages are the emptiest that there
-// are.
+// A server that does nothing. Health's messages are the emptiest that there are.
 class EmptyServer {
  public:
-  explicit EmptyServer(const std::string& path) {
-    auto listener = ListenOnUnixSocket(path, SOCK_STREAM, 0600, std::nullopt);
-    Require(listener.ok(), "no socket for the empty server");
-    listener_ = *std::move(listener);
-    grpc::ServerBuilder builder;
-    SetTransportLimits(builder, Limits().answers_kept);
-    builder.RegisterService(&service_);
-    queue_ = builder.AddCompletionQueue();
-    server_ = builder.BuildAndStart();
-    acceptor_ = std::thread([this] { Accept(); });
-    loop_ = std::thread([this] { Run(); });
-  }
-  ~EmptyServer() {
-    ::shutdown(listener_.get(), SHUT_RDWR);
-    acceptor_.join();
-    server_->Shutdown();
-    queue_->Shutdown();
-    loop_.join();
+  explicit EmptyServer(const std::string& path) : server_(path, &service_) {
+    Expect();
+    server_.Start();
   }
 
  private:
-  struct Call {
+  struct Call final : QueueServer::Tag {
+    explicit Call(EmptyServer* server) : owner(server) {}
+    void Complete(bool ok) override {
+      if (!ok || answered) {
+        delete this;
+        return;
+      }
+      owner->Expect();
+      answered = true;
+      writer.Finish(reply, grpc::Status::OK, this);
+    }
+
+    EmptyServer* const owner;
     grpc::ServerContext context;
     HealthCheckRequest request;
     HealthCheckResponse reply;
@@ -211,40 +194,13 @@ class EmptyServer {
     bool answered = false;
   };
 
-  // Until the socket is shut down.
-  void Accept() {
-    pollfd ready = {listener_.get(), POLLIN, 0};
-    while (::poll(&ready, 1, -1) == 1) {
-      const int fd = ::accept4(listener_.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC);
-      if (fd < 0) return;
-      grpc::AddInsecureChannelFromFd(server_.get(), fd);
-    }
-  }
-
   void Expect() {
-    auto* const call = new Call;
-    service_.RequestCheck(&call->context, &call->request, &call->writer, queue_.get(), queue_.get(), call);
-  }
-
-  void Run() {
-    Expect();
-    void* tag = nullptr;
-    for (bool ok = false; queue_->Next(&tag, &ok);) {
-      std::unique_ptr<Call> call(static_cast<Call*>(tag));
-      if (!ok || call->answered) continue;
-      Expect();
-      call->answered = true;
-      Call* const answering = call.release();
-      answering->writer.Finish(answering->reply, grpc::Status::OK, answering);
-    }
+    auto* const call = new Call(this);
+    service_.RequestCheck(&call->context, &call->request, &call->writer, server_.queue(), server_.queue(), call);
   }
 
   Health::AsyncService service_;
-  std::unique_ptr<grpc::ServerCompletionQueue> queue_;
-  std::unique_ptr<grpc::Server> server_;
-  UniqueFd listener_;
-  std::thread acceptor_;
-  std::thread loop_;
+  QueueServer server_;
 };
 
 // Chains of empty calls, which take turns on two channels.
@@ -338,8 +294,6 @@ void Measure() {
     serve_until_told(daemon.target());
   });
   const ServerProcess empty([](const auto& serve_until_told) {
-    // As TestDaemon does.
-    absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore);
     const TemporaryFolder folder;
     const std::string path = folder.path() + "/empty.sock";
     const EmptyServer server(path);

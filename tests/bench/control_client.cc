@@ -4,16 +4,9 @@
 
 #include <chrono>
 
+#include "tests/bench/require.h"
+
 namespace rdmabroker::bench {
-namespace {
-
-void Require(bool fine, const std::string& what) {
-  if (fine) return;
-  std::fprintf(stderr, "%s\n", what.c_str());
-  std::exit(1);
-}
-
-}  // namespace
 
 ClientLoop::~ClientLoop() {
   queue_.Shutdown();
@@ -76,12 +69,12 @@ void ControlClient::Read() {
 void ControlClient::Take(const v1::SessionEvent& event) {
   last_event_ = event.number();
   if (event.has_outcome()) Finish(event.outcome().request_id(), event.outcome().outcome());
-  if (event.has_connect()) on_connect_(event.connect().connector_id());
+  if (event.has_connect()) on_connect_(event.connect());
   if (event.has_disconnect()) on_disconnect_(event.disconnect().connector_id());
 }
 
 void ControlClient::Finish(uint64_t request, const v1::Outcome& outcome) {
-  Require(outcome.status() == v1::STATUS_SUCCESS, "a request failed: " + outcome.hint());
+  if (outcome.status() != v1::STATUS_SUCCESS) Fail("a request failed: " + outcome.hint());
   const auto waiting = waiting_.extract(request);
   Require(!waiting.empty(), "an outcome came twice");
   waiting.mapped()(outcome);

@@ -69,7 +69,7 @@ class ControlClient {
   ControlClient(const ControlClient&) = delete;
   ControlClient& operator=(const ControlClient&) = delete;
 
-  void OnConnect(std::function<void(uint64_t connector)> sink) { on_connect_ = std::move(sink); }
+  void OnConnect(std::function<void(const v1::ConnectEvent&)> sink) { on_connect_ = std::move(sink); }
   void OnDisconnect(std::function<void(uint64_t connector)> sink) { on_disconnect_ = std::move(sink); }
 
   // `then` gets the final outcome, which is a success.
@@ -112,7 +112,7 @@ class ControlClient {
   uint64_t calls_ = 0;
   bool ended_ = false;
   std::map<uint64_t, Then> waiting_;  // By request; those whose final outcome has not come.
-  std::function<void(uint64_t)> on_connect_;
+  std::function<void(const v1::ConnectEvent&)> on_connect_;
   std::function<void(uint64_t)> on_disconnect_;
 };
 

@@ -26,16 +26,12 @@
 #include <thread>
 #include <utility>
 
+#include "tests/bench/require.h"
+
 namespace rdmabroker::bench {
 namespace {
 
 constexpr int kPatienceMs = 60'000;  // Far more than any run takes.
-
-void Require(bool fine, const std::string& what) {
-  if (fine) return;
-  std::fprintf(stderr, "%s: %s\n", what.c_str(), std::strerror(errno));
-  std::exit(1);
-}
 
 // The `index`-th core that this process may use; the last one where there are fewer.
 int Core(int index) {
