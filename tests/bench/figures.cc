@@ -3,9 +3,11 @@
 #include "tests/bench/figures.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <fstream>
 #include <string>
+#include <utility>
 
 namespace rdmabroker::bench {
 
@@ -28,8 +30,49 @@ std::map<std::string, double> MediansOfAlternatingRuns(const std::string& unit,
   return medians;
 }
 
+Spread SpreadOf(std::vector<double> figures) {
+  if (figures.empty()) return {};
+  std::sort(figures.begin(), figures.end());
+  const size_t count = figures.size();
+  // The probability that the median is beyond the figure with `left_out` others outside of it is that of so few heads.
+  size_t left_out = 0;
+  double probability = std::pow(0.5, static_cast<double>(count)), heads = probability;
+  while (2 * (left_out + 1) < count) {
+    heads *= static_cast<double>(count - left_out) / static_cast<double>(left_out + 1);
+    if (probability + heads > 0.025) break;
+    probability += heads;
+    ++left_out;
+  }
+  return {.low = figures[left_out],
+          .median = (figures[(count - 1) / 2] + figures[count / 2]) / 2,
+          .high = figures[count - 1 - left_out]};
+}
+
+Spread RatioOfPairs(const std::string& unit, int pairs, const Contender& numerator, const Contender& denominator) {
+  std::vector<double> above, below, ratios;
+  for (int pair = 0; pair < pairs; ++pair) {
+    if (pair % 2 == 0) above.push_back(numerator.run());
+    below.push_back(denominator.run());
+    if (pair % 2 != 0) above.push_back(numerator.run());
+    ratios.push_back(above.back() / below.back());
+  }
+  for (const auto& [contender, figures] : {std::pair(&numerator, &above), std::pair(&denominator, &below)}) {
+    std::printf("  %s, %s:", contender->name.c_str(), unit.c_str());
+    for (const double figure : *figures) std::printf(" %.4g", figure);
+    std::printf("; median %.4g\n", SpreadOf(*figures).median);
+  }
+  std::fflush(stdout);
+  return SpreadOf(ratios);
+}
+
 void PrintRatio(const std::string& name, double ratio, const std::string& goal) {
   std::printf("%s: %.2f (%s)\n", name.c_str(), ratio, goal.c_str());
+  std::fflush(stdout);
+}
+
+void PrintRatio(const std::string& name, const Spread& ratio, const std::string& goal) {
+  std::printf("%s: %.3f (%s; 95 %% interval %.3f to %.3f)\n", name.c_str(), ratio.median, goal.c_str(), ratio.low,
+              ratio.high);
   std::fflush(stdout);
 }
 

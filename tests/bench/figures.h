@@ -25,8 +25,22 @@ struct Contender {
 std::map<std::string, double> MediansOfAlternatingRuns(const std::string& unit,
                                                        const std::vector<Contender>& contenders);
 
+// The median of figures, and the bounds between which the true one lies with a confidence of at least 95 % where there
+// are six figures or more: the order statistics that the binomial distribution gives, whatever the figures' own is.
+struct Spread {
+  double low = 0;
+  double median = 0;
+  double high = 0;
+};
+Spread SpreadOf(std::vector<double> figures);
+
+// Runs the two in turn, `pairs` times over, the other one first each time. Prints the figures of both, and returns the
+// spread of those of `numerator` divided by those of `denominator` beside it.
+Spread RatioOfPairs(const std::string& unit, int pairs, const Contender& numerator, const Contender& denominator);
+
 // "name: ratio (goal)", which tests/run collects.
 void PrintRatio(const std::string& name, double ratio, const std::string& goal);
+void PrintRatio(const std::string& name, const Spread& ratio, const std::string& goal);
 
 // The machine, its load, and how the processes are scheduled.
 void PrintCircumstances();
