@@ -83,7 +83,9 @@ TimerId Watcher::StartTimer(absl::Time when, std::function<void()> callback) {
   const uint64_t id = ++last_id_;
   const auto [timer, _] = timers_.emplace(std::pair(when, id), std::move(callback));
   timer_times_[id] = when;
-  if (timer == timers_.begin()) SetKernelTimer();
+  // Most timers are cancelled and started anew; that the kernel's fires for one that has gone costs less than to set it
+  // each time.
+  if (timer == timers_.begin() && when < kernel_timer_) SetKernelTimer();
   return static_cast<TimerId>(id);
 }
 
@@ -95,10 +97,11 @@ void Watcher::CancelTimer(TimerId id) {
 }
 
 void Watcher::SetKernelTimer() {
+  kernel_timer_ = timers_.empty() ? absl::InfiniteFuture() : timers_.begin()->first.first;
   if (timers_.empty()) return;
   itimerspec setting = {};
   // All zeros would switch the timer off.
-  setting.it_value = absl::ToTimespec(std::max(timers_.begin()->first.first, absl::UnixEpoch() + absl::Nanoseconds(1)));
+  setting.it_value = absl::ToTimespec(std::max(kernel_timer_, absl::UnixEpoch() + absl::Nanoseconds(1)));
   Require(::timerfd_settime(timer_.get(), TFD_TIMER_ABSTIME, &setting, nullptr) == 0, "timerfd_settime");
 }
 

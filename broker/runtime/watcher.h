@@ -66,8 +66,9 @@ class Watcher {
 
   Executor& executor_;
   UniqueFd epoll_;
-  UniqueFd stop_;   // eventfd.
-  UniqueFd timer_;  // timerfd.
+  UniqueFd stop_;                                     // eventfd.
+  UniqueFd timer_;                                    // timerfd.
+  absl::Time kernel_timer_ = absl::InfiniteFuture();  // When that fires; perhaps for a timer that has gone.
   uint64_t last_id_;
   std::unordered_map<uint64_t, Watched> watched_;  // Loop thread only.
   std::map<std::pair<absl::Time, uint64_t>, std::function<void()>> timers_;

@@ -126,6 +126,17 @@ TEST_F(WatcherTest, ACancelledTimerDoesNotRun) {
   EXPECT_THAT(ran, ElementsAre(2));
 }
 
+TEST_F(WatcherTest, ATimerRunsThatWasStartedAfterAnEarlierOneWasCancelled) {
+  std::vector<int> ran;
+  const absl::Time now = Watcher::Now();
+  watcher_->CancelTimer(watcher_->StartTimer(now + absl::Milliseconds(1), [&] { ran.push_back(1); }));
+  watcher_->StartTimer(now + absl::Milliseconds(5), [&] { ran.push_back(2); });
+  ASSERT_TRUE(executor_.RunUntil([&] { return !ran.empty(); }));
+  watcher_->StartTimer(Watcher::Now() + absl::Milliseconds(1), [&] { ran.push_back(3); });
+  ASSERT_TRUE(executor_.RunUntil([&] { return ran.size() == 2; }));
+  EXPECT_THAT(ran, ElementsAre(2, 3));
+}
+
 TEST_F(WatcherTest, ATimerMayCancelAnotherThatIsDueToo) {
   std::vector<int> ran;
   const absl::Time past = Watcher::Now() - absl::Seconds(1);
