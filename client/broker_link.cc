@@ -15,8 +15,8 @@ using std::chrono::milliseconds;
 // The version of the wire contract that this library is written against.
 constexpr uint32_t kApiMinor = 1;
 
-// Requests acknowledge as well. The broker keeps thousands of events; a client that makes no requests says something
-// now and then.
+// Requests acknowledge as well. The broker keeps thousands of events; a client that has made none for so long says
+// something.
 constexpr milliseconds kAcknowledgeAfter{50};
 constexpr uint64_t kAcknowledgeBeyond = 256;
 
@@ -111,13 +111,18 @@ void BrokerLink::HandleEvent(const v1::SessionEvent& event) {
   Dispatch(event);
   last_event_ = number;
   requests_.set_acknowledged(number);
-  if (static_cast<uint64_t>(last_event_) - static_cast<uint64_t>(acknowledged_) >= kAcknowledgeBeyond) Acknowledge();
-  if (acknowledge_timer_ == CompletionThread::TimerId()) {
-    acknowledge_timer_ = thread_->After(kAcknowledgeAfter, [this] {
-      acknowledge_timer_ = {};
-      Acknowledge();
-    });
-  }
+  const EventNumber told = std::max(acknowledged_, requests_.told());
+  if (static_cast<uint64_t>(last_event_) - static_cast<uint64_t>(told) >= kAcknowledgeBeyond) Acknowledge();
+  if (acknowledge_timer_ == CompletionThread::TimerId()) AcknowledgeLater();
+}
+
+void BrokerLink::AcknowledgeLater() {
+  acknowledge_timer_ = thread_->After(kAcknowledgeAfter, [this, told = requests_.told()] {
+    acknowledge_timer_ = {};
+    // Whoever makes requests will go on to.
+    if (requests_.told() != told && requests_.told() != last_event_) return AcknowledgeLater();
+    Acknowledge();
+  });
 }
 
 void BrokerLink::Dispatch(const v1::SessionEvent& event) {
@@ -146,6 +151,7 @@ void BrokerLink::Dispatch(const v1::SessionEvent& event) {
 }
 
 void BrokerLink::Acknowledge() {
+  acknowledged_ = std::max(acknowledged_, requests_.told());
   if (state_ != State::kOpen || acknowledged_ == last_event_) return;
   acknowledged_ = last_event_;
   v1::SessionRequest message;

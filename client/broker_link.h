@@ -76,6 +76,7 @@ class BrokerLink : public std::enable_shared_from_this<BrokerLink> {
   void HandleEvent(const v1::SessionEvent& event);
   void Dispatch(const v1::SessionEvent& event);
   void Acknowledge();
+  void AcknowledgeLater();
   void HandleStreamEnd(const grpc::Status& status);
   void Return();
   void ScheduleReturn();

@@ -118,6 +118,7 @@ void RequestSender::Send(const std::shared_ptr<Request>& request) {
   header.set_session_id(session_id_);
   header.set_request_id(static_cast<uint64_t>(request->id));
   header.set_acknowledged_event(static_cast<uint64_t>(acknowledged_));
+  told_ = acknowledged_;
   attempt->reader = request->start(stub_, &attempt->context, header, thread_->queue());
   Attempt* const begun = attempt.release();
   attempts_.insert(begun);

@@ -78,6 +78,8 @@ class RequestSender {
   void Resume();
   // What the next requests acknowledge.
   void set_acknowledged(EventNumber event) { acknowledged_ = event; }
+  // As the last request that was made tells it.
+  EventNumber told() const { return told_; }
 
   void Submit(const std::shared_ptr<Lane>& lane, StartAttempt start, Done done);
   // Unknown requests and repeated outcomes are ignored.
@@ -104,6 +106,7 @@ class RequestSender {
   uint64_t session_id_ = 0;
   uint64_t window_ = 1;
   EventNumber acknowledged_ = {};
+  EventNumber told_ = {};
   bool sending_ = false;
   std::unique_ptr<Outcome> ended_;
   uint64_t last_id_ = 0;
