@@ -3,6 +3,7 @@
 #ifndef DATAPLANE_VERBS_REQUEST_RING_H_
 #define DATAPLANE_VERBS_REQUEST_RING_H_
 
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <vector>
@@ -40,17 +41,17 @@ struct FinishedRequest {
 // end in order: the completion of one tells that those before it have succeeded. Not thread-safe.
 class RequestRing {
  public:
-  explicit RequestRing(size_t capacity) : slots_(capacity) {}
+  explicit RequestRing(size_t capacity) : capacity_(capacity), slots_(std::bit_ceil(capacity)) {}
 
-  size_t room() const { return slots_.size() - (tail_ - head_); }
+  size_t room() const { return capacity_ - (tail_ - head_); }
   bool empty() const { return head_ == tail_; }
   // The number of the next request.
   uint64_t tail() const { return tail_; }
 
   // Whether a silent request that is pushed next should be signalled, since half of the places are already taken by
   // requests that nothing reports; and whether it must be, lest they never come free.
-  bool wants_signal() const { return silent_ + 1 >= (slots_.size() + 1) / 2; }
-  bool needs_signal() const { return silent_ + 1 >= slots_.size(); }
+  bool wants_signal() const { return silent_ + 1 >= (capacity_ + 1) / 2; }
+  bool needs_signal() const { return silent_ + 1 >= capacity_; }
 
   // There must be room.
   uint64_t Push(const PostedRequest& request);
@@ -73,10 +74,11 @@ class RequestRing {
     NdkStatus ended = NdkStatus::kPending;  // Other than kPending: by EndFrom.
   };
 
-  Slot& At(uint64_t sequence) { return slots_[sequence % slots_.size()]; }
+  Slot& At(uint64_t sequence) { return slots_[sequence & (slots_.size() - 1)]; }
   void TakeFront(NdkStatus status, uint32_t provider_error, std::vector<FinishedRequest>* finished);
 
-  std::vector<Slot> slots_;
+  const size_t capacity_;
+  std::vector<Slot> slots_;  // A power of two: every request looks its slot up several times, and a division is slow.
   uint64_t head_ = 0;
   uint64_t tail_ = 0;
   size_t silent_ = 0;  // How many of the last ones are not signalled.
