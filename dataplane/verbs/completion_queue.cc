@@ -43,13 +43,19 @@ void VerbsCompletionQueue::OnClose() {
 size_t VerbsCompletionQueue::GetResultsEx(std::span<ResultEx> results) {
   DroppedReferences dropped;
   const std::lock_guard lock(mutex_);
-  // Again where completions were none of the consumer's.
-  while (waiting_.size() < results.size() && Poll(results.size() - waiting_.size(), &dropped) > 0) {
+  size_t waited = 0;
+  if (!waiting_.empty()) {
+    waited = std::min(waiting_.size(), results.size());
+    std::copy_n(waiting_.begin(), waited, results.begin());
+    waiting_.erase(waiting_.begin(), waiting_.begin() + static_cast<ptrdiff_t>(waited));
   }
-  const size_t taken = std::min(waiting_.size(), results.size());
-  std::copy_n(waiting_.begin(), taken, results.begin());
-  waiting_.erase(waiting_.begin(), waiting_.begin() + static_cast<ptrdiff_t>(taken));
-  arming_.HandleTaken(waiting_.size());
+  // What is found goes to the consumer directly. Again where completions were none of the consumer's, unless the
+  // hardware had no more.
+  wanted_ = results.subspan(waited);
+  for (size_t asked = wanted_.size(); asked > 0 && Poll(asked, &dropped) == asked;) asked = wanted_.size();
+  const size_t taken = results.size() - wanted_.size();
+  wanted_ = {};
+  arming_.HandleTaken(waiting_.empty() ? 0 : waiting_.size());
   return taken;
 }
 
@@ -61,13 +67,23 @@ size_t VerbsCompletionQueue::Poll(size_t limit, DroppedReferences* dropped) {
     const size_t wanted = std::min(batch.size(), limit - total);
     const size_t got = FromCount(ibv_poll_cq(queue_, static_cast<int>(wanted), batch.data()));
     for (const ibv_wc& completion : std::span(batch).first(got)) {
-      const auto found = queue_pairs_.find(completion.qp_num);
-      if (found != queue_pairs_.end()) found->second->HandleCompletion(completion, this, dropped);
+      VerbsQueuePair* const queue_pair = Find(completion.qp_num);
+      if (queue_pair != nullptr) queue_pair->HandleCompletion(completion, this, dropped);
     }
     total += got;
     if (got < wanted) break;
   }
   return total;
+}
+
+// Most often the one that the completion before was of.
+VerbsQueuePair* VerbsCompletionQueue::Find(uint32_t number) {
+  if (last_found_ == nullptr || last_number_ != number) {
+    const auto found = queue_pairs_.find(number);
+    last_number_ = number;
+    last_found_ = found == queue_pairs_.end() ? nullptr : found->second;
+  }
+  return last_found_;
 }
 
 // No more than the hardware could hold: who does not take results out overruns the queue in the end.
@@ -91,7 +107,12 @@ bool VerbsCompletionQueue::HardwareDecides() const {
 // libibverbs does not tell which receives were solicited. While the queue is armed for those the hardware tells; of
 // those that lie there when it is armed each may be one.
 void VerbsCompletionQueue::Add(const ResultEx& result) {
-  waiting_.push_back(result);
+  if (wanted_.empty()) {
+    waiting_.push_back(result);
+  } else {
+    wanted_.front() = result;
+    wanted_ = wanted_.subspan(1);
+  }
   const bool failure = result.status != NdkStatus::kSuccess;
   const bool receive = IsReceive(result.type);
   receive_seen_ |= receive;
@@ -170,12 +191,14 @@ void VerbsCompletionQueue::OnAsyncEvent(ibv_event_type type) {
 bool VerbsCompletionQueue::Attach(uint32_t number, VerbsQueuePair* queue_pair) {
   const std::lock_guard lock(mutex_);
   if (dead_.has_value()) return false;
+  last_found_ = nullptr;
   queue_pairs_[number] = queue_pair;
   return true;
 }
 
 void VerbsCompletionQueue::Detach(uint32_t number) {
   const std::lock_guard lock(mutex_);
+  last_found_ = nullptr;
   queue_pairs_.erase(number);
 }
 

@@ -68,6 +68,8 @@ class VerbsCompletionQueue final : public CompletionQueue, public EventTarget {
 
   bool Holds(size_t more) const { return waiting_.size() + more <= static_cast<size_t>(queue_->cqe); }
   size_t Poll(size_t limit, DroppedReferences* dropped);
+  // Null where it has gone.
+  VerbsQueuePair* Find(uint32_t number);
   void ArmHardware(DroppedReferences* dropped);
   void Notify(NdkStatus status);
   void RunNotification(NdkStatus status);
@@ -85,7 +87,10 @@ class VerbsCompletionQueue final : public CompletionQueue, public EventTarget {
   std::mutex mutex_;  // Guards what follows; before a queue pair's locks.
   uint32_t depth_;
   std::unordered_map<uint32_t, VerbsQueuePair*> queue_pairs_;
+  uint32_t last_number_ = 0;
+  VerbsQueuePair* last_found_ = nullptr;
   std::deque<ResultEx> waiting_;
+  std::span<ResultEx> wanted_;  // Where results go instead while the consumer takes some out and none wait before.
   CqArming arming_;
   bool hardware_armed_for_any_ = false;
   bool receive_seen_ = false;      // While armed for solicited ones: perhaps one of them.
