@@ -55,6 +55,7 @@ NdkStatus VerbsMemoryRegion::Register(void* address, size_t length, MrFlags flag
     status = FromPointer(region_);
   }
   takes_windows_ = (access & IBV_ACCESS_MW_BIND) != 0;
+  SetTokens();
   objection_.clear();
   if (status == NdkStatus::kInsufficientResources) objection_ = Objection(ReadLockedMemory(), length);
   return status;
@@ -63,6 +64,11 @@ NdkStatus VerbsMemoryRegion::Register(void* address, size_t length, MrFlags flag
 std::string VerbsMemoryRegion::objection() const {
   const std::lock_guard lock(mutex_);
   return objection_;
+}
+
+void VerbsMemoryRegion::SetTokens() {
+  local_token_ = LocalToken{region_ == nullptr ? 0 : region_->lkey};
+  remote_token_ = RemoteToken{region_ == nullptr ? 0 : region_->rkey};
 }
 
 // A window that was unbound without anybody polling since is bound for all that is known here.
@@ -78,21 +84,12 @@ NdkStatus VerbsMemoryRegion::Deregister() {
   if (region_ == nullptr) return NdkStatus::kSuccess;
   const NdkStatus status = FromErrnoResult(ibv_dereg_mr(region_));
   if (status == NdkStatus::kSuccess) region_ = nullptr;
+  SetTokens();
   return status;
 }
 
 NdkStatus VerbsMemoryRegion::InitializeFastRegister(uint32_t, bool) {
   return fast_register_ ? NdkStatus::kNotSupported : NdkStatus::kInvalidDeviceRequest;
-}
-
-LocalToken VerbsMemoryRegion::local_token() const {
-  const std::lock_guard lock(mutex_);
-  return LocalToken{region_ == nullptr ? 0 : region_->lkey};
-}
-
-RemoteToken VerbsMemoryRegion::remote_token() const {
-  const std::lock_guard lock(mutex_);
-  return RemoteToken{region_ == nullptr ? 0 : region_->rkey};
 }
 
 NdkStatus VerbsMemoryRegion::StartBinding(void* address, size_t length, OpFlags flags, ibv_mw_bind_info* info) {

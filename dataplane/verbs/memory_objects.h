@@ -5,6 +5,7 @@
 
 #include <infiniband/verbs.h>
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <mutex>
@@ -29,8 +30,9 @@ class VerbsMemoryRegion final : public MemoryRegion {
   std::string objection() const override;
   NdkStatus Deregister() override;
   NdkStatus InitializeFastRegister(uint32_t page_count, bool remote_access) override;
-  LocalToken local_token() const override;
-  RemoteToken remote_token() const override;
+  // Without the lock: consumers name the region in each request.
+  LocalToken local_token() const override { return local_token_; }
+  RemoteToken remote_token() const override { return remote_token_; }
 
   // For a queue pair's posts: whether a window can be bound there. If so it counts as bound, so that the region stays
   // registered, until EndBinding.
@@ -41,9 +43,13 @@ class VerbsMemoryRegion final : public MemoryRegion {
 
  private:
   ~VerbsMemoryRegion() override;
+  // To what region_ has.
+  void SetTokens();
 
   const ObjectReference<VerbsProtectionDomain> domain_;
   const bool fast_register_;
+  std::atomic<LocalToken> local_token_ = LocalToken{0};  // 0 while it is not registered; likewise the next.
+  std::atomic<RemoteToken> remote_token_ = RemoteToken{0};
 
   mutable std::mutex mutex_;  // Guards what follows; innermost.
   ibv_mr* region_ = nullptr;  // Null: not registered.
