@@ -79,11 +79,28 @@ absl::Status Connection::Connect(const SocketAddress& source, const SocketAddres
 }
 
 absl::Status Connection::Accept(std::shared_ptr<client::Connector> connector) {
+  const absl::Status started = StartAccept(std::move(connector));
+  return started.ok() ? AwaitAccept() : started;
+}
+
+absl::Status Connection::StartAccept(std::shared_ptr<client::Connector> connector) {
   connector_ = std::move(connector);
-  const client::Outcome accepted = client::BlockingAccept(
-      connector_, queue_pair_, {.limits = shape_.limits, .private_data = {}}, DisconnectCallback());
-  established_ = accepted.ok();
-  return Report("accept", accepted);
+  const auto done = [this](const client::Outcome& outcome) {
+    const std::lock_guard lock(mutex_);
+    accepted_ = outcome;
+    changed_.notify_all();
+  };
+  const NdkStatus started =
+      connector_->Accept(queue_pair_, {.limits = shape_.limits, .private_data = {}}, DisconnectCallback(), done);
+  return started == NdkStatus::kPending ? absl::OkStatus() : Report("accept", started);
+}
+
+// The broker has a deadline for it.
+absl::Status Connection::AwaitAccept() {
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [this] { return accepted_.has_value(); });
+  established_ = accepted_->ok();
+  return Report("accept", *accepted_);
 }
 
 // Not called any more once the connector is closed.

@@ -43,9 +43,11 @@ class Connection {
   Connection(const Connection&) = delete;
   Connection& operator=(const Connection&) = delete;
 
-  // Either of these, once.
+  // One of these, once; the last one's outcome by AwaitAccept.
   absl::Status Connect(const SocketAddress& source, const SocketAddress& destination);
   absl::Status Accept(std::shared_ptr<client::Connector> connector);
+  absl::Status StartAccept(std::shared_ptr<client::Connector> connector);
+  absl::Status AwaitAccept();
 
   // Ends when the peer has disconnected too.
   absl::Status Disconnect();
@@ -99,8 +101,10 @@ class Connection {
 
   std::mutex mutex_;
   std::condition_variable changed_;
-  bool notified_ = false;                  // Guarded by mutex_: the completion queue has something.
-  std::optional<NdkStatus> disconnected_;  // Guarded by mutex_.
+  // Guarded by mutex_.
+  std::optional<client::Outcome> accepted_;
+  bool notified_ = false;  // The completion queue has something.
+  std::optional<NdkStatus> disconnected_;
 };
 
 }  // namespace rdmabroker::examples

@@ -64,7 +64,12 @@ absl::StatusOr<Connections> AcceptAll(const Task& task, const examples::Connecti
   const auto listener = Listen(task);
   if (!listener.ok()) return listener.status();
   for (const auto& connection : connections) {
-    if (absl::Status accepted = AcceptNext(**listener, *connection); !accepted.ok()) return accepted;
+    auto [arrived, connector] = (*listener)->Next(kPatience);
+    if (!arrived.ok()) return examples::Report("listener", arrived);
+    if (absl::Status started = connection->StartAccept(std::move(connector)); !started.ok()) return started;
+  }
+  for (const auto& connection : connections) {
+    if (absl::Status accepted = connection->AwaitAccept(); !accepted.ok()) return accepted;
   }
   return connections;
 }

@@ -36,8 +36,8 @@ using Connections = std::vector<std::unique_ptr<examples::Connection>>;
 absl::StatusOr<std::unique_ptr<client::BlockingListener>> Listen(const Task& task);
 // With the next connection that somebody makes to it.
 absl::Status AcceptNext(client::BlockingListener& listener, examples::Connection& connection);
-// As many as the task says. Whoever listens has all of them ready, since siw's clients wait for 5 s only
-// (MPAREP_TIMEOUT).
+// As many as the task says. siw's clients wait for 5 s only (MPAREP_TIMEOUT): whoever listens has all of them ready,
+// and accepts each as it comes.
 absl::StatusOr<Connections> AcceptAll(const Task& task, const examples::ConnectionShape& shape);
 absl::StatusOr<Connections> ConnectAll(const Task& task, const examples::ConnectionShape& shape);
 
