@@ -15,8 +15,10 @@ namespace rdmabroker::examples {
 namespace {
 
 constexpr size_t kSlowPeer = 10'000'000;  // Bytes a second that it moves and sums at least.
-// How late one of the two may be by which a connection's end shows, a disconnect and the last results.
-constexpr auto kAftermath = std::chrono::seconds(1);
+// How long after a failed request the library may take to tell why the connection is over, if it is.
+constexpr auto kReasonPatience = std::chrono::seconds(1);
+// How long after the peer's disconnect the results of requests may take that it has served.
+constexpr auto kLastResultsPatience = std::chrono::seconds(5);
 
 }  // namespace
 
@@ -118,11 +120,7 @@ absl::Status Connection::Disconnect() {
 }
 
 absl::Status Connection::AwaitDisconnect() {
-  const auto over = [this] {
-    const std::lock_guard lock(mutex_);
-    return disconnected_.has_value();
-  };
-  if (absl::Status status = WaitUntil(over); !status.ok()) return status;
+  if (absl::Status status = WaitUntil([this] { return Disconnected(); }); !status.ok()) return status;
   return *disconnected_ == NdkStatus::kSuccess ? absl::OkStatus() : DisconnectStatus();
 }
 
@@ -186,19 +184,26 @@ absl::Status Connection::AwaitTransfers(uint32_t under_way) {
 
 absl::Status Connection::WaitUntil(const std::function<bool()>& done) {
   while (true) {
+    // Asked first: messages come before the disconnect.
+    const bool over = Disconnected();
     if (absl::Status status = TakeResults(); !status.ok()) return status;
     if (done()) return absl::OkStatus();
+    const bool requests = sends_under_way_ > 0 || transfers_under_way_ > 0;
     queue_->Arm(CqNotify::kAny);
     std::unique_lock lock(mutex_);
-    // Those of requests that the peer has served may come after its disconnect.
-    const bool over = disconnected_.has_value();
-    const std::chrono::seconds patience = over ? kAftermath : patience_;
+    if (over && !requests) return DisconnectStatus();
+    const std::chrono::seconds patience = over ? kLastResultsPatience : patience_;
     if (!changed_.wait_for(lock, patience, [&] { return notified_ || disconnected_.has_value() != over; })) {
       if (over) return DisconnectStatus();
       return absl::DeadlineExceededError(absl::StrCat("the peer has said nothing for ", patience.count(), " s"));
     }
     notified_ = false;
   }
+}
+
+bool Connection::Disconnected() {
+  const std::lock_guard lock(mutex_);
+  return disconnected_.has_value();
 }
 
 absl::Status Connection::TakeResults() {
@@ -234,7 +239,7 @@ absl::Status Connection::TakeResult(const ResultEx& result) {
 absl::Status Connection::Check(const char* what, NdkStatus status) {
   if (status == NdkStatus::kSuccess) return absl::OkStatus();
   std::unique_lock lock(mutex_);
-  changed_.wait_for(lock, kAftermath, [this] { return disconnected_.has_value(); });
+  changed_.wait_for(lock, kReasonPatience, [this] { return disconnected_.has_value(); });
   return disconnected_ ? DisconnectStatus() : Report(what, status);
 }
 

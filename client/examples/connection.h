@@ -74,6 +74,7 @@ class Connection {
   absl::Status Open();
   absl::Status PostReceive(size_t slot);
   client::DisconnectEventCallback DisconnectCallback();
+  bool Disconnected();
   // Takes results until `done`; receives go to the inbox, failures end it.
   absl::Status WaitUntil(const std::function<bool()>& done);
   absl::Status TakeResults();
