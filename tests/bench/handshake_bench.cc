@@ -242,14 +242,15 @@ class Comparison {
 };
 
 void Measure(const Options& options) {
-  const auto ip = IpAddress::Parse(options.address);
-  Require(ip.has_value(), "--address is no IP address");
+  const auto parsed = IpAddress::Parse(options.address);
+  if (!parsed.has_value()) Fail("--address is no IP address");
+  const IpAddress ip = *parsed;
   const TemporaryFolder folder;
   const std::string empty_path = folder.path() + "/control.sock";
   // Each process that uses gRPC is a child: neither it nor what it serves with survives a fork.
   const std::string recorded_path = folder.path() + "/recorded";
   const Worker empty_broker([&]() -> Worker::Handler {
-    const RecordedHandshake recorded = Record(options.socket, options.device, *ip);
+    const RecordedHandshake recorded = Record(options.socket, options.device, ip);
     Save(recorded, recorded_path);
     const auto broker = std::make_shared<EmptyBroker>(empty_path, recorded);
     return [broker](const Command&) {};
@@ -257,18 +258,18 @@ void Measure(const Options& options) {
   Way direct(
       "direct", {},
       [&](HandshakeBoard& board) {
-        const auto sides = std::make_shared<DirectSides>(options.device, *ip, board);
+        const auto sides = std::make_shared<DirectSides>(options.device, ip, board);
         return [sides](const Command& command) { sides->Handle(command); };
       },
       0);
   Way broker(
       "through the broker",
       [&](HandshakeBoard& board) {
-        const auto side = std::make_shared<LibraryPassiveSide>(options.socket, options.device, *ip, board);
+        const auto side = std::make_shared<LibraryPassiveSide>(options.socket, options.device, ip, board);
         return [side](const Command& command) { side->Handle(command); };
       },
       [&](HandshakeBoard& board) {
-        const auto side = std::make_shared<LibraryActiveSide>(options.socket, options.device, *ip, board);
+        const auto side = std::make_shared<LibraryActiveSide>(options.socket, options.device, ip, board);
         return [side](const Command& command) { side->Handle(command); };
       },
       options.broker);

@@ -150,7 +150,7 @@ LibraryPassiveSide::LibraryPassiveSide(const std::string& socket, const std::str
     listener_ = std::move(listener);
     const auto done = [&](const client::Outcome& listened) {
       Check(listened, "Listen");
-      board_.port = listener_->address()->port;
+      board_.port = listener_->address().value_or(SocketAddress()).port;
       listening.set_value();
     };
     CheckPending(listener_->Listen(SocketAddress{ip, 0}, done), "Listen");
@@ -175,7 +175,7 @@ void LibraryPassiveSide::Handle(const Command& command) {
 void LibraryPassiveSide::Accept(const std::shared_ptr<client::Connector>& connector) {
   const auto data = connector->connection_data();
   uint32_t index = 0;
-  Require(data.has_value() && data->private_data.size() >= sizeof index, "a stranger connects");
+  if (!data.has_value() || data->private_data.size() < sizeof index) Fail("a stranger connects");
   std::memcpy(&index, data->private_data.data(), sizeof index);
   Require(index < connectors_.size(), "a stranger connects");
   connectors_[index] = connector;

@@ -197,7 +197,7 @@ int main(int argc, char** argv) {
   app.add_option("--pairs", pairs, "How often each loop runs")->capture_default_str();
   CLI11_PARSE(app, argc, argv);
   const auto ip = rdmabroker::IpAddress::Parse(address);
-  rdmabroker::bench::Require(ip.has_value(), "--address is no IP address");
+  if (!ip.has_value()) rdmabroker::bench::Fail("--address is no IP address");
   rdmabroker::bench::PrintCircumstances();
   rdmabroker::bench::Measure(device, *ip, pairs);
 }
