@@ -58,16 +58,12 @@ struct GroupFigures {
   double cpu_microseconds = 0;
 };
 
-// Both sides in one process that calls the kernel.
+// Both sides in one process that calls the kernel. Each has the device open for itself: siw has no more than 71 queue
+// pairs for one opening of it.
 class DirectSides {
  public:
   DirectSides(const std::string& device, const IpAddress& ip, HandshakeBoard& board)
-      : board_(board),
-        device_(device),
-        queue_(ibv_create_cq(device_.context(), 2 * kAtOnce, nullptr, nullptr, 0)),
-        handshakes_(ip, !device_.iwarp()) {
-    Require(queue_ != nullptr, "ibv_create_cq");
-  }
+      : board_(board), active_(device), passive_(device), handshakes_(ip, !active_.device.iwarp()) {}
 
   void Handle(const Command& command) {
     if (command.order == Order::kPrepare) return Prepare(command.connections);
@@ -83,26 +79,37 @@ class DirectSides {
   }
 
  private:
+  struct Side {
+    explicit Side(const std::string& name)
+        : device(name), queue(ibv_create_cq(device.context(), 2 * kAtOnce, nullptr, nullptr, 0)) {
+      Require(queue != nullptr, "ibv_create_cq");
+    }
+
+    const BareDevice device;
+    ibv_cq* const queue;
+    std::vector<std::unique_ptr<BareQueuePair>> queue_pairs;
+  };
+
   void Prepare(uint32_t connections) {
-    for (uint32_t index = 0; index < connections; ++index) pairs_.push_back({NewSide(), NewSide()});
+    for (uint32_t index = 0; index < connections; ++index) pairs_.push_back({NewEnd(active_), NewEnd(passive_)});
   }
-  HandshakeSide NewSide() {
-    queue_pairs_.push_back(std::make_unique<BareQueuePair>(device_, queue_, 2));
-    BareQueuePair* const made = queue_pairs_.back().get();
+  static HandshakeSide NewEnd(Side& side) {
+    side.queue_pairs.push_back(std::make_unique<BareQueuePair>(side.device, side.queue, 2));
+    BareQueuePair* const made = side.queue_pairs.back().get();
     return {made->number(), [made](const QpAttributes& step) { made->Move(step); }};
   }
   void End() {
     handshakes_.End();
     pairs_.clear();
-    queue_pairs_.clear();
+    active_.queue_pairs.clear();
+    passive_.queue_pairs.clear();
   }
 
   HandshakeBoard& board_;
-  const BareDevice device_;
-  ibv_cq* const queue_;
+  Side active_;
+  Side passive_;
   KernelHandshakes handshakes_;
   std::vector<HandshakePair> pairs_;
-  std::vector<std::unique_ptr<BareQueuePair>> queue_pairs_;
 };
 
 // One way to connect: its processes, and what they have measured.

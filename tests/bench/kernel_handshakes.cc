@@ -17,7 +17,7 @@ namespace {
 
 constexpr int kPatienceMs = 60'000;  // Far more than any handshake takes.
 
-// Cookies: the connection's index from 1 on, and for the accepting side this bit besides; the listener's is neither's.
+// Cookies: numbers from 1 on, and for the accepting side this bit besides; the listener's is neither's.
 constexpr uint64_t kPassive = uint64_t{1} << 32;
 constexpr uint64_t kListener = uint64_t{1} << 33;
 
@@ -53,7 +53,9 @@ KernelHandshakes::KernelHandshakes(const IpAddress& ip, bool three_way) : file_(
 }
 
 std::vector<HandshakeTimes> KernelHandshakes::Run(std::span<const HandshakePair> pairs) {
+  base_ += pairs_.size();
   pairs_ = pairs;
+  former_.insert(former_.end(), connections_.begin(), connections_.end());
   connections_.assign(pairs.size(), {});
   times_.assign(pairs.size(), {});
   established_ = 0;
@@ -73,23 +75,26 @@ std::vector<HandshakeTimes> KernelHandshakes::Run(std::span<const HandshakePair>
 }
 
 void KernelHandshakes::End() {
-  for (const Connection& connection : connections_) {
-    Check(file_->Destroy(connection.active), "DESTROY_ID");
-    Check(file_->Destroy(connection.passive), "DESTROY_ID");
+  for (std::vector<Connection>* const ending : {&former_, &connections_}) {
+    for (const Connection& connection : *ending) {
+      Check(file_->Destroy(connection.active), "DESTROY_ID");
+      Check(file_->Destroy(connection.passive), "DESTROY_ID");
+    }
+    ending->clear();
   }
-  connections_.clear();
 }
 
 void KernelHandshakes::Begin(size_t index) {
   times_[index].begun = NanosecondsNow();
   KernelId& id = connections_[index].active;
-  Check(file_->Create(index + 1, &id), "CREATE_ID");
+  Check(file_->Create(base_ + index, &id), "CREATE_ID");
   Check(file_->ResolveAddress(id, {address_.ip, 0}, address_), "RESOLVE_ADDR");
 }
 
 void KernelHandshakes::Handle(const CmEvent& event) {
   if (event.cookie == kListener && event.type == CmEventType::kConnectRequest) return Accept(event);
-  const size_t index = (event.cookie & ~kPassive) - 1;
+  if ((event.cookie & ~kPassive) < base_) return;  // Of a Run before: the end of a connection.
+  const size_t index = (event.cookie & ~kPassive) - base_;
   Require(index < pairs_.size() && event.status == 0, "a handshake failed");
   if ((event.cookie & kPassive) != 0) return HandlePassive(event, index);
   HandshakeTimes& times = times_[index];
@@ -132,7 +137,7 @@ void KernelHandshakes::Accept(const CmEvent& event) {
   connections_[index].passive = event.id;
   const HandshakeSide& side = pairs_[index].passive;
   Move(event.id, side);
-  Check(file_->Accept(event.id, (index + 1) | kPassive, {QpNumber{side.qp_number}, {}, {}}), "ACCEPT");
+  Check(file_->Accept(event.id, (base_ + index) | kPassive, {QpNumber{side.qp_number}, {}, {}}), "ACCEPT");
 }
 
 void KernelHandshakes::Move(KernelId id, const HandshakeSide& side) const {

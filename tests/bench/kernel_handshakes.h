@@ -40,7 +40,7 @@ class KernelHandshakes {
 
   // Begins all at once, and returns when all are established.
   std::vector<HandshakeTimes> Run(std::span<const HandshakePair> pairs);
-  // Ends the connections of the last Run.
+  // Ends all connections.
   void End();
 
  private:
@@ -59,7 +59,9 @@ class KernelHandshakes {
   const bool three_way_;
   SocketAddress address_;
   std::span<const HandshakePair> pairs_;
+  uint64_t base_ = 1;  // What the cookies of this Run begin with.
   std::vector<Connection> connections_;
+  std::vector<Connection> former_;  // Of Runs before.
   std::vector<HandshakeTimes> times_;
   size_t established_ = 0;  // Sides.
 };
