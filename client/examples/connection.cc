@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <string>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -129,11 +130,11 @@ absl::StatusOr<MemoryRegion*> Connection::Register(std::span<uint8_t> memory, Mr
   if (region.object == nullptr) return Report("memory region", region.status);
   regions_.push_back(region.object);
   patience_ += std::chrono::seconds(memory.size() / kSlowPeer);
-  if (absl::Status status = Report("register", region.object->Register(memory.data(), memory.size(), flags));
-      !status.ok()) {
-    return status;
-  }
-  return region.object;
+  const NdkStatus registered = region.object->Register(memory.data(), memory.size(), flags);
+  if (registered == NdkStatus::kSuccess) return region.object;
+  const std::string objection = region.object->objection();
+  return objection.empty() ? Report("register", registered)
+                           : Report("register", client::Outcome{.status = registered, .hint = objection});
 }
 
 absl::Status Connection::PostReceive(size_t slot) {
