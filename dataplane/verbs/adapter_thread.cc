@@ -177,9 +177,11 @@ void AdapterThread::Run(State& state) {
       eventfd_t ignored;
       if (std::exchange(state.signalled, false)) ::eventfd_read(state.event.get(), &ignored);
     }
-    for (const auto& callback : callbacks) callback();
-    const std::lock_guard lock(state.mutex);
-    if (state.stopping) return;
+    for (const auto& callback : callbacks) {
+      callback();
+      const std::lock_guard lock(state.mutex);
+      if (state.stopping) return;
+    }
   }
 }
 

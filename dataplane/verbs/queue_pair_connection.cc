@@ -203,7 +203,10 @@ void VerbsQueuePair::FlushIdleIwarp() {
   ibv_qp* made = nullptr;
   if (MakeHardware(&made) != NdkStatus::kSuccess || !initiator_cq_->Attach(made->qp_num, this) ||
       !receive_cq_->Attach(made->qp_num, this)) {
-    if (made != nullptr) ibv_destroy_qp(made);
+    if (made != nullptr) {
+      initiator_cq_->Detach(made->qp_num);
+      ibv_destroy_qp(made);
+    }
     EndLocally();
     return MoveToError();
   }
