@@ -26,14 +26,17 @@ struct FreeDeviceList {
 
 // The connection manager's own choice, by device index: it knows of bonds, VLANs and of devices that share an
 // interface.
-std::map<uint32_t, std::vector<IpAddress>> AddressesByDevice(const CmFile& file, const std::vector<IpAddress>& ips) {
+absl::StatusOr<std::map<uint32_t, std::vector<IpAddress>>> AddressesByDevice(const CmFile& file,
+                                                                             const std::vector<IpAddress>& ips) {
   std::map<uint32_t, std::vector<IpAddress>> found;
   for (const IpAddress& ip : ips) {
     // The kernel binds an id to ::1, and then finds no way from there.
     if (ip.IsLoopback()) continue;
     KernelId id{};
     CmAddresses addresses;
-    if (file.Create(kNobodysCookie, &id) != 0) break;
+    if (const int error = file.Create(kNobodysCookie, &id); error != 0) {
+      return absl::ResourceExhaustedError(std::string("connection manager: ") + std::strerror(error));
+    }
     if (file.Bind(id, {ip, 0}) == 0 && file.QueryAddresses(id, &addresses) == 0) {
       found[addresses.device_index].push_back(ip);
     }
@@ -68,9 +71,7 @@ std::string Ask(ibv_device* device, const ScanTask& task, const absl::Status& co
     return "it cannot be opened (" + std::string(std::strerror(errno)) +
            "); let the daemon's user read and write its file in /dev/infiniband";
   }
-  if (const auto known = task.known.find(found->index); known != task.known.end()) {
-    found->info = known->second;
-  } else {
+  if (!task.known.contains(found->index)) {
     verbs::DeviceDescription description;
     const NdkStatus status = verbs::DescribeDevice(context.get(), &description);
     if (status != NdkStatus::kSuccess) return "it does not say what it can do: " + std::string(StatusName(status));
@@ -81,24 +82,38 @@ std::string Ask(ibv_device* device, const ScanTask& task, const absl::Status& co
 
 }  // namespace
 
-std::vector<FoundDevice> ScanDevices(const ScanTask& task) {
-  std::vector<FoundDevice> devices;
+absl::StatusOr<ScanResult> ScanDevices(const ScanTask& task) {
   const std::unique_ptr<ibv_device*, FreeDeviceList> list(::ibv_get_device_list(nullptr));
-  if (list == nullptr || *list == nullptr) return devices;
+  // ENOSYS: the kernel has no RDMA.
+  if (list == nullptr && errno == ENOSYS) return ScanResult();
+  if (list == nullptr) return absl::UnavailableError(std::string("list of devices: ") + std::strerror(errno));
+  ScanResult result;
+  if (*list == nullptr) return result;
   const auto file = CmFile::Open();
-  auto addresses = file.ok() ? AddressesByDevice(**file, task.ips) : std::map<uint32_t, std::vector<IpAddress>>();
+  if (!file.ok() && !absl::IsNotFound(file.status()) && !absl::IsPermissionDenied(file.status())) return file.status();
+  std::map<uint32_t, std::vector<IpAddress>> addresses;
+  if (file.ok()) {
+    auto by_device = AddressesByDevice(**file, task.ips);
+    if (!by_device.ok()) return by_device.status();
+    addresses = *std::move(by_device);
+  }
   for (ibv_device* const* next = list.get(); *next != nullptr; ++next) {
     FoundDevice found = {.index = static_cast<uint32_t>(::ibv_get_device_index(*next)),
                          .name = ::ibv_get_device_name(*next),
+                         .iwarp = (*next)->transport_type == IBV_TRANSPORT_IWARP,
                          .info = {},
                          .addresses = {},
                          .unusable_reason = {}};
-    if (task.leaving.contains(found.index)) continue;
+    if (task.leaving.contains(found.index)) {
+      result.leaving.insert(found.index);
+      continue;
+    }
+    if (const auto known = task.known.find(found.index); known != task.known.end()) found.info = known->second;
     found.addresses = std::move(addresses[found.index]);
     found.unusable_reason = Ask(*next, task, file.status(), &found);
-    devices.push_back(std::move(found));
+    result.devices.push_back(std::move(found));
   }
-  return devices;
+  return result;
 }
 
 }  // namespace rdmabroker

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/status/statusor.h"
 #include "dataplane/ndk/adapter_info.h"
 #include "dataplane/ndk/socket_address.h"
 
@@ -18,6 +19,7 @@ namespace rdmabroker {
 struct FoundDevice {
   uint32_t index = 0;  // As ibv_get_device_index(3); one that is removed and comes back has another.
   std::string name;
+  bool iwarp = false;
   AdapterInfo info;
   std::vector<IpAddress> addresses;  // Those for which the connection manager takes this device. Sorted.
   std::string unusable_reason;       // As Device's.
@@ -32,9 +34,15 @@ struct ScanTask {
   std::set<uint32_t> leaving;             // Indices of devices that are left alone, so that they can go.
 };
 
+struct ScanResult {
+  std::vector<FoundDevice> devices;
+  std::set<uint32_t> leaving;  // Those of the task's that are still there.
+};
+
 // The devices there are, and which of the addresses are theirs. Opens each for a moment, which may block for as long
-// as its driver likes; on any thread.
-std::vector<FoundDevice> ScanDevices(const ScanTask& task);
+// as its driver likes; on any thread. Not OK: nothing is known now, as where
+// descriptors have run out.
+absl::StatusOr<ScanResult> ScanDevices(const ScanTask& task);
 
 }  // namespace rdmabroker
 

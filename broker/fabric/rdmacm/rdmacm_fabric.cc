@@ -16,6 +16,8 @@ namespace {
 // One may be in the kernel for the two minutes in which TCP gives a silent peer up: 12 of them, 8 of these for one
 // peer.
 constexpr int kThreads = 16;
+// After a scan that found out nothing.
+constexpr absl::Duration kScanPause = absl::Seconds(1);
 // One turn of the loop; those that wait longer have theirs at the next.
 constexpr int kEventsAtATime = 64;
 
@@ -48,6 +50,7 @@ RdmaCmFabric::RdmaCmFabric(DeviceId first_device, const RdmaCmOptions& options, 
 
 RdmaCmFabric::~RdmaCmFabric() {
   for (const WatchId watch : {file_watch_, address_watch_, device_watch_}) surroundings_.watcher.Unwatch(watch);
+  surroundings_.watcher.CancelTimer(scan_retry_);
 }
 
 void RdmaCmFabric::Start(ReportSink sink) {
@@ -92,7 +95,7 @@ void RdmaCmFabric::Scan() {
     return;
   }
   if (file_ == nullptr) OpenFile();
-  auto found = std::make_shared<std::vector<FoundDevice>>();
+  auto found = std::make_shared<absl::StatusOr<ScanResult>>();
   pool_.Run(
       [found, task = NextScan()] {
         *found = ScanDevices(task);
@@ -113,10 +116,16 @@ ScanTask RdmaCmFabric::NextScan() const {
   return task;
 }
 
-void RdmaCmFabric::OnScanned(std::vector<FoundDevice> found) {
+void RdmaCmFabric::OnScanned(absl::StatusOr<ScanResult> found) {
   scanning_ = false;
+  if (!found.ok()) {
+    spdlog::warn("devices not known reason=\"{}\"", std::string(found.status().message()));
+    surroundings_.watcher.CancelTimer(scan_retry_);
+    scan_retry_ = surroundings_.watcher.StartTimer(Watcher::Now() + kScanPause, [this] { Scan(); });
+    return;
+  }
   std::set<uint32_t> seen;
-  for (FoundDevice& device : found) {
+  for (FoundDevice& device : found->devices) {
     seen.insert(device.index);
     if (!leaving_.contains(device.index)) AddDevice(std::move(device));
   }
@@ -124,6 +133,8 @@ void RdmaCmFabric::OnScanned(std::vector<FoundDevice> found) {
   for (const auto& [id, device] : devices_) {
     if (!seen.contains(device.found.index)) gone.push_back(id);
   }
+  // An index that is there no more may come again, as a device does that visits another network namespace.
+  std::erase_if(leaving_, [&](uint32_t index) { return !seen.contains(index) && !found->leaving.contains(index); });
   for (const DeviceId id : gone) RemoveDevice(id);
   if (std::exchange(scan_again_, false)) Scan();
 }
@@ -161,7 +172,7 @@ void RdmaCmFabric::ReportDevice(DeviceId id, const FoundDevice& found) {
   device.name = found.name;
   device.info = found.info;
   device.network_namespace = network_namespace_;
-  device.port_space = found.info.technology == RdmaTechnology::kIwarp ? PortSpace::kTcp : PortSpace::kRdmaCm;
+  device.port_space = found.iwarp ? PortSpace::kTcp : PortSpace::kRdmaCm;
   device.addresses = found.addresses;
   device.unusable_reason = found.unusable_reason;
   spdlog::info("device name={} usable={} reason=\"{}\"", found.name, found.unusable_reason.empty(),
@@ -210,8 +221,7 @@ void RdmaCmFabric::OnConnectRequest(const CmEvent& event) {
   if (listener == nullptr || device == devices_.end() || !endpoints_.Listens(*listener)) {
     return surroundings_.Destroy(event.id, [] {});
   }
-  const CmDevice of = {device->first, device->second.found.index,
-                       device->second.found.info.technology != RdmaTechnology::kIwarp};
+  const CmDevice of = {device->first, device->second.found.index, !device->second.found.iwarp};
   const ConnectionId id = IncomingConnection(device->first, ++incoming_[device->first]);
   auto connection = std::make_unique<CmConnection>(surroundings_, of, id);
   if (!connection->Start(*listener, event, device->second.found.addresses))
@@ -237,7 +247,7 @@ void RdmaCmFabric::Carry(const FabricConnect& request) {
   CmDevice of = {.id = request.device};
   if (device != devices_.end()) {
     of.index = device->second.found.index;
-    of.three_way = device->second.found.info.technology != RdmaTechnology::kIwarp;
+    of.three_way = !device->second.found.iwarp;
   }
   auto& connection = connections_[request.connection] =
       std::make_unique<CmConnection>(surroundings_, of, request.connection);

@@ -55,7 +55,7 @@ class RdmaCmFabric final : public Fabric {
   void OnAddressesChanged();
   void Scan();
   ScanTask NextScan() const;
-  void OnScanned(std::vector<FoundDevice> found);
+  void OnScanned(absl::StatusOr<ScanResult> found);
   void AddDevice(FoundDevice found);
   void PlaceSentinel(DeviceId id, KnownDevice& device);
   void ReportDevice(DeviceId id, const FoundDevice& found);
@@ -96,6 +96,7 @@ class RdmaCmFabric final : public Fabric {
   WatchId device_watch_ = WatchId::kNone;
   bool scanning_ = false;
   bool scan_again_ = false;
+  TimerId scan_retry_ = TimerId::kNone;
   std::map<DeviceId, KnownDevice> devices_;
   std::set<uint32_t> leaving_;  // Indices of devices that are being removed and still seen.
   CmEndpoints endpoints_;
