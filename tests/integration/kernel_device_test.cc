@@ -83,6 +83,7 @@ class KernelDeviceClientDeath : public KernelDevice, public testing::WithParamIn
 TEST_P(KernelDeviceClientDeath, LeavesNothingInTheKernelAndIsKnownToThePeers) {
   const bool active = GetParam();
   const std::string before = Resources();
+  ASSERT_NE(before, "");
   {
     const auto peer = NewClient();
     std::vector<std::string> command = {kConnectedClient, broker_->control_socket(), device_,

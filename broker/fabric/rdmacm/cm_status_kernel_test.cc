@@ -251,10 +251,14 @@ TEST_P(CmStatusOfTheKernel, IsWhatTheTableExpects) {
   EXPECT_EQ(CmStatus(row.step, row.error), row.status);
 }
 
+bool OnIwarp() {
+  QueuePairs queue_pairs;
+  return queue_pairs.Open() && queue_pairs.iwarp();
+}
+
 // The rows that the machine's device can show.
 std::vector<Row> Rows() {
-  QueuePairs queue_pairs;
-  const bool iwarp = queue_pairs.Open() && queue_pairs.iwarp();
+  const bool iwarp = OnIwarp();
   std::vector<Row> rows;
   for (const Row& row : kRows) {
     if (row.on == On::kBoth || iwarp) rows.push_back(row);
@@ -265,11 +269,12 @@ std::vector<Row> Rows() {
 INSTANTIATE_TEST_SUITE_P(Provoked, CmStatusOfTheKernel, testing::ValuesIn(Rows()),
                          [](const auto& row) { return row.param.name; });
 
-// The two reasons that CmConnection tells from others: 8, no listener has the address, and 10, the peer has a
-// connection with this queue pair.
-TEST(CmReasonsOfTheKernel, TellAMissingListenerFromAStaleConnection) {
+// The two reasons that CmConnection tells from others, on a device that has reasons: 8, no listener has the address,
+// and 10, the peer has a connection with this queue pair.
+class CmReasonsOfTheKernel : public testing::TestWithParam<bool> {};
+
+TEST_P(CmReasonsOfTheKernel, TellAMissingListenerFromAStaleConnection) {
   Kernel kernel;
-  if (kernel.queue_pairs.iwarp()) return;  // It has none.
   int reason = 0;
   EXPECT_EQ(
       kernel.Connect(kernel.New(), At(kLocal, 0), At(kLocal, kernel.Occupy()), kernel.queue_pairs.Make(), &reason), 0);
@@ -283,6 +288,10 @@ TEST(CmReasonsOfTheKernel, TellAMissingListenerFromAStaleConnection) {
   EXPECT_EQ(kernel.Connect(kernel.New(), At(kLocal, 0), listener, qp, &reason), 0);
   EXPECT_EQ(reason, 10);
 }
+
+GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(CmReasonsOfTheKernel);
+INSTANTIATE_TEST_SUITE_P(OfRoce, CmReasonsOfTheKernel,
+                         testing::ValuesIn(OnIwarp() ? std::vector<bool>() : std::vector<bool>{true}));
 
 }  // namespace
 }  // namespace rdmabroker
