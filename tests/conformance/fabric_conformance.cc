@@ -21,11 +21,6 @@ using ::testing::Le;
 
 constexpr SessionId kSession(1);
 
-// Far beyond what any of this takes: only a report that never comes waits so long.
-constexpr absl::Duration kPatience = absl::Seconds(20);
-// What is still to come on one machine comes within this. Only tests that nothing comes depend on it, and one that
-// should fail may pass where it is too short, never the other way round.
-constexpr absl::Duration kQuiet = absl::Milliseconds(100);
 constexpr int kPortTries = 1000;
 
 Side Other(Side side) { return side == Side::kServer ? Side::kClient : Side::kServer; }
@@ -36,14 +31,7 @@ Bytes Pattern(size_t size, uint8_t first) {
   return bytes;
 }
 
-EndpointId KeyOf(const FabricConnectRequested& report) { return report.endpoint; }
-auto KeyOf(const auto& report) {
-  if constexpr (requires { report.connection; }) {
-    return report.connection;
-  } else {
-    return report.endpoint;
-  }
-}
+}  // namespace
 
 std::string Listed(const std::vector<FabricReport>& reports) {
   std::string listed = reports.empty() ? " nothing" : "";
@@ -57,8 +45,6 @@ std::string Listed(const std::vector<FabricReport>& reports) {
   }
   return listed;
 }
-
-}  // namespace
 
 void FabricConformance::SetUp() {
   auto made = std::get<0>(GetParam()).make();
@@ -113,39 +99,6 @@ void FabricConformance::TearDown() {
 void FabricConformance::Perform(Side side, const FabricRequest& request) {
   observer_.OnRequest(request);
   pair_->fabric(side).Perform(request);
-}
-
-template <typename Report, typename Key>
-std::optional<Report> FabricConformance::Take(Key key) {
-  for (auto it = reports_.begin(); it != reports_.end(); ++it) {
-    const auto* typed = std::get_if<Report>(&*it);
-    if (typed == nullptr || KeyOf(*typed) != key) continue;
-    const Report report = *typed;
-    reports_.erase(it);
-    return report;
-  }
-  return std::nullopt;
-}
-
-template <typename Report, typename Key>
-Report FabricConformance::Await(Key key) {
-  const absl::Time end = absl::Now() + kPatience;
-  while (true) {
-    if (auto report = Take<Report>(key)) return *report;
-    if (absl::Now() >= end || !pair_->Step(end - absl::Now())) {
-      ADD_FAILURE() << "no " << typeid(Report).name() << " about " << key.value() << " has come, but"
-                    << Listed(reports_);
-      return Report{};
-    }
-  }
-}
-
-template <typename Report, typename Key>
-std::optional<Report> FabricConformance::AwaitIfAny(Key key) {
-  while (true) {
-    if (auto report = Take<Report>(key)) return report;
-    if (!pair_->Step(kQuiet)) return std::nullopt;
-  }
 }
 
 void FabricConformance::Settle() {
@@ -683,6 +636,18 @@ TEST_P(FabricConformance, AConnectionIsReleasedOnceWhateverItsStage) {
       Unbind(listener);
     }
   }
+}
+
+TEST_P(FabricDisconnectConformance, AServerThatGivesUpAsTheClientCompletesEndsTheClientsConnection) {
+  const Bound listener = Bind(Side::kServer, EndpointUse::kListener);
+  const Bound from = Bind(Side::kClient, EndpointUse::kDedicated);
+  const Link link = Make(from, listener, Stage::kReplied);
+  Release(Side::kServer, link.server);
+  Complete(link.client);
+  // The goodbye may come before the third message goes out, or after.
+  if (AwaitIfAny<FabricFailed>(link.client)) return;
+  Await<FabricEstablished>(link.client);
+  Await<FabricDisconnected>(link.client);
 }
 
 TEST_P(FabricSilentPeerConformance, APeerThatDoesNotAnswerDelaysNobodyElse) {

@@ -16,13 +16,21 @@
 #include <optional>
 #include <string>
 #include <tuple>
+#include <typeinfo>
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "broker/fabric/fabric.h"
 
 namespace rdmabroker {
+
+// Far beyond what any of this takes: only a report that never comes waits so long.
+inline constexpr absl::Duration kPatience = absl::Seconds(20);
+// What is still to come on one machine comes within this. Only tests that nothing comes depend on it, and one that
+// should fail may pass where it is too short, never the other way round.
+inline constexpr absl::Duration kQuiet = absl::Milliseconds(100);
 
 enum class Side : uint8_t { kServer, kClient };
 
@@ -93,6 +101,18 @@ class ContractObserver {
   std::map<EndpointId, DeviceId> known_;
 };
 
+inline EndpointId KeyOf(const FabricConnectRequested& report) { return report.endpoint; }
+inline auto KeyOf(const auto& report) {
+  if constexpr (requires { report.connection; }) {
+    return report.connection;
+  } else {
+    return report.endpoint;
+  }
+}
+
+// By kind and status, for a failure.
+std::string Listed(const std::vector<FabricReport>& reports);
+
 class FabricConformance : public ::testing::TestWithParam<std::tuple<FabricCase, IpFamily>> {
  protected:
   // A bound endpoint, or several addresses of it.
@@ -155,6 +175,39 @@ class FabricConformance : public ::testing::TestWithParam<std::tuple<FabricCase,
   uint64_t last_id_ = 0;
   bool three_way_ = true;  // Of the last connection made.
 };
+
+template <typename Report, typename Key>
+std::optional<Report> FabricConformance::Take(Key key) {
+  for (auto it = reports_.begin(); it != reports_.end(); ++it) {
+    const auto* typed = std::get_if<Report>(&*it);
+    if (typed == nullptr || KeyOf(*typed) != key) continue;
+    const Report report = *typed;
+    reports_.erase(it);
+    return report;
+  }
+  return std::nullopt;
+}
+
+template <typename Report, typename Key>
+Report FabricConformance::Await(Key key) {
+  const absl::Time end = absl::Now() + kPatience;
+  while (true) {
+    if (auto report = Take<Report>(key)) return *report;
+    if (absl::Now() >= end || !pair_->Step(end - absl::Now())) {
+      ADD_FAILURE() << "no " << typeid(Report).name() << " about " << key.value() << " has come, but"
+                    << Listed(reports_);
+      return Report{};
+    }
+  }
+}
+
+template <typename Report, typename Key>
+std::optional<Report> FabricConformance::AwaitIfAny(Key key) {
+  while (true) {
+    if (auto report = Take<Report>(key)) return report;
+    if (!pair_->Step(kQuiet)) return std::nullopt;
+  }
+}
 
 // Pairs with a silent peer.
 class FabricSilentPeerConformance : public FabricConformance {};

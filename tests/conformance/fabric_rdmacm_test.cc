@@ -4,7 +4,10 @@
 // addresses that RDMA_SILENT_PEER_4 and _6 name: tests/vm makes such a machine.
 
 #include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
+#include <array>
 #include <cstdlib>
 #include <map>
 #include <memory>
@@ -26,14 +29,14 @@ namespace {
 class RdmaCmPair final : public FabricPair {
  public:
   // Both sides on one fabric where `apart` is false.
-  static absl::StatusOr<std::unique_ptr<FabricPair>> Make(bool apart) {
+  static absl::StatusOr<std::unique_ptr<FabricPair>> Make(bool apart, const RdmaCmOptions& options = {}) {
     auto pair = std::make_unique<RdmaCmPair>();
     auto outsider = CmFile::Open();
     if (!outsider.ok()) return outsider.status();
     pair->outsider_ = *std::move(outsider);
     if (!pair->queue_pairs_.Open()) return absl::NotFoundError("there is no RDMA device");
     for (uint64_t id = 1; id <= (apart ? 2 : 1); ++id) {
-      auto fabric = RdmaCmFabric::Open(DeviceId(100 * id), RdmaCmOptions(), pair->tasks_, pair->watcher_);
+      auto fabric = RdmaCmFabric::Open(DeviceId(100 * id), options, pair->tasks_, pair->watcher_);
       if (!fabric.ok()) return fabric.status();
       pair->fabrics_.push_back(*std::move(fabric));
     }
@@ -43,6 +46,7 @@ class RdmaCmPair final : public FabricPair {
   Fabric& fabric(Side side) override { return side == Side::kServer ? *fabrics_.front() : *fabrics_.back(); }
   bool Step(absl::Duration at_most) override { return tasks_.RunOne(at_most); }
   QpNumber NewQp(Side, SessionId) override { return queue_pairs_.Make(); }
+  void DestroyLastQp() { queue_pairs_.DestroyLast(); }
 
   bool Occupy(Side, const SocketAddress& address) override {
     KernelId id{};
@@ -82,6 +86,98 @@ const std::vector<FabricCase>& Cases() {
   return *kCases;
 }
 
+// Another process, with a queue pair that it makes when it is told to.
+class OtherProcess {
+ public:
+  OtherProcess() {
+    EXPECT_EQ(::pipe(to_.data()), 0);
+    EXPECT_EQ(::pipe(from_.data()), 0);
+    child_ = ::fork();
+    if (child_ == 0) Live();
+    ::close(to_[0]), ::close(from_[1]);
+  }
+  ~OtherProcess() {
+    ::close(to_[1]), ::close(from_[0]);
+    ::waitpid(child_, nullptr, 0);
+  }
+  OtherProcess(const OtherProcess&) = delete;
+  OtherProcess& operator=(const OtherProcess&) = delete;
+
+  QpNumber MakeQueuePair() const {
+    QpNumber made{};
+    EXPECT_EQ(::write(to_[1], "m", 1), 1);
+    EXPECT_EQ(::read(from_[0], &made.value, sizeof made.value), static_cast<ssize_t>(sizeof made.value));
+    return made;
+  }
+
+ private:
+  [[noreturn]] void Live() const {
+    ::close(to_[1]), ::close(from_[0]);
+    QueuePairs queue_pairs;
+    char byte = 0;
+    bool good = queue_pairs.Open();
+    while (good && ::read(to_[0], &byte, 1) == 1) {
+      const QpNumber made = queue_pairs.Make();
+      good = ::write(from_[1], &made.value, sizeof made.value) == static_cast<ssize_t>(sizeof made.value);
+    }
+    ::_exit(0);
+  }
+
+  std::array<int, 2> to_ = {}, from_ = {};
+  pid_t child_ = -1;
+};
+
+// Whose the queue pairs are that clients name.
+class RdmaCmOwnership : public FabricConformance {
+ protected:
+  ConnectionId ConnectWith(QpNumber qp, int32_t process) {
+    const Bound from = Bind(Side::kClient, EndpointUse::kDedicated);
+    const ConnectionId connection(1000);
+    Perform(Side::kClient, FabricConnect{device(Side::kClient).id,
+                                         connection,
+                                         from.id,
+                                         SessionId(1),
+                                         qp,
+                                         from.address,
+                                         listener_.address,
+                                         {},
+                                         {},
+                                         process});
+    return connection;
+  }
+  void SetUp() override {
+    FabricConformance::SetUp();
+    if (!IsSkipped() && !HasFatalFailure()) listener_ = Bind(Side::kServer, EndpointUse::kListener);
+  }
+
+  const OtherProcess other_;
+  Bound listener_;
+};
+
+TEST_P(RdmaCmOwnership, AQueuePairThatChangesHandsBeforeItIsUsedIsNotTaken) {
+  const QpNumber own = pair_->NewQp(Side::kClient, SessionId(1));
+  const ConnectionId connection = ConnectWith(own, ::getpid());
+  static_cast<RdmaCmPair&>(*pair_).DestroyLastQp();
+  const QpNumber theirs = other_.MakeQueuePair();
+  if (device(Side::kClient).port_space == PortSpace::kTcp) {
+    EXPECT_EQ(theirs, own) << "siw gives the lowest number that is free";
+  }
+  const bool trusting = std::get<0>(GetParam()).name == "Trusting";
+  if (theirs == own || !trusting) {
+    EXPECT_EQ(Await<FabricConnectFailed>(connection).status, NdkStatus::kAccessDenied);
+  }
+}
+
+TEST_P(RdmaCmOwnership, AQueuePairWhoseMakerIsNotShownIsTakenWhereItsOwnerMustHelpOrAllAreTrusted) {
+  const ConnectionId connection = ConnectWith(pair_->NewQp(Side::kClient, SessionId(1)), 0);
+  const bool iwarp = device(Side::kClient).port_space == PortSpace::kTcp;
+  if (iwarp && std::get<0>(GetParam()).name != "Trusting") {
+    EXPECT_EQ(Await<FabricConnectFailed>(connection).status, NdkStatus::kAccessDenied);
+  } else {
+    Await<FabricConnectRequested>(listener_.id);
+  }
+}
+
 const auto kFamilies = ::testing::Values(IpFamily::kIpv4, IpFamily::kIpv6);
 
 std::string NameOf(const ::testing::TestParamInfo<std::tuple<FabricCase, IpFamily>>& info) {
@@ -96,6 +192,14 @@ INSTANTIATE_TEST_SUITE_P(RdmaCm, FabricSilentPeerConformance,
 
 INSTANTIATE_TEST_SUITE_P(RdmaCm, FabricDisconnectConformance,
                          ::testing::Combine(::testing::ValuesIn(Cases()), kFamilies), NameOf);
+
+INSTANTIATE_TEST_SUITE_P(
+    RdmaCm, RdmaCmOwnership,
+    ::testing::Combine(
+        ::testing::Values(FabricCase{"Checking", [] { return RdmaCmPair::Make(false); }},
+                          FabricCase{"Trusting", [] { return RdmaCmPair::Make(false, {.trust_qp_numbers = true}); }}),
+        ::testing::Values(IpFamily::kIpv4)),
+    NameOf);
 
 }  // namespace
 }  // namespace rdmabroker

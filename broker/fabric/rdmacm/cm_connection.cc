@@ -6,6 +6,7 @@
 
 #include <cerrno>
 #include <cstdlib>
+#include <memory>
 #include <utility>
 
 #include "broker/fabric/rdmacm/cookie.h"
@@ -18,6 +19,42 @@ namespace {
 // with this queue pair's number; and its consumer said no, whose data alone are for ours.
 constexpr int kStaleConnection = 10;
 constexpr int kConsumerDefined = 28;
+
+// Done by UseQueuePair instead of the kernel: the queue pair is not the client's.
+constexpr int kNotTheirs = -1;
+
+// A client's word for a queue pair.
+struct Claim {
+  CmDevice device;
+  QpNumber qp;
+  int32_t process = 0;
+  bool trusted = false;  // RdmaCmOptions::trust_qp_numbers.
+};
+
+// Why the claim does not hold; nothing where it does. On any thread.
+std::string ObjectionTo(const Claim& claim) {
+  const std::string name = "queue pair " + std::to_string(claim.qp.value);
+  switch (FindQpOwner(claim.device.index, claim.qp, claim.process)) {
+    case QpOwner::kThisProcess:
+      return {};
+    case QpOwner::kAnother:
+      return name + " of this device is not the session's process's; name one that it has made";
+    case QpOwner::kNobody:
+      if (claim.trusted) return {};
+      // siw's number may be given to a new queue pair before the kernel has forgotten the last one that had it, and
+      // then the new one is never shown (rdma_restrack_add, drivers/infiniband/core/restrack.c).
+      return "the kernel shows no " + name +
+             " of this device; name one that there is, or make a new one, as a few are never shown where processes "
+             "make "
+             "and destroy them at the same moment";
+    case QpOwner::kNotShown:
+      break;
+  }
+  if (claim.device.three_way || claim.trusted) return {};
+  return "whose " + name +
+         " is, the kernel does not show: the thread that made it has ended, or is in another pid namespace; keep the "
+         "thread, or let the daemon trust its clients by rdmacm.trust_qp_numbers";
+}
 
 // The kernel does not say on which interface a link-local address is; both ends are on the same.
 void SetScopes(const std::vector<IpAddress>& local, CmAddresses* addresses) {
@@ -32,11 +69,6 @@ void SetScopes(const std::vector<IpAddress>& local, CmAddresses* addresses) {
 
 void CmConnection::Start(const FabricConnect& request) {
   request_ = request;
-  state_ = State::kResolvingAddress;
-  std::string objection;
-  if (!MayUse(request.qp, request.process, &objection)) {
-    return Fail(NdkStatus::kAccessDenied, EACCES, {}, std::move(objection));
-  }
   Resolve();
 }
 
@@ -59,31 +91,6 @@ bool CmConnection::Start(EndpointId listener, const CmEvent& event, const std::v
   return true;
 }
 
-bool CmConnection::MayUse(QpNumber qp, int32_t process, std::string* objection) const {
-  const std::string name = "queue pair " + std::to_string(qp.value);
-  switch (FindQpOwner(device_.index, qp, process)) {
-    case QpOwner::kThisProcess:
-      return true;
-    case QpOwner::kAnother:
-      *objection = name + " of this device is not the session's process's; name one that it has made";
-      return false;
-    // siw's number may be given to a new queue pair before the kernel has forgotten the last one that had it, and then
-    // the new one is never shown (rdma_restrack_add, drivers/infiniband/core/restrack.c).
-    case QpOwner::kNobody:
-      *objection = "the kernel shows no " + name +
-                   " of this device; name one that there is, or make a new one, as a "
-                   "few are never shown where processes make and destroy them at the same moment";
-      return false;
-    case QpOwner::kNotShown:
-      break;
-  }
-  if (device_.three_way || surroundings_.options.trust_qp_numbers) return true;
-  *objection = "whose " + name +
-               " is, the kernel does not show: the thread that made it has ended, or is in another pid namespace; keep "
-               "the thread, or let the daemon trust its clients by rdmacm.trust_qp_numbers";
-  return false;
-}
-
 void CmConnection::Resolve() {
   state_ = State::kResolvingAddress;
   const CmFile& file = *surroundings_.file;
@@ -97,8 +104,49 @@ void CmConnection::Resolve() {
   if (error != 0) ConnectFailed(CmStep::kResolveAddress, error);
 }
 
+void CmConnection::UseQueuePair(CmStep step, QpNumber qp, int32_t process, std::function<int()> use) {
+  const Claim claim = {device_, qp, process, surroundings_.options.trust_qp_numbers};
+  if (device_.three_way) {
+    // Its owner moves the queue pair, or nobody: a number that is given to another afterwards is of no use.
+    std::string objection = ObjectionTo(claim);
+    const int error = objection.empty() ? use() : kNotTheirs;
+    return OnDone(step, error, std::move(objection));
+  }
+  // The driver takes the queue pair and keeps its number from being given to another, so what is found afterwards is
+  // the truth; what is found before spares another's queue pair.
+  auto objection = std::make_shared<std::string>();
+  working_ = surroundings_.pool.RunTowards(
+      step == CmStep::kConnect ? request_->peer.ip.ToString() : "",
+      [claim, objection, use = std::move(use)] {
+        *objection = ObjectionTo(claim);
+        int error = objection->empty() ? use() : kNotTheirs;
+        if (error == 0) *objection = ObjectionTo(claim);
+        return objection->empty() ? error : kNotTheirs;
+      },
+      [this, step, objection](int error) {
+        ReportQueue::Entry entry(surroundings_.reports);
+        working_ = WorkId::kNone;
+        OnDone(step, error, std::move(*objection));
+      });
+}
+
+void CmConnection::OnDone(CmStep step, int error, std::string objection) {
+  if (state_ == State::kReleasing) return DestroyAndReport();
+  if (error == kNotTheirs) {
+    Fail(NdkStatus::kAccessDenied, EACCES, {}, std::move(objection));
+  } else if (error != 0) {
+    Fail(CmStatus(step, error), static_cast<uint32_t>(error));
+  }
+  for (const CmEvent& event : std::exchange(held_, {})) OnEvent(event);
+}
+
 void CmConnection::OnEvent(const CmEvent& event) {
   if (event.id != kernel_id_ || state_ == State::kOver || state_ == State::kReleasing) return;
+  if (working_ != WorkId::kNone) return held_.push_back(event);
+  Handle(event);
+}
+
+void CmConnection::Handle(const CmEvent& event) {
   switch (event.type) {
     case CmEventType::kAddressResolved:
     case CmEventType::kRouteResolved:
@@ -139,26 +187,10 @@ void CmConnection::OnResolved(const CmEvent& event) {
 void CmConnection::Connect() {
   state_ = State::kConnecting;
   CmParameters parameters = {request_->qp, request_->limits, request_->private_data};
-  if (device_.three_way) {
-    const int error = surroundings_.file->Connect(*kernel_id_, parameters);
-    if (error != 0) ConnectFailed(CmStep::kConnect, error);
-    return;
-  }
-  connecting_ = surroundings_.pool.RunTowards(
-      request_->peer.ip.ToString(),
-      [file = surroundings_.file, id = *kernel_id_, parameters = std::move(parameters)] {
-        return file->Connect(id, parameters);
-      },
-      [this](int error) {
-        ReportQueue::Entry entry(surroundings_.reports);
-        OnConnectReturned(error);
-      });
-}
-
-void CmConnection::OnConnectReturned(int error) {
-  connecting_ = WorkId::kNone;
-  if (state_ == State::kReleasing) return DestroyAndReport();
-  if (error != 0 && state_ == State::kConnecting) ConnectFailed(CmStep::kConnect, error);
+  UseQueuePair(CmStep::kConnect, request_->qp, request_->process,
+               [file = surroundings_.file, id = *kernel_id_, parameters = std::move(parameters)] {
+                 return file->Connect(id, parameters);
+               });
 }
 
 void CmConnection::OnReply(const CmEvent& event) {
@@ -189,6 +221,8 @@ void CmConnection::OnFailure(const CmEvent& event) {
     });
   }
   const int error = std::abs(event.status);
+  // The peer gave up as the third message went out.
+  if (state_ == State::kEstablished) return End(NdkStatus::kConnectionAborted, error);
   NdkStatus status = CmStatus(before_reply ? CmStep::kConnect : CmStep::kFinish, error);
   if (by_reason) status = before_reply ? NdkStatus::kConnectionRefused : NdkStatus::kConnectionAborted;
   // A driver that moves the queue pair has moved it; otherwise only its owner does, after the reply.
@@ -204,9 +238,12 @@ void CmConnection::OnDisconnected(const CmEvent& event) {
   }
   // The peer's third message was lost, and its goodbye was not.
   if (state_ == State::kAccepting) surroundings_.reports.Push(FabricEstablished{id_, std::nullopt});
+  End(CmStatus(CmStep::kDisconnect, error), error);
+}
+
+void CmConnection::End(NdkStatus status, int error) {
   state_ = State::kOver;
-  surroundings_.reports.Push(
-      FabricDisconnected{id_, CmStatus(CmStep::kDisconnect, error), static_cast<uint32_t>(error)});
+  surroundings_.reports.Push(FabricDisconnected{id_, status, static_cast<uint32_t>(error)});
 }
 
 void CmConnection::ConnectFailed(CmStep step, int error) { Fail(CmStatus(step, error), static_cast<uint32_t>(error)); }
@@ -256,13 +293,11 @@ void CmConnection::Perform(const FabricComplete&) {
 void CmConnection::Perform(const FabricAccept& request) {
   if (state_ != State::kRequested) return;
   state_ = State::kAccepting;
-  std::string objection;
-  if (!MayUse(request.qp, request.process, &objection)) {
-    return Fail(NdkStatus::kAccessDenied, EACCES, {}, std::move(objection));
-  }
-  const int error =
-      surroundings_.file->Accept(*kernel_id_, CookieOf(id_), {request.qp, request.limits, request.private_data});
-  if (error != 0) Fail(CmStatus(CmStep::kFinish, error), static_cast<uint32_t>(error));
+  UseQueuePair(CmStep::kFinish, request.qp, request.process,
+               [file = surroundings_.file, id = *kernel_id_, cookie = CookieOf(id_),
+                parameters = CmParameters{request.qp, request.limits, request.private_data}] {
+                 return file->Accept(id, cookie, parameters);
+               });
 }
 
 void CmConnection::Perform(const FabricReject& request) {
@@ -278,16 +313,14 @@ void CmConnection::Perform(const FabricDisconnect&) {
   const int error = surroundings_.file->Disconnect(*kernel_id_);
   // EINVAL: it has ended, and the event is on its way.
   if (error == 0 || error == EINVAL) return;
-  state_ = State::kOver;
-  surroundings_.reports.Push(
-      FabricDisconnected{id_, CmStatus(CmStep::kDisconnect, error), static_cast<uint32_t>(error)});
+  End(CmStatus(CmStep::kDisconnect, error), error);
 }
 
 void CmConnection::Release() {
   if (state_ == State::kReleasing) return;
   state_ = State::kReleasing;
   // What blocks in the kernel holds the id until it returns.
-  if (connecting_ != WorkId::kNone && !surroundings_.pool.Cancel(connecting_)) return;
+  if (working_ != WorkId::kNone && !surroundings_.pool.Cancel(working_)) return;
   DestroyAndReport();
 }
 

@@ -4,6 +4,7 @@
 #define BROKER_FABRIC_RDMACM_CM_CONNECTION_H_
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -63,14 +64,19 @@ class CmConnection {
     kReleasing
   };
 
-  bool MayUse(QpNumber qp, int32_t process, std::string* objection) const;
+  // Does what uses the queue pair, if it is the process's: at once, or, where the device's driver moves it and may
+  // block, in the pool. What the kernel tells meanwhile waits for the outcome, which goes to OnDone.
+  void UseQueuePair(CmStep step, QpNumber qp, int32_t process, std::function<int()> use);
+  void OnDone(CmStep step, int error, std::string objection);
+  void Handle(const CmEvent& event);
   void Resolve();
   void Connect();
-  void OnConnectReturned(int error);
   void OnResolved(const CmEvent& event);
   void OnReply(const CmEvent& event);
   void OnFailure(const CmEvent& event);
   void OnDisconnected(const CmEvent& event);
+  // Of an established one.
+  void End(NdkStatus status, int error);
   void ConnectFailed(CmStep step, int error);
   // As the state has it: FabricConnectFailed or FabricFailed.
   void Fail(NdkStatus status, uint32_t provider_error, Bytes private_data = {}, std::string explanation = {});
@@ -83,7 +89,8 @@ class CmConnection {
   State state_ = State::kRequested;
   std::optional<KernelId> kernel_id_;     // None before it is made, and while a stale connection's is being replaced.
   std::optional<FabricConnect> request_;  // Of our own.
-  WorkId connecting_ = WorkId::kNone;     // The kernel's CONNECT, while the pool has it.
+  WorkId working_ = WorkId::kNone;        // The kernel's CONNECT or ACCEPT, while the pool has it.
+  std::vector<CmEvent> held_;             // Events that came meanwhile: no more than a connection has.
   bool destroying_ = false;               // The pool destroys the id.
   bool qp_reusable_ = true;
   bool tried_again_ = false;

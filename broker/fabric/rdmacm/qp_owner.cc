@@ -27,6 +27,7 @@ constexpr uint32_t kPort = 1;
 struct Maker {
   int error = ENOENT;  // An errno of the search.
   pid_t thread = 0;    // 0: not shown.
+  bool kernel = false;
 };
 
 struct NumberAttribute {
@@ -60,6 +61,7 @@ uint32_t ReadNumber(const rtattr* attribute) {
 void ReadQueuePairs(const void* first, int length, QpNumber qp, Maker* maker) {
   uint32_t number = 0;
   uint32_t thread = 0;
+  bool kernel = false;
   ForEachAttribute(first, length, [&](const rtattr* attribute) {
     switch (attribute->rta_type & NLA_TYPE_MASK) {
       case RDMA_NLDEV_ATTR_RES_QP:
@@ -71,17 +73,20 @@ void ReadQueuePairs(const void* first, int length, QpNumber qp, Maker* maker) {
       case RDMA_NLDEV_ATTR_RES_PID:
         thread = ReadNumber(attribute);
         return;
+      case RDMA_NLDEV_ATTR_RES_KERN_NAME:
+        kernel = true;
+        return;
       default:
         return;
     }
   });
-  if (number == qp.value) *maker = {0, static_cast<pid_t>(thread)};
+  if (number == qp.value) *maker = {0, static_cast<pid_t>(thread), kernel};
 }
 
 // Asks for the one queue pair, which works where the kernel knows its port, or for all of the device.
 Maker Ask(uint32_t device_index, QpNumber qp, bool all) {
   const UniqueFd netlink(::socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_RDMA));
-  if (!netlink) return {errno};
+  if (!netlink) return {.error = errno};
   Request request = {
       .header = {.nlmsg_len = sizeof request,
                  .nlmsg_type = RDMA_NL_GET_TYPE(RDMA_NL_NLDEV, RDMA_NLDEV_CMD_RES_QP_GET),
@@ -90,21 +95,21 @@ Maker Ask(uint32_t device_index, QpNumber qp, bool all) {
       .port = Number(RDMA_NLDEV_ATTR_PORT_INDEX, kPort),
       .number = Number(RDMA_NLDEV_ATTR_RES_LQPN, qp.value)};
   if (all) request.header.nlmsg_len = sizeof request.header + sizeof request.device;
-  if (::send(netlink.get(), &request, request.header.nlmsg_len, 0) < 0) return {errno};
+  if (::send(netlink.get(), &request, request.header.nlmsg_len, 0) < 0) return {.error = errno};
   Maker maker;
   std::vector<char> buffer(kMessageLength);
   while (true) {
     // The kernel has each part ready when it is asked for, so this does not wait.
     const ssize_t received = ::recv(netlink.get(), buffer.data(), buffer.size(), 0);
     if (received < 0 && errno == EINTR) continue;
-    if (received <= 0) return {received < 0 ? errno : EPROTO};
+    if (received <= 0) return {.error = received < 0 ? errno : EPROTO};
     auto left = static_cast<uint32_t>(received);
     for (const auto* header = reinterpret_cast<const nlmsghdr*>(buffer.data()); NLMSG_OK(header, left);
          header = NLMSG_NEXT(header, left)) {
       if (header->nlmsg_type == NLMSG_DONE) return maker;
       if (header->nlmsg_type == NLMSG_ERROR) {
         const int error = -static_cast<const nlmsgerr*>(NLMSG_DATA(header))->error;
-        if (error != 0) return {error};
+        if (error != 0) return {.error = error};
         return maker;
       }
       ReadQueuePairs(NLMSG_DATA(header), static_cast<int>(NLMSG_PAYLOAD(header, 0)), qp, &maker);
@@ -123,8 +128,9 @@ QpOwner FindQpOwner(uint32_t device_index, QpNumber qp, pid_t process) {
   if (process == 0) return QpOwner::kNotShown;
   Maker maker = Ask(device_index, qp, false);
   // EAGAIN: the kernel does not know the port, as on iWARP devices.
-  if (maker.error != 0) maker = Ask(device_index, qp, true);
+  if (maker.error == EAGAIN) maker = Ask(device_index, qp, true);
   if (maker.error == ENOENT) return QpOwner::kNobody;
+  if (maker.kernel) return QpOwner::kAnother;
   if (maker.error != 0 || maker.thread == 0) return QpOwner::kNotShown;
   return IsThreadOf(maker.thread, process) ? QpOwner::kThisProcess : QpOwner::kAnother;
 }

@@ -42,6 +42,8 @@ class QueuePairs {
     return number;
   }
 
+  void DestroyLast() { made_.pop_back(); }
+
   bool iwarp() const { return context_->device->transport_type == IBV_TRANSPORT_IWARP; }
 
  private:
