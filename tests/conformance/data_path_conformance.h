@@ -36,6 +36,8 @@ class DataPathPair {
   virtual bool tells_of_solicited() const { return true; }
   // Whether a side learns from its data path, and not only from a connection manager, that the other has ended.
   virtual bool tells_of_ends() const = 0;
+  // Whether it learns so of a connection's end, too, that shows by cancelled requests only, as a goodbye does.
+  virtual bool tells_by_cancelling() const { return true; }
 };
 
 struct DataPathCase {

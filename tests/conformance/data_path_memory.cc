@@ -70,7 +70,7 @@ TEST_P(DataPathConformance, RemoteAccessWithoutTheRightEndsTheConnection) {
   const NdkStatus written = a->Next().status;
   EXPECT_TRUE(written == NdkStatus::kAccessViolation || (iwarp && written == NdkStatus::kSuccess));
   EXPECT_EQ(a->Next().status, NdkStatus::kCancelled);
-  a->End();
+  if (pair->tells_by_cancelling()) a->End();
   EXPECT_EQ(b->Next().status, NdkStatus::kCancelled);
   b->End();
   EXPECT_EQ(readable.bytes(), std::vector<uint8_t>(64));

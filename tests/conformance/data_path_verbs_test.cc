@@ -122,6 +122,7 @@ class VerbsDataPaths final : public DataPathPair {
   // Soft-iWARP does not.
   bool tells_of_solicited() const override { return info_.technology != RdmaTechnology::kIwarp; }
   bool tells_of_ends() const override { return false; }
+  bool tells_by_cancelling() const override { return info_.technology != RdmaTechnology::kIwarp; }
 
  private:
   void Await(CmEvent* event) const {
