@@ -7,18 +7,12 @@
 #include <linux/if_packet.h>
 #include <net/ethernet.h>
 #include <net/if.h>
-#include <netinet/in.h>
-#include <netinet/ip.h>
-#include <netinet/ip6.h>
-#include <netinet/tcp.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 
 #include <atomic>
 #include <cerrno>
 #include <cstring>
-#include <fstream>
-#include <optional>
 
 namespace rdmabroker {
 namespace {
@@ -29,50 +23,6 @@ constexpr size_t kSlotBytes = 128 << 10;
 constexpr size_t kSlotsPerBlock = 8;
 constexpr size_t kSlots = 640;
 constexpr size_t kRingBytes = kSlots * kSlotBytes;
-
-struct Segment {
-  TcpDirection direction;
-  uint32_t sequence = 0;
-  bool syn = false;
-  std::string payload;
-};
-
-template <typename Header>
-std::optional<Header> HeaderAt(const std::string& packet, size_t at) {
-  Header header;
-  if (packet.size() < at + sizeof header) return std::nullopt;
-  std::memcpy(&header, packet.data() + at, sizeof header);
-  return header;
-}
-
-// Nothing for what is no TCP over IP.
-std::optional<Segment> SegmentOf(const std::string& packet) {
-  const auto ethernet = HeaderAt<ether_header>(packet, 0);
-  size_t at = sizeof(ether_header);
-  size_t end = packet.size();
-  Segment segment;
-  if (ethernet && ntohs(ethernet->ether_type) == ETHERTYPE_IP) {
-    const auto ip = HeaderAt<iphdr>(packet, at);
-    if (!ip || ip->protocol != IPPROTO_TCP) return std::nullopt;
-    segment.direction = packet.substr(at + offsetof(iphdr, saddr), 8);
-    end = at + ntohs(ip->tot_len);
-    at += size_t{4} * ip->ihl;
-  } else if (ethernet && ntohs(ethernet->ether_type) == ETHERTYPE_IPV6) {
-    const auto ip = HeaderAt<ip6_hdr>(packet, at);
-    if (!ip || ip->ip6_nxt != IPPROTO_TCP) return std::nullopt;
-    segment.direction = packet.substr(at + offsetof(ip6_hdr, ip6_src), 32);
-    end = at + sizeof *ip + ntohs(ip->ip6_plen);
-    at += sizeof *ip;
-  }
-  const auto tcp = HeaderAt<tcphdr>(packet, at);
-  if (segment.direction.empty() || !tcp || end > packet.size()) return std::nullopt;
-  segment.direction += packet.substr(at, 4);
-  segment.sequence = ntohl(tcp->seq);
-  segment.syn = tcp->syn != 0;
-  at += size_t{4} * tcp->doff;
-  segment.payload = packet.substr(at, end - at);
-  return segment;
-}
 
 }  // namespace
 
@@ -120,46 +70,6 @@ const std::vector<std::string>& Capture::Packets() {
   EXPECT_EQ(::getsockopt(socket_.get(), SOL_PACKET, PACKET_STATISTICS, &statistics, &size), 0);
   EXPECT_EQ(statistics.tp_drops, 0u);
   return packets_;
-}
-
-void Capture::WritePcap(const std::string& path) const {
-  std::ofstream file(path, std::ios::binary);
-  const auto write = [&file](std::initializer_list<uint32_t> numbers) {
-    for (const uint32_t number : numbers) file.write(reinterpret_cast<const char*>(&number), sizeof number);
-  };
-  // Magic number, version 2.4 as two 16-bit numbers, time zone, accuracy, longest packet, Ethernet.
-  write({0xA1B2C3D4, 2 | 4 << 16, 0, 0, kSlotBytes, 1});
-  uint32_t number = 0;
-  for (const std::string& packet : packets_) {
-    const auto length = static_cast<uint32_t>(packet.size());
-    // One a microsecond; the order is what counts.
-    write({++number / 1'000'000, number % 1'000'000, length, length});
-    file.write(packet.data(), static_cast<std::streamsize>(packet.size()));
-  }
-}
-
-std::map<TcpDirection, std::string> TcpStreams(const std::vector<std::string>& packets) {
-  std::map<TcpDirection, std::string> streams;
-  std::map<TcpDirection, uint32_t> first;
-  for (const std::string& packet : packets) {
-    const auto segment = SegmentOf(packet);
-    if (!segment) continue;
-    if (segment->syn) {
-      first[segment->direction] = segment->sequence + 1;
-      streams[segment->direction];
-    }
-    if (segment->payload.empty()) continue;
-    if (first.count(segment->direction) == 0) {
-      ADD_FAILURE() << "a connection was there before the capture";
-      continue;
-    }
-    std::string& stream = streams[segment->direction];
-    const uint32_t offset = segment->sequence - first[segment->direction];
-    if (offset > stream.size()) ADD_FAILURE() << "bytes are missing at " << stream.size();
-    // What was sent again is there already.
-    if (offset + segment->payload.size() > stream.size()) stream.replace(offset, std::string::npos, segment->payload);
-  }
-  return streams;
 }
 
 }  // namespace rdmabroker

@@ -4,7 +4,6 @@
 #define TESTS_INTEGRATION_CAPTURE_H_
 
 #include <cstdint>
-#include <map>
 #include <string>
 #include <vector>
 
@@ -23,8 +22,6 @@ class Capture {
 
   // Takes what has come, all of it: where the kernel had to leave something out, the test has failed.
   const std::vector<std::string>& Packets();
-  // Writes what was taken so far as a file for tshark and the like.
-  void WritePcap(const std::string& path) const;
 
  private:
   static constexpr char kLoopback[] = "lo";
@@ -34,12 +31,6 @@ class Capture {
   size_t next_ = 0;
   std::vector<std::string> packets_;  // With Ethernet headers.
 };
-
-// One direction of a TCP connection: both addresses and ports as they stand in the packets, the sender's first.
-using TcpDirection = std::string;
-
-// What each side of each TCP connection has sent, put together from packets. A gap fails the test.
-std::map<TcpDirection, std::string> TcpStreams(const std::vector<std::string>& packets);
 
 }  // namespace rdmabroker
 

@@ -27,6 +27,7 @@
 #include <vector>
 
 #include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
@@ -44,6 +45,7 @@
 #include "tests/integration/neighbour.h"
 #include "tests/integration/own_namespaces.h"
 #include "tests/integration/running_broker.h"
+#include "tests/integration/tcp_packets.h"
 
 namespace rdmabroker {
 namespace {
@@ -235,18 +237,31 @@ std::pair<std::string, std::string> Exchange(DataSide& active, DataSide& passive
   return {text(ours, 100'000 + 777), text(theirs, 200'000 + 777)};
 }
 
+// As UnitLength: of a start-up frame or of an FPDU behind it.
+size_t MpaUnitLength(std::string_view stream, size_t at) {
+  const auto number_at = [stream](size_t offset) -> size_t {
+    return static_cast<uint8_t>(stream[offset]) << 8 | static_cast<uint8_t>(stream[offset + 1]);
+  };
+  size_t length = 0;
+  if (at == 0) {
+    if (stream.size() < iwarp::kStartupHeaderLength) return 0;
+    length = iwarp::kStartupHeaderLength + number_at(18);  // And the private data.
+  } else {
+    if (stream.size() < at + 2) return 0;
+    length = (2 + number_at(at) + 3) / 4 * 4 + 4;
+  }
+  return at + length <= stream.size() ? length : 0;
+}
+
 // The lengths of the FPDUs that a stream consists of behind its start-up frame; nothing if it is anything else.
 std::optional<std::vector<size_t>> FpduLengths(std::string_view stream) {
-  if (stream.size() < iwarp::kStartupHeaderLength) return std::nullopt;
-  const size_t private_data = static_cast<uint8_t>(stream[18]) << 8 | static_cast<uint8_t>(stream[19]);
-  size_t at = iwarp::kStartupHeaderLength + private_data;
   std::vector<size_t> lengths;
-  while (at + 2 <= stream.size()) {
-    const size_t ulpdu = static_cast<uint8_t>(stream[at]) << 8 | static_cast<uint8_t>(stream[at + 1]);
-    lengths.push_back((2 + ulpdu + 3) / 4 * 4 + 4);
-    at += lengths.back();
+  size_t at = MpaUnitLength(stream, 0);
+  while (const size_t length = at == 0 ? 0 : MpaUnitLength(stream, at)) {
+    lengths.push_back(length);
+    at += length;
   }
-  return at == stream.size() ? std::optional(lengths) : std::nullopt;
+  return at > 0 && at == stream.size() ? std::optional(lengths) : std::nullopt;
 }
 
 std::optional<size_t> CountFpdus(std::string_view stream) {
@@ -272,7 +287,8 @@ class Wire : public testing::Test {
     const char* const outputs = std::getenv("TEST_UNDECLARED_OUTPUTS_DIR");
     if (!HasFailure() || capture_ == nullptr || outputs == nullptr) return;
     const auto* const test = testing::UnitTest::GetInstance()->current_test_info();
-    capture_->WritePcap(std::string(outputs) + "/" + absl::StrReplaceAll(test->name(), {{"/", "_"}}) + ".pcap");
+    const std::string name = absl::StrReplaceAll(test->name(), {{"/", "_"}});
+    WritePcap(absl::StrCat(outputs, "/", name, ".pcap"), capture_->Packets());
   }
 
   void Start(bool crc) {
@@ -307,7 +323,7 @@ class Wire : public testing::Test {
 
   std::string RunTshark(const std::vector<std::string>& arguments) {
     const std::string path = folder_->path() + "/wire.pcap";
-    capture_->WritePcap(path);
+    WritePcap(path, ResegmentTcp(capture_->Packets(), MpaUnitLength));
     std::vector<std::string> command = {"tshark", "-n", "-2", "-r", path};
     for (const char* const preference : {"tcp.desegment_tcp_streams:TRUE", "tcp.try_heuristic_first:TRUE"}) {
       command.insert(command.end(), {"-o", preference});
@@ -326,8 +342,7 @@ class Wire : public testing::Test {
   // Every byte of TCP payload is part of a start-up frame or of one of that many FPDUs, and nothing is wrong with them
   // but what is expected to be worth a note. Fills values_.
   void ExpectTsharkIsContent(size_t fpdus, bool crc, const std::vector<std::string>& notes = {}) {
-    // What TCP repeats has been judged before.
-    std::vector<std::string> command = {"-Y", "tcp.len > 0 && !tcp.analysis.retransmission", "-T", "fields"};
+    std::vector<std::string> command = {"-Y", "tcp.len > 0", "-T", "fields"};
     for (const char* const field : kFields) command.insert(command.end(), {"-e", field});
     size_t segments = 0;
     for (const auto& segment : absl::StrSplit(RunTshark(command), '\n', absl::SkipEmpty())) {
