@@ -12,8 +12,8 @@
 namespace rdmabroker::client {
 namespace {
 
-verbs::Transition FromMessage(const v1::QpAttributes& message) {
-  verbs::Transition transition;
+QpAttributes FromMessage(const v1::QpAttributes& message) {
+  QpAttributes transition;
   transition.mask = message.mask();
   transition.qp_state = message.qp_state();
   transition.path_mtu = message.path_mtu();

@@ -48,7 +48,7 @@ TEST(DataPaths, ATransitionHasEveryFieldOfTheMessage) {
   message.set_is_global(true);
   const std::vector<DataPath> paths = BuiltInDataPaths();
   const Attachment attachment = Find(paths, RdmaTechnology::kRoceV2, false)->transition(message);
-  verbs::Transition expected = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16};
+  QpAttributes expected = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16};
   const std::string gid = message.destination_gid();
   std::copy(gid.begin(), gid.end(), expected.destination_gid.begin());
   expected.flow_label = 18;

@@ -18,7 +18,6 @@
 #ifndef BROKER_CORE_FABRIC_MESSAGES_H_
 #define BROKER_CORE_FABRIC_MESSAGES_H_
 
-#include <array>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -28,6 +27,7 @@
 #include "broker/core/ids.h"
 #include "broker/core/secrets.h"
 #include "dataplane/ndk/adapter_info.h"
+#include "dataplane/ndk/qp_attributes.h"
 #include "dataplane/ndk/socket_address.h"
 #include "dataplane/ndk/status.h"
 
@@ -64,42 +64,6 @@ struct Device {
   std::string unusable_reason;
 
   bool operator==(const Device&) const = default;
-};
-
-// The attributes with which a client moves its queue pair by ibv_modify_qp: the fields of struct ibv_qp_attr that
-// rdma_cm sets (rdma_init_qp_attr(3)); `mask` tells which count (enum ibv_qp_attr_mask). One for each step that is the
-// client's: INIT, RTR and RTS with a three-way handshake; where the driver moves the queue pair (iWARP), INIT at most.
-// Empty where the client has no verbs queue pair.
-struct QpAttributes {
-  uint32_t mask = 0;
-  uint32_t qp_state = 0;
-  uint32_t path_mtu = 0;  // enum ibv_mtu.
-  uint32_t qkey = 0;
-  uint32_t rq_psn = 0;
-  uint32_t sq_psn = 0;
-  uint32_t dest_qp_number = 0;
-  uint32_t access_flags = 0;
-  uint32_t pkey_index = 0;
-  uint32_t port_number = 0;
-  uint32_t max_outbound_reads = 0;  // max_rd_atomic.
-  uint32_t max_inbound_reads = 0;   // max_dest_rd_atomic.
-  uint32_t min_rnr_timer = 0;
-  uint32_t timeout = 0;
-  uint32_t retry_count = 0;
-  uint32_t rnr_retry = 0;
-  // The address vector; the first three are the global route's.
-  std::array<uint8_t, 16> destination_gid = {};
-  uint32_t flow_label = 0;
-  uint32_t source_gid_index = 0;
-  uint32_t hop_limit = 0;
-  uint32_t traffic_class = 0;
-  uint32_t destination_lid = 0;
-  uint32_t service_level = 0;
-  uint32_t source_path_bits = 0;
-  uint32_t static_rate = 0;
-  bool is_global = false;
-
-  bool operator==(const QpAttributes&) const = default;
 };
 
 // --- Requests ---

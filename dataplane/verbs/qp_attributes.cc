@@ -15,7 +15,7 @@ bool Narrow(uint32_t value, Field* field) {
   return true;
 }
 
-bool FillAddress(const Transition& transition, ibv_ah_attr* address) {
+bool FillAddress(const QpAttributes& transition, ibv_ah_attr* address) {
   std::memcpy(address->grh.dgid.raw, transition.destination_gid.data(), transition.destination_gid.size());
   address->grh.flow_label = transition.flow_label;
   address->is_global = transition.is_global ? 1 : 0;
@@ -29,7 +29,7 @@ bool FillAddress(const Transition& transition, ibv_ah_attr* address) {
 
 }  // namespace
 
-std::optional<ibv_qp_attr> AttributesOf(const Transition& transition) {
+std::optional<ibv_qp_attr> AttributesOf(const QpAttributes& transition) {
   if (transition.qp_state < IBV_QPS_INIT || transition.qp_state > IBV_QPS_RTS || transition.path_mtu > IBV_MTU_4096 ||
       (transition.mask & IBV_QP_STATE) == 0) {
     return std::nullopt;

@@ -7,12 +7,12 @@
 
 #include <optional>
 
-#include "dataplane/verbs/transition.h"
+#include "dataplane/ndk/qp_attributes.h"
 
 namespace rdmabroker::verbs {
 
 // Nothing where a number does not fit its field, or the transition is to no state between INIT and RTS.
-std::optional<ibv_qp_attr> AttributesOf(const Transition& transition);
+std::optional<ibv_qp_attr> AttributesOf(const QpAttributes& transition);
 
 }  // namespace rdmabroker::verbs
 

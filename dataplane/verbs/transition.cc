@@ -8,14 +8,14 @@
 
 namespace rdmabroker::verbs {
 
-static_assert(std::is_trivially_copyable_v<Transition>);
+static_assert(std::is_trivially_copyable_v<QpAttributes>);
 
-Attachment AttachmentFor(const Transition& transition) {
+Attachment AttachmentFor(const QpAttributes& transition) {
   return {.socket = {}, .state = std::string(reinterpret_cast<const char*>(&transition), sizeof transition)};
 }
 
-std::optional<Transition> TransitionOf(std::string_view state) {
-  Transition transition;
+std::optional<QpAttributes> TransitionOf(std::string_view state) {
+  QpAttributes transition;
   if (state.size() != sizeof transition) return std::nullopt;
   std::memcpy(&transition, state.data(), sizeof transition);
   return transition;

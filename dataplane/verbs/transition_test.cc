@@ -10,30 +10,30 @@ namespace rdmabroker::verbs {
 namespace {
 
 // Each field with a value of its own.
-Transition Numbered() {
-  Transition transition = {.mask = IBV_QP_STATE | IBV_QP_AV, .qp_state = IBV_QPS_RTR, .path_mtu = IBV_MTU_1024};
+QpAttributes Numbered() {
+  QpAttributes transition = {.mask = IBV_QP_STATE | IBV_QP_AV, .qp_state = IBV_QPS_RTR, .path_mtu = IBV_MTU_1024};
   uint32_t next = 10;
-  for (uint32_t Transition::*const field : {&Transition::qkey,
-                                            &Transition::rq_psn,
-                                            &Transition::sq_psn,
-                                            &Transition::dest_qp_number,
-                                            &Transition::access_flags,
-                                            &Transition::pkey_index,
-                                            &Transition::port_number,
-                                            &Transition::max_outbound_reads,
-                                            &Transition::max_inbound_reads,
-                                            &Transition::min_rnr_timer,
-                                            &Transition::timeout,
-                                            &Transition::retry_count,
-                                            &Transition::rnr_retry,
-                                            &Transition::flow_label,
-                                            &Transition::source_gid_index,
-                                            &Transition::hop_limit,
-                                            &Transition::traffic_class,
-                                            &Transition::destination_lid,
-                                            &Transition::service_level,
-                                            &Transition::source_path_bits,
-                                            &Transition::static_rate}) {
+  for (uint32_t QpAttributes::*const field : {&QpAttributes::qkey,
+                                              &QpAttributes::rq_psn,
+                                              &QpAttributes::sq_psn,
+                                              &QpAttributes::dest_qp_number,
+                                              &QpAttributes::access_flags,
+                                              &QpAttributes::pkey_index,
+                                              &QpAttributes::port_number,
+                                              &QpAttributes::max_outbound_reads,
+                                              &QpAttributes::max_inbound_reads,
+                                              &QpAttributes::min_rnr_timer,
+                                              &QpAttributes::timeout,
+                                              &QpAttributes::retry_count,
+                                              &QpAttributes::rnr_retry,
+                                              &QpAttributes::flow_label,
+                                              &QpAttributes::source_gid_index,
+                                              &QpAttributes::hop_limit,
+                                              &QpAttributes::traffic_class,
+                                              &QpAttributes::destination_lid,
+                                              &QpAttributes::service_level,
+                                              &QpAttributes::source_path_bits,
+                                              &QpAttributes::static_rate}) {
     transition.*field = next++;
   }
   transition.destination_gid = {0xfe, 0x80, 0, 0, 0, 0, 0, 0, 1, 2, 3, 4, 5, 6, 7, 8};
@@ -82,17 +82,17 @@ TEST(Transition, EveryFieldReachesItsAttribute) {
 }
 
 TEST(Transition, NumbersThatDoNotFitTheirFieldsAreRefused) {
-  for (uint32_t Transition::*const field :
-       {&Transition::qp_state, &Transition::path_mtu, &Transition::pkey_index, &Transition::port_number,
-        &Transition::max_outbound_reads, &Transition::max_inbound_reads, &Transition::min_rnr_timer,
-        &Transition::timeout, &Transition::retry_count, &Transition::rnr_retry, &Transition::source_gid_index,
-        &Transition::hop_limit, &Transition::traffic_class, &Transition::destination_lid, &Transition::service_level,
-        &Transition::source_path_bits, &Transition::static_rate}) {
-    Transition transition = Numbered();
+  for (uint32_t QpAttributes::*const field :
+       {&QpAttributes::qp_state, &QpAttributes::path_mtu, &QpAttributes::pkey_index, &QpAttributes::port_number,
+        &QpAttributes::max_outbound_reads, &QpAttributes::max_inbound_reads, &QpAttributes::min_rnr_timer,
+        &QpAttributes::timeout, &QpAttributes::retry_count, &QpAttributes::rnr_retry, &QpAttributes::source_gid_index,
+        &QpAttributes::hop_limit, &QpAttributes::traffic_class, &QpAttributes::destination_lid,
+        &QpAttributes::service_level, &QpAttributes::source_path_bits, &QpAttributes::static_rate}) {
+    QpAttributes transition = Numbered();
     transition.*field = 0x10000;
     EXPECT_EQ(AttributesOf(transition).has_value(), false);
   }
-  Transition transition = Numbered();
+  QpAttributes transition = Numbered();
   transition.mask &= ~static_cast<uint32_t>(IBV_QP_STATE);
   EXPECT_FALSE(AttributesOf(transition).has_value()) << "a step that goes nowhere";
   for (const auto state : {IBV_QPS_RESET, IBV_QPS_SQD, IBV_QPS_ERR}) {

@@ -2,9 +2,9 @@
 
 #include "tests/bench/bare_verbs.h"
 
-#include <algorithm>
-#include <cerrno>
+#include <optional>
 
+#include "dataplane/verbs/qp_attributes.h"
 #include "tests/bench/require.h"
 
 namespace rdmabroker::bench {
@@ -20,13 +20,6 @@ ibv_context* Open(const std::string& name) {
   ibv_free_device_list(devices);
   Require(context != nullptr, "cannot open the device " + name);
   return context;
-}
-
-// Of calls that return an errno.
-void Check(int error, const char* call) {
-  if (error == 0) return;
-  errno = error;
-  Fail(call);
 }
 
 }  // namespace
@@ -53,38 +46,16 @@ BareQueuePair::BareQueuePair(const BareDevice& device, ibv_cq* queue, uint32_t d
   attributes.port_num = 1;
   attributes.qp_access_flags = IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE;
   const int of_ports = device.iwarp() ? 0 : IBV_QP_PKEY_INDEX | IBV_QP_PORT;
-  Check(ibv_modify_qp(queue_pair_, &attributes, IBV_QP_STATE | IBV_QP_ACCESS_FLAGS | of_ports), "ibv_modify_qp");
+  RequireNoError(ibv_modify_qp(queue_pair_, &attributes, IBV_QP_STATE | IBV_QP_ACCESS_FLAGS | of_ports),
+                 "ibv_modify_qp");
 }
 
 BareQueuePair::~BareQueuePair() { ibv_destroy_qp(queue_pair_); }
 
 void BareQueuePair::Move(const QpAttributes& step) {
-  ibv_qp_attr attributes = {};
-  attributes.qp_state = static_cast<ibv_qp_state>(step.qp_state);
-  attributes.path_mtu = static_cast<ibv_mtu>(step.path_mtu);
-  attributes.rq_psn = step.rq_psn;
-  attributes.sq_psn = step.sq_psn;
-  attributes.dest_qp_num = step.dest_qp_number;
-  attributes.qp_access_flags = step.access_flags;
-  attributes.pkey_index = static_cast<uint16_t>(step.pkey_index);
-  attributes.port_num = static_cast<uint8_t>(step.port_number);
-  attributes.max_rd_atomic = static_cast<uint8_t>(step.max_outbound_reads);
-  attributes.max_dest_rd_atomic = static_cast<uint8_t>(step.max_inbound_reads);
-  attributes.min_rnr_timer = static_cast<uint8_t>(step.min_rnr_timer);
-  attributes.timeout = static_cast<uint8_t>(step.timeout);
-  attributes.retry_cnt = static_cast<uint8_t>(step.retry_count);
-  attributes.rnr_retry = static_cast<uint8_t>(step.rnr_retry);
-  ibv_ah_attr& address = attributes.ah_attr;
-  std::copy(step.destination_gid.begin(), step.destination_gid.end(), address.grh.dgid.raw);
-  address.grh.flow_label = step.flow_label;
-  address.grh.sgid_index = static_cast<uint8_t>(step.source_gid_index);
-  address.grh.hop_limit = static_cast<uint8_t>(step.hop_limit);
-  address.grh.traffic_class = static_cast<uint8_t>(step.traffic_class);
-  address.dlid = static_cast<uint16_t>(step.destination_lid);
-  address.sl = static_cast<uint8_t>(step.service_level);
-  address.is_global = step.is_global ? 1 : 0;
-  address.port_num = static_cast<uint8_t>(step.port_number);
-  Check(ibv_modify_qp(queue_pair_, &attributes, static_cast<int>(step.mask)), "ibv_modify_qp");
+  std::optional<ibv_qp_attr> attributes = verbs::AttributesOf(step);
+  Require(attributes.has_value(), "a transition that no queue pair makes");
+  RequireNoError(ibv_modify_qp(queue_pair_, &*attributes, static_cast<int>(step.mask)), "ibv_modify_qp");
 }
 
 BareEnd::BareEnd(const BareDevice& device, uint32_t depth, size_t buffer_size)
@@ -112,7 +83,7 @@ void BareEnd::Post(ibv_wr_opcode opcode, uint32_t length, const void* target, ui
   request.send_flags = IBV_SEND_SIGNALED;
   request.wr.rdma = {.remote_addr = reinterpret_cast<uintptr_t>(target), .rkey = key};
   ibv_send_wr* refused = nullptr;
-  Check(ibv_post_send(queue_pair_.get(), &request, &refused), "ibv_post_send");
+  RequireNoError(ibv_post_send(queue_pair_.get(), &request, &refused), "ibv_post_send");
 }
 
 void BareEnd::PostReceive(uint32_t length) {
@@ -121,7 +92,7 @@ void BareEnd::PostReceive(uint32_t length) {
   request.sg_list = &piece;
   request.num_sge = 1;
   ibv_recv_wr* refused = nullptr;
-  Check(ibv_post_recv(queue_pair_.get(), &request, &refused), "ibv_post_recv");
+  RequireNoError(ibv_post_recv(queue_pair_.get(), &request, &refused), "ibv_post_recv");
 }
 
 void BareEnd::Await(size_t results) {

@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "broker/core/fabric_messages.h"
+#include "dataplane/ndk/qp_attributes.h"
 
 namespace rdmabroker::bench {
 

@@ -21,12 +21,6 @@ constexpr int kPatienceMs = 60'000;  // Far more than any handshake takes.
 constexpr uint64_t kPassive = uint64_t{1} << 32;
 constexpr uint64_t kListener = uint64_t{1} << 33;
 
-void Check(int error, const char* call) {
-  if (error == 0) return;
-  errno = error;
-  Fail(call);
-}
-
 std::shared_ptr<const CmFile> Open() {
   auto file = CmFile::Open();
   Require(file.ok(), std::string(file.status().message()));
@@ -44,11 +38,11 @@ Bytes IndexBytes(uint32_t index) {
 
 KernelHandshakes::KernelHandshakes(const IpAddress& ip, bool three_way) : file_(Open()), three_way_(three_way) {
   KernelId listener{};
-  Check(file_->Create(kListener, &listener), "CREATE_ID");
-  Check(file_->Bind(listener, {ip, 0}), "BIND");
-  Check(file_->Listen(listener), "LISTEN");
+  RequireNoError(file_->Create(kListener, &listener), "CREATE_ID");
+  RequireNoError(file_->Bind(listener, {ip, 0}), "BIND");
+  RequireNoError(file_->Listen(listener), "LISTEN");
   CmAddresses addresses;
-  Check(file_->QueryAddresses(listener, &addresses), "QUERY");
+  RequireNoError(file_->QueryAddresses(listener, &addresses), "QUERY");
   address_ = addresses.local;
 }
 
@@ -68,7 +62,7 @@ std::vector<HandshakeTimes> KernelHandshakes::Run(std::span<const HandshakePair>
       Require(::poll(&ready, 1, kPatienceMs) == 1, "the connection manager says nothing any more");
       continue;
     }
-    Check(error, "GET_EVENT");
+    RequireNoError(error, "GET_EVENT");
     Handle(event);
   }
   return times_;
@@ -77,8 +71,8 @@ std::vector<HandshakeTimes> KernelHandshakes::Run(std::span<const HandshakePair>
 void KernelHandshakes::End() {
   for (std::vector<Connection>* const ending : {&former_, &connections_}) {
     for (const Connection& connection : *ending) {
-      Check(file_->Destroy(connection.active), "DESTROY_ID");
-      Check(file_->Destroy(connection.passive), "DESTROY_ID");
+      RequireNoError(file_->Destroy(connection.active), "DESTROY_ID");
+      RequireNoError(file_->Destroy(connection.passive), "DESTROY_ID");
     }
     ending->clear();
   }
@@ -87,8 +81,8 @@ void KernelHandshakes::End() {
 void KernelHandshakes::Begin(size_t index) {
   times_[index].begun = NanosecondsNow();
   KernelId& id = connections_[index].active;
-  Check(file_->Create(base_ + index, &id), "CREATE_ID");
-  Check(file_->ResolveAddress(id, {address_.ip, 0}, address_), "RESOLVE_ADDR");
+  RequireNoError(file_->Create(base_ + index, &id), "CREATE_ID");
+  RequireNoError(file_->ResolveAddress(id, {address_.ip, 0}, address_), "RESOLVE_ADDR");
 }
 
 void KernelHandshakes::Handle(const CmEvent& event) {
@@ -102,18 +96,18 @@ void KernelHandshakes::Handle(const CmEvent& event) {
   switch (event.type) {
     case CmEventType::kAddressResolved:
       times.address_resolved = NanosecondsNow();
-      return Check(file_->ResolveRoute(id), "RESOLVE_ROUTE");
+      return RequireNoError(file_->ResolveRoute(id), "RESOLVE_ROUTE");
     case CmEventType::kRouteResolved: {
       times.route_resolved = NanosecondsNow();
       const CmParameters parameters = {QpNumber{pairs_[index].active.qp_number}, {}, IndexBytes(index)};
-      return Check(file_->Connect(id, parameters), "CONNECT");
+      return RequireNoError(file_->Connect(id, parameters), "CONNECT");
     }
     case CmEventType::kConnectResponse:
     case CmEventType::kEstablished:
       times.replied = NanosecondsNow();
       if (three_way_) {
         Move(id, pairs_[index].active);
-        Check(file_->Establish(id), "ACCEPT");
+        RequireNoError(file_->Establish(id), "ACCEPT");
       }
       times.active_established = NanosecondsNow();
       ++established_;
@@ -137,14 +131,14 @@ void KernelHandshakes::Accept(const CmEvent& event) {
   connections_[index].passive = event.id;
   const HandshakeSide& side = pairs_[index].passive;
   Move(event.id, side);
-  Check(file_->Accept(event.id, (base_ + index) | kPassive, {QpNumber{side.qp_number}, {}, {}}), "ACCEPT");
+  RequireNoError(file_->Accept(event.id, (base_ + index) | kPassive, {QpNumber{side.qp_number}, {}, {}}), "ACCEPT");
 }
 
 void KernelHandshakes::Move(KernelId id, const HandshakeSide& side) const {
   if (!three_way_) return;
   for (const ibv_qp_state state : {IBV_QPS_INIT, IBV_QPS_RTR, IBV_QPS_RTS}) {
     QpAttributes step;
-    Check(file_->QueryQpAttributes(id, state, &step), "INIT_QP_ATTR");
+    RequireNoError(file_->QueryQpAttributes(id, state, &step), "INIT_QP_ATTR");
     side.move(step);
   }
 }

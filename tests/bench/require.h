@@ -3,6 +3,7 @@
 #ifndef TESTS_BENCH_REQUIRE_H_
 #define TESTS_BENCH_REQUIRE_H_
 
+#include <cerrno>
 #include <string>
 
 namespace rdmabroker::bench {
@@ -16,6 +17,14 @@ inline void Require(bool fine, const char* what) {
     Fail(what);
 }
 inline void Require(bool fine, const std::string& what) { Require(fine, what.c_str()); }
+
+// Of calls that return 0 or an errno.
+inline void RequireNoError(int error, const char* call) {
+  if (error == 0) [[likely]]
+    return;
+  errno = error;
+  Fail(call);
+}
 
 }  // namespace rdmabroker::bench
 

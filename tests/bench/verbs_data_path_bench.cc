@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "dataplane/adapter.h"
+#include "dataplane/ndk/qp_attributes.h"
 #include "dataplane/verbs/adapter.h"
 #include "dataplane/verbs/transition.h"
 #include "tests/bench/bare_verbs.h"
@@ -29,34 +30,6 @@ constexpr int kPings = 400;
 constexpr uint32_t kMessage = 64 * 1024;  // Bytes.
 constexpr int kMessages = 64;
 constexpr int kWindow = 16;
-
-verbs::Transition ToTransition(const QpAttributes& step) {
-  return {.mask = step.mask,
-          .qp_state = step.qp_state,
-          .path_mtu = step.path_mtu,
-          .rq_psn = step.rq_psn,
-          .sq_psn = step.sq_psn,
-          .dest_qp_number = step.dest_qp_number,
-          .access_flags = step.access_flags,
-          .pkey_index = step.pkey_index,
-          .port_number = step.port_number,
-          .max_outbound_reads = step.max_outbound_reads,
-          .max_inbound_reads = step.max_inbound_reads,
-          .min_rnr_timer = step.min_rnr_timer,
-          .timeout = step.timeout,
-          .retry_count = step.retry_count,
-          .rnr_retry = step.rnr_retry,
-          .destination_gid = step.destination_gid,
-          .flow_label = step.flow_label,
-          .source_gid_index = step.source_gid_index,
-          .hop_limit = step.hop_limit,
-          .traffic_class = step.traffic_class,
-          .destination_lid = step.destination_lid,
-          .service_level = step.service_level,
-          .source_path_bits = step.source_path_bits,
-          .static_rate = step.static_rate,
-          .is_global = step.is_global};
-}
 
 void Check(NdkStatus status, const char* what) {
   if (status != NdkStatus::kSuccess) Fail(std::string(what) + ": " + std::string(StatusName(status)));
@@ -80,9 +53,7 @@ class DataPlaneEnd {
   }
 
   uint32_t number() const { return queue_pair_->number(); }
-  void Move(const QpAttributes& step) {
-    Check(queue_pair_->Attach(verbs::AttachmentFor(ToTransition(step)), {}), "Attach");
-  }
+  void Move(const QpAttributes& step) { Check(queue_pair_->Attach(verbs::AttachmentFor(step), {}), "Attach"); }
   void Establish() { Check(queue_pair_->Attach({}, {}), "Attach"); }
 
   void PostSend(uint32_t length) {

@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 #include <infiniband/verbs.h>
 
+#include <cstdint>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -43,6 +44,17 @@ class QueuePairs {
   }
 
   void DestroyLast() { made_.pop_back(); }
+  // As a client makes it ready for receives.
+  bool InitialiseLast() {
+    ibv_qp_attr attributes = {};
+    attributes.qp_state = IBV_QPS_INIT;
+    attributes.port_num = 1;
+    const int mask = IBV_QP_STATE | IBV_QP_ACCESS_FLAGS | (iwarp() ? 0 : IBV_QP_PORT | IBV_QP_PKEY_INDEX);
+    return ::ibv_modify_qp(made_.back().get(), &attributes, mask) == 0;
+  }
+
+  // As ibv_get_device_index(3).
+  uint32_t device_index() const { return static_cast<uint32_t>(::ibv_get_device_index(context_->device)); }
 
   bool iwarp() const { return context_->device->transport_type == IBV_TRANSPORT_IWARP; }
 
