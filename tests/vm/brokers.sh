@@ -1,21 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 # shellcheck shell=bash
-# For scripts that run in a guest with brokers of their own. They set `bin`, where Bazel has put the programs, and
-# `work`, a folder that goes with the brokers.
+# For scripts that run in a guest, in the repository, with brokers of their own. They set `bin`, where Bazel has put the
+# programs, and `work`, a folder that goes with the brokers.
 : "${bin:?}" "${work:?}"
+# shellcheck source=tests/vm/in_guest.sh
+source tests/vm/in_guest.sh
 brokers=()
 
 # Where the brokers and their clients run: a namespace that is another host, or this one.
 in_broker=()
-
-# Until the command succeeds; a guest without KVM is slow.
-await() {
-  local end=$((SECONDS + 60))
-  until "$@"; do
-    ((SECONDS < end)) || return 1
-    sleep 0.1
-  done
-}
 
 start_broker() {
   mkdir "$work/$1"
