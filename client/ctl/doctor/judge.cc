@@ -63,7 +63,7 @@ Finding JudgeMemoryLock(const MachineState& machine) {
   return {what, little ? Severity::kProblem : Severity::kNote, meaning,
           lock.hard == kUnlimited ? "ulimit -l unlimited"
                                   : "echo " + ShellWord(machine.user + " - memlock unlimited") +
-                                        " >/etc/security/limits.d/rdma-memlock.conf"};
+                                        " >>/etc/security/limits.d/rdma-memlock.conf"};
 }
 
 // The interface that a software device would stand on.

@@ -82,7 +82,7 @@ void BeInfiniBand(MachineState& machine) {
   Port(machine).gids = {Ip("fe80::2:c903:0:1")};
 }
 
-const std::string kMemlockFile = " >/etc/security/limits.d/rdma-memlock.conf";
+const std::string kMemlockFile = " >>/etc/security/limits.d/rdma-memlock.conf";
 
 const std::vector<Row>& MachineRows() {
   static const std::vector<Row> rows = {
