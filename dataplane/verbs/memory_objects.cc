@@ -135,21 +135,28 @@ RemoteToken VerbsMemoryWindow::remote_token() const {
   return RemoteToken{bound_ ? window_->rkey : 0};
 }
 
-VerbsMemoryWindow::Posting VerbsMemoryWindow::PostingBy(const void* queue_pair) const {
+VerbsMemoryWindow::Posting VerbsMemoryWindow::PostingBy(const void* queue_pair) {
   const std::lock_guard lock(mutex_);
   if (window_ == nullptr) return {};
+  const void* const before = queue_pair_;
+  if (before == nullptr) queue_pair_ = queue_pair;
   return {.window = window_,
           .bound = bound_,
-          .foreign = bound_ && queue_pair_ != queue_pair,
+          .foreign = queue_pair_ != queue_pair,
+          .taken = before == nullptr,
           .key = window_->rkey,
           .next_key = ibv_inc_rkey(window_->rkey)};
 }
 
-void VerbsMemoryWindow::HandleBindPosted(const void* queue_pair, uint32_t key) {
+void VerbsMemoryWindow::Release() {
+  const std::lock_guard lock(mutex_);
+  queue_pair_ = nullptr;
+}
+
+void VerbsMemoryWindow::HandleBindPosted(uint32_t key) {
   const std::lock_guard lock(mutex_);
   window_->rkey = key;
   bound_ = true;
-  queue_pair_ = queue_pair;
 }
 
 void VerbsMemoryWindow::HandleInvalidatePosted() {
@@ -175,14 +182,17 @@ void VerbsMemoryWindow::HandleInvalidated(uint32_t key, DroppedReferences* dropp
   const std::lock_guard lock(mutex_);
   if (window_ == nullptr) return;
   if (key == bound_key_) LetGo(dropped);
-  if (key == window_->rkey) bound_ = false;
+  if (key != window_->rkey) return;
+  bound_ = false;
+  queue_pair_ = nullptr;
 }
 
-void VerbsMemoryWindow::HandleFailed() {
+void VerbsMemoryWindow::HandleFailed(const void* queue_pair) {
   const std::lock_guard lock(mutex_);
-  if (window_ == nullptr) return;
+  if (window_ == nullptr || queue_pair_ != queue_pair) return;
   window_->rkey = bound_key_;
   bound_ = static_cast<bool>(region_);
+  if (!bound_) queue_pair_ = nullptr;
 }
 
 void VerbsMemoryWindow::EndBinding(const void* queue_pair, DroppedReferences* dropped) {

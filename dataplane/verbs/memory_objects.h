@@ -71,20 +71,23 @@ class VerbsMemoryWindow final : public MemoryWindow {
   struct Posting {
     ibv_mw* window = nullptr;
     bool bound = false;
-    bool foreign = false;   // By another queue pair, which alone could unbind it.
+    bool foreign = false;   // Another queue pair's, which alone can unbind it.
+    bool taken = false;     // By this; Release if nothing is posted.
     uint32_t key = 0;       // Of the binding that is there.
     uint32_t next_key = 0;  // Of the next one.
   };
-  // The window is null if the hardware has none left.
-  Posting PostingBy(const void* queue_pair) const;
-  void HandleBindPosted(const void* queue_pair, uint32_t key);
+  // The window is null if the hardware has none left. If it is not foreign, it is the queue pair's from now on, until
+  // an invalidation is known to be done: nobody else posts it, and nobody else's end makes it anew meanwhile.
+  Posting PostingBy(const void* queue_pair);
+  void Release();
+  void HandleBindPosted(uint32_t key);
   void HandleInvalidatePosted();
 
   // For completions, in the order of the posts.
   void HandleBound(uint32_t key, VerbsMemoryRegion* region, DroppedReferences* dropped);
   void HandleInvalidated(uint32_t key, DroppedReferences* dropped);
-  // One of them has failed, and none after it will succeed.
-  void HandleFailed();
+  // One of the queue pair's has failed, and none after it will succeed.
+  void HandleFailed(const void* queue_pair);
 
   // If its binding, or one that may be under way, is of this queue pair: has the hardware make it anew.
   void EndBinding(const void* queue_pair, DroppedReferences* dropped);
@@ -100,7 +103,7 @@ class VerbsMemoryWindow final : public MemoryWindow {
   mutable std::mutex mutex_;  // Guards what follows; before a region's.
   ibv_mw* window_;            // Its rkey is that of the last bind posted: the next post needs it there.
   bool bound_ = false;
-  const void* queue_pair_ = nullptr;  // Of the last bind posted.
+  const void* queue_pair_ = nullptr;  // Whose it is, if anybody's.
   // As it is.
   uint32_t bound_key_;
   ObjectReference<VerbsMemoryRegion> region_;  // None: not bound.

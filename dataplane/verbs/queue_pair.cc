@@ -196,7 +196,10 @@ NdkStatus VerbsQueuePair::EnqueueBind(const InitiatorPost& post, Signal signal, 
   if (posting.bound && initiator_ring_.room() < 2) return NdkStatus::kInsufficientResources;
   ibv_mw_bind_info info = {};
   const NdkStatus status = post.region->StartBinding(post.address, post.length, post.flags, &info);
-  if (status != NdkStatus::kSuccess) return status;
+  if (status != NdkStatus::kSuccess) {
+    if (posting.taken) post.window->Release();
+    return status;
+  }
   if (posting.bound) {
     InitiatorPost unbind = post;
     unbind.type = OperationType::kInvalidate;
@@ -209,6 +212,7 @@ NdkStatus VerbsQueuePair::EnqueueBind(const InitiatorPost& post, Signal signal, 
   request.bind_mw.rkey = posting.next_key;
   request.bind_mw.bind_info = info;
   AddChange(post.window, post.region, posting.next_key);
+  changes_.back().took_window = posting.taken;
   *own = posting.bound ? 2 : 1;
   return NdkStatus::kSuccess;
 }
@@ -216,7 +220,10 @@ NdkStatus VerbsQueuePair::EnqueueBind(const InitiatorPost& post, Signal signal, 
 NdkStatus VerbsQueuePair::EnqueueInvalidate(const InitiatorPost& post, Signal signal, size_t* own) {
   const VerbsMemoryWindow::Posting posting = post.window->PostingBy(this);
   // Soft-RoCE's driver does not survive the invalidation of a window that is not bound.
-  if (!posting.bound || posting.foreign) return NdkStatus::kInvalidDeviceRequest;
+  if (!posting.bound || posting.foreign) {
+    if (posting.taken) post.window->Release();
+    return NdkStatus::kInvalidDeviceRequest;
+  }
   Append(post, signal, false).invalidate_rkey = posting.key;
   AddChange(post.window, nullptr, posting.key);
   *own = 1;
@@ -265,7 +272,7 @@ NdkStatus VerbsQueuePair::PostChain(size_t own) {
   for (WindowChange& change : changes_) {
     if (change.sequence < first || change.sequence >= first + posted.accepted) continue;
     if (change.region) {
-      change.window->HandleBindPosted(this, change.key);
+      change.window->HandleBindPosted(change.key);
     } else {
       change.window->HandleInvalidatePosted();
     }
@@ -279,6 +286,7 @@ void VerbsQueuePair::TakeBack(size_t count) {
     if (initiator_ring_.PopLast().signal == Signal::kHidden) initiator_cq_->ReturnHidden();
     if (changes_.empty() || changes_.back().sequence != initiator_ring_.tail()) continue;
     if (changes_.back().region) changes_.back().region->EndBinding();
+    if (changes_.back().took_window) changes_.back().window->Release();
     // Not the last references: the consumer's post has not returned.
     changes_.pop_back();
   }

@@ -95,6 +95,7 @@ class VerbsQueuePair final : public QueuePair, public EventTarget {
     uint32_t key = 0;
     ObjectReference<VerbsMemoryWindow> window;
     ObjectReference<VerbsMemoryRegion> region;  // None: invalidates.
+    bool took_window = false;                   // It was nobody's before.
   };
 
   ~VerbsQueuePair() override;

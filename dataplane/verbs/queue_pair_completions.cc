@@ -67,7 +67,7 @@ void VerbsQueuePair::FinishSent(VerbsCompletionQueue* queue, DroppedReferences* 
 
 void VerbsQueuePair::ApplyChange(WindowChange change, NdkStatus status, DroppedReferences* dropped) {
   if (status != NdkStatus::kSuccess) {
-    change.window->HandleFailed();
+    change.window->HandleFailed(this);
     if (change.region) change.region->EndBinding();
   } else if (change.region) {
     change.window->HandleBound(change.key, change.region.get(), dropped);

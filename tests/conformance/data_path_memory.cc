@@ -163,6 +163,34 @@ TEST_P(DataPathConformance, ABoundWindowCanBeBoundElsewhereAndLetsItsRegionGo) {
   }
 }
 
+TEST_P(DataPathConformance, AWindowThatIsNotBoundIsAnyQueuePairs) {
+  Connect();
+  Buffer to(b->domain, 64, kMrAllowLocalWrite | kMrRdmaReadSink);
+  Buffer shared(a->domain, 64, kAllAccess);
+  shared.Fill(7);
+  const auto bind = [&](QueuePair* by, MemoryWindow* window, size_t length) {
+    return by->Bind(nullptr, shared.region(), window, shared.bytes().data(), length, kOpAllowRemoteRead);
+  };
+  for (MemoryWindow* const window : Windows(*a, 1)) {
+    const QueuePairPair other = ConnectMore(*a, *b, nullptr, nullptr);
+    EXPECT_NE(bind(a->qp, window, 65), NdkStatus::kSuccess) << "longer than the region";
+    EXPECT_EQ(a->qp->Invalidate(nullptr, window, 0), NdkStatus::kInvalidDeviceRequest);
+    ASSERT_EQ(bind(other.at_a, window, 64), NdkStatus::kSuccess) << "refused ones leave it free";
+    EXPECT_EQ(a->Next().status, NdkStatus::kSuccess);
+    ASSERT_EQ(other.at_a->Invalidate(nullptr, window, 0), NdkStatus::kSuccess);
+    EXPECT_EQ(a->Next().status, NdkStatus::kSuccess);
+    ASSERT_EQ(bind(a->qp, window, 64), NdkStatus::kSuccess);
+    EXPECT_EQ(a->Next().status, NdkStatus::kSuccess);
+    CloseAndWait(other.at_a), CloseAndWait(other.at_b);
+    const Sge in = to.sge();
+    ASSERT_EQ(b->qp->Read(nullptr, {&in, 1}, {shared.remote().address, window->remote_token()}, 0),
+              NdkStatus::kSuccess);
+    EXPECT_EQ(b->Next().status, NdkStatus::kSuccess) << "the other one's end is nothing to it";
+    EXPECT_EQ(to.bytes(), shared.bytes());
+    CloseAndWait(window);
+  }
+}
+
 TEST_P(DataPathConformance, SilentBindsAndInvalidationsKeepTheRegionsFree) {
   Connect();
   Buffer shared(a->domain, 64, kAllAccess);
