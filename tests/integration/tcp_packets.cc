@@ -124,7 +124,7 @@ class Stream {
 std::map<TcpDirection, std::string> TcpStreams(const std::vector<std::string>& packets) {
   std::map<TcpDirection, Stream> streams;
   for (const std::string& packet : packets) {
-    if (auto segment = SegmentOf(packet)) streams[segment->direction].Take(*std::move(segment));
+    if (const auto segment = SegmentOf(packet)) streams[segment->direction].Take(*segment);
   }
   std::map<TcpDirection, std::string> bytes;
   for (const auto& [direction, stream] : streams) {

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "absl/strings/str_cat.h"
 #include "client/ctl/doctor/judge_file.h"
 
 namespace rdmabroker::ctl {
@@ -109,7 +110,7 @@ Findings JudgeGids(const std::string& what, const KernelDevice& device, const De
       findings.push_back(
           {what, Severity::kProblem,
            "it has no GID for " + ip.ToString() + ", so that address cannot connect; it has to come anew",
-           "ip address del " + anew + " && ip address add " + anew});
+           absl::StrCat("ip address del ", anew, " && ip address add ", anew)});
     }
   }
   if (findings.empty() && port.gids.empty()) {

@@ -85,7 +85,7 @@ void BeInfiniBand(MachineState& machine) {
 const std::string kMemlockFile = " >>/etc/security/limits.d/rdma-memlock.conf";
 
 const std::vector<Row>& MachineRows() {
-  static const std::vector<Row> rows = {
+  static const std::vector<Row> kRows = {
       {"nothing", [](MachineState&) {}, {}},
       {"ib_uverbs is not loaded",
        [](MachineState& m) {
@@ -134,11 +134,11 @@ const std::vector<Row>& MachineRows() {
        [](MachineState& m) { m.memory_lock = {.soft = 65536, .hard = 65536, .exempt = true}; },
        {}},
   };
-  return rows;
+  return kRows;
 }
 
 const std::vector<Row>& FileRows() {
-  static const std::vector<Row> rows = {
+  static const std::vector<Row> kRows = {
       {"a file is missing",
        [](MachineState& m) {
          m.cm_file->error = ENOENT;
@@ -193,11 +193,11 @@ const std::vector<Row>& FileRows() {
        [](MachineState& m) { m.devices[0].in_library = false; },
        {{"rxe0", kProblem, "libibverbs", "apt-get install --yes ibverbs-providers"}}},
   };
-  return rows;
+  return kRows;
 }
 
 const std::vector<Row>& PortRows() {
-  static const std::vector<Row> rows = {
+  static const std::vector<Row> kRows = {
       {"an interface is down",
        [](MachineState& m) {
          Eth0(m).up = Eth0(m).carrier = false;
@@ -288,11 +288,11 @@ const std::vector<Row>& PortRows() {
        [](MachineState& m) { m.devices[0].ports.push_back({.number = 2, .state = "DOWN"}); },
        {{"rxe0 port 2", kProblem, "in state DOWN", ""}}},
   };
-  return rows;
+  return kRows;
 }
 
 const std::vector<Row>& BrokerRows() {
-  static const std::vector<Row> rows = {
+  static const std::vector<Row> kRows = {
       {"there is no socket",
        [](MachineState& m) { NobodyAnswers(m, ENOENT); },
        {{"broker", kProblem, "no broker listens on /run/rdma-broker/control.sock",
@@ -340,7 +340,7 @@ const std::vector<Row>& BrokerRows() {
        },
        {{"broker, rxe0", kProblem, "why", ""}, {"broker", kProblem, "no usable adapter", ""}}},
   };
-  return rows;
+  return kRows;
 }
 
 void ExpectAllFound(const std::vector<Row>& rows) {
