@@ -15,9 +15,26 @@ namespace {
 
 struct Item {
   WorkId id = WorkId::kNone;
-  std::string destination;
+  std::optional<BlockingPool::Towards> towards;
   BlockingPool::Work work;
   BlockingPool::Done done;
+};
+
+// How many threads there are for each key. Of keys without one it keeps nothing.
+template <typename Key>
+class ThreadCount {
+ public:
+  int Of(const Key& key) const {
+    const auto found = counts_.find(key);
+    return found == counts_.end() ? 0 : found->second;
+  }
+  void Add(const Key& key) { ++counts_[key]; }
+  void Remove(const Key& key) {
+    if (--counts_[key] == 0) counts_.erase(key);
+  }
+
+ private:
+  std::map<Key, int> counts_;
 };
 
 }  // namespace
@@ -27,22 +44,26 @@ struct BlockingPool::State {
   State(Executor& loop, int count) : executor(loop), threads(count) {}
 
   bool MayBegin(const Item& item) const {
-    if (item.destination.empty()) return true;
-    const auto found = blocked_on.find(item.destination);
-    return towards < threads * 3 / 4 && (found == blocked_on.end() || found->second < threads / 2);
+    if (!item.towards) return true;
+    return towards < threads * 3 / 4 && of_peer.Of(item.towards->peer) < threads / 2 &&
+           of_session.Of(item.towards->session) < threads / 4 && of_both.Of(*item.towards) < threads / 8;
   }
   std::deque<Item>::iterator Next() {
     return std::find_if(queue.begin(), queue.end(), [this](const Item& item) { return MayBegin(item); });
   }
-  void Begin(const std::string& destination) {
-    if (destination.empty()) return;
+  void Begin(const Item& item) {
+    if (!item.towards) return;
     ++towards;
-    ++blocked_on[destination];
+    of_peer.Add(item.towards->peer);
+    of_session.Add(item.towards->session);
+    of_both.Add(*item.towards);
   }
-  void End(const std::string& destination) {
-    if (destination.empty()) return;
+  void End(const Item& item) {
+    if (!item.towards) return;
     --towards;
-    if (--blocked_on[destination] == 0) blocked_on.erase(destination);
+    of_peer.Remove(item.towards->peer);
+    of_session.Remove(item.towards->session);
+    of_both.Remove(*item.towards);
   }
 
   Executor& executor;
@@ -50,8 +71,10 @@ struct BlockingPool::State {
   std::mutex mutex;  // Guards what follows.
   std::condition_variable changed;
   std::deque<Item> queue;
-  int towards = 0;                        // Threads with work towards some destination,
-  std::map<std::string, int> blocked_on;  // and by destination.
+  int towards = 0;  // Threads with work towards some peer; and those of each.
+  ThreadCount<std::string> of_peer;
+  ThreadCount<SessionId> of_session;
+  ThreadCount<Towards> of_both;
   uint64_t last_id = 0;
   bool stopped = false;
 };
@@ -66,10 +89,10 @@ BlockingPool::~BlockingPool() {
   state_->changed.notify_all();
 }
 
-WorkId BlockingPool::RunTowards(std::string destination, Work work, Done done) {
+WorkId BlockingPool::Add(std::optional<Towards> towards, Work work, Done done) {
   const std::lock_guard lock(state_->mutex);
   const WorkId id{++state_->last_id};
-  state_->queue.push_back({id, std::move(destination), std::move(work), std::move(done)});
+  state_->queue.push_back({id, std::move(towards), std::move(work), std::move(done)});
   state_->changed.notify_one();
   return id;
 }
@@ -87,14 +110,14 @@ void BlockingPool::Serve(const std::shared_ptr<State>& state) {
     const auto next = state->Next();
     Item item = std::move(*next);
     state->queue.erase(next);
-    state->Begin(item.destination);
+    state->Begin(item);
+    // Whoever is woken for new work, or has ended some, wakes the next one if there is more that may begin.
+    if (state->Next() != state->queue.end()) state->changed.notify_one();
     lock.unlock();
     const int outcome = item.work();
     item.work = nullptr;
     lock.lock();
-    state->End(item.destination);
-    // What had to wait for this destination may go on elsewhere.
-    state->changed.notify_all();
+    state->End(item);
     if (state->stopped) return;
     state->executor.Post([state, done = std::move(item.done), outcome] {
       {

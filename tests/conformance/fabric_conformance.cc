@@ -162,11 +162,10 @@ void FabricConformance::Unbind(const Bound& endpoint) {
 }
 
 ConnectionId FabricConformance::Connect(const Bound& from, const SocketAddress& to, Bytes private_data,
-                                        ReadLimits limits) {
+                                        ReadLimits limits, SessionId session) {
   const ConnectionId connection(++last_id_);
-  Perform(from.side,
-          FabricConnect{device(from.side).id, connection, from.id, kSession, pair_->NewQp(from.side, kSession),
-                        from.address, to, limits, std::move(private_data), ::getpid()});
+  Perform(from.side, FabricConnect{device(from.side).id, connection, from.id, session, pair_->NewQp(from.side, session),
+                                   from.address, to, limits, std::move(private_data), ::getpid()});
   return connection;
 }
 

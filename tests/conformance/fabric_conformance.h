@@ -157,7 +157,8 @@ class FabricConformance : public ::testing::TestWithParam<std::tuple<FabricCase,
                                           const std::vector<IpAddress>& ips, uint16_t port);
   void Unbind(const Bound& endpoint);
 
-  ConnectionId Connect(const Bound& from, const SocketAddress& to, Bytes private_data = {}, ReadLimits limits = {4, 3});
+  ConnectionId Connect(const Bound& from, const SocketAddress& to, Bytes private_data = {}, ReadLimits limits = {4, 3},
+                       SessionId session = SessionId(1));
   void Accept(ConnectionId connection, Bytes private_data = {}, ReadLimits limits = {2, 1});
   void Complete(ConnectionId connection);
   void Release(Side side, ConnectionId connection);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // The kernel's connection manager on the one RDMA device of this machine, which reaches itself, and nobody at the
-// addresses that RDMA_SILENT_PEER_4 and _6 name: tests/vm makes such a machine.
+// addresses that RDMA_SILENT_PEERS_4 and _6 list: tests/vm makes such a machine.
 
 #include <gtest/gtest.h>
 #include <sys/wait.h>
@@ -11,6 +11,7 @@
 #include <cstdlib>
 #include <map>
 #include <memory>
+#include <sstream>
 #include <string>
 #include <tuple>
 #include <utility>
@@ -59,10 +60,16 @@ class RdmaCmPair final : public FabricPair {
     return true;
   }
   SocketAddress SilentPeer(Side, IpFamily family) override {
-    const char* const peer = std::getenv(family == IpFamily::kIpv4 ? "RDMA_SILENT_PEER_4" : "RDMA_SILENT_PEER_6");
-    const auto ip = IpAddress::Parse(peer == nullptr ? "" : peer);
-    EXPECT_TRUE(ip) << "RDMA_SILENT_PEER names no address";
-    return {ip.value_or(IpAddress()), 7000};
+    const auto peers = SilentPeers(family);
+    EXPECT_FALSE(peers.empty()) << "RDMA_SILENT_PEERS names no address";
+    return peers.empty() ? SocketAddress() : peers.front();
+  }
+  static std::vector<SocketAddress> SilentPeers(IpFamily family) {
+    const char* const listed = std::getenv(family == IpFamily::kIpv4 ? "RDMA_SILENT_PEERS_4" : "RDMA_SILENT_PEERS_6");
+    std::istringstream words(listed == nullptr ? "" : listed);
+    std::vector<SocketAddress> peers;
+    for (std::string word; words >> word;) peers.push_back({IpAddress::Parse(word).value_or(IpAddress()), 7000});
+    return peers;
   }
   void Vacate(Side, const SocketAddress& address) override {
     outsider_->Destroy(occupied_.at(address));
@@ -178,6 +185,26 @@ TEST_P(RdmaCmOwnership, AQueuePairWhoseMakerIsNotShownIsTakenWhereItsOwnerMustHe
   }
 }
 
+class RdmaCmSilentPeers : public FabricConformance {};
+
+TEST_P(RdmaCmSilentPeers, OfOneSessionDelayNoOthers) {
+  // More than the fabric waits for at a time.
+  constexpr int kAttemptsEach = 16;
+  const auto peers = RdmaCmPair::SilentPeers(IpFamily::kIpv4);
+  ASSERT_EQ(peers.size(), 3u) << "RDMA_SILENT_PEERS_4 is to name three";
+  std::vector<ConnectionId> attempts;
+  for (int i = 0; i < kAttemptsEach; ++i) {
+    for (const SocketAddress& peer : peers) {
+      attempts.push_back(Connect(Bind(Side::kClient, EndpointUse::kDedicated), peer, {}, {4, 3}, SessionId(2)));
+    }
+  }
+  Settle();
+  Make(Bind(Side::kClient, EndpointUse::kDedicated), Bind(Side::kServer, EndpointUse::kListener), Stage::kEstablished);
+  for (const ConnectionId attempt : attempts) {
+    EXPECT_FALSE(Take<FabricConnectFailed>(attempt)) << "the other waited until it had failed";
+  }
+}
+
 const auto kFamilies = ::testing::Values(IpFamily::kIpv4, IpFamily::kIpv6);
 
 std::string NameOf(const ::testing::TestParamInfo<std::tuple<FabricCase, IpFamily>>& info) {
@@ -192,6 +219,10 @@ INSTANTIATE_TEST_SUITE_P(RdmaCm, FabricSilentPeerConformance,
 
 INSTANTIATE_TEST_SUITE_P(RdmaCm, FabricDisconnectConformance,
                          ::testing::Combine(::testing::ValuesIn(Cases()), kFamilies), NameOf);
+
+INSTANTIATE_TEST_SUITE_P(RdmaCm, RdmaCmSilentPeers,
+                         ::testing::Combine(::testing::Values(Cases().back()), ::testing::Values(IpFamily::kIpv4)),
+                         NameOf);
 
 INSTANTIATE_TEST_SUITE_P(
     RdmaCm, RdmaCmOwnership,

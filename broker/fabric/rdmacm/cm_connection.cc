@@ -115,19 +115,21 @@ void CmConnection::UseQueuePair(CmStep step, QpNumber qp, int32_t process, std::
   // The driver takes the queue pair and keeps its number from being given to another, so what is found afterwards is
   // the truth; what is found before spares another's queue pair.
   auto objection = std::make_shared<std::string>();
-  working_ = surroundings_.pool.RunTowards(
-      step == CmStep::kConnect ? request_->peer.ip.ToString() : "",
-      [claim, objection, use = std::move(use)] {
-        *objection = ObjectionTo(claim);
-        int error = objection->empty() ? use() : kNotTheirs;
-        if (error == 0) *objection = ObjectionTo(claim);
-        return objection->empty() ? error : kNotTheirs;
-      },
-      [this, step, objection](int error) {
-        ReportQueue::Entry entry(surroundings_.reports);
-        working_ = WorkId::kNone;
-        OnDone(step, error, std::move(*objection));
-      });
+  auto work = [claim, objection, use = std::move(use)] {
+    *objection = ObjectionTo(claim);
+    int error = objection->empty() ? use() : kNotTheirs;
+    if (error == 0) *objection = ObjectionTo(claim);
+    return objection->empty() ? error : kNotTheirs;
+  };
+  auto done = [this, step, objection](int error) {
+    ReportQueue::Entry entry(surroundings_.reports);
+    working_ = WorkId::kNone;
+    OnDone(step, error, std::move(*objection));
+  };
+  BlockingPool& pool = surroundings_.pool;
+  working_ = step == CmStep::kConnect
+                 ? pool.RunTowards({request_->session, request_->peer.ip.ToString()}, std::move(work), std::move(done))
+                 : pool.Run(std::move(work), std::move(done));
 }
 
 void CmConnection::OnDone(CmStep step, int error, std::string objection) {

@@ -13,9 +13,9 @@
 namespace rdmabroker {
 namespace {
 
-// One may be in the kernel for the two minutes in which TCP gives a silent peer up: 12 of them, 8 of these for one
-// peer.
-constexpr int kThreads = 16;
+// A CONNECT may be in the kernel for the two minutes in which TCP gives a silent peer up: 24 of them, of which one
+// session has 8, and 4 towards one peer.
+constexpr int kThreads = 32;
 // After a scan that found out nothing.
 constexpr absl::Duration kScanPause = absl::Seconds(1);
 // One turn of the loop; those that wait longer have theirs at the next.
