@@ -4,6 +4,8 @@
 // addresses that RDMA_SILENT_PEERS_4 and _6 list: tests/vm makes such a machine.
 
 #include <gtest/gtest.h>
+#include <poll.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -11,17 +13,22 @@
 #include <cstdlib>
 #include <map>
 #include <memory>
+#include <set>
 #include <sstream>
 #include <string>
+#include <string_view>
 #include <tuple>
 #include <utility>
 #include <vector>
 
 #include "broker/fabric/iwarp/testing/task_queue.h"
+#include "broker/fabric/kernel_address.h"
 #include "broker/fabric/rdmacm/cm_file.h"
 #include "broker/fabric/rdmacm/rdmacm_fabric.h"
 #include "broker/fabric/rdmacm/testing/queue_pairs.h"
+#include "broker/fabric/rdmacm/unwanted_ids.h"
 #include "broker/runtime/watcher.h"
+#include "dataplane/unique_fd.h"
 #include "tests/conformance/fabric_conformance.h"
 
 namespace rdmabroker {
@@ -48,6 +55,23 @@ class RdmaCmPair final : public FabricPair {
   bool Step(absl::Duration at_most) override { return tasks_.RunOne(at_most); }
   QpNumber NewQp(Side, SessionId) override { return queue_pairs_.Make(); }
   void DestroyLastQp() { queue_pairs_.DestroyLast(); }
+
+  // Connect requests from outside the broker, on their way to `listener`.
+  void Flood(const SocketAddress& listener, int count) {
+    for (int i = 0; i < count; ++i) {
+      if (queue_pairs_.iwarp()) {
+        ASSERT_NO_FATAL_FAILURE(RequestByTcp(listener));
+        continue;
+      }
+      KernelId id{};
+      ASSERT_EQ(outsider_->Create(1, &id), 0);
+      ASSERT_EQ(outsider_->ResolveAddress(id, {listener.ip, 0}, listener), 0);
+      AwaitOutsidersEvent(CmEventType::kAddressResolved);
+      ASSERT_EQ(outsider_->ResolveRoute(id), 0);
+      AwaitOutsidersEvent(CmEventType::kRouteResolved);
+      ASSERT_EQ(outsider_->Connect(id, {.qp = queue_pairs_.Make()}), 0);
+    }
+  }
 
   bool Occupy(Side, const SocketAddress& address) override {
     KernelId id{};
@@ -77,12 +101,30 @@ class RdmaCmPair final : public FabricPair {
   }
 
  private:
+  // As a peer that has no queue pair (RFC 5044, 7.1.1: the request's key, CRC, revision 1, no private data).
+  void RequestByTcp(const SocketAddress& listener) {
+    constexpr std::string_view kRequest("MPA ID Req Frame\x40\x01\0\0", 20);
+    KernelAddress to = ToKernel(listener);
+    UniqueFd peer(::socket(to.storage.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    ASSERT_EQ(::connect(peer.get(), to.get(), to.length), 0);
+    ASSERT_EQ(::send(peer.get(), kRequest.data(), kRequest.size(), 0), static_cast<ssize_t>(kRequest.size()));
+    peers_.push_back(std::move(peer));
+  }
+  void AwaitOutsidersEvent(CmEventType type) const {
+    CmEvent event;
+    pollfd readable = {.fd = outsider_->descriptor(), .events = POLLIN, .revents = 0};
+    ASSERT_EQ(::poll(&readable, 1, 60'000), 1) << "no event has come";
+    ASSERT_EQ(outsider_->NextEvent(&event), 0);
+    ASSERT_EQ(event.type, type);
+  }
+
   TaskQueue tasks_;
   Watcher watcher_{tasks_};
   QueuePairs queue_pairs_;
   std::shared_ptr<const CmFile> outsider_;
   std::vector<std::unique_ptr<RdmaCmFabric>> fabrics_;
   std::map<SocketAddress, KernelId> occupied_;
+  std::vector<UniqueFd> peers_;
 };
 
 const std::vector<FabricCase>& Cases() {
@@ -185,6 +227,27 @@ TEST_P(RdmaCmOwnership, AQueuePairWhoseMakerIsNotShownIsTakenWhereItsOwnerMustHe
   }
 }
 
+class RdmaCmUnwantedRequests : public FabricConformance {};
+
+TEST_P(RdmaCmUnwantedRequests, AreNotReadWhileManyAreBeingDestroyed) {
+  constexpr int kMore = 100;
+  auto& pair = static_cast<RdmaCmPair&>(*pair_);
+  const Bound listener = Bind(Side::kServer, EndpointUse::kListener);
+  std::set<ConnectionId> refused;
+  ASSERT_NO_FATAL_FAILURE(pair.Flood(listener.address, UnwantedIds::kMany));
+  while (refused.size() < UnwantedIds::kMany && !HasFailure()) {
+    refused.insert(Await<FabricConnectRequested>(listener.id).connection);
+  }
+  ASSERT_NO_FATAL_FAILURE(pair.Flood(listener.address, kMore));
+  for (const ConnectionId one : refused) Perform(Side::kServer, FabricRefuse{device(Side::kServer).id, one});
+  for (int i = 0; i < kMore && !HasFailure(); ++i) {
+    const ConnectionId next = Await<FabricConnectRequested>(listener.id).connection;
+    std::erase_if(refused, [this](ConnectionId one) { return Take<FabricReleased>(one).has_value(); });
+    EXPECT_LE(refused.size(), size_t{UnwantedIds::kMany / 2});
+    Perform(Side::kServer, FabricRefuse{device(Side::kServer).id, next});
+  }
+}
+
 class RdmaCmSilentPeers : public FabricConformance {};
 
 TEST_P(RdmaCmSilentPeers, OfOneSessionDelayNoOthers) {
@@ -220,9 +283,11 @@ INSTANTIATE_TEST_SUITE_P(RdmaCm, FabricSilentPeerConformance,
 INSTANTIATE_TEST_SUITE_P(RdmaCm, FabricDisconnectConformance,
                          ::testing::Combine(::testing::ValuesIn(Cases()), kFamilies), NameOf);
 
-INSTANTIATE_TEST_SUITE_P(RdmaCm, RdmaCmSilentPeers,
-                         ::testing::Combine(::testing::Values(Cases().back()), ::testing::Values(IpFamily::kIpv4)),
-                         NameOf);
+const auto kOneCase = ::testing::Combine(::testing::Values(Cases().back()), ::testing::Values(IpFamily::kIpv4));
+
+INSTANTIATE_TEST_SUITE_P(RdmaCm, RdmaCmUnwantedRequests, kOneCase, NameOf);
+
+INSTANTIATE_TEST_SUITE_P(RdmaCm, RdmaCmSilentPeers, kOneCase, NameOf);
 
 INSTANTIATE_TEST_SUITE_P(
     RdmaCm, RdmaCmOwnership,

@@ -320,6 +320,7 @@ void CmConnection::Perform(const FabricDisconnect&) {
 
 void CmConnection::Release() {
   if (state_ == State::kReleasing) return;
+  unwanted_ = state_ == State::kRequested;
   state_ = State::kReleasing;
   // What blocks in the kernel holds the id until it returns.
   if (working_ != WorkId::kNone && !surroundings_.pool.Cancel(working_)) return;
@@ -330,7 +331,8 @@ void CmConnection::DestroyAndReport() {
   if (destroying_) return;
   if (!kernel_id_) return surroundings_.reports.Push(FabricReleased{id_});
   destroying_ = true;
-  surroundings_.Destroy(*kernel_id_, [this] { surroundings_.reports.Push(FabricReleased{id_}); });
+  auto done = [this] { surroundings_.reports.Push(FabricReleased{id_}); };
+  unwanted_ ? surroundings_.DestroyUnwanted(*kernel_id_, done) : surroundings_.Destroy(*kernel_id_, done);
 }
 
 }  // namespace rdmabroker

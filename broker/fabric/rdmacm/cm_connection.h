@@ -92,6 +92,7 @@ class CmConnection {
   WorkId working_ = WorkId::kNone;        // The kernel's CONNECT or ACCEPT, while the pool has it.
   std::vector<CmEvent> held_;             // Events that came meanwhile: no more than a connection has.
   bool destroying_ = false;               // The pool destroys the id.
+  bool unwanted_ = false;                 // A connect request that was given up undecided.
   bool qp_reusable_ = true;
   bool tried_again_ = false;
 };

@@ -45,7 +45,8 @@ RdmaCmFabric::RdmaCmFabric(DeviceId first_device, const RdmaCmOptions& options, 
       next_device_(first_device.value()),
       reports_([this](FabricReport report) { Deliver(std::move(report)); }),
       pool_(executor, kThreads),
-      surroundings_{options_, file_, pool_, watcher, reports_},
+      unwanted_([this] { surroundings_.watcher.Rearm(file_watch_, EPOLLIN); }),
+      surroundings_{options_, file_, pool_, watcher, reports_, unwanted_},
       endpoints_(surroundings_) {}
 
 RdmaCmFabric::~RdmaCmFabric() {
@@ -194,8 +195,8 @@ void RdmaCmFabric::RemoveDevice(DeviceId id) {
 void RdmaCmFabric::OnFileReadable() {
   ReportQueue::Entry entry(reports_);
   CmEvent event;
-  for (int i = 0; i < kEventsAtATime && file_->NextEvent(&event) == 0; ++i) OnEvent(event);
-  surroundings_.watcher.Rearm(file_watch_, EPOLLIN);
+  for (int i = 0; i < kEventsAtATime && !unwanted_.many() && file_->NextEvent(&event) == 0; ++i) OnEvent(event);
+  if (!unwanted_.many()) surroundings_.watcher.Rearm(file_watch_, EPOLLIN);
 }
 
 void RdmaCmFabric::OnEvent(const CmEvent& event) {
@@ -219,13 +220,14 @@ void RdmaCmFabric::OnConnectRequest(const CmEvent& event) {
   const auto* listener = std::get_if<EndpointId>(&meaning);
   const auto device = devices_.find(DeviceOf(meaning));
   if (listener == nullptr || device == devices_.end() || !endpoints_.Listens(*listener)) {
-    return surroundings_.Destroy(event.id, [] {});
+    return surroundings_.DestroyUnwanted(event.id, [] {});
   }
   const CmDevice of = {device->first, device->second.found.index, !device->second.found.iwarp};
   const ConnectionId id = IncomingConnection(device->first, ++incoming_[device->first]);
   auto connection = std::make_unique<CmConnection>(surroundings_, of, id);
-  if (!connection->Start(*listener, event, device->second.found.addresses))
-    return surroundings_.Destroy(event.id, [] {});
+  if (!connection->Start(*listener, event, device->second.found.addresses)) {
+    return surroundings_.DestroyUnwanted(event.id, [] {});
+  }
   connections_[id] = std::move(connection);
 }
 

@@ -18,6 +18,7 @@
 #include "broker/fabric/rdmacm/cookie.h"
 #include "broker/fabric/rdmacm/device_events.h"
 #include "broker/fabric/rdmacm/device_scan.h"
+#include "broker/fabric/rdmacm/unwanted_ids.h"
 #include "broker/runtime/executor.h"
 
 namespace rdmabroker {
@@ -90,6 +91,7 @@ class RdmaCmFabric final : public Fabric {
   ReportQueue reports_;
   std::shared_ptr<const CmFile> file_;  // Null until the kernel has a connection manager.
   BlockingPool pool_;
+  UnwantedIds unwanted_;
   const RdmaCmSurroundings surroundings_;
   WatchId file_watch_ = WatchId::kNone;
   WatchId address_watch_ = WatchId::kNone;

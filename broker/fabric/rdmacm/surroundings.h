@@ -3,9 +3,12 @@
 #ifndef BROKER_FABRIC_RDMACM_SURROUNDINGS_H_
 #define BROKER_FABRIC_RDMACM_SURROUNDINGS_H_
 
+#include <functional>
 #include <memory>
+#include <utility>
 
 #include "broker/fabric/rdmacm/cm_file.h"
+#include "broker/fabric/rdmacm/unwanted_ids.h"
 #include "broker/fabric/report_queue.h"
 #include "broker/runtime/blocking_pool.h"
 #include "broker/runtime/watcher.h"
@@ -27,6 +30,7 @@ struct RdmaCmSurroundings {
   BlockingPool& pool;
   Watcher& watcher;
   ReportQueue& reports;
+  UnwantedIds& unwanted;
 
   // Destroys the id, which may block. `done` runs when nothing of it is left.
   void Destroy(KernelId id, std::function<void()> done) const {
@@ -35,6 +39,14 @@ struct RdmaCmSurroundings {
                ReportQueue::Entry entry(reports);
                done();
              });
+  }
+  // Of a connect request that nobody has taken.
+  void DestroyUnwanted(KernelId id, std::function<void()> done) const {
+    unwanted.Add();
+    Destroy(id, [&unwanted = unwanted, done = std::move(done)] {
+      unwanted.Remove();
+      done();
+    });
   }
 };
 
