@@ -4,8 +4,10 @@
 // addresses that RDMA_SILENT_PEERS_4 and _6 list: tests/vm makes such a machine.
 
 #include <gtest/gtest.h>
+#include <linux/capability.h>
 #include <poll.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -21,6 +23,8 @@
 #include <utility>
 #include <vector>
 
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
 #include "broker/fabric/iwarp/testing/task_queue.h"
 #include "broker/fabric/kernel_address.h"
 #include "broker/fabric/rdmacm/cm_file.h"
@@ -227,6 +231,54 @@ TEST_P(RdmaCmOwnership, AQueuePairWhoseMakerIsNotShownIsTakenWhereItsOwnerMustHe
   }
 }
 
+class RdmaCmLostFile : public FabricConformance {
+ protected:
+  // The first report of the kind, about whichever device.
+  template <typename Report>
+  Report AwaitAny() {
+    const absl::Time end = absl::Now() + kPatience;
+    do {
+      for (const FabricReport& report : reports_) {
+        if (const auto* typed = std::get_if<Report>(&report)) return *typed;
+      }
+    } while (absl::Now() < end && pair_->Step(end - absl::Now()));
+    ADD_FAILURE() << "no report of the kind has come, but" << Listed(reports_);
+    return {};
+  }
+};
+
+// The kernel refuses a file to a thread whose credentials have changed, if only to the same ones
+// (ib_safe_file_access in include/rdma/ib.h): an error that lasts.
+TEST_P(RdmaCmLostFile, EndsItsDevicesWithAllThatWasOnThemAndOthersComeInTheirPlace) {
+  const Bound listener = Bind(Side::kServer, EndpointUse::kListener);
+  const Bound from = Bind(Side::kClient, EndpointUse::kDedicated);
+  const Link link = Make(from, listener, Stage::kEstablished);
+  const Bound another = Bind(Side::kClient, EndpointUse::kDedicated);
+  reports_.clear();
+  const ConnectionId resolving = Connect(another, listener.address);
+  __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3, .pid = 0};
+  std::array<__user_cap_data_struct, _LINUX_CAPABILITY_U32S_3> same = {};
+  ASSERT_EQ(::syscall(SYS_capget, &header, same.data()), 0);
+  ASSERT_EQ(::syscall(SYS_capset, &header, same.data()), 0);
+
+  ASSERT_EQ(AwaitAny<DeviceRemoved>().device, device(Side::kServer).id);
+  const Device found = AwaitAny<DeviceChanged>().device;
+  EXPECT_EQ(found.name, device(Side::kServer).name);
+  EXPECT_EQ(found.unusable_reason, "");
+  EXPECT_NE(found.id, device(Side::kServer).id);
+  // There is nothing of the old one in the kernel that could keep these from being bound.
+  for (const SocketAddress& address : {listener.address, from.address}) {
+    Perform(Side::kServer, FabricBind{found.id, NewEndpoint(), EndpointUse::kReserved, {address.ip}, address.port});
+    Await<FabricBound>(EndpointId(last_id_));
+    Perform(Side::kServer, FabricUnbind{found.id, EndpointId(last_id_)});
+  }
+  for (const ConnectionId connection : {resolving, link.client, link.server}) {
+    Release(Side::kServer, connection);
+    Await<FabricReleased>(connection);
+  }
+  for (const Bound& endpoint : {listener, from, another}) Unbind(endpoint);
+}
+
 class RdmaCmUnwantedRequests : public FabricConformance {};
 
 TEST_P(RdmaCmUnwantedRequests, AreNotReadWhileManyAreBeingDestroyed) {
@@ -284,6 +336,8 @@ INSTANTIATE_TEST_SUITE_P(RdmaCm, FabricDisconnectConformance,
                          ::testing::Combine(::testing::ValuesIn(Cases()), kFamilies), NameOf);
 
 const auto kOneCase = ::testing::Combine(::testing::Values(Cases().back()), ::testing::Values(IpFamily::kIpv4));
+
+INSTANTIATE_TEST_SUITE_P(RdmaCm, RdmaCmLostFile, kOneCase, NameOf);
 
 INSTANTIATE_TEST_SUITE_P(RdmaCm, RdmaCmUnwantedRequests, kOneCase, NameOf);
 

@@ -134,6 +134,7 @@ void CmConnection::UseQueuePair(CmStep step, QpNumber qp, int32_t process, std::
 
 void CmConnection::OnDone(CmStep step, int error, std::string objection) {
   if (state_ == State::kReleasing) return DestroyAndReport();
+  if (state_ == State::kOver) return;
   if (error == kNotTheirs) {
     Fail(NdkStatus::kAccessDenied, EACCES, {}, std::move(objection));
   } else if (error != 0) {
@@ -146,6 +147,12 @@ void CmConnection::OnEvent(const CmEvent& event) {
   if (event.id != kernel_id_ || state_ == State::kOver || state_ == State::kReleasing) return;
   if (working_ != WorkId::kNone) return held_.push_back(event);
   Handle(event);
+}
+
+void CmConnection::LoseId() {
+  kernel_id_.reset();
+  held_.clear();
+  if (state_ != State::kReleasing) state_ = State::kOver;
 }
 
 void CmConnection::Handle(const CmEvent& event) {
@@ -219,7 +226,7 @@ void CmConnection::OnFailure(const CmEvent& event) {
     return surroundings_.Destroy(*std::exchange(kernel_id_, std::nullopt), [this] {
       destroying_ = false;
       if (state_ == State::kReleasing) return DestroyAndReport();
-      Resolve();
+      if (state_ != State::kOver) Resolve();
     });
   }
   const int error = std::abs(event.status);

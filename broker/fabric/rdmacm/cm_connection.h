@@ -47,6 +47,8 @@ class CmConnection {
   void Release();
 
   void OnEvent(const CmEvent& event);
+  // The id has gone with its file. Nothing is reported but, in the end, the release.
+  void LoseId();
 
   DeviceId device() const { return device_.id; }
 

@@ -137,6 +137,14 @@ void CmEndpoints::Unbind(const FabricUnbind& request) {
   Release(std::move(endpoint), [this, id = request.endpoint] { surroundings_.reports.Push(FabricUnbound{id}); });
 }
 
+void CmEndpoints::LoseIds() {
+  for (auto& [id, endpoint] : endpoints_) {
+    surroundings_.watcher.CancelTimer(std::exchange(endpoint.retry, TimerId::kNone));
+    endpoint.anchors.clear();
+    endpoint.wanted.clear();
+  }
+}
+
 bool CmEndpoints::Listens(EndpointId id) const {
   const auto found = endpoints_.find(id);
   return found != endpoints_.end() && found->second.use == EndpointUse::kListener;

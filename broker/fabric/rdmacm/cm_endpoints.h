@@ -31,6 +31,9 @@ class CmEndpoints {
   void Rebind(const FabricRebind& request);
   void Unbind(const FabricUnbind& request);
 
+  // The ids have gone with their file: nothing is bound any more but needs its Unbind.
+  void LoseIds();
+
   // Whether requests that come to it are the core's.
   bool Listens(EndpointId id) const;
   // That it is bound at; none where it is not there.

@@ -8,6 +8,7 @@
 #include <memory>
 #include <utility>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "broker/core/fabric_messages.h"
 #include "dataplane/unique_fd.h"
@@ -69,10 +70,14 @@ class CmFile {
   // process's credentials must not change: the kernel refuses the file to a thread that has others
   // (ib_safe_file_access).
   static absl::StatusOr<std::shared_ptr<const CmFile>> Open();
+  // Whether it stays as Open said until somebody does something about it.
+  static bool WaitsForSomebody(const absl::Status& status) {
+    return absl::IsNotFound(status) || absl::IsPermissionDenied(status);
+  }
 
   // Readable when there are events. Never blocks.
   int descriptor() const { return file_.get(); }
-  // EAGAIN: there is none.
+  // EAGAIN: there is none. After any other error there will be none any more.
   int NextEvent(CmEvent* event) const;
 
   int Create(uint64_t cookie, KernelId* id) const;

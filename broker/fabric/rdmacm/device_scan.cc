@@ -49,8 +49,11 @@ std::string WhyUnusable(const absl::Status& connection_manager, ibv_context* con
   if (absl::IsNotFound(connection_manager)) {
     return "the kernel's connection manager is not loaded; load it, as by \"modprobe rdma_ucm\"";
   }
-  if (!connection_manager.ok()) {
+  if (absl::IsPermissionDenied(connection_manager)) {
     return std::string(connection_manager.message()) + "; let the daemon's user read and write it";
+  }
+  if (!connection_manager.ok()) {
+    return std::string(connection_manager.message()) + "; the daemon tries again every second";
   }
   ibv_port_attr port = {};
   if (::ibv_query_port(context, 1, &port) != 0 || port.state != IBV_PORT_ACTIVE) {
@@ -89,8 +92,9 @@ absl::StatusOr<ScanResult> ScanDevices(const ScanTask& task) {
   if (list == nullptr) return absl::UnavailableError(std::string("list of devices: ") + std::strerror(errno));
   ScanResult result;
   if (*list == nullptr) return result;
-  const auto file = CmFile::Open();
-  if (!file.ok() && !absl::IsNotFound(file.status()) && !absl::IsPermissionDenied(file.status())) return file.status();
+  const bool wanted = task.connection_manager.ok();
+  const auto file = wanted ? CmFile::Open() : absl::StatusOr<std::shared_ptr<const CmFile>>(task.connection_manager);
+  if (wanted && !file.ok() && !CmFile::WaitsForSomebody(file.status())) return file.status();
   std::map<uint32_t, std::vector<IpAddress>> addresses;
   if (file.ok()) {
     auto by_device = AddressesByDevice(**file, task.ips);

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "dataplane/ndk/adapter_info.h"
 #include "dataplane/ndk/socket_address.h"
@@ -29,6 +30,7 @@ struct FoundDevice {
 
 // What a scan need not find out.
 struct ScanTask {
+  absl::Status connection_manager;        // Why the fabric has not got it: no device can be used then.
   std::vector<IpAddress> ips;             // The local addresses. Sorted.
   std::map<uint32_t, AdapterInfo> known;  // Of devices that were found before, by index.
   std::set<uint32_t> leaving;             // Indices of devices that are left alone, so that they can go.

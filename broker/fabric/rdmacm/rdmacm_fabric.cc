@@ -6,6 +6,8 @@
 #include <sys/epoll.h>
 
 #include <algorithm>
+#include <cerrno>
+#include <cstring>
 #include <utility>
 
 #include "broker/fabric/rdmacm/cookie.h"
@@ -62,7 +64,7 @@ void RdmaCmFabric::Start(ReportSink sink) {
   // Here and not in the pool: nobody is served yet, and whoever is first finds all devices.
   ReportQueue::Entry entry(reports_);
   OpenFile();
-  OnScanned(ScanDevices(NextScan()));
+  OnScanned(file_watch_, ScanDevices(NextScan()));
 }
 
 void RdmaCmFabric::Perform(const FabricRequest& request) {
@@ -74,6 +76,7 @@ void RdmaCmFabric::Perform(const FabricRequest& request) {
 // later.
 void RdmaCmFabric::OpenFile() {
   auto opened = CmFile::Open();
+  file_status_ = opened.status();
   if (!opened.ok()) return;
   file_ = *std::move(opened);
   file_watch_ = surroundings_.watcher.Watch(file_->descriptor(), EPOLLIN, [this](uint32_t) { OnFileReadable(); });
@@ -102,14 +105,15 @@ void RdmaCmFabric::Scan() {
         *found = ScanDevices(task);
         return 0;
       },
-      [this, found](int) {
+      [this, watch = file_watch_, found](int) {
         ReportQueue::Entry entry(reports_);
-        OnScanned(std::move(*found));
+        OnScanned(watch, std::move(*found));
       });
 }
 
 ScanTask RdmaCmFabric::NextScan() const {
-  ScanTask task = {.ips = addresses_->addresses(), .known = {}, .leaving = leaving_};
+  ScanTask task = {
+      .connection_manager = file_status_, .ips = addresses_->addresses(), .known = {}, .leaving = leaving_};
   for (const auto& [id, device] : devices_) {
     if (device.found.info.technology == RdmaTechnology::kUndefined) continue;
     task.known[device.found.index] = device.found.info;
@@ -117,14 +121,20 @@ ScanTask RdmaCmFabric::NextScan() const {
   return task;
 }
 
-void RdmaCmFabric::OnScanned(absl::StatusOr<ScanResult> found) {
+void RdmaCmFabric::ScanLater() {
+  surroundings_.watcher.CancelTimer(scan_retry_);
+  scan_retry_ = surroundings_.watcher.StartTimer(Watcher::Now() + kScanPause, [this] { Scan(); });
+}
+
+void RdmaCmFabric::OnScanned(WatchId watch, absl::StatusOr<ScanResult> found) {
   scanning_ = false;
+  // What it says of the connection manager is over.
+  if (watch != file_watch_) return Scan();
   if (!found.ok()) {
     spdlog::warn("devices not known reason=\"{}\"", std::string(found.status().message()));
-    surroundings_.watcher.CancelTimer(scan_retry_);
-    scan_retry_ = surroundings_.watcher.StartTimer(Watcher::Now() + kScanPause, [this] { Scan(); });
-    return;
+    return ScanLater();
   }
+  if (!file_status_.ok() && !CmFile::WaitsForSomebody(file_status_)) ScanLater();
   std::set<uint32_t> seen;
   for (FoundDevice& device : found->devices) {
     seen.insert(device.index);
@@ -195,8 +205,28 @@ void RdmaCmFabric::RemoveDevice(DeviceId id) {
 void RdmaCmFabric::OnFileReadable() {
   ReportQueue::Entry entry(reports_);
   CmEvent event;
-  for (int i = 0; i < kEventsAtATime && !unwanted_.many() && file_->NextEvent(&event) == 0; ++i) OnEvent(event);
+  for (int i = 0; i < kEventsAtATime && !unwanted_.many(); ++i) {
+    const int error = file_->NextEvent(&event);
+    if (error == EAGAIN) break;
+    if (error != 0) return LoseFile(error);
+    OnEvent(event);
+  }
   if (!unwanted_.many()) surroundings_.watcher.Rearm(file_watch_, EPOLLIN);
+}
+
+void RdmaCmFabric::LoseFile(int error) {
+  spdlog::error("connection manager lost error=\"{}\"", std::strerror(error));
+  surroundings_.watcher.Unwatch(std::exchange(file_watch_, WatchId::kNone));
+  for (const auto& [id, connection] : connections_) connection->LoseId();
+  endpoints_.LoseIds();
+  for (const auto& [id, device] : devices_) {
+    spdlog::info("device gone name={}", device.found.name);
+    reports_.Push(DeviceRemoved{id});
+  }
+  devices_.clear();
+  file_status_ = absl::ErrnoToStatus(error, "connection manager");
+  // The kernel ends all ids with the file, which may block. The devices are found again with the next.
+  pool_.Run([file = std::exchange(file_, nullptr)] { return 0; }, [this](int) { Scan(); });
 }
 
 void RdmaCmFabric::OnEvent(const CmEvent& event) {

@@ -10,6 +10,7 @@
 #include <set>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "broker/fabric/fabric.h"
 #include "broker/fabric/local_addresses.h"
@@ -56,13 +57,17 @@ class RdmaCmFabric final : public Fabric {
   void OnAddressesChanged();
   void Scan();
   ScanTask NextScan() const;
-  void OnScanned(absl::StatusOr<ScanResult> found);
+  // `watch`: file_watch_ when the scan began.
+  void OnScanned(WatchId watch, absl::StatusOr<ScanResult> found);
+  void ScanLater();
   void AddDevice(FoundDevice found);
   void PlaceSentinel(DeviceId id, KnownDevice& device);
   void ReportDevice(DeviceId id, const FoundDevice& found);
   void RemoveDevice(DeviceId id);
 
   void OnFileReadable();
+  // It does not work any more, and all that it held ends.
+  void LoseFile(int error);
   void OnEvent(const CmEvent& event);
   void OnConnectRequest(const CmEvent& event);
   DeviceId DeviceOf(const CookieMeaning& meaning) const;
@@ -89,11 +94,12 @@ class RdmaCmFabric final : public Fabric {
   uint64_t next_device_;
   ReportSink sink_;
   ReportQueue reports_;
-  std::shared_ptr<const CmFile> file_;  // Null until the kernel has a connection manager.
+  std::shared_ptr<const CmFile> file_;  // Null until the kernel has a connection manager for us, and
+  absl::Status file_status_;            // this is why.
   BlockingPool pool_;
   UnwantedIds unwanted_;
   const RdmaCmSurroundings surroundings_;
-  WatchId file_watch_ = WatchId::kNone;
+  WatchId file_watch_ = WatchId::kNone;  // Of file_: another one, another watch.
   WatchId address_watch_ = WatchId::kNone;
   WatchId device_watch_ = WatchId::kNone;
   bool scanning_ = false;
