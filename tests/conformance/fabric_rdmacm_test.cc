@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include <array>
+#include <cstdio>
 #include <cstdlib>
 #include <map>
 #include <memory>
@@ -231,6 +232,61 @@ TEST_P(RdmaCmOwnership, AQueuePairWhoseMakerIsNotShownIsTakenWhereItsOwnerMustHe
   }
 }
 
+class RdmaCmRequests : public FabricConformance {
+ protected:
+  // How many ids the kernel shows of this process: bound ones, and what has become of them.
+  static int CountIds() {
+    const std::string own = " pid " + std::to_string(::getpid()) + " ";
+    int count = 0;
+    FILE* const shown = ::popen("rdma resource show cm_id", "r");
+    std::array<char, 512> line;
+    while (std::fgets(line.data(), line.size(), shown) != nullptr) {
+      if (std::string_view(line.data()).find(own) != std::string_view::npos) ++count;
+    }
+    EXPECT_EQ(::pclose(shown), 0);
+    return count;
+  }
+  void GiveUp(Side side, ConnectionId connection) {
+    Release(side, connection);
+    Await<FabricReleased>(connection);
+  }
+};
+
+TEST_P(RdmaCmRequests, ThatNobodyTakesLeaveNoIds) {
+  const Bound from = Bind(Side::kClient, EndpointUse::kDedicated);
+  const int without_listener = CountIds();
+  EXPECT_GT(without_listener, 0);
+  const Bound listener = Bind(Side::kServer, EndpointUse::kListener);
+  const int before = CountIds();
+  using Decision = FabricRequest (*)(DeviceId, ConnectionId);
+  constexpr Decision kDecisions[] = {
+      [](DeviceId on, ConnectionId id) -> FabricRequest {
+        return FabricReject{on, id, {}};
+      },
+      [](DeviceId on, ConnectionId id) -> FabricRequest {
+        return FabricRefuse{on, id};
+      },
+  };
+  for (const Decision decision : kDecisions) {
+    const Link link = Make(from, listener, Stage::kRequested);
+    EXPECT_EQ(CountIds(), before + 2);
+    Perform(Side::kServer, decision(device(Side::kServer).id, link.server));
+    Await<FabricReleased>(link.server);
+    Await<FabricConnectFailed>(link.client);
+    GiveUp(Side::kClient, link.client);
+    EXPECT_EQ(CountIds(), before);
+  }
+  const Link abandoned = Make(from, listener, Stage::kRequested);
+  GiveUp(Side::kClient, abandoned.client);
+  GiveUp(Side::kServer, abandoned.server);
+  EXPECT_EQ(CountIds(), before);
+  const Link orphaned = Make(from, listener, Stage::kRequested);
+  Unbind(listener);
+  GiveUp(Side::kServer, orphaned.server);
+  GiveUp(Side::kClient, orphaned.client);
+  EXPECT_EQ(CountIds(), without_listener);
+}
+
 class RdmaCmLostFile : public FabricConformance {
  protected:
   // The first report of the kind, about whichever device.
@@ -336,6 +392,8 @@ INSTANTIATE_TEST_SUITE_P(RdmaCm, FabricDisconnectConformance,
                          ::testing::Combine(::testing::ValuesIn(Cases()), kFamilies), NameOf);
 
 const auto kOneCase = ::testing::Combine(::testing::Values(Cases().back()), ::testing::Values(IpFamily::kIpv4));
+
+INSTANTIATE_TEST_SUITE_P(RdmaCm, RdmaCmRequests, kOneCase, NameOf);
 
 INSTANTIATE_TEST_SUITE_P(RdmaCm, RdmaCmLostFile, kOneCase, NameOf);
 

@@ -253,7 +253,7 @@ void RdmaCmFabric::OnConnectRequest(const CmEvent& event) {
     return surroundings_.DestroyUnwanted(event.id, [] {});
   }
   const CmDevice of = {device->first, device->second.found.index, !device->second.found.iwarp};
-  const ConnectionId id = IncomingConnection(device->first, ++incoming_[device->first]);
+  const ConnectionId id = IncomingConnection(device->first, ++device->second.requests);
   auto connection = std::make_unique<CmConnection>(surroundings_, of, id);
   if (!connection->Start(*listener, event, device->second.found.addresses)) {
     return surroundings_.DestroyUnwanted(event.id, [] {});

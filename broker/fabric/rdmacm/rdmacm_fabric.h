@@ -47,6 +47,7 @@ class RdmaCmFabric final : public Fabric {
     FoundDevice found;
     // Bound to one of the device's addresses, so that its removal is told as long as nothing else is.
     std::optional<KernelId> sentinel;
+    uint64_t requests = 0;  // That have come to its listeners; each one's connection is numbered by it.
   };
 
   RdmaCmFabric(DeviceId first_device, const RdmaCmOptions& options, Executor& executor, Watcher& watcher,
@@ -108,7 +109,6 @@ class RdmaCmFabric final : public Fabric {
   std::map<DeviceId, KnownDevice> devices_;
   std::set<uint32_t> leaving_;  // Indices of devices that are being removed and still seen.
   CmEndpoints endpoints_;
-  std::map<DeviceId, uint64_t> incoming_;  // How many connections came to each.
   std::map<ConnectionId, std::unique_ptr<CmConnection>> connections_;
 };
 
