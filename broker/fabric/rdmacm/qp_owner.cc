@@ -83,9 +83,33 @@ void ReadQueuePairs(const void* first, int length, QpNumber qp, Maker* maker) {
   if (number == qp.value) *maker = {0, static_cast<pid_t>(thread), kernel};
 }
 
+// Reads the answer to its end. 0, or an errno of the socket, with which more of it may be on its way.
+int Receive(int netlink, QpNumber qp, Maker* maker) {
+  std::vector<char> buffer(kMessageLength);
+  while (true) {
+    // The kernel has each part ready when it is asked for, so this does not wait.
+    const ssize_t received = ::recv(netlink, buffer.data(), buffer.size(), 0);
+    if (received < 0 && errno == EINTR) continue;
+    if (received <= 0) return received < 0 ? errno : EPROTO;
+    auto left = static_cast<uint32_t>(received);
+    for (const auto* header = reinterpret_cast<const nlmsghdr*>(buffer.data()); NLMSG_OK(header, left);
+         header = NLMSG_NEXT(header, left)) {
+      if (header->nlmsg_type == NLMSG_DONE) return 0;
+      if (header->nlmsg_type == NLMSG_ERROR) {
+        const int error = -static_cast<const nlmsgerr*>(NLMSG_DATA(header))->error;
+        if (error != 0) *maker = {.error = error};
+        return 0;
+      }
+      ReadQueuePairs(NLMSG_DATA(header), static_cast<int>(NLMSG_PAYLOAD(header, 0)), qp, maker);
+    }
+  }
+}
+
 // Asks for the one queue pair, which works where the kernel knows its port, or for all of the device.
 Maker Ask(uint32_t device_index, QpNumber qp, bool all) {
-  const UniqueFd netlink(::socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_RDMA));
+  // The thread's next question goes by the same one.
+  thread_local UniqueFd netlink;
+  if (!netlink) netlink.Reset(::socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_RDMA));
   if (!netlink) return {.error = errno};
   Request request = {
       .header = {.nlmsg_len = sizeof request,
@@ -95,26 +119,12 @@ Maker Ask(uint32_t device_index, QpNumber qp, bool all) {
       .port = Number(RDMA_NLDEV_ATTR_PORT_INDEX, kPort),
       .number = Number(RDMA_NLDEV_ATTR_RES_LQPN, qp.value)};
   if (all) request.header.nlmsg_len = sizeof request.header + sizeof request.device;
-  if (::send(netlink.get(), &request, request.header.nlmsg_len, 0) < 0) return {.error = errno};
   Maker maker;
-  std::vector<char> buffer(kMessageLength);
-  while (true) {
-    // The kernel has each part ready when it is asked for, so this does not wait.
-    const ssize_t received = ::recv(netlink.get(), buffer.data(), buffer.size(), 0);
-    if (received < 0 && errno == EINTR) continue;
-    if (received <= 0) return {.error = received < 0 ? errno : EPROTO};
-    auto left = static_cast<uint32_t>(received);
-    for (const auto* header = reinterpret_cast<const nlmsghdr*>(buffer.data()); NLMSG_OK(header, left);
-         header = NLMSG_NEXT(header, left)) {
-      if (header->nlmsg_type == NLMSG_DONE) return maker;
-      if (header->nlmsg_type == NLMSG_ERROR) {
-        const int error = -static_cast<const nlmsgerr*>(NLMSG_DATA(header))->error;
-        if (error != 0) return {.error = error};
-        return maker;
-      }
-      ReadQueuePairs(NLMSG_DATA(header), static_cast<int>(NLMSG_PAYLOAD(header, 0)), qp, &maker);
-    }
-  }
+  const bool sent = ::send(netlink.get(), &request, request.header.nlmsg_len, 0) >= 0;
+  const int error = sent ? Receive(netlink.get(), qp, &maker) : errno;
+  if (error == 0) return maker;
+  netlink.Reset();
+  return {.error = error};
 }
 
 bool IsThreadOf(pid_t thread, pid_t process) {

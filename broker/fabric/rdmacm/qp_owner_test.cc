@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <cstdint>
 #include <string>
 #include <thread>
 
@@ -57,6 +58,17 @@ TEST_F(QpOwnerTest, AQueuePairOfAnotherThreadOfTheProcessIsItsAsLongAsThatLives)
   // A thread may be joined a moment before the kernel is done with it.
   while (::access(thread.c_str(), F_OK) == 0) std::this_thread::yield();
   EXPECT_NE(OwnerFor(own, ::getpid()), QpOwner::kThisProcess) << "nobody can tell whose it is";
+}
+
+// A thread's questions go by one socket, whether one message answers them or many, or none is there to give.
+TEST_F(QpOwnerTest, EachQuestionOfAThreadGetsItsOwnAnswer) {
+  constexpr uint32_t kNoDevice = 0xABCDE;
+  const QpNumber own = queue_pairs_.Make();
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_EQ(OwnerFor({0xABCDE}, ::getpid()), QpOwner::kNobody);
+    EXPECT_EQ(OwnerFor(own, ::getpid()), QpOwner::kThisProcess);
+    EXPECT_EQ(FindQpOwner(kNoDevice, own, ::getpid()), QpOwner::kNotShown);
+  }
 }
 
 }  // namespace
