@@ -60,7 +60,7 @@ void CmEndpoints::RemoveAnchor(Endpoint& endpoint, const IpAddress& ip) {
   endpoint.anchors.erase(found);
 }
 
-void CmEndpoints::Release(Endpoint endpoint, std::function<void()> done) {
+void CmEndpoints::Release(const Endpoint& endpoint, const std::function<void()>& done) {
   surroundings_.watcher.CancelTimer(endpoint.retry);
   if (endpoint.anchors.empty()) return done();
   const auto left = std::make_shared<size_t>(endpoint.anchors.size());
@@ -81,7 +81,7 @@ void CmEndpoints::Bind(const FabricBind& request, uint32_t device_index, const s
     // The kernel says so of a port, too, that somebody has on all addresses.
     const bool ours = std::binary_search(local.begin(), local.end(), ip);
     if (error == EADDRNOTAVAIL && ours) status = NdkStatus::kSharingViolation;
-    return Release(std::move(endpoint), [this, id = request.endpoint, status, error] {
+    return Release(endpoint, [this, id = request.endpoint, status, error] {
       surroundings_.reports.Push(FabricBindFailed{id, status, static_cast<uint32_t>(error)});
     });
   }
@@ -132,9 +132,9 @@ void CmEndpoints::AddMissing(EndpointId id) {
 
 void CmEndpoints::Unbind(const FabricUnbind& request) {
   const auto found = endpoints_.find(request.endpoint);
-  Endpoint endpoint = std::move(found->second);
+  const Endpoint endpoint = std::move(found->second);
   endpoints_.erase(found);
-  Release(std::move(endpoint), [this, id = request.endpoint] { surroundings_.reports.Push(FabricUnbound{id}); });
+  Release(endpoint, [this, id = request.endpoint] { surroundings_.reports.Push(FabricUnbound{id}); });
 }
 
 void CmEndpoints::LoseIds() {

@@ -61,7 +61,7 @@ class CmEndpoints {
   int AddAnchor(EndpointId id, Endpoint& endpoint, const IpAddress& ip);
   void RemoveAnchor(Endpoint& endpoint, const IpAddress& ip);
   // Destroys all anchors; `done` runs when the addresses are free.
-  void Release(Endpoint endpoint, std::function<void()> done);
+  void Release(const Endpoint& endpoint, const std::function<void()>& done);
   // Binds what is wanted and missing, now and again until it is there: somebody outside may have a new address's port.
   void AddMissing(EndpointId id);
 
