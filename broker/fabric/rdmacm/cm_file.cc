@@ -117,6 +117,13 @@ int CmFile::CreateDatagram(uint64_t cookie, KernelId* id) const {
   return CreateIn(RDMA_PS_UDP, IBV_QPT_UD, cookie, id);
 }
 
+int CmFile::Migrate(KernelId id, int from) const {
+  rdma_ucm_migrate_resp response = {};
+  const rdma_ucm_migrate_id command = {
+      .response = Into(&response), .id = Number(id), .fd = static_cast<uint32_t>(from)};
+  return Write(RDMA_USER_CM_CMD_MIGRATE_ID, command, sizeof response);
+}
+
 int CmFile::Destroy(KernelId id) const {
   rdma_ucm_destroy_id_resp response = {};
   const rdma_ucm_destroy_id command = {.response = Into(&response), .id = Number(id), .reserved = 0};

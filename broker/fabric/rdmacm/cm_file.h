@@ -83,6 +83,10 @@ class CmFile {
   int Create(uint64_t cookie, KernelId* id) const;
   // An id in the port space of datagrams, which is in no connection's way.
   int CreateDatagram(uint64_t cookie, KernelId* id) const;
+  // Moves an id here from the file that `from` is a descriptor of, perhaps another process's, with its number, its
+  // cookie, and the events that nobody has read. A connect request's id does not come with its listener's. EINVAL: it
+  // is not in that file.
+  int Migrate(KernelId id, int from) const;
   // Ends what the id stands for; the peer learns of it. No event comes after it. May block for seconds.
   int Destroy(KernelId id) const;
 
