@@ -30,6 +30,7 @@
 #include "broker/fabric/kernel_address.h"
 #include "broker/fabric/rdmacm/cm_file.h"
 #include "broker/fabric/rdmacm/rdmacm_fabric.h"
+#include "broker/fabric/rdmacm/testing/cm_process.h"
 #include "broker/fabric/rdmacm/testing/queue_pairs.h"
 #include "broker/fabric/rdmacm/unwanted_ids.h"
 #include "broker/runtime/watcher.h"
@@ -181,23 +182,24 @@ class OtherProcess {
   pid_t child_ = -1;
 };
 
-// Whose the queue pairs are that clients name.
-class RdmaCmOwnership : public FabricConformance {
+// Connections with queue pairs that the test chooses.
+class RdmaCmQueuePairs : public FabricConformance {
  protected:
-  ConnectionId ConnectWith(QpNumber qp, int32_t process) {
+  ConnectionId ConnectWith(QpNumber qp, int32_t process, const SocketAddress& to) {
     const Bound from = Bind(Side::kClient, EndpointUse::kDedicated);
     const ConnectionId connection(1000);
-    Perform(Side::kClient, FabricConnect{device(Side::kClient).id,
-                                         connection,
-                                         from.id,
-                                         SessionId(1),
-                                         qp,
-                                         from.address,
-                                         listener_.address,
-                                         {},
-                                         {},
-                                         process});
+    Perform(Side::kClient,
+            FabricConnect{
+                device(Side::kClient).id, connection, from.id, SessionId(1), qp, from.address, to, {}, {}, process});
     return connection;
+  }
+};
+
+// Whose the queue pairs are that clients name.
+class RdmaCmOwnership : public RdmaCmQueuePairs {
+ protected:
+  ConnectionId ConnectWith(QpNumber qp, int32_t process) {
+    return RdmaCmQueuePairs::ConnectWith(qp, process, listener_.address);
   }
   void SetUp() override {
     FabricConformance::SetUp();
@@ -376,6 +378,70 @@ TEST_P(RdmaCmSilentPeers, OfOneSessionDelayNoOthers) {
   }
 }
 
+// A peer that still has a connection with the client's queue pair, of which this end has lost sight.
+class RdmaCmStaleConnection : public RdmaCmQueuePairs {
+ protected:
+  void SetUp() override {
+    FabricConformance::SetUp();
+    if (IsSkipped() || HasFatalFailure()) return;
+    peer_ = std::make_unique<CmProcess>(Addresses(Side::kServer).front());
+    peers_address_ = peer_->Listen();
+    qp_ = pair_->NewQp(Side::kClient, SessionId(1));
+    lost_ = peer_->New();
+    const KernelId request = peer_->Request(lost_, qp_, peers_address_);
+    ASSERT_EQ(peer_->file->Accept(request, CmProcess::kCookie, {.qp = peer_->queue_pairs.Make()}), 0);
+    ASSERT_EQ(peer_->Await().type, CmEventType::kConnectResponse);
+    ASSERT_EQ(peer_->file->Establish(lost_), 0);
+    ASSERT_EQ(peer_->Await().type, CmEventType::kEstablished);
+  }
+
+  // Of the peer. The kernel answers the fabric's requests and tells the peer at the same time, so that the fabric is
+  // let go on only where the peer's event does not come.
+  CmEvent AwaitPeers() {
+    const absl::Time end = absl::Now() + kPatience;
+    while (!peer_->HasEvent(kQuiet) && absl::Now() < end) pair_->Step(absl::ZeroDuration());
+    return peer_->Await();
+  }
+  // The peer is refusing a connection for the old one's sake, and asks whether that has ended.
+  void ExpectAskedForTheLostOne() {
+    const CmEvent asked = AwaitPeers();
+    EXPECT_EQ(asked.type, CmEventType::kDisconnected);
+    EXPECT_EQ(asked.id, lost_);
+  }
+
+  std::unique_ptr<CmProcess> peer_;
+  SocketAddress peers_address_;
+  QpNumber qp_;
+  KernelId lost_{};  // This end's id.
+};
+
+TEST_P(RdmaCmStaleConnection, IsForgottenByThePeerAndTheConnectTriedAgain) {
+  const ConnectionId connection = ConnectWith(qp_, ::getpid(), peers_address_);
+  ExpectAskedForTheLostOne();
+  ASSERT_EQ(peer_->file->Disconnect(lost_), 0);
+  ASSERT_EQ(peer_->Await().type, CmEventType::kDisconnected) << "the old connection's other end";
+  const CmEvent again = AwaitPeers();
+  ASSERT_EQ(again.type, CmEventType::kConnectRequest);
+  ASSERT_EQ(peer_->file->Accept(again.id, CmProcess::kCookie, {.qp = peer_->queue_pairs.Make()}), 0);
+  Await<FabricReplied>(connection);
+}
+
+TEST_P(RdmaCmStaleConnection, OfWhichThePeerIsNotRidRefusesTheConnectTheSecondTime) {
+  const ConnectionId connection = ConnectWith(qp_, ::getpid(), peers_address_);
+  ExpectAskedForTheLostOne();
+  const auto failed = Await<FabricConnectFailed>(connection);
+  EXPECT_EQ(failed.status, NdkStatus::kConnectionRefused);
+  EXPECT_EQ(failed.provider_error, 10U) << "InfiniBand's reason for it";
+  EXPECT_TRUE(failed.qp_reusable);
+}
+
+// iWARP knows its peers by addresses and ports alone.
+std::vector<FabricCase> StaleCases() {
+  QueuePairs queue_pairs;
+  if (queue_pairs.Open() && queue_pairs.iwarp()) return {};
+  return {{"Loopback", [] { return RdmaCmPair::Make(false); }}};
+}
+
 const auto kFamilies = ::testing::Values(IpFamily::kIpv4, IpFamily::kIpv6);
 
 std::string NameOf(const ::testing::TestParamInfo<std::tuple<FabricCase, IpFamily>>& info) {
@@ -408,6 +474,10 @@ INSTANTIATE_TEST_SUITE_P(
                           FabricCase{"Trusting", [] { return RdmaCmPair::Make(false, {.trust_qp_numbers = true}); }}),
         ::testing::Values(IpFamily::kIpv4)),
     NameOf);
+
+GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(RdmaCmStaleConnection);
+INSTANTIATE_TEST_SUITE_P(RdmaCm, RdmaCmStaleConnection,
+                         ::testing::Combine(::testing::ValuesIn(StaleCases()), kFamilies), NameOf);
 
 }  // namespace
 }  // namespace rdmabroker

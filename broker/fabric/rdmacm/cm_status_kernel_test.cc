@@ -16,18 +16,17 @@
 #include <arpa/inet.h>
 #include <gtest/gtest.h>
 #include <netinet/in.h>
-#include <poll.h>
 #include <sys/socket.h>
 
 #include <cerrno>
 #include <cstdlib>
-#include <memory>
 #include <ostream>
 #include <string>
 #include <vector>
 
 #include "broker/fabric/rdmacm/cm_file.h"
 #include "broker/fabric/rdmacm/cm_status.h"
+#include "broker/fabric/rdmacm/testing/cm_process.h"
 #include "broker/fabric/rdmacm/testing/queue_pairs.h"
 #include "dataplane/ndk/socket_address.h"
 #include "dataplane/unique_fd.h"
@@ -35,7 +34,6 @@
 namespace rdmabroker {
 namespace {
 
-constexpr uint64_t kCookie = 1;
 // The device's; and of the same network, nobody's.
 constexpr char kLocal[] = "10.77.0.1";
 constexpr char kNobody[] = "10.77.0.99";
@@ -77,63 +75,13 @@ class PlainListener {
   SocketAddress address_;
 };
 
-// One process's ids and queue pairs. Errors are 0 or an errno, as a call returns it or the next event carries it.
-class Kernel {
+class Kernel : public CmProcess {
  public:
-  Kernel() {
-    auto opened = CmFile::Open();
-    EXPECT_TRUE(opened.ok()) << opened.status();
-    file = *std::move(opened);
-    EXPECT_TRUE(queue_pairs.Open()) << "there is no RDMA device";
-  }
+  Kernel() : CmProcess(*IpAddress::Parse(kLocal)) {}
 
-  KernelId New() const {
-    KernelId id{};
-    EXPECT_EQ(file->Create(kCookie, &id), 0);
-    return id;
-  }
-  // A listener's address.
-  SocketAddress Listen() const {
-    const KernelId id = New();
-    CmAddresses addresses;
-    EXPECT_EQ(file->Bind(id, At(kLocal, 0)), 0);
-    EXPECT_EQ(file->Listen(id), 0);
-    EXPECT_EQ(file->QueryAddresses(id, &addresses), 0);
-    return addresses.local;
-  }
-  // The port of an id that shares it with nobody.
-  uint16_t Occupy() const {
-    const KernelId id = New();
-    CmAddresses addresses;
-    EXPECT_EQ(file->Bind(id, At(kLocal, 0)), 0);
-    EXPECT_EQ(file->QueryAddresses(id, &addresses), 0);
-    return addresses.local.port;
-  }
   int BindTo(const char* ip, uint16_t port) const { return file->Bind(New(), At(ip, port)); }
-
-  CmEvent Await() const {
-    CmEvent event;
-    pollfd readable = {.fd = file->descriptor(), .events = POLLIN, .revents = 0};
-    EXPECT_EQ(::poll(&readable, 1, 60'000), 1) << "no event has come";
-    EXPECT_EQ(file->NextEvent(&event), 0);
-    return event;
-  }
-  int Resolve(KernelId id, const SocketAddress& local, const SocketAddress& peer) const {
-    const int error = file->ResolveAddress(id, local, peer);
-    return error != 0 ? error : std::abs(Await().status);
-  }
   int ResolveFrom(const char* local, const char* peer, uint16_t port = 0) const {
     return Resolve(New(), At(local, port), At(peer, 7000));
-  }
-  // As far as the peer's answer. With a reason of InfiniBand's, above 0, in `reason` instead of an errno.
-  int Connect(KernelId id, const SocketAddress& local, const SocketAddress& peer, QpNumber qp, int* reason = nullptr) {
-    EXPECT_EQ(Resolve(id, local, peer), 0);
-    EXPECT_EQ(file->ResolveRoute(id), 0);
-    EXPECT_EQ(Await().type, CmEventType::kRouteResolved);
-    if (const int error = file->Connect(id, {.qp = qp}); error != 0) return error;
-    const CmEvent event = Await();
-    if (reason != nullptr) *reason = event.status;
-    return event.status > 0 ? 0 : std::abs(event.status);
   }
   int ConnectTo(const SocketAddress& peer) { return Connect(New(), At(kLocal, 0), peer, queue_pairs.Make()); }
   int ConnectThroughRouter(const char* peer) {
@@ -141,19 +89,6 @@ class Kernel {
     EXPECT_TRUE(others.Open(1)) << "there is no second RDMA device";
     return Connect(New(), At(kBeforeRouter, 0), At(peer, 7000), others.Make());
   }
-  // A connect request that has come to a listener of this process.
-  KernelId Request(KernelId active, QpNumber qp, const SocketAddress& listener, uint16_t port = 0) {
-    EXPECT_EQ(Resolve(active, At(kLocal, port), listener), 0);
-    EXPECT_EQ(file->ResolveRoute(active), 0);
-    EXPECT_EQ(Await().type, CmEventType::kRouteResolved);
-    EXPECT_EQ(file->Connect(active, {.qp = qp}), 0);
-    const CmEvent event = Await();
-    EXPECT_EQ(event.type, CmEventType::kConnectRequest);
-    return event.id;
-  }
-
-  std::shared_ptr<const CmFile> file;
-  QueuePairs queue_pairs;
 };
 
 enum class On : uint8_t { kBoth, kIwarp };
@@ -238,7 +173,7 @@ constexpr Row kRows[] = {
      [](Kernel& kernel) {
        const KernelId request = kernel.Request(kernel.New(), kernel.queue_pairs.Make(), kernel.Listen());
        EXPECT_EQ(kernel.file->Reject(request, {}), 0);
-       return kernel.file->Accept(request, kCookie, {.qp = kernel.queue_pairs.Make()});
+       return kernel.file->Accept(request, CmProcess::kCookie, {.qp = kernel.queue_pairs.Make()});
      }},
 };
 
@@ -283,7 +218,7 @@ TEST_P(CmReasonsOfTheKernel, TellAMissingListenerFromAStaleConnection) {
   const QpNumber qp = kernel.queue_pairs.Make();
   const KernelId first = kernel.New();
   const KernelId request = kernel.Request(first, qp, listener);
-  EXPECT_EQ(kernel.file->Accept(request, kCookie, {.qp = kernel.queue_pairs.Make()}), 0);
+  EXPECT_EQ(kernel.file->Accept(request, CmProcess::kCookie, {.qp = kernel.queue_pairs.Make()}), 0);
   EXPECT_EQ(kernel.Await().type, CmEventType::kConnectResponse);
   EXPECT_EQ(kernel.Connect(kernel.New(), At(kLocal, 0), listener, qp, &reason), 0);
   EXPECT_EQ(reason, 10);
