@@ -45,28 +45,6 @@ absl::StatusOr<std::map<uint32_t, std::vector<IpAddress>>> AddressesByDevice(con
   return found;
 }
 
-std::string WhyUnusable(const absl::Status& connection_manager, ibv_context* context, const FoundDevice& device) {
-  if (absl::IsNotFound(connection_manager)) {
-    return "the kernel's connection manager is not loaded; load it, as by \"modprobe rdma_ucm\"";
-  }
-  if (absl::IsPermissionDenied(connection_manager)) {
-    return std::string(connection_manager.message()) + "; let the daemon's user read and write it";
-  }
-  if (!connection_manager.ok()) {
-    return std::string(connection_manager.message()) + "; the daemon tries again every second";
-  }
-  ibv_port_attr port = {};
-  if (::ibv_query_port(context, 1, &port) != 0 || port.state != IBV_PORT_ACTIVE) {
-    return "its port is down; bring its network interface up, as by \"ip link set INTERFACE up\" (\"rdma link\" names "
-           "it), and look to the cable";
-  }
-  if (device.addresses.empty()) {
-    return "no IP address of the daemon's network namespace leads to it; give its network interface one, as by \"ip "
-           "address add ADDRESS dev INTERFACE\" (\"rdma link\" names it)";
-  }
-  return {};
-}
-
 // Fills in what only an open device tells. Why it cannot be used, or nothing.
 std::string Ask(ibv_device* device, const ScanTask& task, const absl::Status& connection_manager, FoundDevice* found) {
   const verbs::DeviceContext context(::ibv_open_device(device));
@@ -80,10 +58,33 @@ std::string Ask(ibv_device* device, const ScanTask& task, const absl::Status& co
     if (status != NdkStatus::kSuccess) return "it does not say what it can do: " + std::string(StatusName(status));
     found->info = description.info;
   }
-  return WhyUnusable(connection_manager, context.get(), *found);
+  ibv_port_attr port = {};
+  const bool port_active = ::ibv_query_port(context.get(), 1, &port) == 0 && port.state == IBV_PORT_ACTIVE;
+  return WhyUnusable(connection_manager, port_active, !found->addresses.empty());
 }
 
 }  // namespace
+
+std::string WhyUnusable(const absl::Status& connection_manager, bool port_active, bool has_addresses) {
+  if (absl::IsNotFound(connection_manager)) {
+    return "the kernel's connection manager is not loaded; load it, as by \"modprobe rdma_ucm\"";
+  }
+  if (absl::IsPermissionDenied(connection_manager)) {
+    return std::string(connection_manager.message()) + "; let the daemon's user read and write it";
+  }
+  if (!connection_manager.ok()) {
+    return std::string(connection_manager.message()) + "; the daemon tries again every second";
+  }
+  if (!port_active) {
+    return "its port is down; bring its network interface up, as by \"ip link set INTERFACE up\" (\"rdma link\" names "
+           "it), and look to the cable";
+  }
+  if (!has_addresses) {
+    return "no IP address of the daemon's network namespace leads to it; give its network interface one, as by \"ip "
+           "address add ADDRESS dev INTERFACE\" (\"rdma link\" names it)";
+  }
+  return {};
+}
 
 absl::StatusOr<ScanResult> ScanDevices(const ScanTask& task) {
   const std::unique_ptr<ibv_device*, FreeDeviceList> list(::ibv_get_device_list(nullptr));

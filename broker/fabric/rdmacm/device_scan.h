@@ -41,9 +41,12 @@ struct ScanResult {
   std::set<uint32_t> leaving;  // Those of the task's that are still there.
 };
 
+// Why a device that can be opened cannot be used, and what to do, for a person; empty where it can. The first reason of
+// several. `connection_manager`: of CmFile::Open.
+std::string WhyUnusable(const absl::Status& connection_manager, bool port_active, bool has_addresses);
+
 // The devices there are, and which of the addresses are theirs. Opens each for a moment, which may block for as long
-// as its driver likes; on any thread. Not OK: nothing is known now, as where
-// descriptors have run out.
+// as its driver likes; on any thread. Not OK: nothing is known now, as where descriptors have run out.
 absl::StatusOr<ScanResult> ScanDevices(const ScanTask& task);
 
 }  // namespace rdmabroker
