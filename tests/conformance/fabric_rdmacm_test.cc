@@ -14,6 +14,7 @@
 #include <array>
 #include <cstdio>
 #include <cstdlib>
+#include <fstream>
 #include <map>
 #include <memory>
 #include <set>
@@ -36,6 +37,7 @@
 #include "broker/runtime/watcher.h"
 #include "dataplane/unique_fd.h"
 #include "tests/conformance/fabric_conformance.h"
+#include "tests/control/child_process.h"
 
 namespace rdmabroker {
 namespace {
@@ -435,10 +437,24 @@ TEST_P(RdmaCmStaleConnection, OfWhichThePeerIsNotRidRefusesTheConnectTheSecondTi
   EXPECT_TRUE(failed.qp_reusable);
 }
 
-// iWARP knows its peers by addresses and ports alone.
-std::vector<FabricCase> StaleCases() {
+// iWARP's listeners are TCP's, which tell with how large a backlog they were made.
+class RdmaCmBacklog : public FabricConformance {};
+
+TEST_P(RdmaCmBacklog, OfAListenerIsTheLargestThatTheSystemAllows) {
+  const Bound listener = Bind(Side::kServer, EndpointUse::kListener);
+  const std::string port = std::to_string(listener.address.port);
+  std::istringstream shown(ChildProcess({"ss", "-Htln", "sport = :" + port}).ReadAll());
+  std::string state;
+  uint32_t waiting = 0, backlog = 0, largest = 0;
+  ASSERT_TRUE(shown >> state >> waiting >> backlog) << "ss shows no listener at port " << port;
+  ASSERT_TRUE(std::ifstream("/proc/sys/net/rdma_ucm/max_backlog") >> largest);
+  EXPECT_EQ(backlog, largest);
+}
+
+// Where the machine's device is of that kind.
+std::vector<FabricCase> CasesOn(bool iwarp) {
   QueuePairs queue_pairs;
-  if (queue_pairs.Open() && queue_pairs.iwarp()) return {};
+  if (!queue_pairs.Open() || queue_pairs.iwarp() != iwarp) return {};
   return {{"Loopback", [] { return RdmaCmPair::Make(false); }}};
 }
 
@@ -475,9 +491,14 @@ INSTANTIATE_TEST_SUITE_P(
         ::testing::Values(IpFamily::kIpv4)),
     NameOf);
 
+// iWARP knows its peers by addresses and ports alone.
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(RdmaCmStaleConnection);
 INSTANTIATE_TEST_SUITE_P(RdmaCm, RdmaCmStaleConnection,
-                         ::testing::Combine(::testing::ValuesIn(StaleCases()), kFamilies), NameOf);
+                         ::testing::Combine(::testing::ValuesIn(CasesOn(false)), kFamilies), NameOf);
+
+GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(RdmaCmBacklog);
+INSTANTIATE_TEST_SUITE_P(RdmaCm, RdmaCmBacklog, ::testing::Combine(::testing::ValuesIn(CasesOn(true)), kFamilies),
+                         NameOf);
 
 }  // namespace
 }  // namespace rdmabroker
