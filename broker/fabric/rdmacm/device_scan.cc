@@ -2,8 +2,10 @@
 
 #include "broker/fabric/rdmacm/device_scan.h"
 
+#include <fcntl.h>
 #include <infiniband/verbs.h>
 
+#include <array>
 #include <cerrno>
 #include <cstring>
 #include <map>
@@ -12,6 +14,7 @@
 
 #include "broker/fabric/rdmacm/cm_file.h"
 #include "dataplane/ndk/status.h"
+#include "dataplane/unique_fd.h"
 #include "dataplane/verbs/device/device.h"
 
 namespace rdmabroker {
@@ -19,6 +22,20 @@ namespace {
 
 // For ids that are gone before an event could come.
 constexpr uint64_t kNobodysCookie = 1;
+
+// Twice what a scan has open at a time. With less, libibverbs leaves devices out, or all of them, and does not say so.
+constexpr size_t kDescriptors = 8;
+
+absl::Status CheckDescriptors() {
+  std::array<UniqueFd, kDescriptors> spare;
+  for (UniqueFd& next : spare) {
+    next = UniqueFd(::open("/", O_PATH | O_CLOEXEC));
+    if (next) continue;
+    return absl::ResourceExhaustedError(std::string("no descriptors to look for devices with: ") +
+                                        std::strerror(errno) + "; let the daemon have more, as by LimitNOFILE");
+  }
+  return absl::OkStatus();
+}
 
 struct FreeDeviceList {
   void operator()(ibv_device** list) const { ::ibv_free_device_list(list); }
@@ -63,30 +80,7 @@ std::string Ask(ibv_device* device, const ScanTask& task, const absl::Status& co
   return WhyUnusable(connection_manager, port_active, !found->addresses.empty());
 }
 
-}  // namespace
-
-std::string WhyUnusable(const absl::Status& connection_manager, bool port_active, bool has_addresses) {
-  if (absl::IsNotFound(connection_manager)) {
-    return "the kernel's connection manager is not loaded; load it, as by \"modprobe rdma_ucm\"";
-  }
-  if (absl::IsPermissionDenied(connection_manager)) {
-    return std::string(connection_manager.message()) + "; let the daemon's user read and write it";
-  }
-  if (!connection_manager.ok()) {
-    return std::string(connection_manager.message()) + "; the daemon tries again every second";
-  }
-  if (!port_active) {
-    return "its port is down; bring its network interface up, as by \"ip link set INTERFACE up\" (\"rdma link\" names "
-           "it), and look to the cable";
-  }
-  if (!has_addresses) {
-    return "no IP address of the daemon's network namespace leads to it; give its network interface one, as by \"ip "
-           "address add ADDRESS dev INTERFACE\" (\"rdma link\" names it)";
-  }
-  return {};
-}
-
-absl::StatusOr<ScanResult> ScanDevices(const ScanTask& task) {
+absl::StatusOr<ScanResult> Look(const ScanTask& task) {
   const std::unique_ptr<ibv_device*, FreeDeviceList> list(::ibv_get_device_list(nullptr));
   // ENOSYS: the kernel has no RDMA.
   if (list == nullptr && errno == ENOSYS) return ScanResult();
@@ -118,6 +112,37 @@ absl::StatusOr<ScanResult> ScanDevices(const ScanTask& task) {
     found.unusable_reason = Ask(*next, task, file.status(), &found);
     result.devices.push_back(std::move(found));
   }
+  return result;
+}
+
+}  // namespace
+
+std::string WhyUnusable(const absl::Status& connection_manager, bool port_active, bool has_addresses) {
+  if (absl::IsNotFound(connection_manager)) {
+    return "the kernel's connection manager is not loaded; load it, as by \"modprobe rdma_ucm\"";
+  }
+  if (absl::IsPermissionDenied(connection_manager)) {
+    return std::string(connection_manager.message()) + "; let the daemon's user read and write it";
+  }
+  if (!connection_manager.ok()) {
+    return std::string(connection_manager.message()) + "; the daemon tries again every second";
+  }
+  if (!port_active) {
+    return "its port is down; bring its network interface up, as by \"ip link set INTERFACE up\" (\"rdma link\" names "
+           "it), and look to the cable";
+  }
+  if (!has_addresses) {
+    return "no IP address of the daemon's network namespace leads to it; give its network interface one, as by \"ip "
+           "address add ADDRESS dev INTERFACE\" (\"rdma link\" names it)";
+  }
+  return {};
+}
+
+absl::StatusOr<ScanResult> ScanDevices(const ScanTask& task) {
+  if (absl::Status enough = CheckDescriptors(); !enough.ok()) return enough;
+  absl::StatusOr<ScanResult> result = Look(task);
+  // Others use them, too.
+  if (absl::Status enough = CheckDescriptors(); !enough.ok()) return enough;
   return result;
 }
 

@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// What becomes of the kernel's device that RDMA_DEVICE names where the broker has no descriptors left to look for it.
+// Has the kernel tell of a change of the device, so it needs root's rights.
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <memory>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "absl/time/clock.h"
+#include "broker/core/fabric_messages.h"
+#include "broker/fabric/iwarp/testing/task_queue.h"
+#include "broker/fabric/local_addresses.h"
+#include "broker/fabric/rdmacm/device_scan.h"
+#include "broker/fabric/rdmacm/rdmacm_fabric.h"
+#include "broker/runtime/watcher.h"
+#include "dataplane/unique_fd.h"
+#include "tests/captured_log.h"
+#include "tests/control/patience.h"
+
+namespace rdmabroker {
+namespace {
+
+// While it lives, this process can have so many descriptors more than it has.
+class FewDescriptors {
+ public:
+  explicit FewDescriptors(int spare) {
+    EXPECT_EQ(::getrlimit(RLIMIT_NOFILE, &before_), 0);
+    int limit = 0;
+    for (int left = spare; left > 0 || ::fcntl(limit, F_GETFD) == 0; ++limit) {
+      if (::fcntl(limit, F_GETFD) != 0) --left;
+    }
+    const rlimit few = {static_cast<rlim_t>(limit), before_.rlim_max};
+    EXPECT_EQ(::setrlimit(RLIMIT_NOFILE, &few), 0);
+  }
+  ~FewDescriptors() { ::setrlimit(RLIMIT_NOFILE, &before_); }
+  FewDescriptors(const FewDescriptors&) = delete;
+  FewDescriptors& operator=(const FewDescriptors&) = delete;
+
+ private:
+  rlimit before_ = {};
+};
+
+class FailedScan : public testing::Test {
+ protected:
+  void SetUp() override {
+    const char* const device = std::getenv("RDMA_DEVICE");
+    if (device == nullptr) GTEST_SKIP() << "RDMA_DEVICE names no device";
+    device_ = device;
+  }
+
+  std::string device_;
+};
+
+TEST_F(FailedScan, FindsWhatThereIsOrSaysThatItDoesNotKnow) {
+  // More than a scan has open at a time.
+  constexpr int kEnough = 16;
+  const auto addresses = LocalAddresses::Open();
+  ASSERT_TRUE(addresses.ok()) << addresses.status();
+  ScanTask task = {.ips = (*addresses)->addresses(), .known = {}, .leaving = {}};
+  const auto all = ScanDevices(task);
+  ASSERT_TRUE(all.ok()) << all.status();
+  ASSERT_TRUE(std::any_of(all->devices.begin(), all->devices.end(),
+                          [this](const FoundDevice& found) { return found.name == device_; }));
+  for (const bool known : {false, true}) {
+    if (known) {
+      for (const FoundDevice& found : all->devices) task.known[found.index] = found.info;
+    }
+    for (int spare = 0; spare <= kEnough; ++spare) {
+      SCOPED_TRACE(testing::Message() << spare << " descriptors left, devices known: " << known);
+      const auto scanned = [&] {
+        const FewDescriptors few(spare);
+        return ScanDevices(task);
+      }();
+      if (!scanned.ok()) {
+        EXPECT_LT(spare, kEnough) << scanned.status();
+        continue;
+      }
+      EXPECT_EQ(scanned->devices.size(), all->devices.size());
+      for (const FoundDevice& found : scanned->devices) EXPECT_EQ(found.unusable_reason, "");
+      EXPECT_TRUE(scanned->devices == all->devices);
+    }
+  }
+}
+
+TEST_F(FailedScan, LosesNoDeviceAndIsMadeAgain) {
+  TaskQueue tasks;
+  Watcher watcher(tasks);
+  CapturedLog log;
+  const auto fabric = RdmaCmFabric::Open(DeviceId(1), {}, tasks, watcher);
+  ASSERT_TRUE(fabric.ok()) << fabric.status();
+  std::vector<FabricReport> reports;
+  (*fabric)->Start([&](FabricReport report) { reports.push_back(std::move(report)); });
+  const auto is_device = [&](const FabricReport& report) {
+    const auto* changed = std::get_if<DeviceChanged>(&report);
+    return changed != nullptr && changed->device.name == device_;
+  };
+  ASSERT_TRUE(std::any_of(reports.begin(), reports.end(), is_device));
+  reports.clear();
+
+  const UniqueFd uevent(::open(("/sys/class/infiniband/" + device_ + "/uevent").c_str(), O_WRONLY | O_CLOEXEC));
+  const auto failed_scans = [&] { return log.LinesWith("devices not known").size(); };
+  {
+    const FewDescriptors none(0);
+    ASSERT_EQ(::write(uevent.get(), "change", 6), 6);
+    for (const absl::Time end = absl::Now() + kTestPatience; failed_scans() < 2 && absl::Now() < end;) {
+      tasks.RunOne(end - absl::Now());
+    }
+    EXPECT_EQ(failed_scans(), 2U) << "the second by itself";
+  }
+  EXPECT_TRUE(reports.empty()) << "the device was changed or removed";
+}
+
+}  // namespace
+}  // namespace rdmabroker
