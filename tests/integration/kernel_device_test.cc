@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <memory>
 #include <sstream>
 #include <string>
@@ -45,6 +46,8 @@ class KernelDevice : public testing::Test {
     ASSERT_TRUE(BrokerHasDevice()) << device_;
   }
 
+  std::string Kind() const { return device_.substr(0, device_.find_first_of("0123456789")); }
+
   // The line of rdma(8) that names the device, in which every kind of resource has its count; "" where there is none.
   std::string Resources() const {
     std::istringstream lines(Rdma({"resource", "show"}));
@@ -56,7 +59,10 @@ class KernelDevice : public testing::Test {
   }
   std::string Rdma(std::vector<std::string> arguments) const {
     arguments.insert(arguments.begin(), "rdma");
-    const Ending ending = RunToEnd(arguments, broker_->folder() + "/errors");
+    return Run(arguments);
+  }
+  std::string Run(const std::vector<std::string>& command) const {
+    const Ending ending = RunToEnd(command, broker_->folder() + "/errors");
     EXPECT_EQ(ending.status, 0) << ending.error;
     std::remove((broker_->folder() + "/errors").c_str());
     return ending.output;
@@ -65,13 +71,14 @@ class KernelDevice : public testing::Test {
   std::unique_ptr<HeldConnections> NewClient() const {
     return std::make_unique<HeldConnections>(broker_->control_socket(), device_);
   }
-  bool BrokerHasDevice() const {
+  bool BrokerHasDevice() const { return Has(*broker_, device_); }
+  static bool Has(const RunningBroker& broker, const std::string& name) {
     client::SessionOptions options;
-    options.control_socket = broker_->control_socket();
+    options.control_socket = broker.control_socket();
     const auto opened = client::Session::Open(std::move(options));
     const auto listed = client::BlockingListAdapters(*opened.session);
     return std::any_of(listed.object.begin(), listed.object.end(),
-                       [this](const auto& device) { return device.name == device_ && device.usable; });
+                       [&name](const auto& device) { return device.name == name && device.usable; });
   }
 
   std::string device_;
@@ -141,6 +148,30 @@ TEST_F(KernelDevice, GivesNobodyTheQueuePairOfAnotherProcess) {
   EXPECT_THAT(outcome, AnyOf(NdkStatus::kConnectionRefused, NdkStatus::kConnectionAborted));
 }
 
+TEST_F(KernelDevice, ASilentPeerIsGivenUpWhenTheBrokersDeadlineIsOverAndTheKernelsIsNot) {
+  const char* const listed = std::getenv("RDMA_SILENT_PEERS_4");
+  ASSERT_NE(listed, nullptr) << "RDMA_SILENT_PEERS_4 names no address";
+  const std::string silent(listed, std::strcspn(listed, " "));
+  broker_ = std::make_unique<RunningBroker>("timeouts.connect_ms = 2000");
+  ASSERT_TRUE(BrokerHasDevice());
+  const std::string before = Resources();
+  {
+    const auto active = NewClient();
+    const auto peer = NewClient();
+    const client::Outcome outcome = active->client().Connect(active->ip(), {*IpAddress::Parse(silent), 7000});
+    EXPECT_EQ(outcome.status, NdkStatus::kIoTimeout);
+    EXPECT_EQ(outcome.provider_error, 0U) << "the kernel has nothing to say yet";
+    EXPECT_THAT(outcome.hint, HasSubstr("no answer within 2s"));
+    EXPECT_TRUE(outcome.retry_same_qp);
+    const SocketAddress address = peer->Listen();
+    std::thread accepting([&] { peer->Accept(1); });
+    EXPECT_TRUE(active->client().Connect(active->ip(), address).ok());
+    accepting.join();
+  }
+  EXPECT_TRUE(Becomes([&] { return Resources() == before; })) << "before: " << before << "\nafter: " << Resources();
+  EXPECT_THAT(broker_->Objects(), SizeIs(0));
+}
+
 TEST_F(KernelDevice, ItsRemovalEndsConnectionsAndReturnsOnceTheirOwnersHaveClosedThem) {
   auto passive = NewClient();
   auto active = NewClient();
@@ -150,8 +181,6 @@ TEST_F(KernelDevice, ItsRemovalEndsConnectionsAndReturnsOnceTheirOwnersHaveClose
   accepting.join();
   ASSERT_FALSE(HasFailure());
 
-  std::string kind = device_;
-  kind.resize(kind.find_first_of("0123456789"));
   ChildProcess removal({"rdma", "link", "del", device_});
   for (HeldConnections* const client : {passive.get(), active.get()}) {
     EXPECT_THAT(client->Ends(), AllOf(SizeIs(kConnections), Each(NdkStatus::kDeviceRemoved)));
@@ -162,7 +191,7 @@ TEST_F(KernelDevice, ItsRemovalEndsConnectionsAndReturnsOnceTheirOwnersHaveClose
   active = nullptr;
   EXPECT_EQ(removal.End(), 0);
 
-  Rdma({"link", "add", device_, "type", kind, "netdev", "eth0"});
+  Rdma({"link", "add", device_, "type", Kind(), "netdev", "eth0"});
   EXPECT_TRUE(Becomes([this] { return BrokerHasDevice(); }));
   const auto again = NewClient();
   const SocketAddress new_address = again->Listen();
