@@ -6,8 +6,8 @@
 //   echo server --socket SOCKET --device DEVICE --address IP:PORT
 //   echo client --socket SOCKET --device DEVICE --address IP:PORT --source IP:0 --count N --at-once K
 //
-// The client counts how its attempts end, "N STATUS" a line, and asks the server to end; it waits for a server that is
-// not there yet.
+// Each counts how its ends of the connections end, "N STATUS" a line. The client asks the server to end; it waits for a
+// server that is not there yet.
 
 #include <CLI/CLI.hpp>
 #include <atomic>
@@ -57,6 +57,23 @@ using Bytes = std::vector<uint8_t>;
 
 Bytes AsBytes(std::string_view text) { return {text.begin(), text.end()}; }
 
+// How many connections have ended in each way. Any thread.
+class Ends {
+ public:
+  void Count(const absl::Status& status) {
+    const std::lock_guard lock(mutex_);
+    ++counts_[status.ok() ? "success" : std::string(status.message())];
+  }
+  void Print() {
+    const std::lock_guard lock(mutex_);
+    for (const auto& [end, count] : counts_) std::cout << count << " " << end << std::endl;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::map<std::string, int> counts_;  // Guarded by mutex_.
+};
+
 // One connection's work at the server. `over` becomes true where the client says that it is.
 absl::Status Echo(examples::Connection& connection, std::shared_ptr<client::Connector> connector,
                   std::atomic<bool>& over) {
@@ -73,18 +90,19 @@ absl::Status Serve(const std::shared_ptr<client::Adapter>& adapter, const Socket
   auto [listening, listener] = client::BlockingListener::Listen(adapter, address);
   if (!listening.ok()) return examples::Report("listen", listening);
   std::atomic<bool> over = false;
+  Ends ends;
   std::vector<std::thread> echoes;
   while (!over) {
     auto [arrived, requested] = listener->Next(std::chrono::milliseconds(100));
     if (!arrived.ok() && arrived.status != NdkStatus::kIoTimeout) return examples::Report("listener", arrived);
     if (!arrived.ok()) continue;
-    echoes.emplace_back([&adapter, &over, connector = requested] {
+    echoes.emplace_back([&adapter, &over, &ends, connector = requested] {
       const auto connection = examples::Connection::Make(adapter, kShape);
-      const absl::Status status = connection.ok() ? Echo(**connection, connector, over) : connection.status();
-      if (!status.ok()) std::cout << status.message() << std::endl;
+      ends.Count(connection.ok() ? Echo(**connection, connector, over) : connection.status());
     });
   }
   for (std::thread& echo : echoes) echo.join();
+  ends.Print();
   return absl::OkStatus();
 }
 
@@ -117,20 +135,15 @@ absl::Status MakeAttempts(const std::shared_ptr<client::Adapter>& adapter, const
   const auto succeeds = [](const absl::Status& status) { return status.ok(); };
   if (absl::Status begun = Insist(succeeds, adapter, source, server, kMessage); !begun.ok()) return begun;
   std::atomic<int> left = options.count;
-  std::mutex mutex;
-  std::map<std::string, int> ends;
+  Ends ends;
   std::vector<std::thread> threads;
   for (int i = 0; i < options.at_once; ++i) {
     threads.emplace_back([&] {
-      while (--left >= 0) {
-        const absl::Status status = Attempt(adapter, source, server, kMessage);
-        const std::lock_guard lock(mutex);
-        ++ends[status.ok() ? "success" : std::string(status.message())];
-      }
+      while (--left >= 0) ends.Count(Attempt(adapter, source, server, kMessage));
     });
   }
   for (std::thread& thread : threads) thread.join();
-  for (const auto& [end, count] : ends) std::cout << count << " " << end << std::endl;
+  ends.Print();
   // Where the echo of an earlier attempt is lost, the server is gone all the same.
   const auto is_gone = [](const absl::Status& status) {
     return status.ok() || absl::StrContains(status.message(), std::string(StatusName(NdkStatus::kConnectionRefused)));
