@@ -18,6 +18,7 @@
 
 #include "client/blocking.h"
 #include "dataplane/ndk/socket_address.h"
+#include "dataplane/verbs/device/device.h"
 #include "tests/control/child_process.h"
 #include "tests/control/patience.h"
 #include "tests/control/test_client.h"
@@ -170,6 +171,36 @@ TEST_F(KernelDevice, ASilentPeerIsGivenUpWhenTheBrokersDeadlineIsOverAndTheKerne
   }
   EXPECT_TRUE(Becomes([&] { return Resources() == before; })) << "before: " << before << "\nafter: " << Resources();
   EXPECT_THAT(broker_->Objects(), SizeIs(0));
+}
+
+// The kernel sends a network that is not the first user namespace's no uevent before the device has been closed by all
+// (lib/kobject_uevent.c), who close it when they are told that it goes.
+TEST_F(KernelDevice, ItsRemovalIsNoticedInAContainerWhileSomebodyHasItOpenAndNobodyAnAddressOfIt) {
+  ChildProcess container({"unshare", "--user", "--map-root-user", "--net", "sh", "-c", "echo there && cat"});
+  ASSERT_EQ(container.ReadLine(), "there");
+  const std::string process = std::to_string(container.pid());
+  const auto run_inside = [&](std::vector<std::string> command) {
+    command.insert(command.begin(), {"nsenter", "--net", "--target", process});
+    Run(command);
+  };
+  Run({"ip", "link", "add", "outside", "type", "veth", "peer", "name", "inside", "netns", process});
+  Run({"ip", "link", "set", "outside", "up"});
+  // Without the IPv6 address that comes by itself, seconds later, and has the broker look for devices.
+  run_inside({"ip", "link", "set", "inside", "addrgenmode", "none"});
+  run_inside({"ip", "address", "add", "10.81.0.1/24", "dev", "inside"});
+  run_inside({"ip", "link", "set", "inside", "up"});
+  run_inside({"rdma", "link", "add", "contained", "type", Kind(), "netdev", "inside"});
+  {
+    const RunningBroker broker("", {"nsenter", "--user", "--net", "--preserve-credentials", "--target", process});
+    ASSERT_TRUE(Has(broker, "contained"));
+    verbs::DeviceContext open;
+    ASSERT_EQ(verbs::OpenDevice("contained", &open), NdkStatus::kSuccess);
+    ChildProcess removal({"rdma", "link", "del", "contained"});
+    EXPECT_TRUE(Becomes([&] { return !Has(broker, "contained"); }));
+    open = nullptr;
+    EXPECT_EQ(removal.End(), 0);
+  }
+  Run({"ip", "link", "del", "outside"});
 }
 
 TEST_F(KernelDevice, ItsRemovalEndsConnectionsAndReturnsOnceTheirOwnersHaveClosedThem) {

@@ -11,6 +11,7 @@
 #include <chrono>
 #include <cstring>
 #include <fstream>
+#include <utility>
 
 #include "absl/synchronization/mutex.h"
 #include "dataplane/unique_fd.h"
@@ -51,7 +52,7 @@ bool Append(v1::Inspection::Stub& stub,
 
 }  // namespace
 
-RunningBroker::RunningBroker(const std::string& settings) {
+RunningBroker::RunningBroker(const std::string& settings, std::vector<std::string> by) : by_(std::move(by)) {
   // Debian's Abseil ends the process where it thinks that gRPC's locks might lead to a deadlock.
   absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore);
   std::ofstream(folder() + "/broker.toml") << "log.level = \"warning\"\n"
@@ -62,7 +63,9 @@ RunningBroker::RunningBroker(const std::string& settings) {
 }
 
 void RunningBroker::Start() {
-  process_ = std::make_unique<ChildProcess>(std::vector<std::string>{kDaemon, "--config", folder() + "/broker.toml"});
+  std::vector<std::string> command = by_;
+  command.insert(command.end(), {kDaemon, "--config", folder() + "/broker.toml"});
+  process_ = std::make_unique<ChildProcess>(std::move(command));
   ASSERT_TRUE(Becomes([this] { return SomebodyServes(control_socket()); })) << "the broker does not serve";
   inspection_ = Inspect(control_socket());
 }

@@ -20,8 +20,9 @@ namespace rdmabroker {
 // of its own. It may be killed and started again.
 class RunningBroker {
  public:
-  // `settings` is TOML; the folder and the group of the sockets need not be in it.
-  explicit RunningBroker(const std::string& settings = "");
+  // `settings` is TOML; the folder and the group of the sockets need not be in it. `by` is a command that runs the one
+  // given to it as its last arguments, such as nsenter(1).
+  explicit RunningBroker(const std::string& settings = "", std::vector<std::string> by = {});
 
   // Where it does not serve soon, the test has failed.
   void Start();
@@ -38,6 +39,7 @@ class RunningBroker {
 
  private:
   TemporaryFolder folder_;
+  const std::vector<std::string> by_;
   std::unique_ptr<ChildProcess> process_;
   std::unique_ptr<v1::Inspection::Stub> inspection_;
 };

@@ -11,7 +11,8 @@
 namespace rdmabroker {
 
 // Tells that devices may have come or gone, by the kernel's uevents of the subsystems infiniband and misc, where the
-// connection manager's own device is. A container whose user namespace is not the host's gets none; there, changes are
+// connection manager's own device is. A container whose user namespace is not the host's gets those of the devices
+// alone, that of a removal not before everybody has closed the device (lib/kobject_uevent.c); there, other changes are
 // seen with those of addresses.
 class DeviceEvents {
  public:
