@@ -232,8 +232,8 @@ void CmConnection::OnFailure(const CmEvent& event) {
   const int error = std::abs(event.status);
   // The peer gave up as the third message went out.
   if (state_ == State::kEstablished) return End(NdkStatus::kConnectionAborted, error);
-  NdkStatus status = CmStatus(before_reply ? CmStep::kConnect : CmStep::kFinish, error);
-  if (by_reason) status = before_reply ? NdkStatus::kConnectionRefused : NdkStatus::kConnectionAborted;
+  const CmStep step = before_reply ? CmStep::kConnect : CmStep::kFinish;
+  const NdkStatus status = by_reason ? CmRejectStatus(step) : CmStatus(step, error);
   // A driver that moves the queue pair has moved it; otherwise only its owner does, after the reply.
   if (!device_.three_way) qp_reusable_ = false;
   const bool consumers = event.type == CmEventType::kRejected && (!by_reason || event.status == kConsumerDefined);

@@ -77,10 +77,7 @@ void CmEndpoints::Bind(const FabricBind& request, uint32_t device_index, const s
   for (const IpAddress& ip : request.ips) {
     const int error = AddAnchor(request.endpoint, endpoint, ip);
     if (error == 0) continue;
-    NdkStatus status = CmStatus(CmStep::kBind, error);
-    // The kernel says so of a port, too, that somebody has on all addresses.
-    const bool ours = std::binary_search(local.begin(), local.end(), ip);
-    if (error == EADDRNOTAVAIL && ours) status = NdkStatus::kSharingViolation;
+    const NdkStatus status = CmBindStatus(error, std::binary_search(local.begin(), local.end(), ip));
     return Release(endpoint, [this, id = request.endpoint, status, error] {
       surroundings_.reports.Push(FabricBindFailed{id, status, static_cast<uint32_t>(error)});
     });

@@ -7,6 +7,10 @@
 namespace rdmabroker {
 namespace {
 
+// What a row may be about besides an errno, the largest of which is 4095 (MAX_ERRNO, include/linux/err.h).
+constexpr int kReason = 4096;          // InfiniBand's, of a reject.
+constexpr int kOnAllAddresses = 4097;  // EADDRNOTAVAIL of an address that is there: somebody has the port on all.
+
 struct Row {
   int error;
   NdkStatus bind;
@@ -28,6 +32,7 @@ constexpr NdkStatus kBadCall = NdkStatus::kInvalidParameter;
 
 constexpr Row kRows[] = {
     {EADDRINUSE, kInUse, kInUse, kInUse, kInUse, kAborted},
+    {kOnAllAddresses, kInUse, kOther, kOther, kOther, kOther},
     // CONNECT: an iWARP device has a connection with the same addresses and ports.
     {EADDRNOTAVAIL, kNotLocal, kNotLocal, kNoHost, NdkStatus::kAddressAlreadyExists, kAborted},
     // No device has the address; or the way to the peer leaves the devices.
@@ -38,6 +43,7 @@ constexpr Row kRows[] = {
     {ETIMEDOUT, kOther, kNoHost, NdkStatus::kIoTimeout, NdkStatus::kIoTimeout, NdkStatus::kIoTimeout},
     {ECONNREFUSED, kOther, kNoHost, kNoHost, NdkStatus::kConnectionRefused, kAborted},
     {ECONNRESET, kOther, kNoHost, kNoHost, NdkStatus::kConnectionRefused, kAborted},
+    {kReason, kOther, kOther, kOther, NdkStatus::kConnectionRefused, kAborted},
     {EACCES, kDenied, kDenied, kDenied, kDenied, kAborted},
     {EPERM, kDenied, kDenied, kDenied, kDenied, kAborted},
     {EAFNOSUPPORT, kBadCall, kBadCall, kBadCall, kBadCall, kAborted},
@@ -77,5 +83,11 @@ NdkStatus CmStatus(CmStep step, int error) {
       return kOther;
   }
 }
+
+NdkStatus CmBindStatus(int error, bool local) {
+  return CmStatus(CmStep::kBind, error == EADDRNOTAVAIL && local ? kOnAllAddresses : error);
+}
+
+NdkStatus CmRejectStatus(CmStep step) { return CmStatus(step, kReason); }
 
 }  // namespace rdmabroker

@@ -21,6 +21,10 @@ enum class CmStep : uint8_t {
 
 // The status of a step that ended with `error`: an errno as a call returns it or an event carries it, without its sign.
 NdkStatus CmStatus(CmStep step, int error);
+// The same of an address's bind; `local`: whether the device has the address.
+NdkStatus CmBindStatus(int error, bool local);
+// Of a step that ended with REJECTED for one of InfiniBand's reasons, whichever.
+NdkStatus CmRejectStatus(CmStep step);
 
 }  // namespace rdmabroker
 

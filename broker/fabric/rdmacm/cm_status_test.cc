@@ -54,5 +54,16 @@ TEST(CmStatus, SaysWhatNdkpiSaysInTheKernelsPlace) {
   }
 }
 
+TEST(CmStatus, TellsAPortThatIsTakenOnAllAddressesFromAnAddressThatIsNotThere) {
+  EXPECT_EQ(CmBindStatus(EADDRNOTAVAIL, true), NdkStatus::kSharingViolation);
+  EXPECT_EQ(CmBindStatus(EADDRNOTAVAIL, false), NdkStatus::kInvalidAddress);
+  EXPECT_EQ(CmBindStatus(EACCES, true), NdkStatus::kAccessDenied);
+}
+
+TEST(CmStatus, OfARejectDependsOnWhetherThePeerHadReplied) {
+  EXPECT_EQ(CmRejectStatus(CmStep::kConnect), NdkStatus::kConnectionRefused);
+  EXPECT_EQ(CmRejectStatus(CmStep::kFinish), NdkStatus::kConnectionAborted);
+}
+
 }  // namespace
 }  // namespace rdmabroker

@@ -46,14 +46,9 @@ class CmProcess {
     EXPECT_EQ(file->QueryAddresses(id, &addresses), 0);
     return addresses.local;
   }
-  // The port of an id that shares it with nobody.
-  uint16_t Occupy() const {
-    const KernelId id = New();
-    CmAddresses addresses;
-    EXPECT_EQ(file->Bind(id, {ip_, 0}), 0);
-    EXPECT_EQ(file->QueryAddresses(id, &addresses), 0);
-    return addresses.local.port;
-  }
+  // The port of an id that shares it with nobody, at the process's address or another.
+  uint16_t Occupy() const { return Occupy(ip_); }
+  uint16_t Occupy(const char* ip) const { return Occupy(*IpAddress::Parse(ip)); }
 
   // Whether there is an event, or comes within that time.
   bool HasEvent(absl::Duration within) const {
@@ -96,6 +91,14 @@ class CmProcess {
   QueuePairs queue_pairs;
 
  private:
+  uint16_t Occupy(const IpAddress& ip) const {
+    const KernelId id = New();
+    CmAddresses addresses;
+    EXPECT_EQ(file->Bind(id, {ip, 0}), 0);
+    EXPECT_EQ(file->QueryAddresses(id, &addresses), 0);
+    return addresses.local.port;
+  }
+
   const IpAddress ip_;
 };
 
