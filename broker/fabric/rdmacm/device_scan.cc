@@ -62,6 +62,19 @@ absl::StatusOr<std::map<uint32_t, std::vector<IpAddress>>> AddressesByDevice(con
   return found;
 }
 
+// One is enough: which way an address leads is the connection manager's to know.
+bool HasActivePort(ibv_context* context) {
+  ibv_device_attr device = {};
+  if (::ibv_query_device(context, &device) != 0) return false;
+  for (int number = 1; number <= device.phys_port_cnt; ++number) {
+    ibv_port_attr port = {};
+    if (::ibv_query_port(context, static_cast<uint8_t>(number), &port) == 0 && port.state == IBV_PORT_ACTIVE) {
+      return true;
+    }
+  }
+  return false;
+}
+
 // Fills in what only an open device tells. Why it cannot be used, or nothing.
 std::string Ask(ibv_device* device, const ScanTask& task, const absl::Status& connection_manager, FoundDevice* found) {
   const verbs::DeviceContext context(::ibv_open_device(device));
@@ -75,9 +88,7 @@ std::string Ask(ibv_device* device, const ScanTask& task, const absl::Status& co
     if (status != NdkStatus::kSuccess) return "it does not say what it can do: " + std::string(StatusName(status));
     found->info = description.info;
   }
-  ibv_port_attr port = {};
-  const bool port_active = ::ibv_query_port(context.get(), 1, &port) == 0 && port.state == IBV_PORT_ACTIVE;
-  return WhyUnusable(connection_manager, port_active, !found->addresses.empty());
+  return WhyUnusable(connection_manager, HasActivePort(context.get()), !found->addresses.empty());
 }
 
 absl::StatusOr<ScanResult> Look(const ScanTask& task) {

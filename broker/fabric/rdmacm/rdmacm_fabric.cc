@@ -72,8 +72,8 @@ void RdmaCmFabric::Perform(const FabricRequest& request) {
   std::visit([this](const auto& typed) { Carry(typed); }, request);
 }
 
-// Where there is none, which makes devices unusable, it is tried again with their next change: its module may be loaded
-// later.
+// Where there is none, which makes devices unusable, it is tried again: with their next change, as its module may be
+// loaded later, and after a pause, as nothing tells when it may be opened.
 void RdmaCmFabric::OpenFile() {
   auto opened = CmFile::Open();
   file_status_ = opened.status();
@@ -123,7 +123,12 @@ ScanTask RdmaCmFabric::NextScan() const {
 
 void RdmaCmFabric::ScanLater() {
   surroundings_.watcher.CancelTimer(scan_retry_);
-  scan_retry_ = surroundings_.watcher.StartTimer(Watcher::Now() + kScanPause, [this] { Scan(); });
+  scan_retry_ = surroundings_.watcher.StartTimer(Watcher::Now() + kScanPause, [this] {
+    const absl::Status before = file_status_;
+    if (file_ == nullptr) OpenFile();
+    // Nothing is to be found out at the devices as long as somebody must let us have the file.
+    CmFile::WaitsForSomebody(before) && file_status_ == before ? ScanLater() : Scan();
+  });
 }
 
 void RdmaCmFabric::OnScanned(WatchId watch, absl::StatusOr<ScanResult> found) {
@@ -134,7 +139,7 @@ void RdmaCmFabric::OnScanned(WatchId watch, absl::StatusOr<ScanResult> found) {
     spdlog::warn("devices not known reason=\"{}\"", std::string(found.status().message()));
     return ScanLater();
   }
-  if (!file_status_.ok() && !CmFile::WaitsForSomebody(file_status_)) ScanLater();
+  if (!file_status_.ok() && !found->devices.empty()) ScanLater();
   std::set<uint32_t> seen;
   for (FoundDevice& device : found->devices) {
     seen.insert(device.index);
