@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// What a fabric makes of devices of the kernel that change without a word. Changes their files' rights, so it needs root's rights
-// and a machine of its own.
+// What a fabric makes of devices of the kernel that change without a word, or while it looks at them. Makes devices of
+// the kind of the one that RDMA_DEVICE names, and changes their files' rights, so it needs root's rights and a machine
+// of its own.
 
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <functional>
 #include <memory>
@@ -19,12 +21,17 @@
 #include "absl/time/time.h"
 #include "broker/core/fabric_messages.h"
 #include "broker/fabric/iwarp/testing/task_queue.h"
+#include "broker/fabric/rdmacm/cm_file.h"
 #include "broker/fabric/rdmacm/rdmacm_fabric.h"
 #include "broker/runtime/watcher.h"
+#include "tests/control/child_process.h"
 #include "tests/control/patience.h"
 
 namespace rdmabroker {
 namespace {
+
+// What is still to come comes within this. Too short, a test might pass that should fail.
+constexpr absl::Duration kQuiet = absl::Milliseconds(500);
 
 class ChangedDevice : public testing::Test {
  protected:
@@ -57,6 +64,12 @@ class ChangedDevice : public testing::Test {
       if (changed != nullptr && changed->device.name == name) last = changed->device;
     }
     return last;
+  }
+  bool Removed(DeviceId id) const {
+    return std::ranges::find(reports_, FabricReport(DeviceRemoved{id})) != reports_.end();
+  }
+  static void Run(const std::vector<std::string>& command) {
+    EXPECT_EQ(ChildProcess(command).End(), 0) << ::testing::PrintToString(command);
   }
 
   std::string device_;
@@ -101,6 +114,64 @@ TEST_F(ChangedDevice, IsUsableSoonAfterTheDaemonMayOpenTheConnectionManagerOfWhi
   nobody.Let();
   EXPECT_TRUE(Becomes([this] { return Last(device_).unusable_reason.empty(); })) << Last(device_).unusable_reason;
   fabric_ = nullptr;
+}
+
+// Two more devices, of which none has an address.
+class MovedAddress : public ChangedDevice {
+ protected:
+  static constexpr char kFrom[] = "from", kTo[] = "to";
+  static constexpr char kAddress[] = "10.82.0.1";
+
+  void SetUp() override {
+    ChangedDevice::SetUp();
+    if (IsSkipped()) return;
+    Run({"ip", "link", "add", kFrom, "type", "veth", "peer", "name", kTo});
+    for (const char* const end : {kFrom, kTo}) {
+      Run({"ip", "link", "set", end, "addrgenmode", "none"});
+      Run({"ip", "link", "set", end, "up"});
+      Run({"rdma", "link", "add", end, "type", device_.substr(0, device_.find_first_of("0123456789")), "netdev", end});
+    }
+  }
+  void TearDown() override {
+    if (IsSkipped()) return;
+    fabric_ = nullptr;
+    Run({"ip", "link", "del", kFrom});
+  }
+  static void Address(const char* action, const char* interface) {
+    Run({"ip", "address", action, std::string(kAddress) + "/24", "dev", interface});
+  }
+  // For which device the connection manager takes the address; 0: none.
+  static uint32_t TakenFor() {
+    const auto file = CmFile::Open();
+    KernelId id{};
+    CmAddresses addresses;
+    EXPECT_EQ((*file)->Create(1, &id), 0);
+    if ((*file)->Bind(id, {*IpAddress::Parse(kAddress), 0}) != 0) return 0;
+    return (*file)->QueryAddresses(id, &addresses) == 0 ? addresses.device_index : 0;
+  }
+};
+
+TEST_F(MovedAddress, ToAnotherDeviceWhileItWasLookedForTakesTheFirstDeviceNotAlongWhenThatGoes) {
+  ASSERT_NO_FATAL_FAILURE(Open());
+  const DeviceId from = Last(kFrom).id, to = Last(kTo).id;
+  ASSERT_TRUE(from && to);
+  Address("add", kFrom);
+  ASSERT_TRUE(rdmabroker::Becomes([] { return TakenFor() != 0; }));
+  const uint32_t index = TakenFor();
+  ASSERT_TRUE(tasks_.RunOne(kTestPatience)) << "nothing tells of the new address";
+  ASSERT_TRUE(tasks_.Wait(kTestPatience)) << "nobody looks whose it is";
+  Address("del", kFrom);
+  Address("add", kTo);
+  ASSERT_TRUE(rdmabroker::Becomes([&] { return TakenFor() != 0 && TakenFor() != index; }));
+  ASSERT_TRUE(tasks_.RunOne(absl::ZeroDuration()));
+  ASSERT_EQ(Last(kFrom).addresses, std::vector{*IpAddress::Parse(kAddress)}) << "it had moved too early";
+
+  ASSERT_TRUE(Becomes([this] { return Last(kFrom).addresses.empty() && !Last(kTo).addresses.empty(); }));
+  ChildProcess removal({"rdma", "link", "del", kTo});
+  EXPECT_TRUE(Becomes([&] { return Removed(to); }));
+  EXPECT_EQ(removal.End(), 0);
+  while (tasks_.RunOne(kQuiet)) continue;
+  EXPECT_FALSE(Removed(from));
 }
 
 }  // namespace

@@ -23,6 +23,12 @@ class TaskQueue final : public Executor {
     posted_.notify_one();
   }
 
+  // Waits for a task, which stays; false if none came.
+  bool Wait(absl::Duration at_most) {
+    std::unique_lock lock(mutex_);
+    return posted_.wait_for(lock, absl::ToChronoNanoseconds(at_most), [this] { return !tasks_.empty(); });
+  }
+
   // Waits for a task and runs it; false if none came.
   bool RunOne(absl::Duration at_most) {
     std::function<void()> task;
