@@ -7,17 +7,25 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
+#include <atomic>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <future>
 #include <memory>
+#include <mutex>
+#include <set>
 #include <sstream>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
+#include "absl/time/time.h"
 #include "client/blocking.h"
 #include "dataplane/ndk/socket_address.h"
+#include "dataplane/testing/side.h"
 #include "dataplane/verbs/device/device.h"
 #include "tests/control/child_process.h"
 #include "tests/control/patience.h"
@@ -80,6 +88,24 @@ class KernelDevice : public testing::Test {
     const auto listed = client::BlockingListAdapters(*opened.session);
     return std::any_of(listed.object.begin(), listed.object.end(),
                        [&name](const auto& device) { return device.name == name && device.usable; });
+  }
+
+  // Where nobody answers.
+  static SocketAddress SilentPeer() {
+    const char* const listed = std::getenv("RDMA_SILENT_PEERS_4");
+    EXPECT_NE(listed, nullptr) << "RDMA_SILENT_PEERS_4 names no address";
+    const std::string first(listed == nullptr ? "" : listed, listed == nullptr ? 0 : std::strcspn(listed, " "));
+    return {IpAddress::Parse(first).value_or(IpAddress()), 7000};
+  }
+  // After its removal: it can be used as before.
+  void BringBack() {
+    Rdma({"link", "add", device_, "type", Kind(), "netdev", "eth0"});
+    EXPECT_TRUE(Becomes([this] { return BrokerHasDevice(); }));
+    const auto again = NewClient();
+    const SocketAddress address = again->Listen();
+    std::thread accepting([&] { again->Accept(1); });
+    NewClient()->Connect(address, 1);
+    accepting.join();
   }
 
   std::string device_;
@@ -150,16 +176,13 @@ TEST_F(KernelDevice, GivesNobodyTheQueuePairOfAnotherProcess) {
 }
 
 TEST_F(KernelDevice, ASilentPeerIsGivenUpWhenTheBrokersDeadlineIsOverAndTheKernelsIsNot) {
-  const char* const listed = std::getenv("RDMA_SILENT_PEERS_4");
-  ASSERT_NE(listed, nullptr) << "RDMA_SILENT_PEERS_4 names no address";
-  const std::string silent(listed, std::strcspn(listed, " "));
   broker_ = std::make_unique<RunningBroker>("timeouts.connect_ms = 2000");
   ASSERT_TRUE(BrokerHasDevice());
   const std::string before = Resources();
   {
     const auto active = NewClient();
     const auto peer = NewClient();
-    const client::Outcome outcome = active->client().Connect(active->ip(), {*IpAddress::Parse(silent), 7000});
+    const client::Outcome outcome = active->client().Connect(active->ip(), SilentPeer());
     EXPECT_EQ(outcome.status, NdkStatus::kIoTimeout);
     EXPECT_EQ(outcome.provider_error, 0U) << "the kernel has nothing to say yet";
     EXPECT_THAT(outcome.hint, HasSubstr("no answer within 2s"));
@@ -222,13 +245,169 @@ TEST_F(KernelDevice, ItsRemovalEndsConnectionsAndReturnsOnceTheirOwnersHaveClose
   active = nullptr;
   EXPECT_EQ(removal.End(), 0);
 
-  Rdma({"link", "add", device_, "type", Kind(), "netdev", "eth0"});
-  EXPECT_TRUE(Becomes([this] { return BrokerHasDevice(); }));
-  const auto again = NewClient();
-  const SocketAddress new_address = again->Listen();
-  std::thread accepting_again([&] { again->Accept(1); });
-  NewClient()->Connect(new_address, 1);
-  accepting_again.join();
+  BringBack();
+}
+
+// A status that a callback brings, once.
+class Told {
+ public:
+  client::OutcomeCompletion outcome() {
+    return [this](const client::Outcome& outcome) { status_.set_value(outcome.status); };
+  }
+  client::DisconnectEventCallback disconnect() {
+    return [this](const client::DisconnectEvent& event) { status_.set_value(event.status); };
+  }
+  // kPending where it does not come.
+  NdkStatus Await() {
+    const bool came = told_.wait_for(absl::ToChronoMilliseconds(kTestPatience)) == std::future_status::ready;
+    return came ? told_.get() : NdkStatus::kPending;
+  }
+
+ private:
+  std::promise<NdkStatus> status_;
+  std::future<NdkStatus> told_ = status_.get_future();
+};
+
+// A connector with a queue pair of its own.
+class Attempt {
+ public:
+  Attempt(HeldConnections& client, std::shared_ptr<client::Connector> made)
+      : connector(std::move(made)), pair(client.client().side.NewQueuePair({}, nullptr)) {}
+  explicit Attempt(HeldConnections& client) : Attempt(client, New(*client.client().adapter)) {}
+  ~Attempt() {
+    client::BlockingClose(connector);
+    CloseAndWait(pair);
+  }
+  Attempt(const Attempt&) = delete;
+  Attempt& operator=(const Attempt&) = delete;
+
+  void Connect(const IpAddress& from, const SocketAddress& to) {
+    EXPECT_EQ(connector->Connect(pair, {.source = {.ip = from}, .destination = to, .limits = {}, .private_data = {}},
+                                 connected.outcome()),
+              NdkStatus::kPending);
+  }
+
+  const std::shared_ptr<client::Connector> connector;
+  QueuePair* const pair;
+  Told connected, established, ended;
+
+ private:
+  static std::shared_ptr<client::Connector> New(client::Adapter& adapter) {
+    std::promise<std::shared_ptr<client::Connector>> made;
+    EXPECT_EQ(adapter.CreateConnector([&](const client::Outcome&, auto object) { made.set_value(object); }),
+              NdkStatus::kPending);
+    return made.get_future().get();
+  }
+};
+
+// Keeps RDMA writes under way from one client's queue pair to the other's until its end.
+class Writes {
+ public:
+  Writes(DataSide& from, QueuePair* pair, DataSide& to)
+      : cq_(from.cq), source_(from.domain, kLength, kAllAccess), target_(to.domain, kLength, kAllAccess) {
+    thread_ = std::thread([this, pair] {
+      while (!stopped_) {
+        if (posted_ - done_ < kDepth &&
+            pair->Write(nullptr, std::array{source_.sge()}, target_.remote(), {}) == NdkStatus::kSuccess) {
+          ++posted_;
+        }
+        Take();
+      }
+    });
+  }
+  ~Writes() { Stop(); }
+  Writes(const Writes&) = delete;
+  Writes& operator=(const Writes&) = delete;
+
+  bool under_way() const { return done_ > 0; }
+  void Stop() {
+    stopped_ = true;
+    if (thread_.joinable()) thread_.join();
+  }
+  // After Stop and the connection's end: how the writes ended, each once.
+  std::set<NdkStatus> Ends() {
+    EXPECT_TRUE(Becomes([this] { return Take(), done_ == posted_; })) << done_ << " of " << posted_;
+    Take();
+    EXPECT_EQ(done_, posted_);
+    return ends_;
+  }
+
+ private:
+  static constexpr size_t kLength = 65536, kDepth = 8;
+
+  void Take() {
+    std::array<Result, kDepth> results;
+    const size_t count = cq_->GetResults(results);
+    for (size_t i = 0; i < count; ++i) ends_.insert(results[i].status);
+    done_ += count;
+  }
+
+  CompletionQueue* const cq_;
+  Buffer source_, target_;
+  size_t posted_ = 0;
+  std::atomic<size_t> done_ = 0;
+  std::set<NdkStatus> ends_;
+  std::atomic<bool> stopped_ = false;
+  std::thread thread_;
+};
+
+TEST_F(KernelDevice, ItsRemovalEndsHandshakesAtEveryStepAndATransfer) {
+  auto passive = NewClient();
+  auto active = NewClient();
+  std::unique_ptr<ChildProcess> removal;
+  {
+    auto [listening, listener] = client::BlockingListener::Listen(passive->client().adapter, {passive->ip(), 0});
+    ASSERT_TRUE(listening.ok()) << listening.hint;
+    const auto next = [&, &listener = listener] {
+      return listener->Next(absl::ToChronoMilliseconds(kTestPatience)).object;
+    };
+    // As far as the first message, the request, the reply; and established.
+    Attempt silent(*active), undecided(*active), replied(*active), established(*active);
+    silent.Connect(active->ip(), SilentPeer());
+    undecided.Connect(active->ip(), listener->address());
+    Attempt deciding(*passive, next());
+    replied.Connect(active->ip(), listener->address());
+    Attempt accepting(*passive, next());
+    ASSERT_EQ(
+        accepting.connector->Accept(accepting.pair, {}, accepting.ended.disconnect(), accepting.established.outcome()),
+        NdkStatus::kPending);
+    ASSERT_EQ(replied.connected.Await(), NdkStatus::kSuccess);
+    established.Connect(active->ip(), listener->address());
+    Attempt accepted(*passive, next());
+    accepted.connector->Accept(accepted.pair, {}, accepted.ended.disconnect(), accepted.established.outcome());
+    ASSERT_EQ(established.connected.Await(), NdkStatus::kSuccess);
+    established.connector->CompleteConnect(established.ended.disconnect(), established.established.outcome());
+    ASSERT_EQ(established.established.Await(), NdkStatus::kSuccess);
+    ASSERT_EQ(accepted.established.Await(), NdkStatus::kSuccess);
+    Writes writes(active->client().side, established.pair, passive->client().side);
+    ASSERT_TRUE(Becomes([&] { return writes.under_way(); }));
+
+    const bool three_way = replied.connector->connection_data()->three_way;
+    removal = std::make_unique<ChildProcess>(std::vector<std::string>{"rdma", "link", "del", device_});
+    for (Attempt* const attempt : {&established, &accepted}) {
+      EXPECT_EQ(attempt->ended.Await(), NdkStatus::kDeviceRemoved);
+    }
+    for (Attempt* const attempt : {&silent, &undecided}) {
+      EXPECT_EQ(attempt->connected.Await(), NdkStatus::kDeviceRemoved);
+    }
+    // Without a third message the accepting side is established by then.
+    EXPECT_EQ(accepting.established.Await(), three_way ? NdkStatus::kDeviceRemoved : NdkStatus::kSuccess);
+    if (!three_way) {
+      EXPECT_EQ(accepting.ended.Await(), NdkStatus::kDeviceRemoved);
+    }
+    const NdkStatus complete = replied.connector->CompleteConnect({}, replied.established.outcome());
+    EXPECT_EQ(complete == NdkStatus::kPending ? replied.established.Await() : complete, NdkStatus::kDeviceRemoved);
+    const NdkStatus accept = deciding.connector->Accept(deciding.pair, {}, {}, deciding.established.outcome());
+    EXPECT_EQ(accept == NdkStatus::kPending ? deciding.established.Await() : accept, NdkStatus::kDeviceRemoved);
+
+    writes.Stop();
+    client::BlockingClose(established.connector);
+    EXPECT_THAT(writes.Ends(), Each(AnyOf(NdkStatus::kSuccess, NdkStatus::kCancelled)));
+  }
+  passive = nullptr;
+  active = nullptr;
+  EXPECT_EQ(removal->End(), 0);
+  BringBack();
 }
 
 }  // namespace
