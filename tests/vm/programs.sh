@@ -74,6 +74,14 @@ rping_meets() {
   done
 }
 
+# What it says of the end comes by another stream, amid a line.
+thousand_pings_meets() {
+  next_port
+  program_connects '--count 1000 --size 64' rping -c -a "$own" -p "$port" -C 1000 -v &&
+    [[ $(sed -z 's/client DISCONNECT EVENT\.\.\.\n//' "$work/theirs" | grep -c '^ping data') == 1000 ]]
+  report "rping pings $device a thousand times, $1" $?
+}
+
 ucmatose_meets() {
   next_port
   program_connects '--connections 4 --count 20 --size 1000' ucmatose -s "$own" -p "$port" -c 4 -C 20 -S 1000 &&
