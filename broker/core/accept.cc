@@ -42,8 +42,9 @@ Outcome Perform(Turn& turn, const Call& call, const Accept& request) {
   connector.pending = call.id;
   connector.state = ConnectorState::kAccepting;
   SetDeadline(turn, connector, turn.limits.establish_timeout);
+  const Identity& identity = turn.records.sessions.at(connector.session).identity;
   turn.Emit(FabricAccept{device.id, connector.connection, connector.session, request.qp, connector.limits,
-                         request.private_data, turn.records.sessions.at(connector.session).identity.pid});
+                         request.private_data, identity.pid, identity.uid});
   return Pending();
 }
 

@@ -119,9 +119,9 @@ void StartConnection(Turn& turn, ConnectorRecord& connector, const EndpointRecor
   turn.index.tuples[TupleOf(turn.records, connection)] = id;
   connector.connection = id;
   connector.state = ConnectorState::kConnecting;
+  const Identity& identity = turn.records.sessions.at(connector.session).identity;
   turn.Emit(FabricConnect{connection.device, id, endpoint.id, connector.session, connector.qp, connection.local,
-                          connection.peer, connector.limits, connector.private_data,
-                          turn.records.sessions.at(connector.session).identity.pid});
+                          connection.peer, connector.limits, connector.private_data, identity.pid, identity.uid});
 }
 
 void FailConnect(Turn& turn, ConnectorRecord& connector, Outcome outcome, bool again) {

@@ -124,6 +124,7 @@ struct FabricConnect {
   ReadLimits limits;  // Offered; within the device's.
   Bytes private_data;
   int32_t process = 0;  // The session's, for who has made the queue pair; 0: not visible from here.
+  uint32_t uid = 0;     // The session's user, for what is shared among users.
 
   bool operator==(const FabricConnect&) const = default;
 };
@@ -146,6 +147,7 @@ struct FabricAccept {
   ReadLimits limits;  // Effective, and what the peer is told.
   Bytes private_data;
   int32_t process = 0;  // As FabricConnect's.
+  uint32_t uid = 0;     // As FabricConnect's.
 
   bool operator==(const FabricAccept&) const = default;
 };

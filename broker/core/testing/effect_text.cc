@@ -104,9 +104,9 @@ std::string RequestText(const FabricUnbind& request) { return StrCat("unbind end
 
 std::string RequestText(const FabricConnect& request) {
   return StrCat("start ", ConnectionText(request.connection), " on endpoint ", request.endpoint.value(),
-                " for session ", request.session.value(), " of process ", request.process, " with QP ",
-                request.qp.value, " from ", request.local.ToString(), " to ", request.peer.ToString(), ", reads ",
-                ReadsText(request.limits), WithData(request.private_data));
+                " for session ", request.session.value(), " of user ", request.uid, "'s process ", request.process,
+                " with QP ", request.qp.value, " from ", request.local.ToString(), " to ", request.peer.ToString(),
+                ", reads ", ReadsText(request.limits), WithData(request.private_data));
 }
 
 std::string RequestText(const FabricComplete& request) {
@@ -114,9 +114,9 @@ std::string RequestText(const FabricComplete& request) {
 }
 
 std::string RequestText(const FabricAccept& request) {
-  return StrCat("accept ", ConnectionText(request.connection), " for session ", request.session.value(), " of process ",
-                request.process, " with QP ", request.qp.value, ", reads ", ReadsText(request.limits),
-                WithData(request.private_data));
+  return StrCat("accept ", ConnectionText(request.connection), " for session ", request.session.value(), " of user ",
+                request.uid, "'s process ", request.process, " with QP ", request.qp.value, ", reads ",
+                ReadsText(request.limits), WithData(request.private_data));
 }
 
 std::string RequestText(const FabricReject& request) {
