@@ -226,10 +226,12 @@ void OnBindFailed(Turn& turn, ConnectorRecord& connector, EndpointId endpoint, c
 }
 
 void OnConnectTimeout(Turn& turn, ConnectorRecord& connector) {
-  if (connector.connection) GiveUp(turn, connector, Farewell::kRelease);
+  const bool connecting = static_cast<bool>(connector.connection);
+  if (connecting) GiveUp(turn, connector, Farewell::kRelease);
   Outcome outcome = Refuse(NdkStatus::kIoTimeout, "destination ", connector.peer.ToString(), ": no answer within ",
                            absl::FormatDuration(turn.limits.connect_timeout));
-  outcome.retryable = outcome.retry_same_qp = true;
+  outcome.retryable = true;
+  outcome.retry_same_qp = !connecting || !DeviceOf(turn, connector.adapter).keeps_qps_until_released;
   FailConnect(turn, connector, std::move(outcome), true);
 }
 

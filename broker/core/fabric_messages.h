@@ -60,6 +60,9 @@ struct Device {
   // The client's data path holds the transport once established, and ends it: it disconnects itself and reports the
   // end. Otherwise the fabric sees the end of every connection and disconnects when the core asks.
   bool client_ends_connections = false;
+  // The fabric moves the client's queue pairs, and one whose connect has been given up may still be moved until its
+  // connection is released: it cannot be used again before.
+  bool keeps_qps_until_released = false;
   // For a person: why no adapter can be opened on it now, and what to do. Empty where one can.
   std::string unusable_reason;
 

@@ -159,6 +159,7 @@ FabricReport ParseDevice(Sentence& words) {
   device.info.max_callee_data = data.outbound;
   if (words.Take("loopback")) device.info.adapter_flags = kLoopbackConnectionsSupported;
   device.client_ends_connections = words.Take("clients end connections");
+  device.keeps_qps_until_released = words.Take("keeps QPs until released");
   device.unusable_reason = words.OptionalText("unusable");
   words.Expect("at");
   while (!words.AtEnd() && words.status().code() == absl::StatusCode::kInvalidArgument) {

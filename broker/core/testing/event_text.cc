@@ -99,6 +99,7 @@ std::string TextOf(const DeviceChanged& report) {
              "/", info.max_outbound_read_limit, ", data ", info.max_caller_data, "/", info.max_callee_data,
              (info.adapter_flags & kLoopbackConnectionsSupported) == 0 ? "" : ", loopback",
              device.client_ends_connections ? ", clients end connections" : "",
+             device.keeps_qps_until_released ? ", keeps QPs until released" : "",
              WithQuoted("unusable", device.unusable_reason), ", at");
   for (const IpAddress& ip : device.addresses) StrAppend(&text, " ", ip.ToString());
   return text;

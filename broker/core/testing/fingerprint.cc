@@ -128,7 +128,7 @@ class Writer {
 
   void Device(const DeviceRecord& record) {
     Put(record.device.id.value(), record.removed, record.adapters, record.endpoints, record.device.port_space,
-        record.device.client_ends_connections);
+        record.device.client_ends_connections, record.device.keeps_qps_until_released);
     PutIps(record.device.addresses);
   }
 

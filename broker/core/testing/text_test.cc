@@ -42,6 +42,7 @@ const char* const kSentences[] = {
     "session 1, request 1, seen 0: report connector 1 broke, error 104",
     "session 1, request 1, seen 0: close connector 1",
     "device 1 is nic0 in namespace 7 with TCP ports, reads 16/16, data 5/6, clients end connections, at 192.0.2.1 ::1",
+    "device 1 is nic0 in namespace 7 with TCP ports, reads 16/16, data 5/6, keeps QPs until released, at 192.0.2.1",
     "device 1 is nic0 in namespace 7, reads 16/16, data 56/148, at",
     "device 1 is removed",
     "endpoint 1 is bound",

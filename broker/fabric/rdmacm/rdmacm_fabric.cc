@@ -195,6 +195,7 @@ void RdmaCmFabric::ReportDevice(DeviceId id, const FoundDevice& found) {
   device.network_namespace = network_namespace_;
   device.port_space = found.iwarp ? PortSpace::kTcp : PortSpace::kRdmaCm;
   device.addresses = found.addresses;
+  device.keeps_qps_until_released = found.iwarp;
   device.unusable_reason = found.unusable_reason;
   spdlog::info("device name={} usable={} reason=\"{}\"", found.name, found.unusable_reason.empty(),
                found.unusable_reason);
