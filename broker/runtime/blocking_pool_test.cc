@@ -8,21 +8,16 @@
 #include <memory>
 #include <mutex>
 #include <optional>
-#include <ostream>
 #include <string>
 #include <utility>
-#include <vector>
 
 #include "broker/runtime/queue_executor_for_test.h"
 
 namespace rdmabroker {
 namespace {
 
-constexpr int kThreads = 16;
-// More than the pool does at a time.
-constexpr int kMany = 10 * kThreads;
-constexpr SessionId kSession(1);
-constexpr SessionId kAnother(2);
+const Towards kSlow = {PeerWait::kTimed, 1, SessionId(1), "slow"};
+constexpr int kSlowAtATime = kWorkShares[0].of_lane;
 
 // Holds work back until it is opened, and counts who has come. Shared with the work, which may outlive the test.
 class Gate {
@@ -59,27 +54,24 @@ class BlockingPoolTest : public ::testing::Test {
   ~BlockingPoolTest() override { gate_->Open(); }
 
   // Work that blocks at the gate.
-  WorkId Block(BlockingPool::Towards towards) {
-    return pool_.RunTowards(
-        std::move(towards),
+  WorkId Block(std::optional<Towards> towards) {
+    return pool_.Run(
         [gate = gate_] {
           gate->Pass();
           return 0;
         },
-        [this](int) { ++done_; });
+        [this](int) { ++done_; }, std::move(towards));
   }
-  // Work that does not block, and has ended when this returns.
-  void RunAndAwait(std::optional<BlockingPool::Towards> towards) {
+  // Work that waits for nobody, and has ended when this returns.
+  void RunAndAwait() {
     bool over = false;
-    const auto work = [] { return 0; };
-    const auto done = [&](int) { over = true; };
-    towards ? pool_.RunTowards(*std::move(towards), work, done) : pool_.Run(work, done);
+    pool_.Run([] { return 0; }, [&](int) { over = true; });
     EXPECT_TRUE(executor_.RunUntil([&] { return over; }));
   }
 
   QueueExecutor executor_;
   const std::shared_ptr<Gate> gate_ = std::make_shared<Gate>();
-  BlockingPool pool_{executor_, kThreads};
+  BlockingPool pool_{executor_};
   int done_ = 0;
 };
 
@@ -89,95 +81,68 @@ TEST_F(BlockingPoolTest, WorkReturnsItsOutcomeOnTheLoopThread) {
   EXPECT_TRUE(executor_.RunUntil([&] { return outcome == 42; }));
 }
 
-// Work that blocks, more than enough of each kind; how many threads it gets; and what goes on beside it.
-struct Share {
-  std::string name;
-  std::vector<BlockingPool::Towards> blocking;
-  int threads = 0;
-  std::vector<BlockingPool::Towards> others;
-};
-void PrintTo(const Share& share, std::ostream* out) { *out << share.name; }
-
-std::vector<BlockingPool::Towards> OfManySessions(const std::vector<std::string>& peers) {
-  std::vector<BlockingPool::Towards> towards;
-  for (uint64_t i = 0; i < kThreads; ++i) towards.push_back({SessionId(100 + i), peers[i % peers.size()]});
-  return towards;
-}
-
-const std::vector<Share>& Shares() {
-  static const auto* const kShares = new std::vector<Share>{
-      {"OneSessionsPeer", {{kSession, "dead"}}, kThreads / 8, {{kSession, "alive"}, {kAnother, "dead"}}},
-      {"OneSessionsPeers",
-       {{kSession, "dead"}, {kSession, "dying"}, {kSession, "gone"}},
-       kThreads / 4,
-       {{kAnother, "alive"}, {kAnother, "dead"}}},
-      {"ManySessionsPeer", OfManySessions({"dead"}), kThreads / 2, {{kAnother, "alive"}}},
-      {"ManySessionsPeers", OfManySessions({"dead", "dying", "gone"}), kThreads * 3 / 4, {}},
-  };
-  return *kShares;
-}
-
-class BlockingPoolShare : public BlockingPoolTest, public ::testing::WithParamInterface<Share> {};
-
-TEST_P(BlockingPoolShare, IsWhatSilentPeersHaveAtMostAndOthersGoOnBesideIt) {
-  for (int i = 0; i < kMany; ++i) {
-    for (const auto& towards : GetParam().blocking) Block(towards);
+TEST_F(BlockingPoolTest, OtherWorkGoesOnWhileSilentPeersHaveAllOfTheirShares) {
+  int begun = 0;
+  for (const PeerWait wait : {PeerWait::kTimed, PeerWait::kUntimed}) {
+    for (uint32_t i = 1; i <= kPoolThreads; ++i) Block(Towards{wait, i, SessionId(i), "dead " + std::to_string(i)});
+    begun += kWorkShares[static_cast<size_t>(wait)].all;
   }
-  gate_->AwaitInside(GetParam().threads);
-  for (const auto& other : GetParam().others) RunAndAwait(other);
-  RunAndAwait(std::nullopt);
-  EXPECT_EQ(gate_->inside(), GetParam().threads);
+  gate_->AwaitInside(begun);
+  RunAndAwait();
+  EXPECT_EQ(gate_->inside(), begun);
 }
 
-INSTANTIATE_TEST_SUITE_P(Of, BlockingPoolShare, ::testing::ValuesIn(Shares()),
-                         [](const auto& share) { return share.param.name; });
+TEST_F(BlockingPoolTest, AllThreadsWorkAtOnce) {
+  for (int i = 0; i < kPoolThreads; ++i) Block(std::nullopt);
+  gate_->AwaitInside(kPoolThreads);
+}
 
 TEST_F(BlockingPoolTest, WhatWaitedForItsShareIsDoneInTheEnd) {
-  for (int i = 0; i < kThreads; ++i) Block({kSession, "slow"});
-  gate_->AwaitInside(kThreads / 8);
+  for (int i = 0; i < kPoolThreads; ++i) Block(kSlow);
+  gate_->AwaitInside(kSlowAtATime);
   gate_->Open();
-  EXPECT_TRUE(executor_.RunUntil([&] { return done_ == kThreads; }));
+  EXPECT_TRUE(executor_.RunUntil([&] { return done_ == kPoolThreads; }));
 }
 
 // Each end lets work of two kinds begin: that of the same peer and that of the same session.
 TEST_F(BlockingPoolTest, AllThatMayBeginDoesWhenOtherWorkEnds) {
-  for (const std::string peer : {"slow", "slower"}) {
-    for (int i = 0; i < kThreads / 8; ++i) Block({kSession, peer});
+  constexpr int kAtATime = kWorkShares[0].of_session;
+  const Towards slower = {kSlow.wait, kSlow.uid, kSlow.session, "slower"};
+  for (const Towards& towards : {kSlow, slower}) {
+    for (int i = 0; i < kAtATime / 2; ++i) Block(towards);
   }
-  gate_->AwaitInside(kThreads / 4);
+  gate_->AwaitInside(kAtATime);
   const auto next = std::make_shared<Gate>();
-  for (int i = 0; i < kThreads / 4; ++i) {
-    pool_.RunTowards(
-        {kSession, i % 2 == 0 ? "slow" : "slower"},
+  for (int i = 0; i < kAtATime; ++i) {
+    pool_.Run(
         [next] {
           next->Pass();
           return 0;
         },
-        [this](int) { ++done_; });
+        [this](int) { ++done_; }, i % 2 == 0 ? kSlow : slower);
   }
   gate_->Open();
-  next->AwaitInside(kThreads / 4);
+  next->AwaitInside(kAtATime);
   next->Open();
-  EXPECT_TRUE(executor_.RunUntil([&] { return done_ == kThreads / 2; }));
+  EXPECT_TRUE(executor_.RunUntil([&] { return done_ == 2 * kAtATime; }));
 }
 
 TEST_F(BlockingPoolTest, WorkThatHasNotBegunCanBeCancelled) {
-  const WorkId begun = Block({kSession, "slow"});
-  for (int i = 1; i < kThreads / 8; ++i) Block({kSession, "slow"});
-  gate_->AwaitInside(kThreads / 8);
+  const WorkId begun = Block(kSlow);
+  for (int i = 1; i < kSlowAtATime; ++i) Block(kSlow);
+  gate_->AwaitInside(kSlowAtATime);
   bool ran = false;
-  const WorkId waiting = pool_.RunTowards(
-      {kSession, "slow"}, [] { return 0; }, [&](int) { ran = true; });
+  const WorkId waiting = pool_.Run([] { return 0; }, [&](int) { ran = true; }, kSlow);
   EXPECT_TRUE(pool_.Cancel(waiting));
   EXPECT_FALSE(pool_.Cancel(waiting));
   EXPECT_FALSE(pool_.Cancel(begun));
   gate_->Open();
-  EXPECT_TRUE(executor_.RunUntil([&] { return done_ == kThreads / 8; }));
+  EXPECT_TRUE(executor_.RunUntil([&] { return done_ == kSlowAtATime; }));
   EXPECT_FALSE(ran);
 }
 
 TEST_F(BlockingPoolTest, APoolWhoseWorkBlocksCanBeDestroyed) {
-  auto pool = std::make_unique<BlockingPool>(executor_, kThreads);
+  auto pool = std::make_unique<BlockingPool>(executor_);
   pool->Run(
       [gate = gate_] {
         gate->Pass();

@@ -44,9 +44,8 @@ std::string ObjectionTo(const Claim& claim) {
       // siw's number may be given to a new queue pair before the kernel has forgotten the last one that had it, and
       // then the new one is never shown (rdma_restrack_add, drivers/infiniband/core/restrack.c).
       return "the kernel shows no " + name +
-             " of this device; name one that there is, or make a new one, as a few are never shown where processes "
-             "make "
-             "and destroy them at the same moment";
+             " of this device; name one that there is, or make a new one, as a few are never shown where processes"
+             " make and destroy them at the same moment";
     case QpOwner::kNotShown:
       break;
   }
@@ -69,6 +68,7 @@ void SetScopes(const std::vector<IpAddress>& local, CmAddresses* addresses) {
 
 void CmConnection::Start(const FabricConnect& request) {
   request_ = request;
+  towards_ = {PeerWait::kTimed, request.uid, request.session, request.peer.ip.ToString()};
   Resolve();
 }
 
@@ -78,6 +78,7 @@ bool CmConnection::Start(EndpointId listener, const CmEvent& event, const std::v
   CmAddresses addresses;
   if (surroundings_.file->QueryAddresses(event.id, &addresses) != 0) return false;
   SetScopes(local, &addresses);
+  towards_.peer = addresses.peer.ip.ToString();
   std::optional<std::vector<QpAttributes>> steps = ReadQpAttributes();
   if (!steps) return false;
   surroundings_.reports.Push(FabricConnectRequested{.endpoint = listener,
@@ -114,22 +115,30 @@ void CmConnection::UseQueuePair(CmStep step, QpNumber qp, int32_t process, std::
   }
   // The driver takes the queue pair and keeps its number from being given to another, so what is found afterwards is
   // the truth; what is found before spares another's queue pair.
-  auto objection = std::make_shared<std::string>();
-  auto work = [claim, objection, use = std::move(use)] {
-    *objection = ObjectionTo(claim);
-    int error = objection->empty() ? use() : kNotTheirs;
-    if (error == 0) *objection = ObjectionTo(claim);
-    return objection->empty() ? error : kNotTheirs;
+  struct Attempt {
+    std::string objection;
+    bool taken = false;  // By the kernel.
   };
-  auto done = [this, step, objection](int error) {
+  auto attempt = std::make_shared<Attempt>();
+  auto work = [claim, attempt, use = std::move(use)] {
+    attempt->objection = ObjectionTo(claim);
+    if (!attempt->objection.empty()) return kNotTheirs;
+    const int error = use();
+    attempt->taken = error == 0;
+    if (attempt->taken) attempt->objection = ObjectionTo(claim);
+    return attempt->objection.empty() ? error : kNotTheirs;
+  };
+  auto done = [this, step, attempt](int error) {
     ReportQueue::Entry entry(surroundings_.reports);
     working_ = WorkId::kNone;
-    OnDone(step, error, std::move(*objection));
+    if (!attempt->taken) unanswered_ = false;
+    OnDone(step, error, std::move(attempt->objection));
   };
-  BlockingPool& pool = surroundings_.pool;
-  working_ = step == CmStep::kConnect
-                 ? pool.RunTowards({request_->session, request_->peer.ip.ToString()}, std::move(work), std::move(done))
-                 : pool.Run(std::move(work), std::move(done));
+  unanswered_ = true;
+  // ACCEPT itself waits for nobody.
+  std::optional<Towards> towards;
+  if (step == CmStep::kConnect) towards = towards_;
+  working_ = surroundings_.pool.Run(std::move(work), std::move(done), std::move(towards));
 }
 
 void CmConnection::OnDone(CmStep step, int error, std::string objection) {
@@ -144,7 +153,14 @@ void CmConnection::OnDone(CmStep step, int error, std::string objection) {
 }
 
 void CmConnection::OnEvent(const CmEvent& event) {
-  if (event.id != kernel_id_ || state_ == State::kOver || state_ == State::kReleasing) return;
+  if (event.id != kernel_id_) return;
+  // Whatever the kernel tells after CONNECT or ACCEPT ends its wait.
+  unanswered_ = false;
+  if (destruction_ != WorkId::kNone && surroundings_.pool.Cancel(destruction_)) {
+    destroying_ = false;
+    return DestroyAndReport();
+  }
+  if (state_ == State::kOver || state_ == State::kReleasing) return;
   if (working_ != WorkId::kNone) return held_.push_back(event);
   Handle(event);
 }
@@ -223,11 +239,12 @@ void CmConnection::OnFailure(const CmEvent& event) {
   if (before_reply && by_reason && event.status == kStaleConnection && !std::exchange(tried_again_, true)) {
     // The peer has forgotten the old connection now. An id cannot connect twice.
     destroying_ = true;
-    return surroundings_.Destroy(*std::exchange(kernel_id_, std::nullopt), [this] {
+    surroundings_.Destroy(*std::exchange(kernel_id_, std::nullopt), [this] {
       destroying_ = false;
       if (state_ == State::kReleasing) return DestroyAndReport();
       if (state_ != State::kOver) Resolve();
     });
+    return;
   }
   const int error = std::abs(event.status);
   // The peer gave up as the third message went out.
@@ -302,6 +319,10 @@ void CmConnection::Perform(const FabricComplete&) {
 void CmConnection::Perform(const FabricAccept& request) {
   if (state_ != State::kRequested) return;
   state_ = State::kAccepting;
+  // A peer that has asked for a ready-to-receive message need not send it, and siw has no timer for that.
+  towards_.wait = PeerWait::kUntimed;
+  towards_.uid = request.uid;
+  towards_.session = request.session;
   UseQueuePair(CmStep::kFinish, request.qp, request.process,
                [file = surroundings_.file, id = *kernel_id_, cookie = CookieOf(id_),
                 parameters = CmParameters{request.qp, request.limits, request.private_data}] {
@@ -329,8 +350,11 @@ void CmConnection::Release() {
   if (state_ == State::kReleasing) return;
   unwanted_ = state_ == State::kRequested;
   state_ = State::kReleasing;
-  // What blocks in the kernel holds the id until it returns.
-  if (working_ != WorkId::kNone && !surroundings_.pool.Cancel(working_)) return;
+  if (working_ != WorkId::kNone) {
+    // What blocks in the kernel holds the id until it returns.
+    if (!surroundings_.pool.Cancel(working_)) return;
+    unanswered_ = false;
+  }
   DestroyAndReport();
 }
 
@@ -339,7 +363,12 @@ void CmConnection::DestroyAndReport() {
   if (!kernel_id_) return surroundings_.reports.Push(FabricReleased{id_});
   destroying_ = true;
   auto done = [this] { surroundings_.reports.Push(FabricReleased{id_}); };
-  unwanted_ ? surroundings_.DestroyUnwanted(*kernel_id_, done) : surroundings_.Destroy(*kernel_id_, done);
+  if (unwanted_) return surroundings_.DestroyUnwanted(*kernel_id_, done);
+  if (!unanswered_) {
+    surroundings_.Destroy(*kernel_id_, done);
+  } else {
+    destruction_ = surroundings_.Destroy(*kernel_id_, done, towards_);
+  }
 }
 
 }  // namespace rdmabroker

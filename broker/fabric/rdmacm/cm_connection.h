@@ -93,8 +93,14 @@ class CmConnection {
   std::optional<FabricConnect> request_;  // Of our own.
   WorkId working_ = WorkId::kNone;        // The kernel's CONNECT or ACCEPT, while the pool has it.
   std::vector<CmEvent> held_;             // Events that came meanwhile: no more than a connection has.
-  bool destroying_ = false;               // The pool destroys the id.
-  bool unwanted_ = false;                 // A connect request that was given up undecided.
+  // For whom the kernel has CONNECT or ACCEPT, and for which peer. Meaningless before.
+  Towards towards_;
+  // It has, or may have, and the peer has not answered. Until it does the id's end waits in the kernel
+  // (destroy_cm_id in drivers/infiniband/core/iwcm.c).
+  bool unanswered_ = false;
+  bool destroying_ = false;             // The pool destroys the id.
+  WorkId destruction_ = WorkId::kNone;  // Of an unanswered one.
+  bool unwanted_ = false;               // A connect request that was given up undecided.
   bool qp_reusable_ = true;
   bool tried_again_ = false;
 };

@@ -15,9 +15,6 @@
 namespace rdmabroker {
 namespace {
 
-// A CONNECT may be in the kernel for the two minutes in which TCP gives a silent peer up: 24 of them, of which one
-// session has 8, and 4 towards one peer.
-constexpr int kThreads = 32;
 // After a scan that found out nothing.
 constexpr absl::Duration kScanPause = absl::Seconds(1);
 // One turn of the loop; those that wait longer have theirs at the next.
@@ -46,7 +43,7 @@ RdmaCmFabric::RdmaCmFabric(DeviceId first_device, const RdmaCmOptions& options, 
       device_events_(std::move(device_events)),
       next_device_(first_device.value()),
       reports_([this](FabricReport report) { Deliver(std::move(report)); }),
-      pool_(executor, kThreads),
+      pool_(executor),
       unwanted_([this] { surroundings_.watcher.Rearm(file_watch_, EPOLLIN); }),
       surroundings_{options_, file_, pool_, watcher, reports_, unwanted_},
       endpoints_(surroundings_) {}

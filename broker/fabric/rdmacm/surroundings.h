@@ -5,6 +5,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <utility>
 
 #include "broker/fabric/rdmacm/cm_file.h"
@@ -32,13 +33,15 @@ struct RdmaCmSurroundings {
   ReportQueue& reports;
   UnwantedIds& unwanted;
 
-  // Destroys the id, which may block. `done` runs when nothing of it is left.
-  void Destroy(KernelId id, std::function<void()> done) const {
-    pool.Run([file = file, id] { return file->Destroy(id); },
-             [&reports = reports, done = std::move(done)](int) {
-               ReportQueue::Entry entry(reports);
-               done();
-             });
+  // Destroys the id, which may block, and for as long as the kernel waits for a peer: `towards`. `done` runs when
+  // nothing of it is left.
+  WorkId Destroy(KernelId id, std::function<void()> done, std::optional<Towards> towards = std::nullopt) const {
+    return pool.Run([file = file, id] { return file->Destroy(id); },
+                    [&reports = reports, done = std::move(done)](int) {
+                      ReportQueue::Entry entry(reports);
+                      done();
+                    },
+                    std::move(towards));
   }
   // Of a connect request that nobody has taken.
   void DestroyUnwanted(KernelId id, std::function<void()> done) const {

@@ -14,7 +14,7 @@ namespace rdmabroker {
 // count; the core bounds those. Loop thread only.
 class UnwantedIds {
  public:
-  // Eight for each thread of the pool: all of them have something to do until the next are read, and other work has
+  // Four for each thread of the pool: all of them have something to do until the next are read, and other work has
   // not much before it.
   static constexpr int kMany = 256;
 
