@@ -11,6 +11,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cstdio>
 #include <cstdlib>
@@ -35,6 +36,7 @@
 #include "broker/fabric/rdmacm/testing/queue_pairs.h"
 #include "broker/fabric/rdmacm/unwanted_ids.h"
 #include "broker/runtime/watcher.h"
+#include "broker/runtime/work_queue.h"
 #include "dataplane/unique_fd.h"
 #include "tests/conformance/fabric_conformance.h"
 #include "tests/control/child_process.h"
@@ -68,7 +70,7 @@ class RdmaCmPair final : public FabricPair {
   void Flood(const SocketAddress& listener, int count) {
     for (int i = 0; i < count; ++i) {
       if (queue_pairs_.iwarp()) {
-        ASSERT_NO_FATAL_FAILURE(RequestByTcp(listener));
+        ASSERT_NO_FATAL_FAILURE(RequestByTcp(listener, kPlainRequest));
         continue;
       }
       KernelId id{};
@@ -78,6 +80,18 @@ class RdmaCmPair final : public FabricPair {
       ASSERT_EQ(outsider_->ResolveRoute(id), 0);
       AwaitOutsidersEvent(CmEventType::kRouteResolved);
       ASSERT_EQ(outsider_->Connect(id, {.qp = queue_pairs_.Make()}), 0);
+    }
+  }
+
+  // Asks iWARP's listener for a connection that is not established before the peer has sent its first frame.
+  void RequestReadyToReceive(const SocketAddress& listener, int count) {
+    for (int i = 0; i < count; ++i) ASSERT_NO_FATAL_FAILURE(RequestByTcp(listener, kReadyToReceiveRequest));
+  }
+  // Sends that of each: a write of no bytes without CRC (RFC 5044, 4; RFC 5041, 4.1; RFC 5040, 4.1).
+  void SendReadyToReceive() const {
+    constexpr std::string_view kWrite("\0\x0E\xC1\x40\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0", 20);
+    for (const UniqueFd& peer : peers_) {
+      ASSERT_EQ(::send(peer.get(), kWrite.data(), kWrite.size(), 0), static_cast<ssize_t>(kWrite.size()));
     }
   }
 
@@ -110,12 +124,15 @@ class RdmaCmPair final : public FabricPair {
 
  private:
   // As a peer that has no queue pair (RFC 5044, 7.1.1: the request's key, CRC, revision 1, no private data).
-  void RequestByTcp(const SocketAddress& listener) {
-    constexpr std::string_view kRequest("MPA ID Req Frame\x40\x01\0\0", 20);
+  static constexpr std::string_view kPlainRequest{"MPA ID Req Frame\x40\x01\0\0", 20};
+  // (RFC 6581, 9: the enhanced data, revision 2, four bytes of those: no reads, a write as ready-to-receive message.)
+  static constexpr std::string_view kReadyToReceiveRequest{"MPA ID Req Frame\x10\x02\0\x04\x80\0\x80\0", 24};
+
+  void RequestByTcp(const SocketAddress& listener, std::string_view request) {
     KernelAddress to = ToKernel(listener);
     UniqueFd peer(::socket(to.storage.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0));
     ASSERT_EQ(::connect(peer.get(), to.get(), to.length), 0);
-    ASSERT_EQ(::send(peer.get(), kRequest.data(), kRequest.size(), 0), static_cast<ssize_t>(kRequest.size()));
+    ASSERT_EQ(::send(peer.get(), request.data(), request.size(), 0), static_cast<ssize_t>(request.size()));
     peers_.push_back(std::move(peer));
   }
   void AwaitOutsidersEvent(CmEventType type) const {
@@ -364,7 +381,7 @@ class RdmaCmSilentPeers : public FabricConformance {};
 
 TEST_P(RdmaCmSilentPeers, OfOneSessionDelayNoOthers) {
   // More than the fabric waits for at a time.
-  constexpr int kAttemptsEach = 16;
+  constexpr int kAttemptsEach = 32;
   const auto peers = RdmaCmPair::SilentPeers(IpFamily::kIpv4);
   ASSERT_EQ(peers.size(), 3u) << "RDMA_SILENT_PEERS_4 is to name three";
   std::vector<ConnectionId> attempts;
@@ -378,6 +395,80 @@ TEST_P(RdmaCmSilentPeers, OfOneSessionDelayNoOthers) {
   for (const ConnectionId attempt : attempts) {
     EXPECT_FALSE(Take<FabricConnectFailed>(attempt)) << "the other waited until it had failed";
   }
+}
+
+// A TCP server that takes connections and says nothing.
+class MuteServer {
+ public:
+  explicit MuteServer(const IpAddress& ip) {
+    KernelAddress any = ToKernel({ip, 0});
+    listener_ = UniqueFd(::socket(any.storage.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    EXPECT_EQ(::bind(listener_.get(), any.get(), any.length), 0);
+    EXPECT_EQ(::listen(listener_.get(), SOMAXCONN), 0);
+    KernelAddress bound;
+    EXPECT_EQ(::getsockname(listener_.get(), bound.get(), &bound.length), 0);
+    address_ = FromKernel(bound);
+  }
+  const SocketAddress& address() const { return address_; }
+  void Take() {
+    pollfd readable = {.fd = listener_.get(), .events = POLLIN, .revents = 0};
+    ASSERT_EQ(::poll(&readable, 1, 60'000), 1) << "no connection has come";
+    taken_.emplace_back(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC));
+  }
+
+ private:
+  UniqueFd listener_;
+  SocketAddress address_;
+  std::vector<UniqueFd> taken_;
+};
+
+// Where the kernel lets go of an id only when its peer has answered: on iWARP.
+class RdmaCmUnanswered : public FabricConformance {
+ protected:
+  // More than the fabric has threads.
+  static constexpr int kMany = kPoolThreads + 16;
+
+  // Had it waited for those that were given up, as many would have been released as leave it a thread.
+  void ExpectOthersGoOn(const std::vector<ConnectionId>& given_up) {
+    Make(Bind(Side::kClient, EndpointUse::kDedicated), Bind(Side::kServer, EndpointUse::kListener),
+         Stage::kEstablished);
+    int released = 0;
+    for (const FabricReport& report : reports_) {
+      const auto* typed = std::get_if<FabricReleased>(&report);
+      if (typed != nullptr && std::count(given_up.begin(), given_up.end(), typed->connection) != 0) ++released;
+    }
+    EXPECT_LT(released, kMany - kPoolThreads);
+  }
+};
+
+TEST_P(RdmaCmUnanswered, ConnectsThatWereGivenUpDelayNoOthers) {
+  MuteServer peer(Addresses(Side::kServer).front());
+  std::vector<Bound> endpoints;
+  for (int i = 0; i < kMany; ++i) endpoints.push_back(Bind(Side::kClient, EndpointUse::kDedicated));
+  std::vector<ConnectionId> given_up;
+  for (const Bound& endpoint : endpoints) {
+    given_up.push_back(Connect(endpoint, peer.address(), {}, {4, 3}, SessionId(2)));
+  }
+  Settle();
+  for (int i = 0; i < kMany; ++i) ASSERT_NO_FATAL_FAILURE(peer.Take());
+  for (const ConnectionId one : given_up) Release(Side::kClient, one);
+  ExpectOthersGoOn(given_up);
+}
+
+TEST_P(RdmaCmUnanswered, AcceptsThatWereGivenUpDelayNoOthersAndEndWithThePeersAnswer) {
+  auto& pair = static_cast<RdmaCmPair&>(*pair_);
+  const Bound listener = Bind(Side::kServer, EndpointUse::kListener);
+  ASSERT_NO_FATAL_FAILURE(pair.RequestReadyToReceive(listener.address, kMany));
+  std::vector<ConnectionId> given_up;
+  for (int i = 0; i < kMany && !HasFailure(); ++i) {
+    given_up.push_back(Await<FabricConnectRequested>(listener.id).connection);
+    Accept(given_up.back());
+  }
+  Settle();
+  for (const ConnectionId one : given_up) Release(Side::kServer, one);
+  ExpectOthersGoOn(given_up);
+  ASSERT_NO_FATAL_FAILURE(pair.SendReadyToReceive());
+  for (const ConnectionId one : given_up) Await<FabricReleased>(one);
 }
 
 // A peer that still has a connection with the client's queue pair, of which this end has lost sight.
@@ -495,6 +586,11 @@ INSTANTIATE_TEST_SUITE_P(
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(RdmaCmStaleConnection);
 INSTANTIATE_TEST_SUITE_P(RdmaCm, RdmaCmStaleConnection,
                          ::testing::Combine(::testing::ValuesIn(CasesOn(false)), kFamilies), NameOf);
+
+GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(RdmaCmUnanswered);
+INSTANTIATE_TEST_SUITE_P(RdmaCm, RdmaCmUnanswered,
+                         ::testing::Combine(::testing::ValuesIn(CasesOn(true)), ::testing::Values(IpFamily::kIpv4)),
+                         NameOf);
 
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(RdmaCmBacklog);
 INSTANTIATE_TEST_SUITE_P(RdmaCm, RdmaCmBacklog, ::testing::Combine(::testing::ValuesIn(CasesOn(true)), kFamilies),

@@ -23,19 +23,26 @@ class QueuePairs {
     int count = 0;
     const Owned<ibv_device*, ibv_free_device_list> list(::ibv_get_device_list(&count));
     if (list == nullptr || index >= count) return false;
-    context_.reset(::ibv_open_device(list.get()[index]));
-    if (context_ == nullptr) return false;
-    domain_.reset(::ibv_alloc_pd(context_.get()));
-    queue_.reset(::ibv_create_cq(context_.get(), 16, nullptr, nullptr, 0));
+    index_ = index;
+    Opened opened;
+    opened.context.reset(::ibv_open_device(list.get()[index]));
+    if (opened.context == nullptr) return false;
+    opened.domain.reset(::ibv_alloc_pd(opened.context.get()));
+    opened.queue.reset(::ibv_create_cq(opened.context.get(), 16, nullptr, nullptr, 0));
+    opened_.push_back(std::move(opened));
     return true;
   }
 
   QpNumber Make() {
+    if (made_.size() == opened_.size() * kEach) {
+      EXPECT_TRUE(Open(index_));
+    }
+    const Opened& opened = opened_.back();
     ibv_qp_init_attr attributes = {};
-    attributes.send_cq = attributes.recv_cq = queue_.get();
+    attributes.send_cq = attributes.recv_cq = opened.queue.get();
     attributes.cap = {.max_send_wr = 1, .max_recv_wr = 1, .max_send_sge = 1, .max_recv_sge = 1, .max_inline_data = 0};
     attributes.qp_type = IBV_QPT_RC;
-    Owned<ibv_qp, ibv_destroy_qp> made(::ibv_create_qp(domain_.get(), &attributes));
+    Owned<ibv_qp, ibv_destroy_qp> made(::ibv_create_qp(opened.domain.get(), &attributes));
     EXPECT_NE(made, nullptr);
     if (made == nullptr) return {};
     const QpNumber number{made->qp_num};
@@ -54,9 +61,11 @@ class QueuePairs {
   }
 
   // As ibv_get_device_index(3).
-  uint32_t device_index() const { return static_cast<uint32_t>(::ibv_get_device_index(context_->device)); }
+  uint32_t device_index() const {
+    return static_cast<uint32_t>(::ibv_get_device_index(opened_.front().context->device));
+  }
 
-  bool iwarp() const { return context_->device->transport_type == IBV_TRANSPORT_IWARP; }
+  bool iwarp() const { return opened_.front().context->device->transport_type == IBV_TRANSPORT_IWARP; }
 
  private:
   template <auto Destroy>
@@ -69,9 +78,16 @@ class QueuePairs {
   template <typename Object, auto Destroy>
   using Owned = std::unique_ptr<Object, Destroyer<Destroy>>;
 
-  Owned<ibv_context, ibv_close_device> context_;
-  Owned<ibv_pd, ibv_dealloc_pd> domain_;
-  Owned<ibv_cq, ibv_destroy_cq> queue_;
+  struct Opened {
+    Owned<ibv_context, ibv_close_device> context;
+    Owned<ibv_pd, ibv_dealloc_pd> domain;
+    Owned<ibv_cq, ibv_destroy_cq> queue;
+  };
+  // siw's library makes 71 queue pairs and then none, without an error.
+  static constexpr size_t kEach = 64;
+
+  int index_ = 0;
+  std::vector<Opened> opened_;
   std::vector<Owned<ibv_qp, ibv_destroy_qp>> made_;
 };
 
