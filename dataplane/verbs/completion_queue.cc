@@ -188,18 +188,26 @@ void VerbsCompletionQueue::OnAsyncEvent(ibv_event_type type) {
   for (const auto& [number, queue_pair] : queue_pairs_) queue_pair->Break(0);
 }
 
+// The hardware gives a number away again as soon as it has destroyed the queue pair that had it. What it says of that
+// one is all in its queue by then, and is taken in here, for the former owner or for nobody: later it would be taken
+// for the new one's, which has posted nothing yet. The former owner is there as long as its entry is.
 bool VerbsCompletionQueue::Attach(uint32_t number, VerbsQueuePair* queue_pair) {
+  DroppedReferences dropped;
   const std::lock_guard lock(mutex_);
   if (dead_.has_value()) return false;
+  Poll(static_cast<size_t>(queue_->cqe), &dropped);
   last_found_ = nullptr;
   queue_pairs_[number] = queue_pair;
   return true;
 }
 
-void VerbsCompletionQueue::Detach(uint32_t number) {
+// Somebody else's entry stays: that one has the number now.
+void VerbsCompletionQueue::Detach(uint32_t number, const VerbsQueuePair* queue_pair) {
   const std::lock_guard lock(mutex_);
+  const auto found = queue_pairs_.find(number);
+  if (found == queue_pairs_.end() || found->second != queue_pair) return;
   last_found_ = nullptr;
-  queue_pairs_.erase(number);
+  queue_pairs_.erase(found);
 }
 
 void VerbsCompletionQueue::CancelBefore(VerbsQueuePair* queue_pair, uint64_t initiator_end, uint64_t receive_end) {

@@ -47,9 +47,11 @@ class VerbsCompletionQueue final : public CompletionQueue, public EventTarget {
   bool ReserveHidden();
   void ReturnHidden() { hidden_.fetch_sub(1, std::memory_order_relaxed); }
 
-  // Whose completions, by the number of the hardware's queue pair, come here. False: the queue is dead.
+  // Whose completions, by the number of the hardware's queue pair, come here: from before that has any until it is
+  // destroyed and they are taken in. Another queue pair may have its number from the moment it is destroyed, and take
+  // its place here before it is detached. False: the queue is dead.
   bool Attach(uint32_t number, VerbsQueuePair* queue_pair);
-  void Detach(uint32_t number);
+  void Detach(uint32_t number, const VerbsQueuePair* queue_pair);
   // Takes in what the hardware still has, and cancels those of the queue pair's requests before these that it has
   // forgotten.
   void CancelBefore(VerbsQueuePair* queue_pair, uint64_t initiator_end, uint64_t receive_end);

@@ -73,7 +73,8 @@ void VerbsQueuePair::MoveToError() {
   ibv_modify_qp(queue_pair_, &attributes, IBV_QP_STATE);
 }
 
-// Windows that the queue pair has bound hold it: Soft-RoCE's driver would wait for them.
+// Windows that the queue pair has bound hold it: Soft-RoCE's driver would wait for them. It stays attached until what
+// the hardware has said of it, up to its destruction, is taken in: receives of a shared queue have no other end.
 VerbsQueuePair::~VerbsQueuePair() {
   if (queue_pair_ == nullptr) return;
   DroppedReferences dropped;
@@ -83,8 +84,8 @@ VerbsQueuePair::~VerbsQueuePair() {
   ibv_destroy_qp(queue_pair_);
   initiator_cq_->CancelBefore(this, kAll, kAll);
   receive_cq_->CancelBefore(this, kAll, kAll);
-  initiator_cq_->Detach(number_);
-  receive_cq_->Detach(number_);
+  initiator_cq_->Detach(number_, this);
+  receive_cq_->Detach(number_, this);
 }
 
 void VerbsQueuePair::OnClose() {
@@ -204,7 +205,7 @@ void VerbsQueuePair::FlushIdleIwarp() {
   if (MakeHardware(&made) != NdkStatus::kSuccess || !initiator_cq_->Attach(made->qp_num, this) ||
       !receive_cq_->Attach(made->qp_num, this)) {
     if (made != nullptr) {
-      initiator_cq_->Detach(made->qp_num);
+      initiator_cq_->Detach(made->qp_num, this);
       ibv_destroy_qp(made);
     }
     EndLocally();
@@ -217,8 +218,8 @@ void VerbsQueuePair::FlushIdleIwarp() {
     number_ = queue_pair_->qp_num;
     end = receive_ring_.tail();
   }
-  initiator_cq_->Detach(made->qp_num);
-  receive_cq_->Detach(made->qp_num);
+  initiator_cq_->Detach(made->qp_num, this);
+  receive_cq_->Detach(made->qp_num, this);
   ibv_destroy_qp(made);
   receive_cq_->CancelBefore(this, 0, end);
 }

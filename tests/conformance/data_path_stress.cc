@@ -119,5 +119,69 @@ TEST_P(DataPathConformance, QueuePairsComeAndGoBesideOneThatMovesBytes) {
   other.join();
 }
 
+// Some hardware gives a number that comes free to the next queue pair at once.
+TEST_P(DataPathConformance, ANewQueuePairHasNothingToDoWithThoseThatGoBesideIt) {
+  constexpr size_t kReceives = 4;
+  struct Passing {
+    std::atomic<size_t> results = 0;
+    std::thread thread;
+  };
+  std::atomic<bool> stop = false;
+  std::atomic<size_t> running = 0;
+  const auto come_and_go = [&](Passing* self) {
+    size_t posted = 0, due = 0;
+    const auto ended = [&] { return self->results == due; };
+    for (size_t round = 0; !stop; ++round) {
+      QueuePair* const qp = a->NewQueuePair({}, self);
+      for (const bool flushes : {round % 2 == 0, false}) {
+        for (size_t i = 0; i < kReceives; ++i) EXPECT_EQ(qp->Receive(nullptr, {}), NdkStatus::kSuccess);
+        if (!ended()) ADD_FAILURE() << "results of requests that nobody has cancelled yet", stop = true;
+        posted += kReceives;
+        if (!flushes) continue;
+        qp->Flush();
+        due = posted;
+        if (!Eventually(ended)) ADD_FAILURE() << "no results after a flush", stop = true;
+      }
+      CloseAndWait(qp);
+      due = posted;
+      if (!Eventually(ended)) ADD_FAILURE() << "no results after a close", stop = true;
+    }
+    --running;
+  };
+  Passing passing[3];
+  const auto is_of_passing = [](const ResultEx& result) {
+    if (result.qp_context == nullptr) return false;
+    EXPECT_EQ(result.status, NdkStatus::kCancelled);
+    ++static_cast<Passing*>(result.qp_context)->results;
+    return true;
+  };
+  const auto expect = [&](void* context) {
+    ResultEx result;
+    EXPECT_TRUE(Eventually([&] { return a->cq->GetResultsEx({&result, 1}) == 1 && !is_of_passing(result); }));
+    EXPECT_EQ(result.status, NdkStatus::kSuccess);
+    EXPECT_EQ(result.request_context, context);
+  };
+  for (Passing& one : passing) ++running, one.thread = std::thread(come_and_go, &one);
+  for (int round = 0; round < 50 && !stop; ++round) {
+    const QueuePairPair made = ConnectMore(*a, *b, nullptr, nullptr);
+    if (!HasFatalFailure()) {
+      EXPECT_EQ(made.at_a->Receive(Context(1), {}), NdkStatus::kSuccess);
+      EXPECT_EQ(made.at_b->Send(nullptr, {}, kOpSilentSuccess), NdkStatus::kSuccess);
+      expect(Context(1));
+      EXPECT_EQ(made.at_a->Write(Context(2), {}, {}, 0), NdkStatus::kSuccess);
+      expect(Context(2));
+    }
+    CloseAndWait(made.at_a), CloseAndWait(made.at_b);
+    if (HasFailure()) stop = true;
+  }
+  stop = true;
+  EXPECT_TRUE(Eventually([&] {
+    ResultEx result;
+    while (a->cq->GetResultsEx({&result, 1}) == 1) is_of_passing(result);
+    return running == 0;
+  }));
+  for (Passing& one : passing) one.thread.join();
+}
+
 }  // namespace
 }  // namespace rdmabroker
