@@ -41,7 +41,7 @@ using ConnectionEndCallback = std::function<void(const ConnectionEnd&)>;
 //
 // Inline statuses of posts: kConnectionInvalid: not connected (any more); kInvalidParameter: flags that the request
 // does not know; kInsufficientResources: the queue is full; kDataOverrun: too many SGEs, too much data, or more inline
-// bytes than the queue pair was made for; kNotSupported: the adapter cannot do it.
+// bytes than the queue pair was made for; kNotSupported: the adapter cannot do it; kUnsuccessful: its hardware refuses.
 //
 // Consumers serialise posts to the initiator queue, and posts to the receive queue; the two may run concurrently, and
 // Flush and Disconnect with both.

@@ -19,7 +19,8 @@ using SrqNotification = std::function<void(NdkStatus)>;
 // NDK_SRQ.
 class SharedReceiveQueue : public DataObject {
  public:
-  // kInsufficientResources: the queue is full. kDataOverrun: too many SGEs. Consumers serialise it.
+  // kInsufficientResources: the queue is full. kDataOverrun: too many SGEs. kUnsuccessful: the hardware refuses.
+  // Consumers serialise it.
   virtual NdkStatus Receive(void* request_context, std::span<const Sge> sges) = 0;
 
   // `depth` 0 keeps the depth; kInvalidParameter beyond max_srq_depth, kBufferOverflow if more receives are queued.

@@ -61,5 +61,25 @@ TEST(VerbsStatus, ErrorsOfAllFourKindsBecomeStatuses) {
   EXPECT_EQ(StatusOfErrno(EDOM), NdkStatus::kUnsuccessful) << "one that nobody expects";
 }
 
+TEST(VerbsStatus, APostThatTheHardwareRefusesHasOneOfThePostsStatuses) {
+  using enum NdkStatus;
+  const struct {
+    int error;
+    NdkStatus status;
+  } rows[] = {
+      {0, kSuccess},
+      {ENOMEM, kInsufficientResources},
+      {ENOTCONN, kConnectionInvalid},
+      {EOPNOTSUPP, kNotSupported},
+      {EINVAL, kUnsuccessful},
+      {EIO, kUnsuccessful},
+      {EFAULT, kUnsuccessful},
+  };
+  for (const auto& row : rows) {
+    EXPECT_EQ(FromPost(row.error), row.status) << row.error;
+    EXPECT_EQ(FromPost(-row.error), row.status) << "negative " << row.error;
+  }
+}
+
 }  // namespace
 }  // namespace rdmabroker::verbs

@@ -315,7 +315,7 @@ NdkStatus VerbsQueuePair::Receive(void* request_context, std::span<const Sge> sg
   }
   ibv_recv_wr request = ReceiveRequest(sequence, sges, domain_->adapter()->iwarp(), receive_sges_.data());
   ibv_recv_wr* refused = nullptr;
-  const NdkStatus status = FromErrnoResult(ibv_post_recv(queue_pair_, &request, &refused));
+  const NdkStatus status = FromPost(ibv_post_recv(queue_pair_, &request, &refused));
   if (status != NdkStatus::kSuccess) receive_ring_.PopLast();
   return status;
 }

@@ -23,7 +23,7 @@ SendChain::Posted SendChain::Post(ibv_qp* queue_pair) {
   const size_t size = std::exchange(size_, 0);
   if (size == 0) return {};
   ibv_send_wr* refused = nullptr;
-  const NdkStatus status = FromErrnoResult(ibv_post_send(queue_pair, requests_.data(), &refused));
+  const NdkStatus status = FromPost(ibv_post_send(queue_pair, requests_.data(), &refused));
   if (status == NdkStatus::kSuccess) return {.accepted = size};
   return {.accepted = refused == nullptr ? 0 : static_cast<size_t>(refused - requests_.data()), .status = status};
 }

@@ -50,7 +50,7 @@ NdkStatus VerbsSharedReceiveQueue::Receive(void* request_context, std::span<cons
   const uint32_t place = free_places_.back();
   ibv_recv_wr request = ReceiveRequest(place, sges, domain_->adapter()->iwarp(), sges_.data());
   ibv_recv_wr* refused = nullptr;
-  const NdkStatus status = FromErrnoResult(ibv_post_srq_recv(queue_, &request, &refused));
+  const NdkStatus status = FromPost(ibv_post_srq_recv(queue_, &request, &refused));
   if (status != NdkStatus::kSuccess) return status;
   free_places_.pop_back();
   contexts_[place] = request_context;

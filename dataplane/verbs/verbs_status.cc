@@ -38,4 +38,21 @@ NdkStatus StatusOfErrno(int error) {
   }
 }
 
+// What the consumer can be to blame for has been looked at before the hardware is asked.
+NdkStatus FromPost(int result) {
+  switch (result < 0 ? -result : result) {
+    case 0:
+      return NdkStatus::kSuccess;
+    case ENOMEM:
+      return NdkStatus::kInsufficientResources;
+    case ENOTCONN:
+      return NdkStatus::kConnectionInvalid;
+    case EOPNOTSUPP:
+    case ENOSYS:
+      return NdkStatus::kNotSupported;
+    default:
+      return NdkStatus::kUnsuccessful;
+  }
+}
+
 }  // namespace rdmabroker::verbs

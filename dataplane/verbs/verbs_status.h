@@ -20,9 +20,12 @@ inline NdkStatus FromPointer(const void* object) {
   return errno != 0 ? StatusOfErrno(errno) : NdkStatus::kUnsuccessful;
 }
 
-// 0, or the errno itself: everything that modifies, queries, deregisters or destroys, and posts. Some providers return
-// it negative.
+// 0, or the errno itself: everything that modifies, queries, deregisters or destroys. Some providers return it
+// negative.
 inline NdkStatus FromErrnoResult(int result) { return StatusOfErrno(result < 0 ? -result : result); }
+
+// The same of ibv_post_*, with the statuses that posts have in dataplane/queue_pair.h.
+NdkStatus FromPost(int result);
 
 // 0, or -1 and errno: ibv_close_device, ibv_get_cq_event, ibv_get_async_event.
 inline NdkStatus FromMinusOne(int result) { return StatusOfErrno(result == 0 ? 0 : errno); }
