@@ -119,6 +119,8 @@ class VerbsQueuePair final : public QueuePair, public EventTarget {
   void HandleSent(const ibv_wc& completion, VerbsCompletionQueue* queue, DroppedReferences* dropped);
   void HandleReceived(const ibv_wc& completion, VerbsCompletionQueue* queue, DroppedReferences* dropped);
   void FinishSent(VerbsCompletionQueue* queue, DroppedReferences* dropped);
+  void Settle(const FinishedRequest& finished, VerbsCompletionQueue* queue, DroppedReferences* dropped);
+  void Report(const FinishedRequest& finished, VerbsCompletionQueue* queue) const;
   void FinishReceived(VerbsCompletionQueue* queue);
   void ApplyChange(WindowChange change, NdkStatus status, DroppedReferences* dropped);
   void NoteInvalidation(const ibv_wc& completion, ResultEx* result, DroppedReferences* dropped);
@@ -159,7 +161,7 @@ class VerbsQueuePair final : public QueuePair, public EventTarget {
   RequestRing receive_ring_;
   std::vector<ibv_sge> receive_sges_;  // Of the receive that is being posted.
 
-  // Under the lock of the completion queue.
+  // Under the lock of the completion queue; what more than one request ends with.
   std::vector<FinishedRequest> sent_;
   std::vector<FinishedRequest> received_;
 };

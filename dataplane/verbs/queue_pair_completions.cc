@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
+#include <optional>
 #include <utility>
 
 #include "dataplane/verbs/completion_status.h"
@@ -30,39 +31,48 @@ void VerbsQueuePair::HandleCompletion(const ibv_wc& completion, VerbsCompletionQ
 void VerbsQueuePair::HandleSent(const ibv_wc& completion, VerbsCompletionQueue* queue, DroppedReferences* dropped) {
   const NdkStatus status = CompletionStatus(completion.status, false);
   const uint32_t provider_error = status == NdkStatus::kSuccess ? 0 : completion.vendor_err;
+  std::optional<PostedRequest> alone;
   {
     const std::lock_guard lock(initiator_mutex_);
-    initiator_ring_.Complete(completion.wr_id, status, provider_error, &sent_);
+    alone = initiator_ring_.CompleteAlone(completion.wr_id);
+    if (!alone.has_value()) initiator_ring_.Complete(completion.wr_id, status, provider_error, &sent_);
   }
-  FinishSent(queue, dropped);
+  if (!alone.has_value()) return FinishSent(queue, dropped);
+  const FinishedRequest finished = {
+      .sequence = completion.wr_id, .request = *alone, .status = status, .provider_error = provider_error};
+  Settle(finished, queue, dropped);
+  Report(finished, queue);
 }
 
 void VerbsQueuePair::FinishSent(VerbsCompletionQueue* queue, DroppedReferences* dropped) {
-  for (const FinishedRequest& finished : sent_) {
-    if (finished.request.signal == Signal::kHidden) queue->ReturnHidden();
-    if (finished.request.type == OperationType::kBind || finished.request.type == OperationType::kInvalidate) {
-      WindowChange change;
-      {
-        const std::lock_guard lock(initiator_mutex_);
-        // One that was posted when the connection was dead already has none.
-        if (changes_.empty() || changes_.front().sequence != finished.sequence) continue;
-        change = std::move(changes_.front());
-        changes_.pop_front();
-      }
-      ApplyChange(std::move(change), finished.status, dropped);
-    }
-  }
-  for (const FinishedRequest& finished : sent_) {
-    if (!finished.reported()) continue;
-    ResultEx result;
-    result.status = finished.status;
-    result.qp_context = attributes_.context;
-    result.request_context = finished.request.context;
-    result.type = finished.request.type;
-    result.provider_error = finished.provider_error;
-    queue->Add(result);
-  }
+  for (const FinishedRequest& finished : sent_) Settle(finished, queue, dropped);
+  for (const FinishedRequest& finished : sent_) Report(finished, queue);
   sent_.clear();
+}
+
+void VerbsQueuePair::Settle(const FinishedRequest& finished, VerbsCompletionQueue* queue, DroppedReferences* dropped) {
+  if (finished.request.signal == Signal::kHidden) queue->ReturnHidden();
+  if (finished.request.type != OperationType::kBind && finished.request.type != OperationType::kInvalidate) return;
+  WindowChange change;
+  {
+    const std::lock_guard lock(initiator_mutex_);
+    // One that was posted when the connection was dead already has none.
+    if (changes_.empty() || changes_.front().sequence != finished.sequence) return;
+    change = std::move(changes_.front());
+    changes_.pop_front();
+  }
+  ApplyChange(std::move(change), finished.status, dropped);
+}
+
+void VerbsQueuePair::Report(const FinishedRequest& finished, VerbsCompletionQueue* queue) const {
+  if (!finished.reported()) return;
+  ResultEx result;
+  result.status = finished.status;
+  result.qp_context = attributes_.context;
+  result.request_context = finished.request.context;
+  result.type = finished.request.type;
+  result.provider_error = finished.provider_error;
+  queue->Add(result);
 }
 
 void VerbsQueuePair::ApplyChange(WindowChange change, NdkStatus status, DroppedReferences* dropped) {
@@ -95,9 +105,15 @@ void VerbsQueuePair::HandleReceived(const ibv_wc& completion, VerbsCompletionQue
     result.request_context = *context;
     return queue->Add(result);
   }
+  std::optional<PostedRequest> alone;
   {
     const std::lock_guard lock(receive_mutex_);
-    receive_ring_.Complete(number, result.status, result.provider_error, &received_);
+    alone = receive_ring_.CompleteAlone(number);
+    if (!alone.has_value()) receive_ring_.Complete(number, result.status, result.provider_error, &received_);
+  }
+  if (alone.has_value()) {
+    result.request_context = alone->context;
+    return queue->Add(result);
   }
   for (const FinishedRequest& finished : received_) {
     if (finished.sequence != number) continue;

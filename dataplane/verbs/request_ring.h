@@ -6,6 +6,7 @@
 #include <bit>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "dataplane/operation.h"
@@ -63,6 +64,13 @@ class RequestRing {
   // Takes out what is done now that the hardware has reported this request. Numbers that are not in the ring, such as
   // those of an earlier life of the queue pair, are ignored.
   void Complete(uint64_t sequence, NdkStatus status, uint32_t provider_error, std::vector<FinishedRequest>* finished);
+  // The same where this request is all that is done, as it is most often: takes it out. Nothing: more is done, or less.
+  std::optional<PostedRequest> CompleteAlone(uint64_t sequence) {
+    if (sequence != head_ || empty()) return std::nullopt;
+    if (sequence + 1 < tail_ && At(sequence + 1).ended != NdkStatus::kPending) return std::nullopt;
+    ++head_;
+    return At(sequence).request;
+  }
   // Takes out the requests at the front that EndFrom has ended.
   void TakeEnded(std::vector<FinishedRequest>* finished);
   // Takes out all before `end`, which the hardware has forgotten: ended by EndFrom, or cancelled.

@@ -41,6 +41,27 @@ TEST_F(RequestRings, ACompletionFreesThePlacesOfTheSilentOnesBefore) {
   EXPECT_EQ(ring.room(), 4u);
 }
 
+TEST_F(RequestRings, ARequestIsCompletedAloneWhereNoOtherIsDoneWithIt) {
+  const uint64_t silent = ring.Push(Request(0, Signal::kNone));
+  EXPECT_FALSE(ring.CompleteAlone(silent + 1).has_value()) << "nothing is there";
+  const uint64_t second = ring.Push(Request(1));
+  const uint64_t third = ring.Push(Request(2));
+  EXPECT_FALSE(ring.CompleteAlone(second).has_value()) << "it takes the silent one with it";
+  EXPECT_EQ(ring.room(), 1u);
+  ring.Complete(second, NdkStatus::kSuccess, 0, &finished);
+  EXPECT_FALSE(ring.CompleteAlone(second).has_value()) << "it is done";
+  ring.EndFrom(ring.Push(Request(3)), NdkStatus::kCancelled);
+  EXPECT_FALSE(ring.CompleteAlone(third).has_value()) << "what ended after it goes with it";
+  finished.clear();
+  ring.Complete(third, NdkStatus::kSuccess, 0, &finished);
+  EXPECT_EQ(Told(), (Results{{2, NdkStatus::kSuccess}, {3, NdkStatus::kCancelled}}));
+  const auto alone = ring.CompleteAlone(ring.Push(Request(4)));
+  ASSERT_TRUE(alone.has_value());
+  EXPECT_EQ(alone->context, Request(4).context);
+  EXPECT_TRUE(ring.empty());
+  EXPECT_FALSE(ring.CompleteAlone(ring.tail()).has_value()) << "nobody posted it";
+}
+
 TEST_F(RequestRings, TheFailureOfASilentRequestIsReportedAndSoAreThoseAfterIt) {
   ring.Push(Request(0, Signal::kNone));
   const uint64_t failed = ring.Push(Request(1, Signal::kNone));
