@@ -385,8 +385,9 @@ TEST_F(KernelDevice, ItsRemovalEndsHandshakesAtEveryStepAndATransfer) {
 
     const bool three_way = replied.connector->connection_data()->three_way;
     removal = std::make_unique<ChildProcess>(std::vector<std::string>{"rdma", "link", "del", device_});
+    // A transfer may find its device gone before the broker hears of it, and breaks the connection.
     for (Attempt* const attempt : {&established, &accepted}) {
-      EXPECT_EQ(attempt->ended.Await(), NdkStatus::kDeviceRemoved);
+      EXPECT_THAT(attempt->ended.Await(), AnyOf(NdkStatus::kDeviceRemoved, NdkStatus::kConnectionAborted));
     }
     for (Attempt* const attempt : {&silent, &undecided}) {
       EXPECT_EQ(attempt->connected.Await(), NdkStatus::kDeviceRemoved);
@@ -403,7 +404,7 @@ TEST_F(KernelDevice, ItsRemovalEndsHandshakesAtEveryStepAndATransfer) {
 
     writes.Stop();
     client::BlockingClose(established.connector);
-    EXPECT_THAT(writes.Ends(), Each(AnyOf(NdkStatus::kSuccess, NdkStatus::kCancelled)));
+    EXPECT_THAT(writes.Ends(), Each(AnyOf(NdkStatus::kSuccess, NdkStatus::kInternalError, NdkStatus::kCancelled)));
   }
   passive = nullptr;
   active = nullptr;
