@@ -165,9 +165,14 @@ void AdapterThread::Run(State& state) {
         if (state.stopping) return;
       }
       if (good) continue;
-      // The device is gone, and would say so for ever.
+      // The device is gone, and would say so for ever. This file is the last that the kernel destroys, being the first
+      // that it made (uverbs_destroy_ufile_hw in drivers/infiniband/core/rdma_core.c).
       ::epoll_ctl(state.epoll.get(), EPOLL_CTL_DEL, fd, nullptr);
-      if (fd == asynchronous) Call([this] { TellAll(IBV_EVENT_DEVICE_FATAL); });
+      if (fd == asynchronous) {
+        Call([this] {
+          for (const Held& held : All()) held.target->OnDeviceGone();
+        });
+      }
     }
     std::deque<std::function<void()>> callbacks;
     {

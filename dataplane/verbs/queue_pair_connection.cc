@@ -134,6 +134,13 @@ void VerbsQueuePair::HandleBroken() {
 
 void VerbsQueuePair::OnAsyncEvent(ibv_event_type) { Break(0); }
 
+// It could not be moved to its error state any more, and forgets what was posted.
+void VerbsQueuePair::OnDeviceGone() {
+  Break(0);
+  initiator_cq_->CancelBefore(this, kAll, kAll);
+  receive_cq_->CancelBefore(this, kAll, kAll);
+}
+
 NdkStatus VerbsQueuePair::Attach(Attachment attachment, ConnectionEndCallback on_end) {
   if (attachment.socket) return NdkStatus::kInvalidParameter;
   if (attachment.state.empty()) return Establish(std::move(on_end));
