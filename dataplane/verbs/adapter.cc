@@ -2,6 +2,8 @@
 
 #include "dataplane/verbs/adapter.h"
 
+#include <signal.h>
+
 #include <utility>
 
 #include "dataplane/verbs/completion_queue.h"
@@ -16,6 +18,12 @@ namespace {
 // with its entries of 32 bytes (siw-abi.h).
 constexpr int kEntriesToCoverTheLostOffset = 0x8000;
 
+// To block it around each post would cost two system calls.
+void IgnoreSigpipeUnlessHandled() {
+  struct sigaction present = {};
+  if (::sigaction(SIGPIPE, nullptr, &present) == 0 && present.sa_handler == SIG_DFL) ::signal(SIGPIPE, SIG_IGN);
+}
+
 }  // namespace
 
 Created<Adapter> OpenAdapter(const std::string& device) {
@@ -25,6 +33,7 @@ Created<Adapter> OpenAdapter(const std::string& device) {
   if (const auto status = DescribeDevice(context.get(), &description); status != NdkStatus::kSuccess) {
     return {status, nullptr};
   }
+  if (description.raises_sigpipe) IgnoreSigpipeUnlessHandled();
   UnusedQueue unused;
   if (description.loses_an_offset) {
     unused.reset(ibv_create_cq(context.get(), kEntriesToCoverTheLostOffset, nullptr, nullptr, 0));

@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 #include <infiniband/verbs.h>
 #include <poll.h>
+#include <signal.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -24,6 +25,7 @@
 #include "broker/fabric/rdmacm/cm_file.h"
 #include "client/data_path.h"
 #include "dataplane/verbs/adapter.h"
+#include "dataplane/verbs/device/device.h"
 #include "tests/conformance/data_path_conformance.h"
 
 namespace rdmabroker {
@@ -197,6 +199,27 @@ TEST(VerbsRegistration, BeyondTheLimitOfLockedMemorySaysSo) {
   CloseAndWait(region);
   limit.rlim_cur = limit.rlim_max;
   EXPECT_EQ(::setrlimit(RLIMIT_MEMLOCK, &limit), 0);
+}
+
+// Posts to a connection that TCP has just ended cannot be timed; the signal that they may raise can be sent.
+TEST(VerbsSignals, OfADeadConnectionEndNoProcessAndAreLeftToWhoeverHandlesThem) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  const char* const device = std::getenv("RDMA_DEVICE");
+  if (device == nullptr) GTEST_SKIP() << "RDMA_DEVICE names no device";
+  const auto open_and_raise = [&](sighandler_t handler) {
+    ::signal(SIGPIPE, handler);
+    EXPECT_EQ(verbs::OpenAdapter(device).status, NdkStatus::kSuccess);
+    ::raise(SIGPIPE);
+    ::_exit(0);
+  };
+  verbs::DeviceDescription description;
+  ASSERT_EQ(verbs::QueryDevice(device, &description), NdkStatus::kSuccess);
+  if (description.raises_sigpipe) {
+    EXPECT_EXIT(open_and_raise(SIG_DFL), testing::ExitedWithCode(0), "");
+  } else {
+    EXPECT_EXIT(open_and_raise(SIG_DFL), testing::KilledBySignal(SIGPIPE), "") << "it is no business of the library's";
+  }
+  EXPECT_EXIT(open_and_raise([](int) { ::_exit(7); }), testing::ExitedWithCode(7), "");
 }
 
 }  // namespace

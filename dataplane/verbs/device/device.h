@@ -24,6 +24,9 @@ struct DeviceDescription {
   // Soft-iWARP's library takes the queue that a context maps at one certain offset for a failure: SIW_INVAL_UOBJ_KEY of
   // siw-abi.h, which its driver gives away nevertheless.
   bool loses_an_offset = false;
+  // Soft-iWARP sends without MSG_NOSIGNAL (drivers/infiniband/sw/siw/siw_qp_tx.c): whoever posts to a connection that
+  // TCP has ended already may get SIGPIPE.
+  bool raises_sigpipe = false;
   // Soft-RoCE tells of an invalidated token by the kernel's flag and not by libibverbs'.
   bool kernel_invalidate_flag = false;
 };
