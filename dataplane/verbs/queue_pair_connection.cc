@@ -4,6 +4,7 @@
 #include <limits>
 #include <utility>
 
+#include "dataplane/verbs/device/device.h"
 #include "dataplane/verbs/qp_attributes.h"
 #include "dataplane/verbs/queue_pair.h"
 #include "dataplane/verbs/transition.h"
@@ -45,12 +46,12 @@ NdkStatus VerbsQueuePair::MakeHardware(ibv_qp** queue_pair) {
   }
   NdkStatus status = NdkStatus::kSuccess;
   domain_->adapter()->thread().CallAndWait([&] {
-    *queue_pair = ibv_create_qp(domain_->get(), &attributes);
+    *queue_pair = MakeQueuePair(domain_->get(), &attributes);
     status = FromPointer(*queue_pair);
   });
   if (status != NdkStatus::kSuccess) return status;
   status = MoveToInit(*queue_pair, domain_->adapter()->iwarp());
-  if (status != NdkStatus::kSuccess) ibv_destroy_qp(std::exchange(*queue_pair, nullptr));
+  if (status != NdkStatus::kSuccess) DestroyQueuePair(std::exchange(*queue_pair, nullptr));
   return status;
 }
 
@@ -81,7 +82,7 @@ VerbsQueuePair::~VerbsQueuePair() {
   initiator_cq_->Reap();
   receive_cq_->Reap();
   domain_->EndBindings(this, &dropped);
-  ibv_destroy_qp(queue_pair_);
+  DestroyQueuePair(queue_pair_);
   initiator_cq_->CancelBefore(this, kAll, kAll);
   receive_cq_->CancelBefore(this, kAll, kAll);
   initiator_cq_->Detach(number_, this);
@@ -213,7 +214,7 @@ void VerbsQueuePair::FlushIdleIwarp() {
       !receive_cq_->Attach(made->qp_num, this)) {
     if (made != nullptr) {
       initiator_cq_->Detach(made->qp_num, this);
-      ibv_destroy_qp(made);
+      DestroyQueuePair(made);
     }
     EndLocally();
     return MoveToError();
@@ -227,7 +228,7 @@ void VerbsQueuePair::FlushIdleIwarp() {
   }
   initiator_cq_->Detach(made->qp_num, this);
   receive_cq_->Detach(made->qp_num, this);
-  ibv_destroy_qp(made);
+  DestroyQueuePair(made);
   receive_cq_->CancelBefore(this, 0, end);
 }
 

@@ -15,6 +15,7 @@
 #include <cstdlib>
 #include <memory>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -23,6 +24,7 @@
 #include "broker/core/messages.h"
 #include "broker/fabric/local_addresses.h"
 #include "broker/fabric/rdmacm/cm_file.h"
+#include "broker/fabric/rdmacm/qp_owner.h"
 #include "client/data_path.h"
 #include "dataplane/verbs/adapter.h"
 #include "dataplane/verbs/device/device.h"
@@ -199,6 +201,25 @@ TEST(VerbsRegistration, BeyondTheLimitOfLockedMemorySaysSo) {
   CloseAndWait(region);
   limit.rlim_cur = limit.rlim_max;
   EXPECT_EQ(::setrlimit(RLIMIT_MEMLOCK, &limit), 0);
+}
+
+TEST(VerbsQueuePairs, AreShownToTheBrokerThoughOthersOfTheProcessGoAtTheSameMoment) {
+  constexpr int kRounds = 1000;
+  const char* const device = std::getenv("RDMA_DEVICE");
+  if (device == nullptr) GTEST_SKIP() << "RDMA_DEVICE names no device";
+  const uint32_t index = IndexOf(device);
+  const auto make_and_close = [&] {
+    DataSide side(verbs::OpenAdapter(device).object, true, {});
+    for (int i = 0; i < kRounds; ++i) {
+      QueuePair* const made = side.NewQueuePair({}, nullptr);
+      ASSERT_NE(made, nullptr);
+      EXPECT_EQ(FindQpOwner(index, QpNumber{made->number()}, ::getpid()), QpOwner::kThisProcess) << made->number();
+      CloseAndWait(made);
+    }
+  };
+  std::thread beside(make_and_close);
+  make_and_close();
+  beside.join();
 }
 
 // Posts to a connection that TCP has just ended cannot be timed; the signal that they may raise can be sent.

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <mutex>
 #include <span>
 
 #include "dataplane/verbs/device/device_attributes.h"
@@ -20,6 +21,8 @@ constexpr uint32_t kMostInlineData = 4096;
 constexpr uint32_t kMostDepth = 16384;
 
 constexpr uint8_t kPort = 1;
+
+std::mutex making_or_destroying;
 
 template <typename Object, int (*Destroy)(Object*)>
 struct Destroyer {
@@ -38,9 +41,9 @@ bool CanMakeQueuePair(ibv_pd* domain, ibv_cq* queue, uint32_t depth, uint32_t ma
   attributes.cap.max_recv_sge = max_sge;
   attributes.cap.max_inline_data = inline_data;
   attributes.qp_type = IBV_QPT_RC;
-  ibv_qp* const queue_pair = ibv_create_qp(domain, &attributes);
+  ibv_qp* const queue_pair = MakeQueuePair(domain, &attributes);
   if (queue_pair == nullptr) return false;
-  ibv_destroy_qp(queue_pair);
+  DestroyQueuePair(queue_pair);
   return true;
 }
 
@@ -94,6 +97,16 @@ NdkStatus OpenDevice(const std::string& name, DeviceContext* context) {
   }
   ibv_free_device_list(devices);
   return status;
+}
+
+ibv_qp* MakeQueuePair(ibv_pd* domain, ibv_qp_init_attr* attributes) {
+  const std::lock_guard lock(making_or_destroying);
+  return ibv_create_qp(domain, attributes);
+}
+
+void DestroyQueuePair(ibv_qp* queue_pair) {
+  const std::lock_guard lock(making_or_destroying);
+  ibv_destroy_qp(queue_pair);
 }
 
 NdkStatus DescribeDevice(ibv_context* context, DeviceDescription* description) {

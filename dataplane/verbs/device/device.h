@@ -12,6 +12,9 @@
 #include "dataplane/ndk/status.h"
 
 struct ibv_context;
+struct ibv_pd;
+struct ibv_qp;
+struct ibv_qp_init_attr;
 
 namespace rdmabroker::verbs {
 
@@ -47,6 +50,12 @@ std::vector<std::string> DeviceNames();
 
 // kObjectNameNotFound: there is no such device. kAccessDenied, kInsufficientResources.
 NdkStatus OpenDevice(const std::string& name, DeviceContext* context);
+
+// As ibv_create_qp(3) and ibv_destroy_qp(3), one at a time in a process: siw gives a number away before the kernel has
+// forgotten the queue pair that had it, and one that gets it at that moment is never shown by RDMA netlink
+// (rdma_restrack_add in drivers/infiniband/core/restrack.c), so that a broker does not take it for its maker's.
+ibv_qp* MakeQueuePair(ibv_pd* domain, ibv_qp_init_attr* attributes);
+void DestroyQueuePair(ibv_qp* queue_pair);
 
 // Asks the device, and tries out what it does not tell; that takes some throw-away objects, and so a moment.
 // kInsufficientResources: not even the smallest queue pair can be made. The numbers are those of its first port.
