@@ -152,7 +152,6 @@ void AdapterThread::ReapAll() {
 // Whatever runs here may destroy this object, but not `state`.
 void AdapterThread::Run(State& state) {
   const int completions = channel_->fd;
-  const int asynchronous = context_->async_fd;
   std::array<epoll_event, 8> events;
   while (true) {
     const int count = ::epoll_wait(state.epoll.get(), events.data(), static_cast<int>(events.size()), -1);
@@ -164,15 +163,8 @@ void AdapterThread::Run(State& state) {
         const std::lock_guard lock(state.mutex);
         if (state.stopping) return;
       }
-      if (good) continue;
-      // The device is gone, and would say so for ever. This file is the last that the kernel destroys, being the first
-      // that it made (uverbs_destroy_ufile_hw in drivers/infiniband/core/rdma_core.c).
-      ::epoll_ctl(state.epoll.get(), EPOLL_CTL_DEL, fd, nullptr);
-      if (fd == asynchronous) {
-        Call([this] {
-          for (const Held& held : All()) held.target->OnDeviceGone();
-        });
-      }
+      // The device is gone, and would say so for ever.
+      if (!good) ::epoll_ctl(state.epoll.get(), EPOLL_CTL_DEL, fd, nullptr);
     }
     std::deque<std::function<void()>> callbacks;
     {

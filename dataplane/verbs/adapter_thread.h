@@ -29,8 +29,6 @@ class EventTarget {
   // of this object or of the whole device.
   virtual void OnCompletionEvent() {}
   virtual void OnAsyncEvent(ibv_event_type type) = 0;
-  // The same where the device has gone and the kernel has destroyed all that this process had of it.
-  virtual void OnDeviceGone() { OnAsyncEvent(IBV_EVENT_DEVICE_FATAL); }
   // Takes in what the hardware has completed. Any thread, without locks.
   virtual void Reap() {}
 

@@ -55,7 +55,6 @@ class VerbsQueuePair final : public QueuePair, public EventTarget {
   const Adapter* adapter() const override { return domain_->adapter(); }
 
   void OnAsyncEvent(ibv_event_type type) override;
-  void OnDeviceGone() override;
   DataObject* data_object() override { return this; }
 
   // For its completion queues, under their lock; what each finds is added to `queue`.
@@ -129,12 +128,14 @@ class VerbsQueuePair final : public QueuePair, public EventTarget {
   // queue_pair_connection.cc.
   NdkStatus MakeHardware(ibv_qp** queue_pair);
   static NdkStatus MoveToInit(ibv_qp* queue_pair, bool iwarp);
-  void MoveToError();
+  int MoveToError();
   NdkStatus Establish(ConnectionEndCallback on_end);
   void FlushIdle();
   void FlushIdleIwarp();
   void EndLocally();
   void HandleBroken();
+  void EndRequests();
+  void CancelAll();
 
   const ObjectReference<VerbsProtectionDomain> domain_;
   const ObjectReference<VerbsCompletionQueue> receive_cq_;

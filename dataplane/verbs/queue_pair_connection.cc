@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 #include <algorithm>
+#include <cerrno>
 #include <limits>
 #include <utility>
 
@@ -65,13 +66,27 @@ NdkStatus VerbsQueuePair::MoveToInit(ibv_qp* queue_pair, bool iwarp) {
   return FromErrnoResult(ibv_modify_qp(queue_pair, &attributes, mask));
 }
 
-// Everything that is posted comes back with a flush error.
-void VerbsQueuePair::MoveToError() {
+// Everything that is posted comes back with a flush error. Returns an errno.
+int VerbsQueuePair::MoveToError() {
   const std::lock_guard lock(initiator_mutex_);
-  if (queue_pair_ == nullptr) return;
+  if (queue_pair_ == nullptr) return 0;
   ibv_qp_attr attributes = {};
   attributes.qp_state = IBV_QPS_ERR;
-  ibv_modify_qp(queue_pair_, &attributes, IBV_QP_STATE);
+  return ibv_modify_qp(queue_pair_, &attributes, IBV_QP_STATE);
+}
+
+// After the phase has changed, so that nothing is posted behind it.
+void VerbsQueuePair::EndRequests() {
+  MoveToError();
+  if (domain_->adapter()->description().forgets_late_posts) return CancelAll();
+  initiator_cq_->TakeEnded(this);
+  receive_cq_->TakeEnded(this);
+}
+
+// What the hardware has said is taken in; it will say no more.
+void VerbsQueuePair::CancelAll() {
+  initiator_cq_->CancelBefore(this, kAll, kAll);
+  receive_cq_->CancelBefore(this, kAll, kAll);
 }
 
 // Windows that the queue pair has bound hold it: Soft-RoCE's driver would wait for them. It stays attached until what
@@ -83,8 +98,7 @@ VerbsQueuePair::~VerbsQueuePair() {
   receive_cq_->Reap();
   domain_->EndBindings(this, &dropped);
   DestroyQueuePair(queue_pair_);
-  initiator_cq_->CancelBefore(this, kAll, kAll);
-  receive_cq_->CancelBefore(this, kAll, kAll);
+  CancelAll();
   initiator_cq_->Detach(number_, this);
   receive_cq_->Detach(number_, this);
 }
@@ -93,8 +107,7 @@ void VerbsQueuePair::OnClose() {
   domain_->adapter()->thread().Unregister(cookie_);
   if (queue_pair_ == nullptr) return;
   EndLocally();
-  MoveToError();
-  initiator_cq_->TakeEnded(this);
+  EndRequests();
 }
 
 void VerbsQueuePair::EndLocally() {
@@ -119,9 +132,7 @@ void VerbsQueuePair::Break(uint32_t provider_error, bool tells) {
 }
 
 void VerbsQueuePair::HandleBroken() {
-  MoveToError();
-  initiator_cq_->TakeEnded(this);
-  receive_cq_->TakeEnded(this);
+  EndRequests();
   ConnectionEndCallback callback;
   ConnectionEnd end;
   {
@@ -133,13 +144,12 @@ void VerbsQueuePair::HandleBroken() {
   ReleaseReference();
 }
 
-void VerbsQueuePair::OnAsyncEvent(ibv_event_type) { Break(0); }
-
-// It could not be moved to its error state any more, and forgets what was posted.
-void VerbsQueuePair::OnDeviceGone() {
+// A device that fails may be there still, and cancels what is posted. Of one that is there no more this event is the
+// last: the kernel has destroyed what the process had of it (uverbs_async_event_destroy_uobj in
+// drivers/infiniband/core/uverbs_std_types_async_fd.c) and answers EIO.
+void VerbsQueuePair::OnAsyncEvent(ibv_event_type type) {
   Break(0);
-  initiator_cq_->CancelBefore(this, kAll, kAll);
-  receive_cq_->CancelBefore(this, kAll, kAll);
+  if (type == IBV_EVENT_DEVICE_FATAL && MoveToError() == EIO) CancelAll();
 }
 
 NdkStatus VerbsQueuePair::Attach(Attachment attachment, ConnectionEndCallback on_end) {
@@ -181,8 +191,7 @@ void VerbsQueuePair::Flush() {
   }
   if (idle) return domain_->adapter()->iwarp() ? FlushIdleIwarp() : FlushIdle();
   EndLocally();
-  MoveToError();
-  initiator_cq_->TakeEnded(this);
+  EndRequests();
 }
 
 // There is a way back from the error state by RESET only, where the hardware forgets what is posted.
@@ -217,7 +226,7 @@ void VerbsQueuePair::FlushIdleIwarp() {
       DestroyQueuePair(made);
     }
     EndLocally();
-    return MoveToError();
+    return EndRequests();
   }
   uint64_t end = 0;
   {

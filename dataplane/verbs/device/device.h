@@ -30,6 +30,10 @@ struct DeviceDescription {
   // Soft-iWARP sends without MSG_NOSIGNAL (drivers/infiniband/sw/siw/siw_qp_tx.c): whoever posts to a connection that
   // TCP has ended already may get SIGPIPE.
   bool raises_sigpipe = false;
+  // Soft-iWARP takes what is posted to a queue pair that its driver has moved to the error state by itself, and never
+  // says anything of it (siw_post_send, siw_qp_modify in drivers/infiniband/sw/siw). What it does cancel is in the
+  // completion queue when ibv_modify_qp(3) to that state has returned.
+  bool forgets_late_posts = false;
   // Soft-RoCE tells of an invalidated token by the kernel's flag and not by libibverbs'.
   bool kernel_invalidate_flag = false;
 };

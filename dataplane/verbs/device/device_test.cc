@@ -85,15 +85,17 @@ TEST_F(Devices, WhatADeviceLacksIsNotOffered) {
   EXPECT_EQ(Info().max_inline_data_size, 0u);
 }
 
-TEST_F(Devices, SoftIwarpIsSilentOnSolicitedReceivesLosesAnOffsetRaisesSigpipeAndReachesItself) {
+TEST_F(Devices, SoftIwarpIsSilentOnSolicitedReceivesLosesAnOffsetRaisesSigpipeForgetsPostsAndReachesItself) {
   EXPECT_TRUE(Describe(IBV_TRANSPORT_IB, device, port, trials).tells_of_solicited);
   EXPECT_FALSE(Describe(IBV_TRANSPORT_IB, device, port, trials).loses_an_offset);
   EXPECT_FALSE(Describe(IBV_TRANSPORT_IWARP, device, port, trials).raises_sigpipe);
+  EXPECT_FALSE(Describe(IBV_TRANSPORT_IWARP, device, port, trials).forgets_late_posts);
   EXPECT_EQ(Info(IBV_TRANSPORT_IWARP).adapter_flags & kLoopbackConnectionsSupported, 0u) << "not every adapter does";
   device.orig_attr.vendor_id = 0x626d74;
   EXPECT_FALSE(Describe(IBV_TRANSPORT_IWARP, device, port, trials).tells_of_solicited);
   EXPECT_TRUE(Describe(IBV_TRANSPORT_IWARP, device, port, trials).loses_an_offset);
   EXPECT_TRUE(Describe(IBV_TRANSPORT_IWARP, device, port, trials).raises_sigpipe);
+  EXPECT_TRUE(Describe(IBV_TRANSPORT_IWARP, device, port, trials).forgets_late_posts);
   EXPECT_NE(Info(IBV_TRANSPORT_IWARP).adapter_flags & kLoopbackConnectionsSupported, 0u);
 }
 
