@@ -22,6 +22,8 @@ namespace {
 constexpr size_t kMessageLength = 32 * 1024;
 // The first of a device, on which nearly all queue pairs are; those of others are found by the long way.
 constexpr uint32_t kPort = 1;
+// Of hundreds, while others come and go all the time, one list in eighty left out the one that was looked for.
+constexpr int kMostLists = 10;
 
 // What is known of the thread that made a queue pair.
 struct Maker {
@@ -137,8 +139,13 @@ bool IsThreadOf(pid_t thread, pid_t process) {
 QpOwner FindQpOwner(uint32_t device_index, QpNumber qp, pid_t process) {
   if (process == 0) return QpOwner::kNotShown;
   Maker maker = Ask(device_index, qp, false);
-  // EAGAIN: the kernel does not know the port, as on iWARP devices.
-  if (maker.error == EAGAIN) maker = Ask(device_index, qp, true);
+  // EAGAIN: it is there, but the kernel does not know its port, as on iWARP devices. A list that needs several messages
+  // leaves some out where others go meanwhile, as the next message begins behind as many as were shown so far
+  // (res_get_common_dumpit in drivers/infiniband/core/nldev.c).
+  for (int lists = 0; maker.error == EAGAIN && lists < kMostLists; ++lists) {
+    maker = Ask(device_index, qp, true);
+    if (maker.error == ENOENT) maker = Ask(device_index, qp, false);
+  }
   if (maker.error == ENOENT) return QpOwner::kNobody;
   if (maker.kernel) return QpOwner::kAnother;
   if (maker.error != 0 || maker.thread == 0) return QpOwner::kNotShown;

@@ -7,9 +7,11 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cstdint>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "broker/fabric/rdmacm/testing/queue_pairs.h"
 
@@ -69,6 +71,26 @@ TEST_F(QpOwnerTest, EachQuestionOfAThreadGetsItsOwnAnswer) {
     EXPECT_EQ(OwnerFor(own, ::getpid()), QpOwner::kThisProcess);
     EXPECT_EQ(FindQpOwner(kNoDevice, own, ::getpid()), QpOwner::kNotShown);
   }
+}
+
+TEST_F(QpOwnerTest, AmongHundredsIsFoundThoughOthersGoMeanwhile) {
+  constexpr int kGoing = 64, kStaying = 600;
+  QueuePairs going;
+  ASSERT_TRUE(going.Open());
+  // siw gives the lowest number that is free, and the kernel lists by number: those that go are before all others.
+  for (int i = 0; i < kGoing; ++i) going.Make();
+  std::vector<QpNumber> staying;
+  for (int i = 0; i < kStaying; ++i) staying.push_back(queue_pairs_.Make());
+  std::atomic<bool> stopped = false;
+  std::thread beside([&] {
+    while (!stopped) {
+      for (int i = 0; i < kGoing; ++i) going.DestroyLast();
+      for (int i = 0; i < kGoing; ++i) going.Make();
+    }
+  });
+  for (const QpNumber qp : staying) EXPECT_EQ(OwnerFor(qp, ::getpid()), QpOwner::kThisProcess) << qp.value;
+  stopped = true;
+  beside.join();
 }
 
 }  // namespace
