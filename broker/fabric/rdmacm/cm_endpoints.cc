@@ -43,11 +43,7 @@ int CmEndpoints::AddAnchor(EndpointId id, Endpoint& endpoint, const IpAddress& i
   const CmFile& file = *surroundings_.file;
   Anchor anchor;
   if (const int error = file.Create(CookieOf(id), &anchor.id); error != 0) return error;
-  int error = file.Bind(anchor.id, {ip, endpoint.port});
-  CmAddresses addresses;
-  if (error == 0) error = file.QueryAddresses(anchor.id, &addresses);
-  // Another device has the address: the kernel takes one where there are several.
-  if (error == 0 && addresses.device_index != endpoint.device_index) error = ENODEV;
+  int error = file.BindOn(anchor.id, {ip, endpoint.port}, endpoint.device_index);
   if (error == 0) error = Prepare(anchor, endpoint.use);
   endpoint.anchors[ip] = anchor;
   return error;

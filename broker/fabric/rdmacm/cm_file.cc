@@ -146,6 +146,13 @@ int CmFile::Bind(KernelId id, const SocketAddress& local) const {
   return Write(RDMA_USER_CM_CMD_BIND, command);
 }
 
+int CmFile::BindOn(KernelId id, const SocketAddress& local, uint32_t device_index) const {
+  CmAddresses addresses;
+  int error = Bind(id, local);
+  if (error == 0) error = QueryAddresses(id, &addresses);
+  return error == 0 && addresses.device_index != device_index ? ENODEV : error;
+}
+
 int CmFile::ShareAddress(KernelId id) const { return SetOption(id, RDMA_OPTION_ID_REUSEADDR); }
 
 int CmFile::Listen(KernelId id) const {

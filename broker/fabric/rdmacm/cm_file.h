@@ -92,6 +92,8 @@ class CmFile {
 
   // Binds to exactly this address, whose port is held against all ids that do not share theirs, too.
   int Bind(KernelId id, const SocketAddress& local) const;
+  // The same where the device has the address. ENODEV: it is bound on another, as the kernel takes one of several.
+  int BindOn(KernelId id, const SocketAddress& local, uint32_t device_index) const;
   // Lets ids that share it as well be bound to the same address.
   int ShareAddress(KernelId id) const;
   // With the largest backlog that the system allows (net.rdma_ucm.max_backlog).

@@ -175,12 +175,8 @@ void RdmaCmFabric::PlaceSentinel(DeviceId id, KnownDevice& device) {
   KernelId sentinel{};
   if (file_->CreateDatagram(CookieOf(id), &sentinel) != 0) return;
   device.sentinel = sentinel;
-  CmAddresses landed;
   // Another device may have got the address since the scan: its removal is not this one's.
-  if (file_->Bind(sentinel, {device.found.addresses.front(), 0}) == 0 &&
-      file_->QueryAddresses(sentinel, &landed) == 0 && landed.device_index == device.found.index) {
-    return;
-  }
+  if (file_->BindOn(sentinel, {device.found.addresses.front(), 0}, device.found.index) == 0) return;
   surroundings_.Destroy(*std::exchange(device.sentinel, std::nullopt), [] {});
 }
 
