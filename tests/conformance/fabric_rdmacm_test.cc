@@ -33,6 +33,7 @@
 #include "broker/fabric/rdmacm/cm_file.h"
 #include "broker/fabric/rdmacm/rdmacm_fabric.h"
 #include "broker/fabric/rdmacm/testing/cm_process.h"
+#include "broker/fabric/rdmacm/testing/plain_listener.h"
 #include "broker/fabric/rdmacm/testing/queue_pairs.h"
 #include "broker/fabric/rdmacm/unwanted_ids.h"
 #include "broker/runtime/watcher.h"
@@ -405,31 +406,6 @@ TEST_P(RdmaCmSilentPeers, OfOneSessionDelayNoOthers) {
   }
 }
 
-// A TCP server that takes connections and says nothing.
-class MuteServer {
- public:
-  explicit MuteServer(const IpAddress& ip) {
-    KernelAddress any = ToKernel({ip, 0});
-    listener_ = UniqueFd(::socket(any.storage.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0));
-    EXPECT_EQ(::bind(listener_.get(), any.get(), any.length), 0);
-    EXPECT_EQ(::listen(listener_.get(), SOMAXCONN), 0);
-    KernelAddress bound;
-    EXPECT_EQ(::getsockname(listener_.get(), bound.get(), &bound.length), 0);
-    address_ = FromKernel(bound);
-  }
-  const SocketAddress& address() const { return address_; }
-  void Take() {
-    pollfd readable = {.fd = listener_.get(), .events = POLLIN, .revents = 0};
-    ASSERT_EQ(::poll(&readable, 1, 60'000), 1) << "no connection has come";
-    taken_.emplace_back(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC));
-  }
-
- private:
-  UniqueFd listener_;
-  SocketAddress address_;
-  std::vector<UniqueFd> taken_;
-};
-
 // Where the kernel lets go of an id only when its peer has answered: on iWARP.
 class RdmaCmUnanswered : public FabricConformance {
  protected:
@@ -450,7 +426,7 @@ class RdmaCmUnanswered : public FabricConformance {
 };
 
 TEST_P(RdmaCmUnanswered, ConnectsThatWereGivenUpDelayNoOthers) {
-  MuteServer peer(Addresses(Side::kServer).front());
+  PlainListener peer(Addresses(Side::kServer).front());
   std::vector<Bound> endpoints;
   for (int i = 0; i < kMany; ++i) endpoints.push_back(Bind(Side::kClient, EndpointUse::kDedicated));
   std::vector<ConnectionId> given_up;

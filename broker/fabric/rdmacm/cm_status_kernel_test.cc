@@ -21,10 +21,7 @@
 //   kReason before a reply, but 8
 //                     28 and 10 are in tests/conformance; others are the kernel's own failures (core/cm.c)
 
-#include <arpa/inet.h>
 #include <gtest/gtest.h>
-#include <netinet/in.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -43,10 +40,10 @@
 #include "broker/fabric/rdmacm/cm_file.h"
 #include "broker/fabric/rdmacm/rdmacm_fabric.h"
 #include "broker/fabric/rdmacm/testing/cm_process.h"
+#include "broker/fabric/rdmacm/testing/plain_listener.h"
 #include "broker/fabric/rdmacm/testing/queue_pairs.h"
 #include "broker/runtime/watcher.h"
 #include "dataplane/ndk/socket_address.h"
-#include "dataplane/unique_fd.h"
 
 namespace rdmabroker {
 namespace {
@@ -73,32 +70,6 @@ constexpr char kNoNetworkBeyond[] = "10.78.9.1";
 constexpr QpNumber kNoQueuePair = {0xABCDE};
 
 SocketAddress At(const char* ip, uint16_t port) { return {*IpAddress::Parse(ip), port}; }
-
-// A TCP listener that is no iWARP device's.
-class PlainListener {
- public:
-  explicit PlainListener(const char* ip) : socket_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
-    sockaddr_in address = {};
-    address.sin_family = AF_INET;
-    ::inet_pton(AF_INET, ip, &address.sin_addr);
-    EXPECT_EQ(::bind(socket_.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address), 0);
-    EXPECT_EQ(::listen(socket_.get(), 1), 0);
-    socklen_t length = sizeof address;
-    EXPECT_EQ(::getsockname(socket_.get(), reinterpret_cast<sockaddr*>(&address), &length), 0);
-    address_ = At(ip, ntohs(address.sin_port));
-  }
-  const SocketAddress& address() const { return address_; }
-  // Closes the next connection as soon as something has come on it, unread, so that the peer is told by a reset.
-  void HangUp() const {
-    const UniqueFd peer(::accept(socket_.get(), nullptr, nullptr));
-    char byte = 0;
-    EXPECT_EQ(::recv(peer.get(), &byte, 1, MSG_PEEK), 1);
-  }
-
- private:
-  const UniqueFd socket_;
-  SocketAddress address_;
-};
 
 // The kernel gives a silent peer up after 16 times 4 seconds and more (core/cma.c:4355, cma_connect_ib).
 constexpr absl::Duration kPatience = absl::Minutes(3);
@@ -312,14 +283,14 @@ constexpr Row kRows[] = {
     // rdma_cm does not know of the host's TCP ports.
     {"ConnectFromAPortThatTcpHas", On::kIwarp, EADDRINUSE, NdkStatus::kSharingViolation,
      [](Kernel& kernel) {
-       const PlainListener listener(kLocal);
+       const PlainListener listener(*IpAddress::Parse(kLocal));
        return kernel.ConnectFrom(listener.address(), kernel.Listen(), kernel.queue_pairs.Make());
      }},
     {"ConnectWithoutAQueuePair", On::kIwarp, EINVAL, NdkStatus::kUnsuccessful,
      [](Kernel& kernel) { return kernel.ConnectFrom(At(kLocal, 0), kernel.Listen(), kNoQueuePair); }},
     {"ConnectToAPeerThatHangsUp", On::kIwarp, ECONNRESET, NdkStatus::kConnectionRefused,
      [](Kernel& kernel) {
-       const PlainListener listener(kLocal);
+       PlainListener listener(*IpAddress::Parse(kLocal));
        std::thread accepting([&] { listener.HangUp(); });
        const Failure failure = kernel.ConnectTo(listener.address());
        accepting.join();
@@ -327,7 +298,7 @@ constexpr Row kRows[] = {
      }},
     {"ConnectToAPeerThatSaysNothing", On::kIwarp, ETIMEDOUT, NdkStatus::kIoTimeout,
      [](Kernel& kernel) {
-       const PlainListener listener(kLocal);
+       const PlainListener listener(*IpAddress::Parse(kLocal));
        return kernel.ConnectTo(listener.address());
      }},
 
