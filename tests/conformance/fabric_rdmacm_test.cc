@@ -5,7 +5,6 @@
 
 #include <gtest/gtest.h>
 #include <linux/capability.h>
-#include <poll.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -74,13 +73,8 @@ class RdmaCmPair final : public FabricPair {
         ASSERT_NO_FATAL_FAILURE(RequestByTcp(listener, kPlainRequest));
         continue;
       }
-      KernelId id{};
-      ASSERT_EQ(outsider_->Create(1, &id), 0);
-      ASSERT_EQ(outsider_->ResolveAddress(id, {listener.ip, 0}, listener), 0);
-      AwaitOutsidersEvent(CmEventType::kAddressResolved);
-      ASSERT_EQ(outsider_->ResolveRoute(id), 0);
-      AwaitOutsidersEvent(CmEventType::kRouteResolved);
-      ASSERT_EQ(outsider_->Connect(id, {.qp = queue_pairs_.Make()}), 0);
+      if (!flooder_) flooder_ = std::make_unique<CmProcess>(listener.ip);
+      ASSERT_EQ(flooder_->StartConnect(flooder_->New(), {listener.ip, 0}, listener, queue_pairs_.Make()), 0);
     }
   }
 
@@ -136,13 +130,6 @@ class RdmaCmPair final : public FabricPair {
     ASSERT_EQ(::send(peer.get(), request.data(), request.size(), 0), static_cast<ssize_t>(request.size()));
     peers_.push_back(std::move(peer));
   }
-  void AwaitOutsidersEvent(CmEventType type) const {
-    CmEvent event;
-    pollfd readable = {.fd = outsider_->descriptor(), .events = POLLIN, .revents = 0};
-    ASSERT_EQ(::poll(&readable, 1, 60'000), 1) << "no event has come";
-    ASSERT_EQ(outsider_->NextEvent(&event), 0);
-    ASSERT_EQ(event.type, type);
-  }
 
   TaskQueue tasks_;
   Watcher watcher_{tasks_};
@@ -150,6 +137,7 @@ class RdmaCmPair final : public FabricPair {
   std::shared_ptr<const CmFile> outsider_;
   std::vector<std::unique_ptr<RdmaCmFabric>> fabrics_;
   std::map<SocketAddress, KernelId> occupied_;
+  std::unique_ptr<CmProcess> flooder_;
   std::vector<UniqueFd> peers_;
 };
 

@@ -65,23 +65,24 @@ class CmProcess {
     const int error = file->ResolveAddress(id, local, peer);
     return error != 0 ? error : std::abs(Await().status);
   }
-  // As far as the peer's answer. With a reason of InfiniBand's, above 0, in `reason` instead of an errno.
-  int Connect(KernelId id, const SocketAddress& local, const SocketAddress& peer, QpNumber qp,
-              int* reason = nullptr) const {
+  // As far as the request, on its way to the peer.
+  int StartConnect(KernelId id, const SocketAddress& local, const SocketAddress& peer, QpNumber qp) const {
     EXPECT_EQ(Resolve(id, local, peer), 0);
     EXPECT_EQ(file->ResolveRoute(id), 0);
     EXPECT_EQ(Await().type, CmEventType::kRouteResolved);
-    if (const int error = file->Connect(id, {.qp = qp}); error != 0) return error;
+    return file->Connect(id, {.qp = qp});
+  }
+  // As far as the peer's answer. With a reason of InfiniBand's, above 0, in `reason` instead of an errno.
+  int Connect(KernelId id, const SocketAddress& local, const SocketAddress& peer, QpNumber qp,
+              int* reason = nullptr) const {
+    if (const int error = StartConnect(id, local, peer, qp); error != 0) return error;
     const CmEvent event = Await();
     if (reason != nullptr) *reason = event.status;
     return event.status > 0 ? 0 : std::abs(event.status);
   }
   // A connect request that has come to a listener of this process.
   KernelId Request(KernelId active, QpNumber qp, const SocketAddress& listener) const {
-    EXPECT_EQ(Resolve(active, {ip_, 0}, listener), 0);
-    EXPECT_EQ(file->ResolveRoute(active), 0);
-    EXPECT_EQ(Await().type, CmEventType::kRouteResolved);
-    EXPECT_EQ(file->Connect(active, {.qp = qp}), 0);
+    EXPECT_EQ(StartConnect(active, {ip_, 0}, listener, qp), 0);
     const CmEvent event = Await();
     EXPECT_EQ(event.type, CmEventType::kConnectRequest);
     return event.id;
