@@ -46,8 +46,9 @@ void RequestRing::TakeEnded(std::vector<FinishedRequest>* finished) {
 
 void RequestRing::CancelBefore(uint64_t end, std::vector<FinishedRequest>* finished) {
   while (head_ < end && head_ < tail_) {
-    const NdkStatus ended = At(head_).ended;
-    TakeFront(ended == NdkStatus::kPending ? NdkStatus::kCancelled : ended, 0, finished);
+    const Slot& slot = At(head_);
+    const NdkStatus unknown = slot.request.signal == Signal::kNone ? NdkStatus::kSuccess : NdkStatus::kCancelled;
+    TakeFront(slot.ended == NdkStatus::kPending ? unknown : slot.ended, 0, finished);
   }
 }
 

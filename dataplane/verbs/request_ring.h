@@ -73,7 +73,8 @@ class RequestRing {
   }
   // Takes out the requests at the front that EndFrom has ended.
   void TakeEnded(std::vector<FinishedRequest>* finished);
-  // Takes out all before `end`, which the hardware has forgotten: ended by EndFrom, or cancelled.
+  // Takes out all before `end`, of which the hardware says no more: ended by EndFrom, or cancelled. Silent ones count
+  // as done: nothing tells those that are from those that are not.
   void CancelBefore(uint64_t end, std::vector<FinishedRequest>* finished);
 
  private:

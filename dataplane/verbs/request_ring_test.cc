@@ -103,12 +103,21 @@ TEST_F(RequestRings, WhatEndedBySoftwareWaitsForWhatTheHardwareHas) {
 
 TEST_F(RequestRings, WhatTheHardwareHasForgottenIsCancelledUpToABoundary) {
   ring.Push(Request(0));
-  ring.Push(Request(1, Signal::kNone));
+  ring.Push(Request(1, Signal::kHidden));
   const uint64_t boundary = ring.tail();
   ring.Push(Request(2));
   ring.CancelBefore(boundary, &finished);
   EXPECT_EQ(Told(), (Results{{0, NdkStatus::kCancelled}, {1, NdkStatus::kCancelled}}));
   EXPECT_EQ(ring.room(), 3u);
+}
+
+TEST_F(RequestRings, SilentRequestsThatTheHardwareHasForgottenSayNothingUnlessTheyWereNeverPosted) {
+  ring.Push(Request(0, Signal::kNone));
+  ring.Push(Request(1));
+  const uint64_t unposted = ring.Push(Request(2, Signal::kNone));
+  ring.EndFrom(unposted, NdkStatus::kCancelled);
+  ring.CancelBefore(ring.tail(), &finished);
+  EXPECT_EQ(Told(), (Results{{1, NdkStatus::kCancelled}, {2, NdkStatus::kCancelled}}));
 }
 
 TEST_F(RequestRings, ARequestThatIsTakenBackLeavesTheCountOfSilentOnesAsItWas) {

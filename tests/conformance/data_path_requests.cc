@@ -206,6 +206,29 @@ TEST_P(DataPathConformance, SilentSuccessIsSilentHoweverManyThereAre) {
   EXPECT_EQ(a->cq->GetResultsEx({&result, 1}), 0u);
 }
 
+TEST_P(DataPathConformance, ASilentSuccessStaysSilentWhenTheQueuePairIsFlushedOrClosed) {
+  constexpr uintptr_t kAnswers = 10;
+  for (const bool flushes : {true, false}) {
+    const QueuePairPair made = ConnectMore(*a, *b, nullptr, nullptr);
+    for (uintptr_t i = 0; i <= kAnswers; ++i) ASSERT_EQ(made.at_a->Receive(Context(i), {}), NdkStatus::kSuccess);
+    ASSERT_EQ(made.at_b->Receive(nullptr, {}), NdkStatus::kSuccess);
+    ASSERT_EQ(made.at_a->Send(Context(99), {}, kOpSilentSuccess), NdkStatus::kSuccess);
+    EXPECT_EQ(b->Next().status, NdkStatus::kSuccess);
+    // Behind these A's hardware knows, too, that its request is done.
+    for (uintptr_t i = 0; i < kAnswers; ++i) {
+      ASSERT_EQ(made.at_b->Send(nullptr, {}, 0), NdkStatus::kSuccess);
+      EXPECT_EQ(b->Next().status, NdkStatus::kSuccess);
+      EXPECT_EQ(a->Next().request_context, Context(i));
+    }
+    if (flushes) made.at_a->Flush();
+    CloseAndWait(made.at_a);
+    EXPECT_EQ(a->Next().request_context, Context(kAnswers));
+    ResultEx result;
+    EXPECT_EQ(a->cq->GetResultsEx({&result, 1}), 0u) << "flushed: " << flushes;
+    CloseAndWait(made.at_b);
+  }
+}
+
 TEST_P(DataPathConformance, TheFailureOfASilentRequestIsToldAndSoIsWhatItCancels) {
   Connect();
   Buffer buffer(a->domain, 64, kMrAllowLocalRead);
