@@ -47,27 +47,29 @@ NdkStatus VerbsQueuePair::MakeHardware(ibv_qp** queue_pair) {
   }
   NdkStatus status = NdkStatus::kSuccess;
   domain_->adapter()->thread().CallAndWait([&] {
-    *queue_pair = MakeQueuePair(domain_->get(), &attributes);
+    *queue_pair = MakeQueuePair(domain_->adapter()->description(), domain_->get(), attributes);
     status = FromPointer(*queue_pair);
   });
   if (status != NdkStatus::kSuccess) return status;
   status = MoveToInit(*queue_pair, domain_->adapter()->iwarp());
-  if (status != NdkStatus::kSuccess) DestroyQueuePair(std::exchange(*queue_pair, nullptr));
+  if (status != NdkStatus::kSuccess) ibv_destroy_qp(std::exchange(*queue_pair, nullptr));
   return status;
 }
 
-// The first port will do until the broker names the right one. iWARP has neither ports nor partition keys.
+// The first port will do until the broker names the right one. iWARP's drivers have neither ports nor partition keys;
+// the kernel notes the port all the same (_ib_modify_qp in drivers/infiniband/core/verbs.c), and RDMA netlink finds a
+// queue pair by its number only where it knows that.
 NdkStatus VerbsQueuePair::MoveToInit(ibv_qp* queue_pair, bool iwarp) {
   ibv_qp_attr attributes = {};
   attributes.qp_state = IBV_QPS_INIT;
   attributes.port_num = 1;
   attributes.qp_access_flags = IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE;
-  const int mask = IBV_QP_STATE | IBV_QP_ACCESS_FLAGS | (iwarp ? 0 : IBV_QP_PKEY_INDEX | IBV_QP_PORT);
+  const int mask = IBV_QP_STATE | IBV_QP_ACCESS_FLAGS | IBV_QP_PORT | (iwarp ? 0 : IBV_QP_PKEY_INDEX);
   return FromErrnoResult(ibv_modify_qp(queue_pair, &attributes, mask));
 }
 
-// Everything that is posted comes back with a flush error. Returns an errno.
-int VerbsQueuePair::MoveToError() {
+// Everything that is posted comes back with a flush error.
+NdkStatus VerbsQueuePair::MoveToError() {
   const std::lock_guard lock(initiator_mutex_);
   if (queue_pair_ == nullptr) return 0;
   ibv_qp_attr attributes = {};
@@ -97,7 +99,7 @@ VerbsQueuePair::~VerbsQueuePair() {
   initiator_cq_->Reap();
   receive_cq_->Reap();
   domain_->EndBindings(this, &dropped);
-  DestroyQueuePair(queue_pair_);
+  ibv_destroy_qp(queue_pair_);
   CancelAll();
   initiator_cq_->Detach(number_, this);
   receive_cq_->Detach(number_, this);
@@ -223,7 +225,7 @@ void VerbsQueuePair::FlushIdleIwarp() {
       !receive_cq_->Attach(made->qp_num, this)) {
     if (made != nullptr) {
       initiator_cq_->Detach(made->qp_num, this);
-      DestroyQueuePair(made);
+      ibv_destroy_qp(made);
     }
     EndLocally();
     return EndRequests();
@@ -237,7 +239,7 @@ void VerbsQueuePair::FlushIdleIwarp() {
   }
   initiator_cq_->Detach(made->qp_num, this);
   receive_cq_->Detach(made->qp_num, this);
-  DestroyQueuePair(made);
+  ibv_destroy_qp(made);
   receive_cq_->CancelBefore(this, 0, end);
 }
 

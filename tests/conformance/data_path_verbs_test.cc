@@ -3,6 +3,7 @@
 // Runs on the device that the environment's RDMA_DEVICE names, which must reach itself. Queue pairs are connected as a
 // broker and its clients do it: by the kernel's connection manager, with what the broker would send of it.
 
+#include <arpa/inet.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <infiniband/verbs.h>
@@ -13,9 +14,14 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cstdint>
 #include <cstdlib>
+#include <cstring>
+#include <fstream>
+#include <iomanip>
 #include <memory>
+#include <sstream>
 #include <string>
 #include <thread>
 #include <utility>
@@ -124,6 +130,17 @@ class VerbsDataPaths final : public DataPathPair {
     ASSERT_EQ(one->Attach({}, std::move(on_end_of_one)), NdkStatus::kSuccess);
     ASSERT_EQ(other->Attach({}, std::move(on_end_of_other)), NdkStatus::kSuccess);
     last_active_ = active;
+  }
+  // Waits where the driver does: soft iWARP's for the peer's TCP, which no other call ends.
+  void ConnectWithoutAnswer(QueuePair* pair, const SocketAddress& peer) const {
+    KernelId active{};
+    CmEvent event;
+    ASSERT_EQ(file_->Create(kListener + 1, &active), 0);
+    ASSERT_EQ(file_->ResolveAddress(active, {listener_.ip, 0}, peer), 0);
+    ASSERT_NO_FATAL_FAILURE(Await(&event));
+    ASSERT_EQ(file_->ResolveRoute(active), 0);
+    ASSERT_NO_FATAL_FAILURE(Await(&event));
+    file_->Connect(active, ParametersFor(pair));
   }
   // What a broker does when it drops a connection: iWARP's drivers end the queue pair then. The last that was made.
   void DestroyActive() const { EXPECT_EQ(file_->Destroy(last_active_), 0); }
@@ -256,6 +273,52 @@ TEST(VerbsQueuePairs, AreShownToTheBrokerThoughOthersOfTheProcessGoAtTheSameMome
   std::thread beside(make_and_close);
   make_and_close();
   beside.join();
+}
+
+// Whether this machine's TCP waits for the peer's first answer.
+bool IsCalled(const SocketAddress& peer) {
+  std::ifstream sockets("/proc/net/tcp");
+  std::ostringstream wanted;
+  uint32_t ip = 0;
+  ::inet_pton(AF_INET, peer.ip.ToString().c_str(), &ip);
+  wanted << std::hex << std::uppercase << std::setfill('0') << std::setw(8) << ip << ":" << std::setw(4) << peer.port
+         << " 02 ";
+  for (std::string line; std::getline(sockets, line);) {
+    if (line.find(wanted.str()) != std::string::npos) return true;
+  }
+  return false;
+}
+
+TEST(VerbsQueuePairs, OneThatTheKernelCannotDestroyYetDelaysNoOther) {
+  const char* const device = std::getenv("RDMA_DEVICE");
+  if (device == nullptr) GTEST_SKIP() << "RDMA_DEVICE names no device";
+  const char* const silent = std::getenv("RDMA_SILENT_PEERS_4");
+  ASSERT_NE(silent, nullptr) << "RDMA_SILENT_PEERS_4 names no address";
+  const std::string first(silent, std::strcspn(silent, " "));
+  const SocketAddress peer = {IpAddress::Parse(first).value_or(IpAddress()), 7000};
+  const auto pair = OnTheDevice(IpFamily::kIpv4);
+  ASSERT_TRUE(pair.ok()) << pair.status();
+  DataSide side((*pair)->Open(), true, {});
+  const bool iwarp = side.adapter->info().technology == RdmaTechnology::kIwarp;
+  QueuePair* const held = side.NewQueuePair({}, nullptr);
+  std::thread connecting([&] { (*pair)->ConnectWithoutAnswer(held, peer); });
+  if (iwarp) {
+    EXPECT_TRUE(Eventually([&] { return IsCalled(peer); }));
+  } else {
+    connecting.join();
+  }
+  std::atomic<bool> destroyed = false;
+  std::thread closing([&] {
+    CloseAndWait(held);
+    destroyed = true;
+  });
+  int others = 0;
+  for (; !destroyed; ++others) CloseAndWait(side.NewQueuePair({}, nullptr));
+  closing.join();
+  if (iwarp) {
+    EXPECT_GT(others, 10) << "made and closed while TCP had not given the peer up";
+    connecting.join();
+  }
 }
 
 // Posts to a connection that TCP has just ended cannot be timed; the signal that they may raise can be sent.

@@ -20,8 +20,7 @@ OUTSIDE_WORLD = (
     r"|[<\"](absl/random|absl/synchronization|spdlog)/)"
 )
 LAYERS = (
-    (r"#include [<\"]infiniband/", r"(dataplane/verbs|broker/fabric/rdmacm)/", r""),
-    (r"#include [<\"]rdma/", r"broker/fabric/rdmacm/", r""),
+    (r"#include [<\"](infiniband|rdma)/", r"(dataplane/verbs|broker/fabric/rdmacm)/", r""),
     (r"#include ([<\"]grpc(pp)?/|\".*\.grpc\.pb\.h\")", r"(broker/control|client)/", r""),
     (OUTSIDE_WORLD, r"(?!)", r"broker/core/"),
     (CLOCKS, r"(?!)", r"broker/core/"),

@@ -6,10 +6,10 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <mutex>
 #include <span>
 
 #include "dataplane/verbs/device/device_attributes.h"
+#include "dataplane/verbs/device/queue_pair_maker.h"
 #include "dataplane/verbs/verbs_status.h"
 
 namespace rdmabroker::verbs {
@@ -22,7 +22,8 @@ constexpr uint32_t kMostDepth = 16384;
 
 constexpr uint8_t kPort = 1;
 
-std::mutex making_or_destroying;
+// Each that is not shown keeps its number from the next one, and it is rare that there are two.
+constexpr size_t kMostHidden = 16;
 
 template <typename Object, int (*Destroy)(Object*)>
 struct Destroyer {
@@ -30,6 +31,7 @@ struct Destroyer {
 };
 using Domain = std::unique_ptr<ibv_pd, Destroyer<ibv_pd, ibv_dealloc_pd>>;
 using Queue = std::unique_ptr<ibv_cq, Destroyer<ibv_cq, ibv_destroy_cq>>;
+using QueuePairOwner = std::unique_ptr<ibv_qp, Destroyer<ibv_qp, ibv_destroy_qp>>;
 
 bool CanMakeQueuePair(ibv_pd* domain, ibv_cq* queue, uint32_t depth, uint32_t max_sge, uint32_t inline_data) {
   ibv_qp_init_attr attributes = {};
@@ -41,10 +43,7 @@ bool CanMakeQueuePair(ibv_pd* domain, ibv_cq* queue, uint32_t depth, uint32_t ma
   attributes.cap.max_recv_sge = max_sge;
   attributes.cap.max_inline_data = inline_data;
   attributes.qp_type = IBV_QPT_RC;
-  ibv_qp* const queue_pair = MakeQueuePair(domain, &attributes);
-  if (queue_pair == nullptr) return false;
-  DestroyQueuePair(queue_pair);
-  return true;
+  return QueuePairOwner(ibv_create_qp(domain, &attributes)) != nullptr;
 }
 
 NdkStatus Try(ibv_context* context, const ibv_device_attr& device, DeviceTrials* trials) {
@@ -99,14 +98,16 @@ NdkStatus OpenDevice(const std::string& name, DeviceContext* context) {
   return status;
 }
 
-ibv_qp* MakeQueuePair(ibv_pd* domain, ibv_qp_init_attr* attributes) {
-  const std::lock_guard lock(making_or_destroying);
-  return ibv_create_qp(domain, attributes);
-}
-
-void DestroyQueuePair(ibv_qp* queue_pair) {
-  const std::lock_guard lock(making_or_destroying);
-  ibv_destroy_qp(queue_pair);
+ibv_qp* MakeQueuePair(const DeviceDescription& description, ibv_pd* domain, const ibv_qp_init_attr& attributes) {
+  const auto index = static_cast<uint32_t>(ibv_get_device_index(domain->context->device));
+  std::vector<QueuePairOwner> hidden;
+  while (true) {
+    ibv_qp_init_attr wanted = attributes;
+    ibv_qp* const made = ibv_create_qp(domain, &wanted);
+    const bool shown = made == nullptr || !description.hides_queue_pairs || IsQueuePairShown(index, made->qp_num);
+    if (shown || hidden.size() == kMostHidden) return made;
+    hidden.emplace_back(made);
+  }
 }
 
 NdkStatus DescribeDevice(ibv_context* context, DeviceDescription* description) {

@@ -32,8 +32,10 @@ struct DeviceDescription {
   bool raises_sigpipe = false;
   // Soft-iWARP takes what is posted to a queue pair that its driver has moved to the error state by itself, and never
   // says anything of it (siw_post_send, siw_qp_modify in drivers/infiniband/sw/siw). What it does cancel is in the
-  // completion queue when ibv_modify_qp(3) to that state has returned.
+  // completion queue when ibv_modify_qp(3) to that state has returned, or comes when the socket is closed.
   bool forgets_late_posts = false;
+  // Soft-iWARP, as MakeQueuePair says.
+  bool hides_queue_pairs = false;
   // Soft-RoCE tells of an invalidated token by the kernel's flag and not by libibverbs'.
   bool kernel_invalidate_flag = false;
 };
@@ -55,11 +57,10 @@ std::vector<std::string> DeviceNames();
 // kObjectNameNotFound: there is no such device. kAccessDenied, kInsufficientResources.
 NdkStatus OpenDevice(const std::string& name, DeviceContext* context);
 
-// As ibv_create_qp(3) and ibv_destroy_qp(3), one at a time in a process: siw gives a number away before the kernel has
-// forgotten the queue pair that had it, and one that gets it at that moment is never shown by RDMA netlink
-// (rdma_restrack_add in drivers/infiniband/core/restrack.c), so that a broker does not take it for its maker's.
-ibv_qp* MakeQueuePair(ibv_pd* domain, ibv_qp_init_attr* attributes);
-void DestroyQueuePair(ibv_qp* queue_pair);
+// As ibv_create_qp(3), but one that RDMA netlink shows, by which a broker sees that it is its maker's. Soft-iWARP gives
+// a number away before the kernel has forgotten the queue pair that had it, and whichever gets it at that moment is
+// never shown (rdma_restrack_add in drivers/infiniband/core/restrack.c).
+ibv_qp* MakeQueuePair(const DeviceDescription& description, ibv_pd* domain, const ibv_qp_init_attr& attributes);
 
 // Asks the device, and tries out what it does not tell; that takes some throw-away objects, and so a moment.
 // kInsufficientResources: not even the smallest queue pair can be made. The numbers are those of its first port.

@@ -83,6 +83,7 @@ DeviceDescription Describe(ibv_transport_type transport, const ibv_device_attr_e
   description.loses_an_offset = attributes.vendor_id == kSoftIwarpVendor;
   description.raises_sigpipe = attributes.vendor_id == kSoftIwarpVendor;
   description.forgets_late_posts = attributes.vendor_id == kSoftIwarpVendor;
+  description.hides_queue_pairs = attributes.vendor_id == kSoftIwarpVendor;
   description.kernel_invalidate_flag = attributes.vendor_id == kSoftRoceVendor;
   return description;
 }
