@@ -132,6 +132,7 @@ class VerbsQueuePair final : public QueuePair, public EventTarget {
   NdkStatus Establish(ConnectionEndCallback on_end);
   void FlushIdle();
   void FlushIdleIwarp();
+  bool LeftToTheDriver();
   void EndLocally();
   void HandleBroken();
   void EndRequests();

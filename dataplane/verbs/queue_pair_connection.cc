@@ -107,9 +107,19 @@ VerbsQueuePair::~VerbsQueuePair() {
 
 void VerbsQueuePair::OnClose() {
   domain_->adapter()->thread().Unregister(cookie_);
+  // What is posted is cancelled when it is destroyed, then.
+  const bool left = LeftToTheDriver();
   if (queue_pair_ == nullptr) return;
   EndLocally();
-  EndRequests();
+  if (!left) EndRequests();
+}
+
+// An iWARP queue pair before its connection is established: soft iWARP's driver, where it has accepted and waits for
+// the peer's first frame, ends in a BUG() of the kernel by any other state (cm_close_handler in
+// drivers/infiniband/core/iwcm.c).
+bool VerbsQueuePair::LeftToTheDriver() {
+  const std::lock_guard lock(initiator_mutex_);
+  return phase_ == Phase::kIdle && domain_->adapter()->iwarp();
 }
 
 void VerbsQueuePair::EndLocally() {

@@ -5,7 +5,6 @@
 
 #include <gtest/gtest.h>
 #include <linux/capability.h>
-#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -28,16 +27,15 @@
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "broker/fabric/iwarp/testing/task_queue.h"
-#include "broker/fabric/kernel_address.h"
 #include "broker/fabric/rdmacm/cm_file.h"
 #include "broker/fabric/rdmacm/rdmacm_fabric.h"
 #include "broker/fabric/rdmacm/testing/cm_process.h"
+#include "broker/fabric/rdmacm/testing/mpa_peers.h"
 #include "broker/fabric/rdmacm/testing/plain_listener.h"
 #include "broker/fabric/rdmacm/testing/queue_pairs.h"
 #include "broker/fabric/rdmacm/unwanted_ids.h"
 #include "broker/runtime/watcher.h"
 #include "broker/runtime/work_queue.h"
-#include "dataplane/unique_fd.h"
 #include "tests/conformance/fabric_conformance.h"
 #include "tests/control/child_process.h"
 
@@ -70,7 +68,7 @@ class RdmaCmPair final : public FabricPair {
   void Flood(const SocketAddress& listener, int count) {
     for (int i = 0; i < count; ++i) {
       if (queue_pairs_.iwarp()) {
-        ASSERT_NO_FATAL_FAILURE(RequestByTcp(listener, kPlainRequest));
+        ASSERT_NO_FATAL_FAILURE(mpa_peers_.Request(listener));
         continue;
       }
       if (!flooder_) flooder_ = std::make_unique<CmProcess>(listener.ip);
@@ -78,17 +76,8 @@ class RdmaCmPair final : public FabricPair {
     }
   }
 
-  // Asks iWARP's listener for a connection that is not established before the peer has sent its first frame.
-  void RequestReadyToReceive(const SocketAddress& listener, int count) {
-    for (int i = 0; i < count; ++i) ASSERT_NO_FATAL_FAILURE(RequestByTcp(listener, kReadyToReceiveRequest));
-  }
-  // Sends that of each: a write of no bytes without CRC (RFC 5044, 4; RFC 5041, 4.1; RFC 5040, 4.1).
-  void SendReadyToReceive() const {
-    constexpr std::string_view kWrite("\0\x0E\xC1\x40\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0", 20);
-    for (const UniqueFd& peer : peers_) {
-      ASSERT_EQ(::send(peer.get(), kWrite.data(), kWrite.size(), 0), static_cast<ssize_t>(kWrite.size()));
-    }
-  }
+  // Of iWARP's listeners.
+  MpaPeers& mpa_peers() { return mpa_peers_; }
 
   bool Occupy(Side, const SocketAddress& address) override {
     KernelId id{};
@@ -118,19 +107,6 @@ class RdmaCmPair final : public FabricPair {
   }
 
  private:
-  // As a peer that has no queue pair (RFC 5044, 7.1.1: the request's key, CRC, revision 1, no private data).
-  static constexpr std::string_view kPlainRequest{"MPA ID Req Frame\x40\x01\0\0", 20};
-  // (RFC 6581, 9: the enhanced data, revision 2, four bytes of those: no reads, a write as ready-to-receive message.)
-  static constexpr std::string_view kReadyToReceiveRequest{"MPA ID Req Frame\x10\x02\0\x04\x80\0\x80\0", 24};
-
-  void RequestByTcp(const SocketAddress& listener, std::string_view request) {
-    KernelAddress to = ToKernel(listener);
-    UniqueFd peer(::socket(to.storage.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0));
-    ASSERT_EQ(::connect(peer.get(), to.get(), to.length), 0);
-    ASSERT_EQ(::send(peer.get(), request.data(), request.size(), 0), static_cast<ssize_t>(request.size()));
-    peers_.push_back(std::move(peer));
-  }
-
   TaskQueue tasks_;
   Watcher watcher_{tasks_};
   QueuePairs queue_pairs_;
@@ -138,7 +114,7 @@ class RdmaCmPair final : public FabricPair {
   std::vector<std::unique_ptr<RdmaCmFabric>> fabrics_;
   std::map<SocketAddress, KernelId> occupied_;
   std::unique_ptr<CmProcess> flooder_;
-  std::vector<UniqueFd> peers_;
+  MpaPeers mpa_peers_;
 };
 
 const std::vector<FabricCase>& Cases() {
@@ -430,7 +406,7 @@ TEST_P(RdmaCmUnanswered, ConnectsThatWereGivenUpDelayNoOthers) {
 TEST_P(RdmaCmUnanswered, AcceptsThatWereGivenUpDelayNoOthersAndEndWithThePeersAnswer) {
   auto& pair = static_cast<RdmaCmPair&>(*pair_);
   const Bound listener = Bind(Side::kServer, EndpointUse::kListener);
-  ASSERT_NO_FATAL_FAILURE(pair.RequestReadyToReceive(listener.address, kMany));
+  for (int i = 0; i < kMany; ++i) ASSERT_NO_FATAL_FAILURE(pair.mpa_peers().RequestReadyToReceive(listener.address));
   std::vector<ConnectionId> given_up;
   for (int i = 0; i < kMany && !HasFailure(); ++i) {
     given_up.push_back(Await<FabricConnectRequested>(listener.id).connection);
@@ -439,7 +415,7 @@ TEST_P(RdmaCmUnanswered, AcceptsThatWereGivenUpDelayNoOthersAndEndWithThePeersAn
   Settle();
   for (const ConnectionId one : given_up) Release(Side::kServer, one);
   ExpectOthersGoOn(given_up);
-  ASSERT_NO_FATAL_FAILURE(pair.SendReadyToReceive());
+  ASSERT_NO_FATAL_FAILURE(pair.mpa_peers().SendReadyToReceive());
   for (const ConnectionId one : given_up) Await<FabricReleased>(one);
 }
 

@@ -23,6 +23,7 @@
 #include <vector>
 
 #include "absl/time/time.h"
+#include "broker/fabric/rdmacm/testing/mpa_peers.h"
 #include "client/blocking.h"
 #include "dataplane/ndk/socket_address.h"
 #include "dataplane/testing/side.h"
@@ -300,6 +301,42 @@ class Attempt {
     return made.get_future().get();
   }
 };
+
+// Soft iWARP's kernel does not survive the end of such a queue pair before the peer's first frame has come
+// (cm_close_handler in drivers/infiniband/core/iwcm.c).
+TEST_F(KernelDevice, AQueuePairMayBeClosedWhileItsAcceptWaitsForThePeer) {
+  const bool iwarp = Kind() == "siw";
+  const auto passive = NewClient(), active = NewClient();
+  auto [listening, listener] = client::BlockingListener::Listen(passive->client().adapter, {passive->ip(), 0});
+  ASSERT_TRUE(listening.ok()) << listening.hint;
+  Attempt connecting(*active);
+  MpaPeers peers;
+  if (iwarp) {
+    ASSERT_NO_FATAL_FAILURE(peers.RequestReadyToReceive(listener->address()));
+  } else {
+    connecting.Connect(active->ip(), listener->address());
+  }
+  const auto connector = listener->Next(absl::ToChronoMilliseconds(kTestPatience)).object;
+  ASSERT_NE(connector, nullptr);
+  QueuePair* const pair = passive->client().side.NewQueuePair({}, nullptr);
+  Told established;
+  ASSERT_EQ(connector->Accept(pair, {}, {}, established.outcome()), NdkStatus::kPending);
+  ASSERT_NO_FATAL_FAILURE(peers.AwaitReplies());
+  if (!iwarp) {
+    ASSERT_EQ(connecting.connected.Await(), NdkStatus::kSuccess);
+  }
+  std::promise<void> closed;
+  ASSERT_EQ(pair->Close([&] { closed.set_value(); }), NdkStatus::kPending) << "its connector has it still";
+  ASSERT_NO_FATAL_FAILURE(peers.SendReadyToReceive());
+  if (!iwarp) connecting.connector->CompleteConnect({}, connecting.established.outcome());
+  EXPECT_NE(established.Await(), NdkStatus::kPending);
+  client::BlockingClose(connector);
+  closed.get_future().wait();
+  const SocketAddress address = passive->Listen();
+  std::thread accepting([&] { passive->Accept(1); });
+  active->Connect(address, 1);
+  accepting.join();
+}
 
 // Keeps RDMA writes under way from one client's queue pair to the other's until its end.
 class Writes {
