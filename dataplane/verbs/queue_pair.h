@@ -128,7 +128,7 @@ class VerbsQueuePair final : public QueuePair, public EventTarget {
   // queue_pair_connection.cc.
   NdkStatus MakeHardware(ibv_qp** queue_pair);
   static NdkStatus MoveToInit(ibv_qp* queue_pair, bool iwarp);
-  int MoveToError();
+  NdkStatus MoveToError();
   NdkStatus Establish(ConnectionEndCallback on_end);
   void FlushIdle();
   void FlushIdleIwarp();

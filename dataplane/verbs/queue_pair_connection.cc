@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
 #include <algorithm>
-#include <cerrno>
 #include <limits>
 #include <utility>
 
@@ -71,10 +70,10 @@ NdkStatus VerbsQueuePair::MoveToInit(ibv_qp* queue_pair, bool iwarp) {
 // Everything that is posted comes back with a flush error.
 NdkStatus VerbsQueuePair::MoveToError() {
   const std::lock_guard lock(initiator_mutex_);
-  if (queue_pair_ == nullptr) return 0;
+  if (queue_pair_ == nullptr) return NdkStatus::kSuccess;
   ibv_qp_attr attributes = {};
   attributes.qp_state = IBV_QPS_ERR;
-  return ibv_modify_qp(queue_pair_, &attributes, IBV_QP_STATE);
+  return FromErrnoResult(ibv_modify_qp(queue_pair_, &attributes, IBV_QP_STATE));
 }
 
 // After the phase has changed, so that nothing is posted behind it.
@@ -107,9 +106,9 @@ VerbsQueuePair::~VerbsQueuePair() {
 
 void VerbsQueuePair::OnClose() {
   domain_->adapter()->thread().Unregister(cookie_);
+  if (queue_pair_ == nullptr) return;
   // What is posted is cancelled when it is destroyed, then.
   const bool left = LeftToTheDriver();
-  if (queue_pair_ == nullptr) return;
   EndLocally();
   if (!left) EndRequests();
 }
@@ -161,7 +160,7 @@ void VerbsQueuePair::HandleBroken() {
 // drivers/infiniband/core/uverbs_std_types_async_fd.c) and answers EIO.
 void VerbsQueuePair::OnAsyncEvent(ibv_event_type type) {
   Break(0);
-  if (type == IBV_EVENT_DEVICE_FATAL && MoveToError() == EIO) CancelAll();
+  if (type == IBV_EVENT_DEVICE_FATAL && MoveToError() == NdkStatus::kDeviceRemoved) CancelAll();
 }
 
 NdkStatus VerbsQueuePair::Attach(Attachment attachment, ConnectionEndCallback on_end) {
