@@ -136,10 +136,7 @@ class Kernel : public CmProcess {
   // A peer's connect request that has come to that listener: the peer's id.
   KernelId TakeRequest(const SocketAddress& listener) {
     const KernelId peer = New();
-    EXPECT_EQ(Resolve(peer, At(kLocal, 0), listener), 0);
-    EXPECT_EQ(file->ResolveRoute(peer), 0);
-    EXPECT_EQ(CmProcess::Await().type, CmEventType::kRouteResolved);
-    EXPECT_EQ(file->Connect(peer, {.qp = queue_pairs.Make()}), 0);
+    EXPECT_EQ(StartConnect(peer, At(kLocal, 0), listener, queue_pairs.Make()), 0);
     const auto requests = [this] { return std::ranges::count_if(reports_, Is<FabricConnectRequested>); };
     const auto before = requests();
     RunUntil([&] { return requests() > before; });
