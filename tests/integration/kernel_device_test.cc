@@ -12,7 +12,9 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <fstream>
 #include <future>
+#include <list>
 #include <memory>
 #include <mutex>
 #include <set>
@@ -23,6 +25,7 @@
 #include <vector>
 
 #include "absl/time/time.h"
+#include "broker/fabric/kernel_address.h"
 #include "broker/fabric/rdmacm/testing/mpa_peers.h"
 #include "client/blocking.h"
 #include "dataplane/ndk/socket_address.h"
@@ -301,6 +304,53 @@ class Attempt {
     return made.get_future().get();
   }
 };
+
+// What the kernel counts are the requests that nobody has read.
+TEST_F(KernelDevice, MoreConnectRequestsThanTheKernelsBacklogWaitForTheirDecisions) {
+  constexpr int kBacklog = 2, kRequests = 10;
+  constexpr char kLimit[] = "/proc/sys/net/rdma_ucm/max_backlog";
+  int usual = 0;
+  ASSERT_TRUE(std::ifstream(kLimit) >> usual);
+  ASSERT_TRUE(std::ofstream(kLimit) << kBacklog << std::flush);
+  {
+    const auto passive = NewClient(), active = NewClient();
+    const auto [listening, listener] = client::BlockingListener::Listen(passive->client().adapter, {passive->ip(), 0});
+    ASSERT_TRUE(listening.ok()) << listening.hint;
+    std::list<Attempt> connecting, undecided;
+    for (int i = 0; i < kRequests; ++i) {
+      connecting.emplace_back(*active).Connect(active->ip(), listener->address());
+      const auto arrived = listener->Next(absl::ToChronoMilliseconds(kTestPatience)).object;
+      ASSERT_NE(arrived, nullptr) << i;
+      undecided.emplace_back(*passive, arrived);
+    }
+  }
+  EXPECT_TRUE(std::ofstream(kLimit) << usual << std::flush);
+}
+
+TEST_F(KernelDevice, AWildcardListenerIsReachedAtEachAddressOfItsDevice) {
+  const auto passive = NewClient(), active = NewClient();
+  const auto [listening, listener] =
+      client::BlockingListener::Listen(passive->client().adapter, {IpAddress::Any(IpFamily::kIpv4), 0});
+  ASSERT_TRUE(listening.ok()) << listening.hint;
+  int reached = 0;
+  for (const client::Device& known : client::BlockingListAdapters(*active->client().session).object) {
+    if (known.name != device_) continue;
+    for (const IpAddress& ip : known.addresses) {
+      if (ip.family != IpFamily::kIpv4) continue;
+      const SocketAddress address = {ip, listener->address().port};
+      Attempt connecting(*active);
+      connecting.Connect(active->ip(), address);
+      const auto arrived = listener->Next(absl::ToChronoMilliseconds(kTestPatience)).object;
+      ASSERT_NE(arrived, nullptr) << address.ToString();
+      const Attempt undecided(*passive, arrived);
+      KernelAddress local;
+      EXPECT_EQ(arrived->GetLocalAddress(local.get(), &local.length), NdkStatus::kSuccess);
+      EXPECT_EQ(FromKernel(local), address);
+      ++reached;
+    }
+  }
+  EXPECT_GE(reached, 2);
+}
 
 // Soft iWARP's kernel does not survive the end of such a queue pair before the peer's first frame has come
 // (cm_close_handler in drivers/infiniband/core/iwcm.c).
