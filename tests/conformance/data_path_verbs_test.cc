@@ -17,7 +17,6 @@
 #include <atomic>
 #include <cstdint>
 #include <cstdlib>
-#include <cstring>
 #include <fstream>
 #include <iomanip>
 #include <memory>
@@ -33,6 +32,8 @@
 #include "broker/fabric/local_addresses.h"
 #include "broker/fabric/rdmacm/cm_file.h"
 #include "broker/fabric/rdmacm/qp_owner.h"
+#include "broker/fabric/rdmacm/testing/cm_process.h"
+#include "broker/fabric/rdmacm/testing/silent_peers.h"
 #include "client/data_path.h"
 #include "dataplane/verbs/adapter.h"
 #include "dataplane/verbs/device/device.h"
@@ -65,8 +66,7 @@ absl::StatusOr<SocketAddress> Listen(const CmFile& file, uint32_t device, IpFami
     KernelId id{};
     CmAddresses addresses;
     if (file.Create(kListener, &id) != 0) break;
-    if (file.Bind(id, {ip, 0}) == 0 && file.QueryAddresses(id, &addresses) == 0 && addresses.device_index == device &&
-        file.Listen(id) == 0) {
+    if (file.BindOn(id, {ip, 0}, device) == 0 && file.Listen(id) == 0 && file.QueryAddresses(id, &addresses) == 0) {
       return addresses.local;
     }
     file.Destroy(id);
@@ -131,17 +131,7 @@ class VerbsDataPaths final : public DataPathPair {
     ASSERT_EQ(other->Attach({}, std::move(on_end_of_other)), NdkStatus::kSuccess);
     last_active_ = active;
   }
-  // Waits where the driver does: soft iWARP's for the peer's TCP, which no other call ends.
-  void ConnectWithoutAnswer(QueuePair* pair, const SocketAddress& peer) const {
-    KernelId active{};
-    CmEvent event;
-    ASSERT_EQ(file_->Create(kListener + 1, &active), 0);
-    ASSERT_EQ(file_->ResolveAddress(active, {listener_.ip, 0}, peer), 0);
-    ASSERT_NO_FATAL_FAILURE(Await(&event));
-    ASSERT_EQ(file_->ResolveRoute(active), 0);
-    ASSERT_NO_FATAL_FAILURE(Await(&event));
-    file_->Connect(active, ParametersFor(pair));
-  }
+  const IpAddress& ip() const { return listener_.ip; }
   // What a broker does when it drops a connection: iWARP's drivers end the queue pair then. The last that was made.
   void DestroyActive() const { EXPECT_EQ(file_->Destroy(last_active_), 0); }
 
@@ -292,16 +282,18 @@ bool IsCalled(const SocketAddress& peer) {
 TEST(VerbsQueuePairs, OneThatTheKernelCannotDestroyYetDelaysNoOther) {
   const char* const device = std::getenv("RDMA_DEVICE");
   if (device == nullptr) GTEST_SKIP() << "RDMA_DEVICE names no device";
-  const char* const silent = std::getenv("RDMA_SILENT_PEERS_4");
-  ASSERT_NE(silent, nullptr) << "RDMA_SILENT_PEERS_4 names no address";
-  const std::string first(silent, std::strcspn(silent, " "));
-  const SocketAddress peer = {IpAddress::Parse(first).value_or(IpAddress()), 7000};
+  const SocketAddress peer = SilentPeer(IpFamily::kIpv4);
+  ASSERT_NE(peer.port, 0) << "there is none";
   const auto pair = OnTheDevice(IpFamily::kIpv4);
   ASSERT_TRUE(pair.ok()) << pair.status();
   DataSide side((*pair)->Open(), true, {});
   const bool iwarp = side.adapter->info().technology == RdmaTechnology::kIwarp;
   QueuePair* const held = side.NewQueuePair({}, nullptr);
-  std::thread connecting([&] { (*pair)->ConnectWithoutAnswer(held, peer); });
+  const CmProcess caller((*pair)->ip());
+  // Soft iWARP's driver waits for the peer's TCP in this, which no other call ends.
+  std::thread connecting([&] {
+    caller.StartConnect(caller.New(), {(*pair)->ip(), 0}, peer, QpNumber{held->number()});
+  });
   if (iwarp) {
     EXPECT_TRUE(Eventually([&] { return IsCalled(peer); }));
   } else {

@@ -12,7 +12,6 @@
 #include <algorithm>
 #include <array>
 #include <cstdio>
-#include <cstdlib>
 #include <fstream>
 #include <map>
 #include <memory>
@@ -33,6 +32,7 @@
 #include "broker/fabric/rdmacm/testing/mpa_peers.h"
 #include "broker/fabric/rdmacm/testing/plain_listener.h"
 #include "broker/fabric/rdmacm/testing/queue_pairs.h"
+#include "broker/fabric/rdmacm/testing/silent_peers.h"
 #include "broker/fabric/rdmacm/unwanted_ids.h"
 #include "broker/runtime/watcher.h"
 #include "broker/runtime/work_queue.h"
@@ -89,18 +89,7 @@ class RdmaCmPair final : public FabricPair {
     occupied_[address] = id;
     return true;
   }
-  SocketAddress SilentPeer(Side, IpFamily family) override {
-    const auto peers = SilentPeers(family);
-    EXPECT_FALSE(peers.empty()) << "RDMA_SILENT_PEERS names no address";
-    return peers.empty() ? SocketAddress() : peers.front();
-  }
-  static std::vector<SocketAddress> SilentPeers(IpFamily family) {
-    const char* const listed = std::getenv(family == IpFamily::kIpv4 ? "RDMA_SILENT_PEERS_4" : "RDMA_SILENT_PEERS_6");
-    std::istringstream words(listed == nullptr ? "" : listed);
-    std::vector<SocketAddress> peers;
-    for (std::string word; words >> word;) peers.push_back({IpAddress::Parse(word).value_or(IpAddress()), 7000});
-    return peers;
-  }
+  SocketAddress SilentPeer(Side, IpFamily family) override { return rdmabroker::SilentPeer(family); }
   void Vacate(Side, const SocketAddress& address) override {
     outsider_->Destroy(occupied_.at(address));
     occupied_.erase(address);
@@ -355,7 +344,7 @@ class RdmaCmSilentPeers : public FabricConformance {};
 TEST_P(RdmaCmSilentPeers, OfOneSessionDelayNoOthers) {
   // More than the fabric waits for at a time.
   constexpr int kAttemptsEach = 32;
-  const auto peers = RdmaCmPair::SilentPeers(IpFamily::kIpv4);
+  const auto peers = SilentPeers(IpFamily::kIpv4);
   ASSERT_EQ(peers.size(), 3u) << "RDMA_SILENT_PEERS_4 is to name three";
   std::vector<ConnectionId> attempts;
   for (int i = 0; i < kAttemptsEach; ++i) {

@@ -11,7 +11,6 @@
 #include <atomic>
 #include <cstdio>
 #include <cstdlib>
-#include <cstring>
 #include <fstream>
 #include <future>
 #include <list>
@@ -27,6 +26,7 @@
 #include "absl/time/time.h"
 #include "broker/fabric/kernel_address.h"
 #include "broker/fabric/rdmacm/testing/mpa_peers.h"
+#include "broker/fabric/rdmacm/testing/silent_peers.h"
 #include "client/blocking.h"
 #include "dataplane/ndk/socket_address.h"
 #include "dataplane/testing/side.h"
@@ -94,13 +94,6 @@ class KernelDevice : public testing::Test {
                        [&name](const auto& device) { return device.name == name && device.usable; });
   }
 
-  // Where nobody answers.
-  static SocketAddress SilentPeer() {
-    const char* const listed = std::getenv("RDMA_SILENT_PEERS_4");
-    EXPECT_NE(listed, nullptr) << "RDMA_SILENT_PEERS_4 names no address";
-    const std::string first(listed == nullptr ? "" : listed, listed == nullptr ? 0 : std::strcspn(listed, " "));
-    return {IpAddress::Parse(first).value_or(IpAddress()), 7000};
-  }
   // After its removal: it can be used as before.
   void BringBack() {
     Rdma({"link", "add", device_, "type", Kind(), "netdev", "eth0"});
@@ -186,7 +179,7 @@ TEST_F(KernelDevice, ASilentPeerIsGivenUpWhenTheBrokersDeadlineIsOverAndTheKerne
   {
     const auto active = NewClient();
     const auto peer = NewClient();
-    const client::Outcome outcome = active->client().Connect(active->ip(), SilentPeer());
+    const client::Outcome outcome = active->client().Connect(active->ip(), SilentPeer(IpFamily::kIpv4));
     EXPECT_EQ(outcome.status, NdkStatus::kIoTimeout);
     EXPECT_EQ(outcome.provider_error, 0U) << "the kernel has nothing to say yet";
     EXPECT_THAT(outcome.hint, HasSubstr("no answer within 2s"));
@@ -451,7 +444,7 @@ TEST_F(KernelDevice, ItsRemovalEndsHandshakesAtEveryStepAndATransfer) {
     };
     // As far as the first message, the request, the reply; and established.
     Attempt silent(*active), undecided(*active), replied(*active), established(*active);
-    silent.Connect(active->ip(), SilentPeer());
+    silent.Connect(active->ip(), SilentPeer(IpFamily::kIpv4));
     undecided.Connect(active->ip(), listener->address());
     Attempt deciding(*passive, next());
     replied.Connect(active->ip(), listener->address());
