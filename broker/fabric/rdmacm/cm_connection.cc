@@ -41,8 +41,7 @@ std::string ObjectionTo(const Claim& claim) {
       return name + " of this device is not the session's process's; name one that it has made";
     case QpOwner::kNobody:
       if (claim.trusted) return {};
-      // siw's number may be given to a new queue pair before the kernel has forgotten the last one that had it, and
-      // then the new one is never shown (rdma_restrack_add, drivers/infiniband/core/restrack.c).
+      // Our data path makes none that is not shown: MakeQueuePair in dataplane/verbs/device/device.h.
       return "the kernel shows no " + name +
              " of this device; name one that there is, or make a new one, as a few are never shown where processes"
              " make and destroy them at the same moment";

@@ -51,8 +51,9 @@ DeviceDescription Describe(ibv_transport_type transport, const ibv_device_attr_e
   AdapterInfo& info = description.info;
   info.technology = TechnologyOf(transport, port);
   const bool iwarp = info.technology == RdmaTechnology::kIwarp;
-  const bool software = attributes.vendor_id == kSoftRoceVendor || attributes.vendor_id == kSoftIwarpVendor;
-  info.vendor_id = software ? 0 : attributes.vendor_id;
+  const bool soft_roce = attributes.vendor_id == kSoftRoceVendor;
+  const bool soft_iwarp = attributes.vendor_id == kSoftIwarpVendor;
+  info.vendor_id = soft_roce || soft_iwarp ? 0 : attributes.vendor_id;
   info.device_id = attributes.vendor_part_id;
   info.max_registration_size = attributes.max_mr_size;
   constexpr unsigned int kWindows = IBV_DEVICE_MEM_WINDOW_TYPE_2A | IBV_DEVICE_MEM_WINDOW_TYPE_2B;
@@ -79,12 +80,12 @@ DeviceDescription Describe(ibv_transport_type transport, const ibv_device_attr_e
   info.max_callee_data = iwarp ? kIwarpData : kIbRejectData;
   info.adapter_flags = FlagsOf(info.technology, device, trials);
   description.resizes_srqs = (attributes.device_cap_flags & IBV_DEVICE_SRQ_RESIZE) != 0;
-  description.tells_of_solicited = attributes.vendor_id != kSoftIwarpVendor;
-  description.loses_an_offset = attributes.vendor_id == kSoftIwarpVendor;
-  description.raises_sigpipe = attributes.vendor_id == kSoftIwarpVendor;
-  description.forgets_late_posts = attributes.vendor_id == kSoftIwarpVendor;
-  description.hides_queue_pairs = attributes.vendor_id == kSoftIwarpVendor;
-  description.kernel_invalidate_flag = attributes.vendor_id == kSoftRoceVendor;
+  description.tells_of_solicited = !soft_iwarp;
+  description.loses_an_offset = soft_iwarp;
+  description.raises_sigpipe = soft_iwarp;
+  description.forgets_late_posts = soft_iwarp;
+  description.hides_queue_pairs = soft_iwarp;
+  description.kernel_invalidate_flag = soft_roce;
   return description;
 }
 
