@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "broker/core/ids.h"
+#include "dataplane/verbs/device/device.h"
 
 namespace rdmabroker {
 
@@ -42,7 +43,8 @@ class QueuePairs {
     attributes.send_cq = attributes.recv_cq = opened.queue.get();
     attributes.cap = {.max_send_wr = 1, .max_recv_wr = 1, .max_send_sge = 1, .max_recv_sge = 1, .max_inline_data = 0};
     attributes.qp_type = IBV_QPT_RC;
-    Owned<ibv_qp, ibv_destroy_qp> made(::ibv_create_qp(opened.domain.get(), &attributes));
+    Owned<ibv_qp, ibv_destroy_qp> made(
+        verbs::MakeQueuePair({.hides_queue_pairs = iwarp()}, opened.domain.get(), attributes));
     EXPECT_NE(made, nullptr);
     if (made == nullptr) return {};
     const QpNumber number{made->qp_num};
