@@ -134,6 +134,25 @@ void Fill(const Records& records, const ConnectorRecord& connector, v1::Connecto
   row->set_qp_number(connector.qp.value);
   if (connector.has_data) ToProto(connector.limits, row->mutable_limits());
   if (connector.state == ConnectorState::kDead) row->set_dead_status(ToProto(connector.dead_status));
+  const auto session = records.sessions.find(connector.session);
+  if (session != records.sessions.end()) row->set_pid(session->second.identity.pid);
+}
+
+bool IsActive(const ConnectorRecord& connector) {
+  return connector.state == ConnectorState::kEstablished || connector.state == ConnectorState::kPeerDisconnected ||
+         connector.state == ConnectorState::kDisconnecting;
+}
+
+void Fill(const Records& records, const DeviceRecord& device, v1::DeviceActivity* activity) {
+  activity->set_adapters(device.adapters);
+  activity->set_active_connections(
+      static_cast<uint32_t>(std::count_if(records.connectors.begin(), records.connectors.end(), [&](const auto& entry) {
+        return IsActive(entry.second) && records.adapters.at(entry.second.adapter).device == device.device.id;
+      })));
+  activity->set_connects(device.counts.connects);
+  activity->set_accepts(device.counts.accepts);
+  activity->set_connect_failures(device.counts.connect_failures);
+  activity->set_connection_errors(device.counts.connection_errors);
 }
 
 // The asked page of `table`, as far as the caller may see it. `add` gives the reply a row.
@@ -169,11 +188,14 @@ void ServeInspection(UnaryContext& context, Broker& broker, v1::Inspection::Asyn
   const Records& records = broker.core().records();
   const UnaryHandler<v1::ListAdaptersRequest, v1::ListAdaptersReply> list_adapters =
       [&records](const Caller*, const v1::ListAdaptersRequest&, v1::ListAdaptersReply* reply) {
-        std::map<std::string, const Device*> devices;
+        std::map<std::string, const DeviceRecord*> devices;
         for (const auto& [id, record] : records.devices) {
-          if (!record.removed) devices[record.device.name] = &record.device;
+          if (!record.removed) devices[record.device.name] = &record;
         }
-        for (const auto& [name, device] : devices) ToProto(*device, reply->add_devices());
+        for (const auto& [name, record] : devices) {
+          ToProto(record->device, reply->add_devices());
+          Fill(records, *record, reply->add_activities());
+        }
         return grpc::Status::OK;
       };
   ServeUnary(context, service, &Service::RequestListAdapters, list_adapters);

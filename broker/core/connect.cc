@@ -125,6 +125,7 @@ void StartConnection(Turn& turn, ConnectorRecord& connector, const EndpointRecor
 }
 
 void FailConnect(Turn& turn, ConnectorRecord& connector, Outcome outcome, bool again) {
+  ++CountsOf(turn, connector).connect_failures;
   LeaveQp(turn, connector);
   SetDeadline(turn, connector, absl::InfiniteDuration());
   connector.state = again ? ConnectorState::kIdle : ConnectorState::kDead;

@@ -95,6 +95,10 @@ void FreeAddresses(Turn& turn, ConnectionId id) {
   turn.index.tuples.erase(TupleOf(turn.records, connection));
 }
 
+ConnectionCounts& CountsOf(Turn& turn, const ConnectorRecord& connector) {
+  return turn.records.devices.at(turn.records.adapters.at(connector.adapter).device).counts;
+}
+
 void Die(Turn& turn, ConnectorRecord& connector, NdkStatus dead_status) {
   SetDeadline(turn, connector, absl::InfiniteDuration());
   connector.awaits_handoff = false;
@@ -154,6 +158,9 @@ Outcome Perform(Turn& turn, const Call& call, const ReportConnectionEnd& request
                                      : Refuse(NdkStatus::kConnectionAborted, Name(request.connector),
                                               ": its client reported that the connection broke");
   outcome.provider_error = request.provider_error;
+  if (connector->state == ConnectorState::kEstablished && !request.graceful) {
+    ++CountsOf(turn, *connector).connection_errors;
+  }
   Complete(turn, *connector, connector->pending, std::move(outcome));
   EndConnection(turn, *connector);
   return Done();
@@ -186,11 +193,16 @@ void OnDeadline(Turn& turn, ConnectorId id) {
   }
   if (connector.state == ConnectorState::kEstablished) {
     const NdkStatus status = NdkStatus::kIoTimeout;
+    ++CountsOf(turn, connector).connection_errors;
     EndConnection(turn, connector);
     return Notify(turn, connector, DisconnectEvent{id, status, 0});
   }
   const bool disconnecting = connector.state == ConnectorState::kDisconnecting;
-  if (disconnecting) FreeAddresses(turn, connector.connection);
+  if (disconnecting) {
+    FreeAddresses(turn, connector.connection);
+  } else {
+    ++CountsOf(turn, connector).connect_failures;
+  }
   GiveUp(turn, connector, Farewell::kRelease);
   Die(turn, connector, disconnecting ? NdkStatus::kConnectionInvalid : NdkStatus::kIoTimeout);
   Complete(turn, connector, connector.pending,
@@ -218,6 +230,8 @@ void Handle(Turn& turn, const FabricEstablished& report) {
   ConnectorRecord* connector = ConnectorOf(turn, report.connection);
   if (connector == nullptr) return;
   if (connector->state != ConnectorState::kAccepting && connector->state != ConnectorState::kCompleting) return;
+  ConnectionCounts& counts = CountsOf(turn, *connector);
+  ++(connector->listener ? counts.accepts : counts.connects);
   connector->state = ConnectorState::kEstablished;
   connector->awaits_handoff = report.handoff.has_value();
   SetDeadline(turn, *connector, connector->awaits_handoff ? turn.limits.handoff_timeout : absl::InfiniteDuration());
@@ -238,6 +252,7 @@ void Handle(Turn& turn, const FabricFailed& report) {
     default:
       return;
   }
+  ++CountsOf(turn, *connector).connect_failures;
   FreeAddresses(turn, report.connection);
   GiveUp(turn, *connector, Farewell::kRelease);
   Die(turn, *connector, report.status);
@@ -274,6 +289,7 @@ void Handle(Turn& turn, const FabricDisconnected& report) {
     default:
       return;
   }
+  if (report.status != NdkStatus::kSuccess) ++CountsOf(turn, *connector).connection_errors;
   SetDeadline(turn, *connector, absl::InfiniteDuration());
   connector->awaits_handoff = false;
   connector->state = ConnectorState::kPeerDisconnected;

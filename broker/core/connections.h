@@ -31,6 +31,9 @@ void GiveUp(Turn& turn, ConnectorRecord& connector, Farewell farewell, Bytes pri
 // The connection is over: others may have its addresses before it is released.
 void FreeAddresses(Turn& turn, ConnectionId connection);
 
+// Of the connector's device.
+ConnectionCounts& CountsOf(Turn& turn, const ConnectorRecord& connector);
+
 // The connector can do nothing more; `dead_status` is what a step of the handshake that is still asked for gets.
 void Die(Turn& turn, ConnectorRecord& connector, NdkStatus dead_status);
 // The listener's backlog has one less to decide.

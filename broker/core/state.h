@@ -31,8 +31,19 @@ H AbslHashValue(H state, const ObjectId& object) {
   return H::combine(std::move(state), object.index(), std::visit([](auto id) { return id.value(); }, object));
 }
 
+// A device's connections since it came: those of NDKPI's performance counters that the control path can count.
+struct ConnectionCounts {
+  uint64_t connects = 0;           // Established by the active side.
+  uint64_t accepts = 0;            // Established by the passive side.
+  uint64_t connect_failures = 0;   // Of both sides: not established, other than by the consumer's own reject or close.
+  uint64_t connection_errors = 0;  // Established ones that broke.
+
+  bool operator==(const ConnectionCounts&) const = default;
+};
+
 struct DeviceRecord {
   Device device;
+  ConnectionCounts counts;
   bool removed = false;  // Gone; kept while there is any of the following.
   uint32_t adapters = 0;
   uint32_t endpoints = 0;    // Not yet unbound.

@@ -161,9 +161,11 @@ const TableRow kTables[] = {
     {"adapters",
      R"(devices { name: "siw0" usable: false unusable_reason: "no address" port_space: PORT_SPACE_TCP
           info { technology: RDMA_TECHNOLOGY_IWARP }
-          addresses { ip: "\300\000\002\001" } addresses { ip: "\300\000\002\002" } })",
-     "NAME  TECHNOLOGY  PORTS  USABLE  ADDRESSES            WHY NOT\n"
-     "siw0  iwarp       tcp    no      192.0.2.1,192.0.2.2  no address\n"},
+          addresses { ip: "\300\000\002\001" } addresses { ip: "\300\000\002\002" } }
+        activities { adapters: 1 active_connections: 2 connects: 3 accepts: 4 connect_failures: 5
+          connection_errors: 6 })",
+     "NAME  TECHNOLOGY  PORTS  USABLE  ADDRESSES            ACTIVE  CONNECTS  ACCEPTS  FAILED  BROKEN  WHY NOT\n"
+     "siw0  iwarp       tcp    no      192.0.2.1,192.0.2.2  2       3         4        5       6       no address\n"},
     {"sessions",
      R"(sessions { session_id: 1 uid: 2 gid: 3 pid: 4 state: SESSION_STATE_AWAY adapters: 5 listeners: 6
           shared_endpoints: 7 reservations: 8 connectors: 9 unacknowledged_events: 10 }
@@ -227,8 +229,8 @@ TEST_F(BrokerQueriesTest, ATableHasWordsAndNoControlCharacters) {
   BrokerQueries queries(socket, OutputForm::kTable);
   EXPECT_EQ(queries.List("adapters"), ExitCode::kDone);
   EXPECT_EQ(queries.output(),
-            "NAME        TECHNOLOGY  PORTS    USABLE  ADDRESSES  WHY NOT\n"
-            "iwarp0?[2J  roce-v2     rdma-cm  yes     192.0.2.1\n");
+            "NAME        TECHNOLOGY  PORTS    USABLE  ADDRESSES  ACTIVE  CONNECTS  ACCEPTS  FAILED  BROKEN  WHY NOT\n"
+            "iwarp0?[2J  roce-v2     rdma-cm  yes     192.0.2.1  0       0         0        0       0\n");
 }
 
 TEST_F(BrokerQueriesTest, AllPagesAreOneAnswer) {

@@ -39,14 +39,19 @@ std::string LimitsOf(const v1::ConnectorInfo& info) {
 }  // namespace
 
 Table ToTable(const v1::ListAdaptersReply& reply) {
-  Table table = {{"NAME", "TECHNOLOGY", "PORTS", "USABLE", "ADDRESSES", "WHY NOT"}};
-  for (const v1::Device& message : reply.devices()) {
+  Table table = {{"NAME", "TECHNOLOGY", "PORTS", "USABLE", "ADDRESSES", "ACTIVE", "CONNECTS", "ACCEPTS", "FAILED",
+                  "BROKEN", "WHY NOT"}};
+  for (int i = 0; i < reply.devices_size(); ++i) {
+    const v1::Device& message = reply.devices(i);
+    // An older broker does not tell.
+    const v1::DeviceActivity activity = i < reply.activities_size() ? reply.activities(i) : v1::DeviceActivity();
     const client::Device device = client::FromMessage(message);
     std::string addresses;
     for (const IpAddress& ip : device.addresses) addresses += (addresses.empty() ? "" : ",") + ip.ToString();
     table.push_back({device.name, Word(v1::RdmaTechnology_Name(message.info().technology()), "RDMA_TECHNOLOGY_"),
                      Word(v1::PortSpace_Name(message.port_space()), "PORT_SPACE_"), Text(device.usable), addresses,
-                     device.unusable_reason});
+                     Text(uint64_t{activity.active_connections()}), Text(activity.connects()), Text(activity.accepts()),
+                     Text(activity.connect_failures()), Text(activity.connection_errors()), device.unusable_reason});
   }
   return table;
 }

@@ -86,6 +86,14 @@ TEST_F(InspectionTest, ShowsEveryObjectOfAConnection) {
   EXPECT_EQ(adapters.devices(0).name(), "fake1");
   EXPECT_EQ(adapters.devices(1).name(), "fake2");
   EXPECT_TRUE(adapters.devices(0).usable());
+  ASSERT_EQ(adapters.activities_size(), 2);
+  EXPECT_EQ(adapters.activities(0).adapters(), 1u);
+  EXPECT_EQ(adapters.activities(0).active_connections(), 1u);
+  EXPECT_EQ(adapters.activities(0).accepts(), 1u);
+  EXPECT_EQ(adapters.activities(0).connects(), 0u);
+  EXPECT_EQ(adapters.activities(1).connects(), 1u);
+  EXPECT_EQ(adapters.activities(1).connect_failures(), 0u);
+  EXPECT_EQ(adapters.activities(1).connection_errors(), 0u);
 
   v1::ListListenersReply listeners;
   ASSERT_TRUE(
@@ -123,6 +131,7 @@ TEST_F(InspectionTest, ShowsEveryObjectOfAConnection) {
     EXPECT_TRUE(row.has_limits());
     EXPECT_NE(row.qp_number(), 0u);
     EXPECT_EQ(row.dead_status(), v1::STATUS_SUCCESS);
+    EXPECT_EQ(row.pid(), ::getpid());
   }
   const v1::ListSessionsReply sessions = Sessions(channel);
   ASSERT_EQ(sessions.sessions_size(), 2);

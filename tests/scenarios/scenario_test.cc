@@ -8,6 +8,7 @@
 //   after 60s                                 time passes, and the clock strikes
 //   session 1 stops acknowledging             its requests say no more what it has seen; "acknowledges again" ends that
 //   show endpoints, show objects              what there is, with its counts
+//   show counts                               what has become of each device's connections
 //
 // Every scenario is played twice: as it is, and with the core taken apart and restored before every event.
 // `bazel run //tests/scenarios:scenario_test -- --rewrite` writes what the core does into the scenarios; read the
@@ -97,6 +98,7 @@ class Stage {
     if (absl::StartsWith(line, "after ")) return PassTime(line.substr(6));
     if (line == "show endpoints") return ShowEndpoints();
     if (line == "show objects") return ShowObjects();
+    if (line == "show counts") return ShowCounts();
     unsigned long long session = 0;
     char word[16] = "";
     if (std::sscanf(line.c_str(), "session %llu stops acknowledgin%1[g]", &session, word) == 2) {
@@ -182,6 +184,17 @@ class Stage {
     show("reservation", core_.records().reservations);
     show("connector", core_.records().connectors);
     return text.empty() ? "no object\n" : text;
+  }
+
+  std::string ShowCounts() const {
+    std::string text;
+    for (const auto* record : InOrder(core_.records().devices)) {
+      const ConnectionCounts& counts = record->counts;
+      absl::StrAppend(&text, "device ", record->device.id.value(), ": connects ", counts.connects, ", accepts ",
+                      counts.accepts, ", connect failures ", counts.connect_failures, ", connection errors ",
+                      counts.connection_errors, "\n");
+    }
+    return text;
   }
 
   const Restarts restarts_;
