@@ -16,8 +16,8 @@ namespace rdmabroker {
 inline constexpr size_t kFastRegisterPageSize = 4096;
 
 // NDK_MR. Made either for Register or for fast-registering, never both; the other kind's functions then return
-// kInvalidDeviceRequest. Closing it deregisters, once no window is bound to it: a window lets go of it when its next
-// bind elsewhere succeeds, or with its own close.
+// kInvalidDeviceRequest. Closing it deregisters, once no window is bound to it: a window lets go of it when it is
+// invalidated, by either side, when its next bind elsewhere succeeds, or with its own close.
 class MemoryRegion : public DataObject {
  public:
   // kInvalidParameter: null, length 0, longer than max_registration_size, wraps around, unknown flags, or registered

@@ -168,7 +168,7 @@ bool SoftwareMemoryRegion::PublishWindow(const MemoryChange& change) {
   const std::lock_guard lock(mutex_);
   if (MemoryTable::LiveToken(entry_) != change.region_token) return false;
   HasLiveWindow();
-  table_->Publish(change.entry, change.token, change.description);
+  table_->Publish(change.entry, change.token, change.description, this);
   windows_.emplace_back(change.entry, change.token);
   return true;
 }
@@ -204,11 +204,9 @@ void SoftwareMemoryWindow::CancelBind(const MemoryChange& change) {
   if (token_ == change.token) token_ = MemoryTable::LiveToken(entry_);
 }
 
-bool SoftwareMemoryWindow::CarryOutBind(const MemoryChange& change, ObjectReference<SoftwareMemoryRegion>* region) {
+bool SoftwareMemoryWindow::CarryOutBind(const MemoryChange& change, SoftwareMemoryRegion* region) {
   const std::lock_guard lock(mutex_);
-  if (!(*region)->PublishWindow(change)) return false;
-  std::swap(region_, *region);
-  return true;
+  return region->PublishWindow(change);
 }
 
 NdkStatus SoftwareMemoryWindow::PrepareInvalidate(MemoryChange* change) {

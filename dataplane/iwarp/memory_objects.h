@@ -81,9 +81,8 @@ class SoftwareMemoryWindow final : public MemoryWindow {
   // It will not be carried out: the window has the token of the binding that is live, or none.
   void CancelBind(const MemoryChange& change);
   NdkStatus PrepareInvalidate(MemoryChange* change);
-  // Binds the window to `*region` if that is still there, and puts there the region that it was bound to before: the
-  // caller gives the reference back where it holds no lock.
-  bool CarryOutBind(const MemoryChange& change, ObjectReference<SoftwareMemoryRegion>* region);
+  // Binds the window to the region if that is still there.
+  bool CarryOutBind(const MemoryChange& change, SoftwareMemoryRegion* region);
 
   ProtectionDomain* domain() const { return domain_.get(); }
 
@@ -96,7 +95,6 @@ class SoftwareMemoryWindow final : public MemoryWindow {
 
   mutable std::mutex mutex_;  // Guards what follows; before a region's.
   uint32_t token_ = 0;
-  ObjectReference<SoftwareMemoryRegion> region_;  // Whose memory the table has for the window.
 };
 
 }  // namespace rdmabroker::iwarp

@@ -128,7 +128,7 @@ TEST_P(Refused, ABindLeavesTheWindowBoundAsItWas) {
   Answer();
   ASSERT_TRUE(Eventually([&] { return side.qp->Invalidate(nullptr, window, 0) == NdkStatus::kSuccess; }));
   EXPECT_EQ(side.Next().status, NdkStatus::kSuccess);
-  EXPECT_FALSE(first.closed);
+  EXPECT_TRUE(Eventually([&] { return first.closed.load(); })) << "nobody can write into it any more";
   CloseAndWait(window);
 }
 

@@ -5,8 +5,10 @@
 #include <sched.h>
 
 #include <algorithm>
+#include <memory>
 #include <utility>
 
+#include "dataplane/iwarp/progress_thread.h"
 #include "dataplane/memory.h"
 
 namespace rdmabroker::iwarp {
@@ -47,9 +49,14 @@ uint32_t MemoryTable::NextToken(Entry* entry) {
   return entry->index << kKeyBits | ++entry->last_key;
 }
 
-void MemoryTable::Publish(Entry* entry, uint32_t token, MemoryDescription description) {
+void MemoryTable::Publish(Entry* entry, uint32_t token, MemoryDescription description, DataObject* region) {
   Withdraw(entry);
   entry->description = std::move(description);
+  if (region != nullptr) {
+    const std::lock_guard lock(bindings_mutex_);
+    bindings_.emplace(token, ObjectReference<DataObject>(region));
+    ++bound_;
+  }
   entry->live_token.store(token, std::memory_order_seq_cst);
 }
 
@@ -57,7 +64,19 @@ bool MemoryTable::Withdraw(Entry* entry, uint32_t token) {
   uint32_t expected = token;
   if (token == 0 || !entry->live_token.compare_exchange_strong(expected, 0, std::memory_order_seq_cst)) return false;
   AwaitPins(entry);
+  if (bound_ > 0) LetGoOfRegion(token);
   return true;
+}
+
+// The caller may hold locks, under which no reference can be given back.
+void MemoryTable::LetGoOfRegion(uint32_t token) {
+  const std::lock_guard lock(bindings_mutex_);
+  const auto found = bindings_.find(token);
+  if (found == bindings_.end()) return;
+  const auto region = std::make_shared<ObjectReference<DataObject>>(std::move(found->second));
+  bindings_.erase(found);
+  --bound_;
+  ProgressThread::Get().Call([region] {});
 }
 
 void MemoryTable::Withdraw(Entry* entry) {

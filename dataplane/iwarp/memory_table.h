@@ -12,9 +12,11 @@
 #include <memory>
 #include <mutex>
 #include <span>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
+#include "dataplane/data_object.h"
 #include "dataplane/operation.h"
 
 namespace rdmabroker::iwarp {
@@ -84,7 +86,9 @@ class MemoryTable {
 
   // The token that the next Publish of the entry will make live: never 0, never the one before.
   uint32_t NextToken(Entry* entry);
-  void Publish(Entry* entry, uint32_t token, MemoryDescription description);
+  // `region`, if there is one, is referred to as long as the token is live: a window's memory. The adapter's own thread
+  // gives the reference back.
+  void Publish(Entry* entry, uint32_t token, MemoryDescription description, DataObject* region = nullptr);
   // Makes `token` of the entry dead and waits for its pins. False if it was not live. The caller holds no pin.
   bool Withdraw(Entry* entry, uint32_t token);
   // The same for whatever token is live. Waits for the pins also where none is.
@@ -106,10 +110,17 @@ class MemoryTable {
     std::array<Entry, kChunkEntries> entries;
   };
 
+  // The token is dead.
+  void LetGoOfRegion(uint32_t token);
+
   std::array<std::atomic<Chunk*>, kChunks> chunks_ = {};
   std::mutex mutex_;  // Guards what follows; taken by registration only.
   std::vector<std::unique_ptr<Chunk>> owned_;
   std::vector<Entry*> free_;
+
+  std::atomic<size_t> bound_{0};  // How many there are in the next, so that others need no lock.
+  std::mutex bindings_mutex_;
+  std::unordered_map<uint32_t, ObjectReference<DataObject>> bindings_;  // Regions, by their windows' live tokens.
 };
 
 enum class AccessVerdict { kAllowed, kInvalidToken, kWrongDomain, kBounds, kWrap, kRights };

@@ -161,7 +161,7 @@ bool Transmitter::FindPayload(const Request& request, size_t length, bool copy) 
 bool Transmitter::CarryOutChange(Request* request) {
   switch (request->type) {
     case OperationType::kBind:
-      return request->window->CarryOutBind(request->change, &request->region);
+      return request->window->CarryOutBind(request->change, request->region.get());
     case OperationType::kFastRegister:
       return request->region->Publish(request->change);
     default:
