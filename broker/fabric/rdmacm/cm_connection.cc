@@ -276,6 +276,11 @@ void CmConnection::ConnectFailed(CmStep step, int error) { Fail(CmStatus(step, e
 void CmConnection::Fail(NdkStatus status, uint32_t provider_error, Bytes private_data, std::string explanation) {
   const bool connecting =
       state_ == State::kResolvingAddress || state_ == State::kResolvingRoute || state_ == State::kConnecting;
+  if (state_ == State::kConnecting && status == NdkStatus::kConnectionInvalid && explanation.empty()) {
+    explanation =
+        "the device does not take the queue pair, which a former attempt has ended, or which is gone; make a"
+        " new one";
+  }
   state_ = State::kOver;
   if (connecting) {
     surroundings_.reports.Push(FabricConnectFailed{.connection = id_,

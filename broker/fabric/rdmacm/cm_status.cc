@@ -44,6 +44,8 @@ constexpr Row kRows[] = {
     {ECONNREFUSED, kOther, kNoHost, kNoHost, NdkStatus::kConnectionRefused, kAborted},
     {ECONNRESET, kOther, kNoHost, kNoHost, NdkStatus::kConnectionRefused, kAborted},
     {kReason, kOther, kOther, kOther, NdkStatus::kConnectionRefused, kAborted},
+    // CONNECT: there is no such queue pair, or a former attempt has ended it.
+    {EINVAL, kOther, kOther, kNoHost, NdkStatus::kConnectionInvalid, kAborted},
     {EACCES, kDenied, kDenied, kDenied, kDenied, kAborted},
     {EPERM, kDenied, kDenied, kDenied, kDenied, kAborted},
     {EAFNOSUPPORT, kBadCall, kBadCall, kBadCall, kBadCall, kAborted},

@@ -283,7 +283,7 @@ constexpr Row kRows[] = {
        const PlainListener listener(*IpAddress::Parse(kLocal));
        return kernel.ConnectFrom(listener.address(), kernel.Listen(), kernel.queue_pairs.Make());
      }},
-    {"ConnectWithoutAQueuePair", On::kIwarp, EINVAL, NdkStatus::kUnsuccessful,
+    {"ConnectWithoutAQueuePair", On::kIwarp, EINVAL, NdkStatus::kConnectionInvalid,
      [](Kernel& kernel) { return kernel.ConnectFrom(At(kLocal, 0), kernel.Listen(), kNoQueuePair); }},
     {"ConnectToAPeerThatHangsUp", On::kIwarp, ECONNRESET, NdkStatus::kConnectionRefused,
      [](Kernel& kernel) {

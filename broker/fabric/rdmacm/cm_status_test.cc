@@ -40,7 +40,7 @@ TEST(CmStatus, SaysWhatNdkpiSaysInTheKernelsPlace) {
            Row{CmStep::kConnect, EHOSTUNREACH, NdkStatus::kHostUnreachable},
            Row{CmStep::kConnect, ENETUNREACH, NdkStatus::kNetworkUnreachable},
            Row{CmStep::kConnect, EADDRNOTAVAIL, NdkStatus::kAddressAlreadyExists},
-           Row{CmStep::kConnect, EINVAL, NdkStatus::kUnsuccessful},
+           Row{CmStep::kConnect, EINVAL, NdkStatus::kConnectionInvalid},
            Row{CmStep::kFinish, ETIMEDOUT, NdkStatus::kIoTimeout},
            Row{CmStep::kFinish, EINVAL, NdkStatus::kConnectionAborted},
            Row{CmStep::kFinish, ECONNRESET, NdkStatus::kConnectionAborted},
