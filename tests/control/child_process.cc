@@ -57,6 +57,11 @@ std::string ChildProcess::ReadLine() {
   return line;
 }
 
+void ChildProcess::WriteLine(const std::string& line) {
+  const std::string text = line + "\n";
+  EXPECT_EQ(::write(input_.get(), text.data(), text.size()), static_cast<ssize_t>(text.size()));
+}
+
 std::string ChildProcess::ReadAll() {
   std::string text;
   for (char byte = 0; ReadByte(&byte);) text += byte;

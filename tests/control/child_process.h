@@ -30,6 +30,8 @@ class ChildProcess {
   // The next line that it prints, without its end; "" where it has ended or prints nothing for longer than a test
   // waits.
   std::string ReadLine();
+  // Onto its standard input.
+  void WriteLine(const std::string& line);
   // All that it prints until its end, or until it prints nothing for longer than a test waits.
   std::string ReadAll();
   void Signal(int signal);

@@ -52,7 +52,8 @@ class NetworkThread final : public Executor {
 };
 
 // A FakeFabric, which lives on the network's thread, as a fabric of the broker whose loop thread `loop` is. Where its
-// devices' clients end connections, it offers them one end of a stream in `handoffs`, which reaches the peer's client.
+// devices' clients end connections, it offers them one end of a stream in `handoffs`, which reaches the peer's client
+// and on which user-space iWARP's queue pairs can go on.
 class FabricRelay final : public Fabric {
  public:
   FabricRelay(NetworkThread& network, std::vector<FakeDevice> devices, Executor& loop, HandoffTable& handoffs);
@@ -65,19 +66,24 @@ class FabricRelay final : public Fabric {
   FakeFabric& fake() { return *fake_; }
 
  private:
-  using Ends = std::pair<SocketAddress, SocketAddress>;
+  struct Way {
+    SocketAddress local;
+    SocketAddress peer;
+    bool initiator = false;
+    ReadLimits limits;
+  };
 
   // On the network's thread.
   void Report(FabricReport report);
   // On the loop thread: the client gets the table's secret instead of the fake's.
-  void Offer(FabricEstablished established, UniqueFd stream);
+  void Offer(FabricEstablished established, const Way& way, UniqueFd stream);
 
   NetworkThread& network_;
   Executor& loop_;
   HandoffTable& handoffs_;
   ReportSink sink_;
   std::unique_ptr<FakeFabric> fake_;
-  std::map<ConnectionId, Ends> ends_;  // On the network's thread only.
+  std::map<ConnectionId, Way> ways_;  // On the network's thread only.
 };
 
 }  // namespace rdmabroker

@@ -212,7 +212,8 @@ TEST_F(KernelDevice, ItsRemovalIsNoticedInAContainerWhileSomebodyHasItOpenAndNob
   run_inside({"ip", "link", "set", "inside", "up"});
   run_inside({"rdma", "link", "add", "contained", "type", Kind(), "netdev", "inside"});
   {
-    const RunningBroker broker("", {"nsenter", "--user", "--net", "--preserve-credentials", "--target", process});
+    const RunningBroker broker(
+        "", {"nsenter", "--user", "--net", "--preserve-credentials", "--target", process, RunningBroker::kDaemon});
     ASSERT_TRUE(Has(broker, "contained"));
     verbs::DeviceContext open;
     ASSERT_EQ(verbs::OpenDevice("contained", &open), NdkStatus::kSuccess);

@@ -20,8 +20,6 @@
 namespace rdmabroker {
 namespace {
 
-constexpr char kDaemon[] = "broker/rdma-brokerd";
-
 bool SomebodyServes(const std::string& path) {
   sockaddr_un address = {.sun_family = AF_UNIX};
   std::memcpy(address.sun_path, path.c_str(), path.size() + 1);
@@ -52,7 +50,8 @@ bool Append(v1::Inspection::Stub& stub,
 
 }  // namespace
 
-RunningBroker::RunningBroker(const std::string& settings, std::vector<std::string> by) : by_(std::move(by)) {
+RunningBroker::RunningBroker(const std::string& settings, std::vector<std::string> command)
+    : command_(std::move(command)) {
   // Debian's Abseil ends the process where it thinks that gRPC's locks might lead to a deadlock.
   absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore);
   std::ofstream(folder() + "/broker.toml") << "log.level = \"warning\"\n"
@@ -63,8 +62,8 @@ RunningBroker::RunningBroker(const std::string& settings, std::vector<std::strin
 }
 
 void RunningBroker::Start() {
-  std::vector<std::string> command = by_;
-  command.insert(command.end(), {kDaemon, "--config", folder() + "/broker.toml"});
+  std::vector<std::string> command = command_;
+  command.insert(command.end(), {"--config", folder() + "/broker.toml"});
   process_ = std::make_unique<ChildProcess>(std::move(command));
   ASSERT_TRUE(Becomes([this] { return SomebodyServes(control_socket()); })) << "the broker does not serve";
   inspection_ = Inspect(control_socket());
@@ -79,6 +78,17 @@ std::optional<int> RunningBroker::Stop() {
   inspection_ = nullptr;
   process_->Signal(SIGTERM);
   return process_->End();
+}
+
+std::string RunningBroker::Ask(const std::string& line) {
+  process_->WriteLine(line);
+  // Before it may stand what a library prints where something is wrong.
+  for (std::string said = process_->ReadLine(); !said.empty(); said = process_->ReadLine()) {
+    if (said.rfind(kAnswer, 0) == 0) return said.substr(sizeof kAnswer - 1);
+    ADD_FAILURE() << "the broker says: " << said;
+  }
+  ADD_FAILURE() << "the broker does not answer " << line;
+  return "";
 }
 
 std::vector<std::string> RunningBroker::Objects() {

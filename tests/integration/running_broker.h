@@ -20,9 +20,11 @@ namespace rdmabroker {
 // of its own. It may be killed and started again.
 class RunningBroker {
  public:
-  // `settings` is TOML; the folder and the group of the sockets need not be in it. `by` is a command that runs the one
-  // given to it as its last arguments, such as nsenter(1).
-  explicit RunningBroker(const std::string& settings = "", std::vector<std::string> by = {});
+  static constexpr char kDaemon[] = "broker/rdma-brokerd";
+
+  // `settings` is TOML; the folder and the group of the sockets need not be in it. `command` is what takes the daemon's
+  // options: the daemon, or one that runs it, such as nsenter(1).
+  explicit RunningBroker(const std::string& settings = "", std::vector<std::string> command = {kDaemon});
 
   // Where it does not serve soon, the test has failed.
   void Start();
@@ -36,10 +38,14 @@ class RunningBroker {
   // What the broker itself says that it holds: sessions, endpoints, listeners, shared endpoints, reservations and
   // connectors, each as text; or one line that says that it did not answer.
   std::vector<std::string> Objects();
+  v1::Inspection::Stub& inspection() { return *inspection_; }
+  // Of a command that answers each line of its input with one that begins so: the rest of it.
+  static constexpr char kAnswer[] = "answer: ";
+  std::string Ask(const std::string& line);
 
  private:
   TemporaryFolder folder_;
-  const std::vector<std::string> by_;
+  const std::vector<std::string> command_;
   std::unique_ptr<ChildProcess> process_;
   std::unique_ptr<v1::Inspection::Stub> inspection_;
 };

@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// What the broker tells of what it holds.
+
+#include <grpcpp/grpcpp.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <set>
+#include <utility>
+#include <vector>
+
+#include "proto/rdmabroker/v1/inspection.grpc.pb.h"
+#include "tests/conformance/ndkpi/world.h"
+
+namespace rdmabroker::ndkpi {
+namespace {
+
+// The broker's rows of one kind: fewer than a page.
+template <typename Request, typename Reply>
+Reply List(World& w, grpc::Status (v1::Inspection::Stub::*list)(grpc::ClientContext*, const Request&, Reply*)) {
+  grpc::ClientContext context;
+  Reply reply;
+  const grpc::Status status = (w.broker().inspection().*list)(&context, Request(), &reply);
+  EXPECT_TRUE(status.ok()) << status.error_message();
+  return reply;
+}
+
+bool Is(const v1::SocketAddress& row, const SocketAddress& address) {
+  return row.port() == address.port &&
+         std::equal(row.ip().begin(), row.ip().end(), address.ip.bytes.begin(),
+                    [](char one, uint8_t other) { return static_cast<uint8_t>(one) == other; });
+}
+
+void ConnectionsAreListed(World& w) {
+  const Connection made = w.Establish();
+  const auto reply = List<v1::ListConnectorsRequest, v1::ListConnectorsReply>(w, &v1::Inspection::Stub::ListConnectors);
+  for (const auto& connector : {made.active, made.passive}) {
+    const client::ConnectionData data = *connector->connection_data();
+    const auto row = std::find_if(reply.connectors().begin(), reply.connectors().end(), [&](const auto& info) {
+      return Is(info.local(), data.local) && Is(info.peer(), data.peer);
+    });
+    ASSERT_NE(row, reply.connectors().end());
+    EXPECT_EQ(row->state(), v1::CONNECTOR_STATE_ESTABLISHED);
+    EXPECT_EQ(row->pid(), ::getpid());
+  }
+}
+
+// The local endpoints that consumers have made as such, by their ports.
+std::set<uint32_t> LocalEndpoints(World& w) {
+  std::set<uint32_t> ports;
+  const auto reply = List<v1::ListEndpointsRequest, v1::ListEndpointsReply>(w, &v1::Inspection::Stub::ListEndpoints);
+  for (const auto& row : reply.endpoints()) {
+    if (row.use() == v1::ENDPOINT_USE_LISTENER || row.use() == v1::ENDPOINT_USE_SHARED) {
+      ports.insert(row.address().port());
+    }
+  }
+  return ports;
+}
+
+v1::DeviceActivity Activity(World& w) {
+  const auto reply = List<v1::ListAdaptersRequest, v1::ListAdaptersReply>(w, &v1::Inspection::Stub::ListAdapters);
+  for (int i = 0; i < reply.devices_size() && i < reply.activities_size(); ++i) {
+    if (reply.devices(i).name() == w.on().device) return reply.activities(i);
+  }
+  ADD_FAILURE() << "the broker does not list " << w.on().device;
+  return {};
+}
+
+void EstablishedConnectionsCount(World& w) {
+  const v1::DeviceActivity before = Activity(w);
+  const Connection made = w.Establish();
+  const v1::DeviceActivity during = Activity(w);
+  EXPECT_EQ(during.connects(), before.connects() + 1);
+  EXPECT_EQ(during.accepts(), before.accepts() + 1);
+  EXPECT_EQ(during.active_connections(), 2u);
+  w.Close(made);
+  const v1::DeviceActivity after = Activity(w);
+  EXPECT_EQ(after.connects(), during.connects());
+  EXPECT_EQ(after.accepts(), during.accepts());
+  EXPECT_EQ(after.active_connections(), 0u);
+  EXPECT_EQ(after.connect_failures(), before.connect_failures());
+  EXPECT_EQ(after.connection_errors(), before.connection_errors());
+}
+
+void FailedHandshakesCount(World& w) {
+  const v1::DeviceActivity before = Activity(w);
+  const Handshake made = w.Request();
+  EXPECT_EQ(w.b().Reject(made.passive).Status(), NdkStatus::kSuccess);
+  EXPECT_EQ(made.connect.Status(), NdkStatus::kConnectionRefused);
+  const v1::DeviceActivity after = Activity(w);
+  EXPECT_EQ(after.connect_failures(), before.connect_failures() + 1) << "only the side that was rejected has failed";
+  EXPECT_EQ(after.connects(), before.connects());
+  EXPECT_EQ(after.active_connections(), 0u);
+}
+
+// Where the peer allows no access, the connection breaks.
+void BrokenConnectionsCount(World& w) {
+  const v1::DeviceActivity before = Activity(w);
+  const Connection made = w.Establish();
+  Buffer source(w.a().side().domain, 64, kAllAccess);
+  const Sge sge = source.sge();
+  const RemoteMemory nowhere = {reinterpret_cast<uint64_t>(source.bytes().data()), RemoteToken{}};
+  ASSERT_EQ(made.active_qp->Write(Context(1), {&sge, 1}, nowhere, 0), NdkStatus::kSuccess);
+  made.active_events.Wait();
+  EXPECT_TRUE(Eventually([&] { return Activity(w).connection_errors() > before.connection_errors(); }));
+  EXPECT_EQ(Activity(w).connect_failures(), before.connect_failures());
+  w.Close(made);
+}
+
+}  // namespace
+
+Cases ManagementCases() {
+  Cases cases;
+  cases.push_back({222, "ConnectionsAreListedWithBothAddressesAndTheirOwner", ConnectionsAreListed});
+  cases.push_back(
+      {223, "LocalEndpointsAreListenersAndSharedEndpointsAndNotThoseOfConnect", [](World& w) {
+         const TestListener listener = w.b().Listening();
+         const auto endpoint = w.a().NewSharedEndpoint(w.a().At());
+         const Connection made = w.Establish(w.a(), w.b(), listener);
+         EXPECT_EQ(LocalEndpoints(w), (std::set<uint32_t>{listener.address.port, endpoint->address().port}));
+       }});
+  cases.push_back({224, "ConnectAcceptAndActiveConnectionCountThoseThatAreEstablished", EstablishedConnectionsCount});
+  cases.push_back({224, "ConnectFailureCountsHandshakesThatFailed", FailedHandshakesCount});
+  cases.push_back({224, "ConnectionErrorCountsConnectionsThatBroke", BrokenConnectionsCount});
+  return cases;
+}
+
+}  // namespace rdmabroker::ndkpi
