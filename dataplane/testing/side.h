@@ -188,6 +188,19 @@ class DataSide {
   const bool owns_adapter_;
 };
 
+// Returns when the side's adapter has called everything that was due before: it calls in order.
+inline void AwaitCallbacks(DataSide& side) {
+  std::atomic<int> called = 0;
+  CompletionQueue* const queue = side.adapter->CreateCompletionQueue(4, [&called](NdkStatus) { ++called; }).object;
+  QueuePair* const qp =
+      side.domain->CreateQueuePair({.receive_cq = queue, .initiator_cq = queue, .receive_queue_depth = 1}).object;
+  ASSERT_EQ(qp->Receive(nullptr, {}), NdkStatus::kSuccess);
+  queue->Arm(CqNotify::kAny);
+  qp->Flush();
+  EXPECT_TRUE(Eventually([&] { return called > 0; }));
+  CloseAndWait(qp), CloseAndWait(queue);
+}
+
 // A request context that a test can tell.
 inline void* Context(uintptr_t number) { return reinterpret_cast<void*>(number); }
 

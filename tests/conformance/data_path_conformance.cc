@@ -70,15 +70,7 @@ void DataPathConformance::Settle() {
 
 void DataPathConformance::SettleCallbacks() {
   Settle();
-  std::atomic<int> called = 0;
-  CompletionQueue* const queue = b->adapter->CreateCompletionQueue(4, [&called](NdkStatus) { ++called; }).object;
-  QueuePair* const qp =
-      b->domain->CreateQueuePair({.receive_cq = queue, .initiator_cq = queue, .receive_queue_depth = 1}).object;
-  ASSERT_EQ(qp->Receive(nullptr, {}), NdkStatus::kSuccess);
-  queue->Arm(CqNotify::kAny);
-  qp->Flush();
-  EXPECT_TRUE(Eventually([&] { return called > 0; }));
-  CloseAndWait(qp), CloseAndWait(queue);
+  AwaitCallbacks(*b);
 }
 
 }  // namespace rdmabroker

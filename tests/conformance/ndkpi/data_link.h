@@ -36,8 +36,6 @@ class DataLink {
   const Connection connection;
 };
 
-// Returns when the side's adapter has called everything that was due before: it calls in order.
-void AwaitCallbacks(DataSide& side);
 // Takes so many results out.
 std::vector<ResultEx> ResultsOf(CompletionQueue* queue, size_t count);
 // There are none to take out.
