@@ -7,13 +7,12 @@
 
 #include <array>
 #include <atomic>
-#include <condition_variable>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "tests/conformance/ndkpi/order.h"
 #include "tests/conformance/ndkpi/world.h"
 
 namespace rdmabroker::ndkpi {
@@ -27,27 +26,19 @@ void AddEnds(Cases* cases) {
                     .run =
                         [](World& w) {
                           const Handshake made = w.Reply();
-                          if (w.lacks()) {
-                            EXPECT_EQ(made.accept.Status(), NdkStatus::kSuccess);
-                            EXPECT_FALSE(made.passive->connection_data()->three_way);
-                            return;
-                          }
+                          if (w.lacks()) return ExpectTwoWay(made);
                           w.ExpectPending(made.accept);
                           EXPECT_EQ(w.a().CompleteConnect(made.active).Status(), NdkStatus::kSuccess);
                           EXPECT_EQ(made.accept.Status(), NdkStatus::kSuccess);
                           w.ExpectCarries(made);
                         },
-                    .lacks = {{"siw", "there is no third message: Accept ends when the reply is written"}}});
+                    .lacks = {kTwoWay}});
   cases->push_back({.assertion = 116,
                     .name = "ThePeerNeverCompletes",
                     .run =
                         [](World& w) {
                           const Handshake made = w.Reply();
-                          if (w.lacks()) {
-                            EXPECT_EQ(made.accept.Status(), NdkStatus::kSuccess);
-                            EXPECT_FALSE(made.passive->connection_data()->three_way);
-                            return;
-                          }
+                          if (w.lacks()) return ExpectTwoWay(made);
                           EXPECT_EQ(made.accept.Status(), NdkStatus::kIoTimeout);
                           EXPECT_EQ(made.passive_events.count(), 0u);
                         },
@@ -230,32 +221,16 @@ void AddRefusals(Cases* cases) {
 class Holdup {
  public:
   explicit Holdup(Party& party) {
-    EXPECT_EQ(party.session().ListAdapters([shared = shared_](const client::Outcome&, const auto&) {
-      std::unique_lock lock(shared->mutex);
-      shared->holds = true;
-      shared->changed.notify_all();
-      shared->changed.wait_for(lock, kPatience, [&shared] { return !shared->holds; });
-    }),
+    EXPECT_EQ(party.session().ListAdapters([held = held_](const client::Outcome&, const auto&) { held.Run(); }),
               NdkStatus::kPending);
-    std::unique_lock lock(shared_->mutex);
-    EXPECT_TRUE(shared_->changed.wait_for(lock, kPatience, [this] { return shared_->holds; }));
+    held_.Await();
   }
-  ~Holdup() {
-    const std::lock_guard lock(shared_->mutex);
-    shared_->holds = false;
-    shared_->changed.notify_all();
-  }
+  ~Holdup() { held_.Release(); }
   Holdup(const Holdup&) = delete;
   Holdup& operator=(const Holdup&) = delete;
 
  private:
-  struct Shared {
-    std::mutex mutex;
-    std::condition_variable changed;
-    bool holds = false;
-  };
-
-  const std::shared_ptr<Shared> shared_ = std::make_shared<Shared>();
+  const HeldCallback held_;
 };
 
 // The acceptor hears of nothing until its peer has completed and disconnected.

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "client/blocking.h"
+#include "tests/conformance/ndkpi/data_link.h"
 #include "tests/conformance/ndkpi/order.h"
 #include "tests/conformance/ndkpi/world.h"
 #include "tests/control/child_process.h"
@@ -23,18 +24,8 @@
 namespace rdmabroker::ndkpi {
 namespace {
 
-const std::vector<Lack> kNoWindows = {
-    {"siw", "no memory windows: their create is NOT_SUPPORTED, and max_window_size is 0"}};
-const std::vector<Lack> kTwoSteps = {{"siw", "there is no third message: Accept ends when the reply is written"}};
 const std::vector<Lack> kAnswersGoodbyes = {
     {"siw", "the driver answers a goodbye for its consumer: Disconnect may succeed before the close cancels it"}};
-
-void ExpectNoWindows(World& w) {
-  EXPECT_EQ(w.a().info().max_window_size, 0u);
-  const Created<MemoryWindow> made = w.a().side().domain->CreateMemoryWindow();
-  EXPECT_EQ(made.status, NdkStatus::kNotSupported);
-  EXPECT_EQ(made.object, nullptr);
-}
 
 // An object of either kind. A queue pair is none that Party::NewQueuePair has made.
 using Closable = std::variant<std::shared_ptr<client::BrokerObject>, DataObject*>;
@@ -119,21 +110,6 @@ struct OwnQueues {
   ProtectionDomain* const domain;
   CompletionQueue* const cq;
 };
-
-// Between a's queue pair and b's, which are none of Party::NewQueuePair's.
-Connection Join(World& w, QueuePair* active_qp, QueuePair* passive_qp) {
-  const TestListener listener = w.b().Listening();
-  Connection made;
-  made.active = w.a().NewConnector();
-  const Call connect = w.a().Connect(made.active, active_qp, listener.address);
-  made.passive = listener.Next();
-  const Call accept = w.b().Accept(made.passive, passive_qp, {}, made.passive_events.callback());
-  EXPECT_EQ(connect.Status(), NdkStatus::kSuccess) << connect.Wait().hint;
-  EXPECT_EQ(w.a().CompleteConnect(made.active, made.active_events.callback()).Status(), NdkStatus::kSuccess);
-  EXPECT_EQ(accept.Status(), NdkStatus::kSuccess);
-  w.b().Close(listener.object);
-  return made;
-}
 
 // --- 16 and 17 ---
 
@@ -346,19 +322,12 @@ void AddDataObjects(Cases* cases) {
 
 // --- 21 to 23 ---
 
-void Disconnect(World& w, const Connection& connection) {
-  const Call one = w.a().Disconnect(connection.active);
-  const Call other = w.b().Disconnect(connection.passive);
-  EXPECT_EQ(one.Status(), NdkStatus::kSuccess);
-  EXPECT_EQ(other.Status(), NdkStatus::kSuccess);
-}
-
 void AddQueuePairs(Cases* cases) {
   for (const bool active : {true, false}) {
     const std::string side = active ? "TheOneThatConnected" : "TheOneThatAccepted";
     const auto run = [active](World& w, bool disconnected) {
       const Connection connection = w.Establish();
-      if (disconnected) Disconnect(w, connection);
+      if (disconnected) w.Disconnect(w.a(), w.b(), connection);
       Party& party = active ? w.a() : w.b();
       const Call close = party.Close(active ? connection.active_qp : connection.passive_qp);
       w.ExpectPending(close);
@@ -526,7 +495,7 @@ class Traffic {
 void ExpectFunctional(World& w, const Connection& connection, Traffic& traffic, const Call& close) {
   w.ExpectPending(close);
   traffic.Expect(7);
-  Disconnect(w, connection);
+  w.Disconnect(w.a(), w.b(), connection);
   w.ExpectPending(close);
 }
 
@@ -552,12 +521,12 @@ void AddFunctionalSuccessors(Cases* cases) {
   cases->push_back({29, "OfAProtectionDomain", [](World& w) {
                       const OwnQueues queues(w.b());
                       QueuePair* const qp = queues.NewQueuePair();
-                      const Connection connection = Join(w, w.a().NewQueuePair(), qp);
+                      const Connection connection = w.Establish(w.a().NewQueuePair(), qp, {});
                       const Call close = Close(w, queues.domain);
                       w.ExpectPending(close);
                       // Without memory, which would be the domain's.
                       EXPECT_EQ(qp->Receive(Context(1), {}), NdkStatus::kSuccess);
-                      Disconnect(w, connection);
+                      w.Disconnect(w.a(), w.b(), connection);
                       w.ExpectPending(close);
                       w.Close(connection);
                       ExpectClosed(w, {qp, queues.cq});
@@ -582,7 +551,7 @@ struct LinksRow {
 
 // The successor is a queue pair, which its connector keeps open.
 Links UnderQueuePair(World& w, const Closable& antecedent, QueuePair* qp, std::vector<DataObject*> rest) {
-  const Connection connection = Join(w, qp, w.b().NewQueuePair());
+  const Connection connection = w.Establish(qp, w.b().NewQueuePair(), {});
   return {antecedent, static_cast<DataObject*>(qp), [&w, connection] { w.a().Close(connection.active); },
           std::move(rest)};
 }
@@ -603,7 +572,7 @@ const std::vector<LinksRow>& AllLinks() {
       {"AQueuePairAndAConnector",
        [](World& w) -> Links {
          QueuePair* const qp = w.a().side().NewQueuePair({}, nullptr);
-         return {static_cast<DataObject*>(qp), Join(w, qp, w.b().NewQueuePair()).active};
+         return {static_cast<DataObject*>(qp), w.Establish(qp, w.b().NewQueuePair(), {}).active};
        }},
       {"ACompletionQueueAndAQueuePair",
        [](World& w) {
@@ -1028,7 +997,7 @@ void CloseWithListenPending(World& w) {
 void AddPendingRequests(Cases* cases) {
   cases->push_back({37, "OfAConnectorWithAConnect", CloseWithConnectPending});
   cases->push_back(
-      {.assertion = 38, .name = "OfAConnectorWithAnAccept", .run = CloseWithAcceptPending, .lacks = kTwoSteps});
+      {.assertion = 38, .name = "OfAConnectorWithAnAccept", .run = CloseWithAcceptPending, .lacks = {kTwoWay}});
   cases->push_back({.assertion = 39,
                     .name = "OfAConnectorWithADisconnect",
                     .run = CloseWithDisconnectPending,
@@ -1168,7 +1137,7 @@ void KillTheClient(World& w, bool listens) {
   EXPECT_TRUE(Becomes([&] { return KindsHeld(w) == before; })) << testing::PrintToString(KindsHeld(w));
   EXPECT_EQ(attached.events.count(), 1u);
   traffic.Expect(7);
-  Disconnect(w, bystanders);
+  w.Disconnect(w.a(), w.b(), bystanders);
   w.Establish();
 }
 

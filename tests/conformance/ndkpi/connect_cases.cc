@@ -24,18 +24,10 @@ constexpr char kTwoMorePorts[] = "limits.first_ephemeral_port = 61004\nlimits.la
 // So that nobody waits for the kernel to give a silent peer up.
 constexpr char kImpatient[] = "timeouts.connect_ms = 1000\n";
 
-const Lack kTwoWay = {"siw", "there is no third message: Accept ends when the reply is written"};
-
 SocketAddress AddressOfNobody(World& w) {
   const TestListener listener = w.b().Listening();
   w.b().Close(listener.object).Wait();
   return listener.address;
-}
-
-// Where there is no third message the acceptor cannot tell that its peer has not completed.
-void ExpectTwoWay(const Handshake& made) {
-  EXPECT_EQ(made.accept.Status(), NdkStatus::kSuccess);
-  EXPECT_FALSE(made.active->connection_data()->three_way);
 }
 
 void AddHandshakes(Cases* cases) {

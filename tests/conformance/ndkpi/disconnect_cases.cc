@@ -8,6 +8,8 @@
 #include <utility>
 #include <vector>
 
+#include "tests/conformance/ndkpi/data_link.h"
+#include "tests/conformance/ndkpi/order.h"
 #include "tests/conformance/ndkpi/world.h"
 #include "tests/control/child_process.h"
 
@@ -32,11 +34,6 @@ void PostReceives(QueuePair* qp, size_t count) {
 
 void ExpectCancelled(DataSide& side, size_t count) {
   for (const ResultEx& result : side.Results(count)) EXPECT_EQ(result.status, NdkStatus::kCancelled);
-}
-
-void ExpectNoResult(DataSide& side) {
-  ResultEx result;
-  EXPECT_EQ(side.cq->GetResultsEx({&result, 1}), 0u);
 }
 
 // siw_qp_llp_close in drivers/infiniband/sw/siw/siw_qp.c.
@@ -102,13 +99,7 @@ void AddPending(Cases* cases) {
        [](World& w) { EXPECT_EQ(w.a().Disconnect(w.a().NewConnector()).Status(), NdkStatus::kConnectionInvalid); },
        {},
        true});
-  cases->push_back({160, "OfBothSidesAtOnce", [](World& w) {
-                      const Connection made = w.Establish();
-                      const Call active = w.a().Disconnect(made.active);
-                      const Call passive = w.b().Disconnect(made.passive);
-                      EXPECT_EQ(active.Status(), NdkStatus::kSuccess);
-                      EXPECT_EQ(passive.Status(), NdkStatus::kSuccess);
-                    }});
+  cases->push_back({160, "OfBothSidesAtOnce", [](World& w) { w.Disconnect(w.a(), w.b(), w.Establish()); }});
 }
 
 void AddEvents(Cases* cases) {
@@ -160,36 +151,19 @@ void AddEvents(Cases* cases) {
                     }});
 }
 
-// The order in which things were told.
-class Order {
- public:
-  void Add(const std::string& what) {
-    const std::lock_guard lock(mutex_);
-    lines_.push_back(what);
-  }
-  std::vector<std::string> lines() {
-    const std::lock_guard lock(mutex_);
-    return lines_;
-  }
-
- private:
-  std::mutex mutex_;
-  std::vector<std::string> lines_;
-};
-
 // The side that establishes first ends the connection at once: as soon as it can, in its own completion.
 void EventComesAfter(World& w, bool accept) {
-  const auto order = std::make_shared<Order>();
+  const Order order;
   const TestListener listener = w.b().Listening();
   const Handshake made = w.Request(w.a(), w.b(), listener);
   // `told` is the side whose completion is to come before its event.
   const auto& told = accept ? made.passive : made.active;
   const auto& ends = accept ? made.active : made.passive;
-  const client::DisconnectEventCallback event = [order](const client::DisconnectEvent&) { order->Add("event"); };
+  const client::DisconnectEventCallback event = [order](const client::DisconnectEvent&) { order.Add("event"); };
   const auto finish = [&](const Call& call, const std::shared_ptr<client::Connector>& connector) {
     return [order, connector, is_told = connector == told, ends,
             done = call.completion()](const client::Outcome& outcome) {
-      if (is_told) order->Add("completion");
+      if (is_told) order.Add("completion");
       if (!is_told) ends->Close({});
       done(outcome);
     };
@@ -204,12 +178,12 @@ void EventComesAfter(World& w, bool accept) {
   if (w.lacks()) {
     EXPECT_EQ(completed.Status(), NdkStatus::kConnectionAborted);
     w.Settle();
-    EXPECT_EQ(order->lines(), (std::vector<std::string>{"completion"}));
+    EXPECT_EQ(order.all(), (std::vector<std::string>{"completion"}));
     return;
   }
   EXPECT_EQ((accept ? accepted : completed).Status(), NdkStatus::kSuccess);
-  EXPECT_TRUE(Eventually([&] { return order->lines().size() == 2; }));
-  EXPECT_EQ(order->lines(), (std::vector<std::string>{"completion", "event"}));
+  EXPECT_TRUE(Eventually([&] { return order.all().size() == 2; }));
+  EXPECT_EQ(order.all(), (std::vector<std::string>{"completion", "event"}));
 }
 
 void AddRequests(Cases* cases) {

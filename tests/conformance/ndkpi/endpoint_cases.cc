@@ -147,11 +147,7 @@ void AddClosingListeners(Cases* cases) {
   } while (std::next_permutation(order.begin(), order.end()));
   cases->push_back({55, "DisconnectingReleasesNothing", [](World& w) {
                       const ClosingListener closing = CloseWithAccepted(w, 1);
-                      const Connection& connection = closing.connections[0];
-                      const Call one = w.a().Disconnect(connection.passive);
-                      const Call other = w.b().Disconnect(connection.active);
-                      EXPECT_EQ(one.Status(), NdkStatus::kSuccess);
-                      EXPECT_EQ(other.Status(), NdkStatus::kSuccess);
+                      w.Disconnect(w.b(), w.a(), closing.connections[0]);
                       w.ExpectPending(closing.close);
                       ExpectHeld(w, closing.listener.address);
                     }});
@@ -181,10 +177,7 @@ void AddConnectors(Cases* cases) {
   cases->push_back({58, "AConnectorsAddressIsHeldUntilItsClose", [](World& w) {
                       const Connection connection = w.Establish();
                       const SocketAddress held = LocalAddressOf(connection.active);
-                      const Call one = w.a().Disconnect(connection.active);
-                      const Call other = w.b().Disconnect(connection.passive);
-                      EXPECT_EQ(one.Status(), NdkStatus::kSuccess);
-                      EXPECT_EQ(other.Status(), NdkStatus::kSuccess);
+                      w.Disconnect(w.a(), w.b(), connection);
                       ExpectHeld(w, held);
                       EXPECT_EQ(w.a().Close(connection.active).Status(), NdkStatus::kSuccess);
                       ExpectFree(w, held);
@@ -269,10 +262,7 @@ void AddSharedEndpoints(Cases* cases) {
                       const auto endpoint = w.a().NewSharedEndpoint(w.a().At());
                       const TestListener listener = w.b().Listening();
                       const Connection first = w.EstablishThrough(endpoint, w.a(), w.b(), listener);
-                      const Call one = w.a().Disconnect(first.active);
-                      const Call other = w.b().Disconnect(first.passive);
-                      EXPECT_EQ(one.Status(), NdkStatus::kSuccess);
-                      EXPECT_EQ(other.Status(), NdkStatus::kSuccess);
+                      w.Disconnect(w.a(), w.b(), first);
                       w.EstablishThrough(endpoint, w.a(), w.b(), listener);
                     }});
 }

@@ -43,6 +43,14 @@ bool Lacks(const Surroundings& on, const Case& which) {
 
 }  // namespace
 
+const Lack kTwoWay = {"siw", "there is no third message: Accept ends when the reply is written"};
+
+void ExpectTwoWay(const Handshake& made) {
+  EXPECT_EQ(made.accept.Status(), NdkStatus::kSuccess);
+  EXPECT_FALSE(made.active->connection_data()->three_way);
+  EXPECT_FALSE(made.passive->connection_data()->three_way);
+}
+
 World::World(const Surroundings& surroundings, const Case& which)
     : surroundings_(surroundings),
       case_(which),
@@ -114,27 +122,20 @@ Handshake World::Reply(Party& active, Party& passive, const TestListener& listen
 }
 
 Connection World::Establish(Party& active, Party& passive, const TestListener& listener) {
-  Handshake made = Reply(active, passive, listener);
-  made.complete = active.CompleteConnect(made.active, made.active_events.callback());
-  for (const Call& call : {made.complete, made.accept}) {
-    const client::Outcome outcome = call.Wait();
-    EXPECT_TRUE(outcome.ok()) << StatusName(outcome.status) << ": " << outcome.hint;
-  }
+  Handshake made = Request(active, passive, listener);
+  Finish(active, passive, made);
   return made;
 }
 
 Connection World::EstablishThrough(const std::shared_ptr<client::SharedEndpoint>& endpoint, Party& active,
                                    Party& passive, const TestListener& listener) {
-  Connection made;
+  Handshake made;
   made.active = active.NewConnector();
   made.active_qp = active.NewQueuePair();
   made.passive_qp = passive.NewQueuePair();
-  const Call connect = active.ConnectWithSharedEndpoint(made.active, made.active_qp, endpoint, listener.address);
+  made.connect = active.ConnectWithSharedEndpoint(made.active, made.active_qp, endpoint, listener.address);
   made.passive = listener.Next();
-  const Call accept = passive.Accept(made.passive, made.passive_qp, {}, made.passive_events.callback());
-  EXPECT_EQ(connect.Status(), NdkStatus::kSuccess) << connect.Wait().hint;
-  EXPECT_EQ(active.CompleteConnect(made.active, made.active_events.callback()).Status(), NdkStatus::kSuccess);
-  EXPECT_EQ(accept.Status(), NdkStatus::kSuccess);
+  Finish(active, passive, made);
   return made;
 }
 
@@ -147,17 +148,13 @@ Connection World::Establish() {
 
 Connection World::Establish(QueuePair* of_a, QueuePair* of_b, const client::ReadLimits& limits) {
   const TestListener listener = b().Listening();
-  Connection made;
+  Handshake made;
   made.active = a().NewConnector();
   made.active_qp = of_a;
   made.passive_qp = of_b;
-  const Call connect = a().Connect(made.active, of_a, listener.address, {.limits = limits});
+  made.connect = a().Connect(made.active, of_a, listener.address, {.limits = limits});
   made.passive = listener.Next();
-  const Call accept = b().Accept(made.passive, of_b, {.limits = limits}, made.passive_events.callback());
-  EXPECT_EQ(connect.Status(), NdkStatus::kSuccess);
-  const Call complete = a().CompleteConnect(made.active, made.active_events.callback());
-  EXPECT_EQ(complete.Status(), NdkStatus::kSuccess);
-  EXPECT_EQ(accept.Status(), NdkStatus::kSuccess);
+  Finish(a(), b(), made, {.limits = limits});
   b().Close(listener.object);
   return made;
 }
@@ -176,12 +173,21 @@ Handshake World::Reply() {
   return made;
 }
 
-void World::Finish(Handshake& made) {
-  made.accept = b().Accept(made.passive, made.passive_qp, {}, made.passive_events.callback());
+void World::Finish(Handshake& made) { Finish(a(), b(), made); }
+
+void World::Finish(Party& active, Party& passive, Handshake& made, const client::AcceptParameters& parameters) {
+  made.accept = passive.Accept(made.passive, made.passive_qp, parameters, made.passive_events.callback());
   EXPECT_EQ(made.connect.Status(), NdkStatus::kSuccess) << made.connect.Wait().hint;
-  made.complete = a().CompleteConnect(made.active, made.active_events.callback());
+  made.complete = active.CompleteConnect(made.active, made.active_events.callback());
   EXPECT_EQ(made.complete.Status(), NdkStatus::kSuccess) << made.complete.Wait().hint;
   EXPECT_EQ(made.accept.Status(), NdkStatus::kSuccess) << made.accept.Wait().hint;
+}
+
+void World::Disconnect(Party& active, Party& passive, const Connection& connection) {
+  const Call one = active.Disconnect(connection.active);
+  const Call other = passive.Disconnect(connection.passive);
+  EXPECT_EQ(one.Status(), NdkStatus::kSuccess);
+  EXPECT_EQ(other.Status(), NdkStatus::kSuccess);
 }
 
 bool World::HasGivenUp() {

@@ -32,6 +32,11 @@ struct Handshake : Connection {
   Call accept{"no Accept"};
 };
 
+// For Case::lacks: a handshake of two messages.
+extern const Lack kTwoWay;
+// The acceptor cannot tell that its peer has not completed.
+void ExpectTwoWay(const Handshake& made);
+
 // What a case has: one broker, and consumers a and b with an instance of the adapter each, who meet through it like
 // strangers. When it ends, every call must have ended as calls do, and the broker must hold nothing any more.
 class World {
@@ -71,6 +76,8 @@ class World {
 
   // The rest of a handshake of a and b that has been requested.
   void Finish(Handshake& made);
+  // Both disconnect, neither waiting for the other.
+  void Disconnect(Party& active, Party& passive, const Connection& connection);
 
   // Whether the broker knows of a connector, which is not closing, that its connection is over. Before the connection
   // is established no consumer is told.
@@ -90,6 +97,8 @@ class World {
 
  private:
   Party& At(size_t home);
+  // From a request to an established connection.
+  void Finish(Party& active, Party& passive, Handshake& made, const client::AcceptParameters& parameters = {});
   uint64_t OperationsSoFar();
   // Notes whether the case has used the adapter's data side.
   void Note(const Party& party) { used_data_ = used_data_ || party.has_side(); }
