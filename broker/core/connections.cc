@@ -20,9 +20,9 @@ QpKey KeyOf(const Turn& turn, const ConnectorRecord& connector, QpNumber qp) {
 }
 
 // The established connection is over: its client learns of it, or has said so itself.
-void EndConnection(Turn& turn, ConnectorRecord& connector) {
+void EndConnection(Turn& turn, ConnectorRecord& connector, Farewell farewell = Farewell::kRelease) {
   FreeAddresses(turn, connector.connection);
-  GiveUp(turn, connector, Farewell::kRelease);
+  GiveUp(turn, connector, farewell);
   Die(turn, connector, NdkStatus::kConnectionInvalid);
 }
 
@@ -85,7 +85,7 @@ void GiveUp(Turn& turn, ConnectorRecord& connector, Farewell farewell, Bytes pri
   if (farewell == Farewell::kReject) {
     turn.Emit(FabricReject{connection.device, id, std::move(private_data)});
   } else {
-    turn.Emit(FabricRelease{connection.device, id});
+    turn.Emit(FabricRelease{connection.device, id, farewell == Farewell::kClientEnded});
   }
 }
 
@@ -162,7 +162,7 @@ Outcome Perform(Turn& turn, const Call& call, const ReportConnectionEnd& request
     ++CountsOf(turn, *connector).connection_errors;
   }
   Complete(turn, *connector, connector->pending, std::move(outcome));
-  EndConnection(turn, *connector);
+  EndConnection(turn, *connector, Farewell::kClientEnded);
   return Done();
 }
 

@@ -26,7 +26,7 @@ Outcome RefuseUnlessFits(const Bytes& private_data, uint32_t limit, const char* 
 void SetDeadline(Turn& turn, ConnectorRecord& connector, absl::Duration timeout);
 
 // How a connection is given up.
-enum class Farewell : uint8_t { kRelease, kReject };
+enum class Farewell : uint8_t { kRelease, kClientEnded, kReject };
 void GiveUp(Turn& turn, ConnectorRecord& connector, Farewell farewell, Bytes private_data = {});
 // The connection is over: others may have its addresses before it is released.
 void FreeAddresses(Turn& turn, ConnectionId connection);

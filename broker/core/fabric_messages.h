@@ -184,6 +184,9 @@ struct FabricDisconnect {
 struct FabricRelease {
   DeviceId device;
   ConnectionId connection;
+  // The client says that it has ended the transport that it fetched, which it may say before the fabric has learned
+  // that it has it: the fabric closes what it still holds of it, and resets nothing.
+  bool client_ended = false;
 
   bool operator==(const FabricRelease&) const = default;
 };

@@ -129,7 +129,9 @@ std::string RequestText(const FabricDisconnect& request) {
   return StrCat("disconnect ", ConnectionText(request.connection));
 }
 
-std::string RequestText(const FabricRelease& request) { return StrCat("release ", ConnectionText(request.connection)); }
+std::string RequestText(const FabricRelease& request) {
+  return StrCat("release ", ConnectionText(request.connection), request.client_ended ? ", ended by its client" : "");
+}
 
 std::string EffectText(const SessionOpened& effect) {
   return StrCat("stream ", effect.stream.value(), ": is session ", effect.session.value(), "'s");

@@ -139,7 +139,7 @@ void FakeFabric::Carry(const FabricRelease& request) {
   const bool gracefully = fake != nullptr && fake->releases_gracefully;
   if (connection.handed_off) {
     // The client's transport goes on until the client ends it.
-  } else if (connection.peer_waits) {
+  } else if (connection.peer_waits || request.client_ended) {
     SendOn(connection, WireMessage::Kind::kDisconnect);
   } else if (connection.state == State::kEstablished) {
     SendOn(connection, gracefully ? WireMessage::Kind::kDisconnect : WireMessage::Kind::kAbort);

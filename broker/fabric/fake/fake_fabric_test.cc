@@ -382,5 +382,11 @@ TEST_F(HandoffTest, AnEstablishedConnectionThatNobodyFetchedEndsWithItsRelease) 
   EXPECT_FALSE(client_.fabric->Fetch(*client_.secret));
 }
 
+TEST_F(HandoffTest, AConnectionThatItsClientHasEndedEndsInOrderForThePeer) {
+  client_.fabric->Perform(FabricRelease{kDevice, kOutgoing, /*client_ended=*/true});
+  network_.DeliverAll();
+  EXPECT_EQ(server_.reports.back(), FabricReport(FabricDisconnected{incoming_, NdkStatus::kSuccess}));
+}
+
 }  // namespace
 }  // namespace rdmabroker

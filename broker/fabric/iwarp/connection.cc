@@ -20,8 +20,8 @@ Connection::Connection(const IwarpSurroundings& surroundings, ConnectionId id) :
 
 Connection::~Connection() { CloseSocket(); }
 
-void Connection::Release() {
-  CloseSocket();
+void Connection::Release(bool client_ended) {
+  CloseSocket(!client_ended);
   state_ = State::kOver;
   surroundings_.reports.Push(FabricReleased{id_});
 }
@@ -46,7 +46,7 @@ void Connection::CloseSocket(bool reset) {
   surroundings_.watcher.CancelTimer(deadline_);
   surroundings_.watcher.Unwatch(std::exchange(watch_, WatchId::kNone));
   if (const Handoff* handoff = surroundings_.handoffs.Find(id_)) {
-    ResetConnection(handoff->socket.get());
+    if (reset) ResetConnection(handoff->socket.get());
     surroundings_.handoffs.Withdraw(id_);
   }
   if (socket_ && reset) ResetConnection(socket_.get());

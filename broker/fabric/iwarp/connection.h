@@ -43,9 +43,9 @@ class Connection {
   virtual void Perform(const FabricComplete&) {}
   virtual void Perform(const FabricAccept&) {}
   virtual void Perform(const FabricReject&) { Release(); }
-  // The peer finds its stream reset; for one that waits for a reply, that is as if nobody listened. After the hand-over
-  // the socket is its client's, and nothing happens to it.
-  void Release();
+  // The peer finds its stream reset, unless the client has ended it; for one that waits for a reply, that is as if
+  // nobody listened. After the hand-over the socket is its client's, and nothing happens to it.
+  void Release(bool client_ended = false);
 
  protected:
   Connection(const IwarpSurroundings& surroundings, ConnectionId id);

@@ -54,7 +54,7 @@ class IwarpFabric final : public Fabric {
   void Carry(const FabricAccept& request) { connections_.at(request.connection)->Perform(request); }
   void Carry(const FabricReject& request) { connections_.at(request.connection)->Perform(request); }
   void Carry(const FabricRefuse& request) { connections_.at(request.connection)->Release(); }
-  void Carry(const FabricRelease& request) { connections_.at(request.connection)->Release(); }
+  void Carry(const FabricRelease& request) { connections_.at(request.connection)->Release(request.client_ended); }
   // Never asked of a device whose client ends connections.
   void Carry(const FabricDisconnect&) {}
 

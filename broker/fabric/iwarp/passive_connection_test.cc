@@ -225,6 +225,20 @@ TEST_P(PassiveConnectionTest, ATransportThatIsNotFetchedIsResetWhenReleasedEvenI
   }
 }
 
+TEST_P(PassiveConnectionTest, ATransportThatItsClientHasEndedIsClosedInOrderThoughItsAcknowledgementIsStillToCome) {
+  RawPeer peer;
+  const ConnectionId connection = Accepted(peer);
+  peer.Send(ReadyMessage(ReadyToReceive::kWrite));
+  Await<FabricEstablished>();
+  RawPeer client(UniqueFd(::dup(handoffs_.Find(connection)->socket.get())));
+  handoffs_.Find(connection)->sent = true;
+  client.Close();
+  fabric_->Perform(FabricRelease{kDevice, connection, /*client_ended=*/true});
+  EXPECT_EQ(Await<FabricReleased>().connection, connection);
+  EXPECT_EQ(handoffs_.Find(connection), nullptr);
+  EXPECT_EQ(AwaitEnd(peer), RawPeer::End::kClosed);
+}
+
 TEST_P(PassiveConnectionTest, AHandOverThatFailsIsADisconnect) {
   RawPeer peer;
   const ConnectionId connection = Accepted(peer);
