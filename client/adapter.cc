@@ -11,12 +11,12 @@
 
 namespace rdmabroker::client {
 
-Adapter::Adapter(std::shared_ptr<BrokerLink> link, std::function<void()> on_removed)
-    : BrokerObject(std::move(link), ObjectKind::kAdapter), on_removed_(std::move(on_removed)) {}
+Adapter::Adapter(std::shared_ptr<BrokerLink> link, AdapterEventCallback on_event)
+    : BrokerObject(std::move(link), ObjectKind::kAdapter), on_event_(std::move(on_event)) {}
 
 void Adapter::Open(const std::shared_ptr<BrokerLink>& link, const v1::OpenAdapterRequest& request,
-                   std::function<void()> on_removed, CreateCompletion<Adapter> completion) {
-  const std::shared_ptr<Adapter> adapter(new Adapter(link, std::move(on_removed)));
+                   AdapterEventCallback on_event, CreateCompletion<Adapter> completion) {
+  const std::shared_ptr<Adapter> adapter(new Adapter(link, std::move(on_event)));
   auto accept = [adapter = adapter.get()](const v1::Outcome& reply) {
     adapter->info_ = FromMessage(reply.adapter_opened().info());
     adapter->client_ends_connections_ = reply.adapter_opened().client_ends_connections();
@@ -129,8 +129,9 @@ NdkStatus Adapter::CreateConnector(CreateCompletion<Connector> completion) {
 }
 
 void Adapter::HandleEvent(const v1::SessionEvent& event) {
-  if (!event.has_adapter_removed() || closing()) return;
-  if (const auto removed = std::exchange(on_removed_, nullptr); removed) removed();
+  if (closing() || !on_event_) return;
+  if (event.has_adapter_disabled() && !std::exchange(told_disabled_, true)) on_event_(AdapterEvent::kDisabled);
+  if (event.has_adapter_removed()) std::exchange(on_event_, nullptr)(AdapterEvent::kRemoved);
 }
 
 void Adapter::SubmitClose(Done done) {

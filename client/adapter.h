@@ -53,9 +53,9 @@ class Adapter : public BrokerObject {
   friend class Connector;
   friend class Session;
 
-  explicit Adapter(std::shared_ptr<BrokerLink> link, std::function<void()> on_removed);
+  explicit Adapter(std::shared_ptr<BrokerLink> link, AdapterEventCallback on_event);
   static void Open(const std::shared_ptr<BrokerLink>& link, const v1::OpenAdapterRequest& request,
-                   std::function<void()> on_removed, CreateCompletion<Adapter> completion);
+                   AdapterEventCallback on_event, CreateCompletion<Adapter> completion);
 
   std::shared_ptr<Adapter> Self() { return std::static_pointer_cast<Adapter>(shared_from_this()); }
   const DataPath* data_path() const { return data_path_; }
@@ -67,7 +67,7 @@ class Adapter : public BrokerObject {
   void SubmitClose(Done done) override;
   void OnClosing() override;
   bool ReadyToFinish() const override { return data_closed_; }
-  void OnFinished() override { on_removed_ = nullptr; }
+  void OnFinished() override { on_event_ = nullptr; }
   void HandleEvent(const v1::SessionEvent& event) override;
 
   // Set before anybody else sees the object.
@@ -76,7 +76,8 @@ class Adapter : public BrokerObject {
   rdmabroker::Adapter* data_ = nullptr;
   const DataPath* data_path_ = nullptr;  // One of the session's options.
 
-  std::function<void()> on_removed_;
+  AdapterEventCallback on_event_;
+  bool told_disabled_ = false;
   bool data_closed_ = true;
 };
 

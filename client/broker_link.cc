@@ -139,6 +139,9 @@ void BrokerLink::Dispatch(const v1::SessionEvent& event) {
     case v1::SessionEvent::kAdapterRemoved:
       key = {ObjectKind::kAdapter, event.adapter_removed().adapter_id()};
       break;
+    case v1::SessionEvent::kAdapterDisabled:
+      key = {ObjectKind::kAdapter, event.adapter_disabled().adapter_id()};
+      break;
     case v1::SessionEvent::EVENT_NOT_SET:  // Of a newer kind.
       return;
   }

@@ -37,16 +37,16 @@ NdkStatus Session::ListAdapters(std::function<void(const Outcome&, std::vector<D
       [link = link_, completion = std::move(completion)]() mutable { link->ListAdapters(std::move(completion)); });
 }
 
-NdkStatus Session::OpenAdapter(const std::string& device, NdkVersion version, std::function<void()> on_removed,
+NdkStatus Session::OpenAdapter(const std::string& device, NdkVersion version, AdapterEventCallback on_event,
                                CreateCompletion<Adapter> completion) {
   if (!completion) return NdkStatus::kInvalidParameter;
-  return link_->Post([link = link_, device, version, on_removed = std::move(on_removed),
-                      completion = std::move(completion)]() mutable {
-    v1::OpenAdapterRequest request;
-    request.set_device(device);
-    *request.mutable_version() = ToMessage(version);
-    Adapter::Open(link, request, std::move(on_removed), std::move(completion));
-  });
+  return link_->Post(
+      [link = link_, device, version, on_event = std::move(on_event), completion = std::move(completion)]() mutable {
+        v1::OpenAdapterRequest request;
+        request.set_device(device);
+        *request.mutable_version() = ToMessage(version);
+        Adapter::Open(link, request, std::move(on_event), std::move(completion));
+      });
 }
 
 NdkStatus Session::Close(CloseCompletion completion) {

@@ -43,9 +43,8 @@ class Session {
   // kPending: the completion is called once.
   NdkStatus ListAdapters(std::function<void(const Outcome&, std::vector<Device>)> completion);
 
-  // Opens an instance of a device's adapter, by Device::name. `on_removed` is called at most once, when the device is
-  // gone: the adapter's objects can only be closed then. It may be empty. As Adapter's creates.
-  NdkStatus OpenAdapter(const std::string& device, NdkVersion version, std::function<void()> on_removed,
+  // Opens an instance of a device's adapter, by Device::name. `on_event` may be empty. As Adapter's creates.
+  NdkStatus OpenAdapter(const std::string& device, NdkVersion version, AdapterEventCallback on_event,
                         CreateCompletion<Adapter> completion);
 
   // Ends the session with everything in it: pending requests complete with kCancelled, pending closes complete,

@@ -325,6 +325,26 @@ TEST_F(SessionTest, AStuckBrokerDoesNotHoldTheSessionsEnd) {
   EXPECT_THAT(log.lines(), ElementsAre("STATUS_CANCELLED"));
 }
 
+TEST_F(SessionTest, ADevicesEventsReachItsAdapterOnceEach) {
+  OpenSession();
+  const Later<std::shared_ptr<Adapter>> opened;
+  const auto on_event = [this](AdapterEvent event) {
+    log.Add(event == AdapterEvent::kRemoved ? "removed" : "disabled");
+  };
+  EXPECT_EQ(session->OpenAdapter("iwarp0", kNdkVersion, on_event,
+                                 [opened](const Outcome&, std::shared_ptr<Adapter> made) { opened.Set(made); }),
+            NdkStatus::kPending);
+  const std::shared_ptr<Adapter> watched = opened.Get();
+  // The fixture's adapter, which nobody watches, was opened before it.
+  v1::SessionEvent disabled, removed, unwatched;
+  disabled.mutable_adapter_disabled()->set_adapter_id(Broker::kFirstObject + 1);
+  removed.mutable_adapter_removed()->set_adapter_id(Broker::kFirstObject + 1);
+  unwatched.mutable_adapter_disabled()->set_adapter_id(Broker::kFirstObject);
+  for (const auto& event : {unwatched, disabled, disabled, removed, removed}) broker.Emit(event);
+  EXPECT_EQ(broker.WaitForAcknowledgement(5), 5u);
+  EXPECT_THAT(log.lines(), ElementsAre("disabled", "removed"));
+}
+
 TEST_F(SessionTest, BlockingFormsRefuseToWaitWithinACallback) {
   OpenSession();
   const Later<NdkStatus> inside;

@@ -67,6 +67,12 @@ struct Device {
   std::string unusable_reason;  // For a person; empty if usable.
 };
 
+// What has happened to the device beneath an adapter.
+enum class AdapterEvent : uint8_t {
+  kRemoved,   // It is gone: the adapter's objects can only be closed.
+  kDisabled,  // An administrator waits until the adapter is closed; everything goes on until then.
+};
+
 // NDK_FN_REQUEST_COMPLETION.
 using OutcomeCompletion = std::function<void(const Outcome&)>;
 // NDK_FN_CREATE_COMPLETION. The object is null unless the outcome is success.
@@ -74,6 +80,9 @@ template <typename Object>
 using CreateCompletion = std::function<void(const Outcome&, std::shared_ptr<Object>)>;
 // NDK_FN_DISCONNECT_EVENT_CALLBACK_EX.
 using DisconnectEventCallback = std::function<void(const DisconnectEvent&)>;
+
+// At most once for each event.
+using AdapterEventCallback = std::function<void(AdapterEvent)>;
 
 }  // namespace rdmabroker::client
 

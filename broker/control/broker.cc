@@ -73,6 +73,10 @@ bool Broker::EndSession(SessionId session, StreamEnding ending) {
   return true;
 }
 
+void Broker::SwitchDevice(DeviceId device, bool enabled) {
+  runner_.Run(enabled ? Event(EnableDevice{device}) : Event(DisableDevice{device}));
+}
+
 bool Broker::Acknowledge(SessionId session, EventNumber acknowledged) {
   const auto& sessions = core().records().sessions;
   const auto found = sessions.find(session);

@@ -56,6 +56,8 @@ class Broker {
   void CloseStream(EventStream& stream, StreamEnd end);
   // The client says goodbye, or an administrator says it for him. False where there is no such session.
   bool EndSession(SessionId session, StreamEnding ending);
+  // For an administrator.
+  void SwitchDevice(DeviceId device, bool enabled);
   // False where `acknowledged` was never sent.
   bool Acknowledge(SessionId session, EventNumber acknowledged);
 

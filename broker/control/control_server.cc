@@ -13,6 +13,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "broker/control/administration_service.h"
 #include "broker/control/broker_service.h"
 #include "broker/control/inspection_service.h"
 #include "broker/control/transport_limits.h"

@@ -2,8 +2,6 @@
 
 #include "broker/control/inspection_service.h"
 
-#include <spdlog/spdlog.h>
-
 #include <algorithm>
 #include <map>
 #include <string>
@@ -153,6 +151,7 @@ void Fill(const Records& records, const DeviceRecord& device, v1::DeviceActivity
   activity->set_accepts(device.counts.accepts);
   activity->set_connect_failures(device.counts.connect_failures);
   activity->set_connection_errors(device.counts.connection_errors);
+  activity->set_state(ToState(device));
 }
 
 // The asked page of `table`, as far as the caller may see it. `add` gives the reply a row.
@@ -193,7 +192,7 @@ void ServeInspection(UnaryContext& context, Broker& broker, v1::Inspection::Asyn
           if (!record.removed) devices[record.device.name] = &record;
         }
         for (const auto& [name, record] : devices) {
-          ToProto(record->device, reply->add_devices());
+          ToProto(*record, reply->add_devices());
           Fill(records, *record, reply->add_activities());
         }
         return grpc::Status::OK;
@@ -216,25 +215,6 @@ void ServeInspection(UnaryContext& context, Broker& broker, v1::Inspection::Asyn
         [](auto* reply) { return reply->add_shared_endpoints(); });
   serve(&Service::RequestListReservations, records.reservations, [](auto* reply) { return reply->add_reservations(); });
   serve(&Service::RequestListConnectors, records.connectors, [](auto* reply) { return reply->add_connectors(); });
-}
-
-void ServeAdministration(UnaryContext& context, Broker& broker, v1::Administration::AsyncService& service) {
-  const UnaryHandler<v1::EndSessionRequest, v1::EndSessionReply> end_session =
-      [&broker](const Caller* caller, const v1::EndSessionRequest& request, v1::EndSessionReply*) {
-        if (request.session_id() == 0) {
-          return GrpcStatusOf({.status = NdkStatus::kInvalidParameter, .hint = "session_id: missing"});
-        }
-        if (caller == nullptr || !caller->administrator) {
-          return GrpcStatusOf({.status = NdkStatus::kAccessDenied,
-                               .hint = "caller: only root, the broker's user and the administrators' group may end "
-                                       "sessions"});
-        }
-        spdlog::info("session is being ended session={} by_uid={}", request.session_id(), caller->identity.uid);
-        if (broker.EndSession(SessionId(request.session_id()), StreamEnding::kEnded)) return grpc::Status::OK;
-        return GrpcStatusOf({.status = NdkStatus::kObjectNameNotFound,
-                             .hint = absl::StrCat("session_id ", request.session_id(), ": no such session")});
-      };
-  ServeUnary(context, service, &v1::Administration::AsyncService::RequestEndSession, end_session);
 }
 
 }  // namespace rdmabroker

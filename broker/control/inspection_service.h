@@ -5,13 +5,11 @@
 
 #include "broker/control/broker.h"
 #include "broker/control/unary_call.h"
-#include "proto/rdmabroker/v1/administration.grpc.pb.h"
 #include "proto/rdmabroker/v1/inspection.grpc.pb.h"
 
 namespace rdmabroker {
 
 void ServeInspection(UnaryContext& context, Broker& broker, v1::Inspection::AsyncService& service);
-void ServeAdministration(UnaryContext& context, Broker& broker, v1::Administration::AsyncService& service);
 
 }  // namespace rdmabroker
 

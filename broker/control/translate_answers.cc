@@ -144,6 +144,9 @@ struct EventToProto {
   void operator()(const AdapterRemovedEvent& event) const {
     message->mutable_adapter_removed()->set_adapter_id(event.adapter.value());
   }
+  void operator()(const AdapterDisabledEvent& event) const {
+    message->mutable_adapter_disabled()->set_adapter_id(event.adapter.value());
+  }
 };
 
 }  // namespace
@@ -205,7 +208,8 @@ void ToProto(const Limits& limits, v1::Limits* message) {
   message->set_accept_on_closing_listener(limits.accept_on_closing_listener);
 }
 
-void ToProto(const Device& device, v1::Device* message) {
+void ToProto(const DeviceRecord& record, v1::Device* message) {
+  const Device& device = record.device;
   message->set_name(device.name);
   ToProto(device.info, message->mutable_info());
   for (const IpAddress& ip : device.addresses) {
@@ -216,8 +220,13 @@ void ToProto(const Device& device, v1::Device* message) {
   message->set_port_space(ToProto(device.port_space));
   message->set_network_namespace(device.network_namespace);
   message->set_client_ends_connections(device.client_ends_connections);
-  message->set_usable(device.unusable_reason.empty());
-  message->set_unusable_reason(device.unusable_reason);
+  message->set_unusable_reason(WhyUnusable(record));
+  message->set_usable(message->unusable_reason().empty());
+}
+
+v1::DeviceState ToState(const DeviceRecord& record) {
+  if (!record.disabled) return v1::DEVICE_STATE_ENABLED;
+  return record.adapters == 0 ? v1::DEVICE_STATE_DISABLED : v1::DEVICE_STATE_DISABLING;
 }
 
 }  // namespace rdmabroker

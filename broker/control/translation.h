@@ -10,9 +10,11 @@
 
 #include "broker/core/limits.h"
 #include "broker/core/messages.h"
+#include "broker/core/state.h"
 #include "proto/rdmabroker/v1/adapter.pb.h"
 #include "proto/rdmabroker/v1/address.pb.h"
 #include "proto/rdmabroker/v1/connection.pb.h"
+#include "proto/rdmabroker/v1/inspection.pb.h"
 #include "proto/rdmabroker/v1/outcome.pb.h"
 #include "proto/rdmabroker/v1/requests.pb.h"
 #include "proto/rdmabroker/v1/session.pb.h"
@@ -46,7 +48,8 @@ Translated FromProto(const v1::CloseConnectorRequest& request);
 void ToProto(const Outcome& outcome, v1::Outcome* message);
 void ToProto(const NumberedEvent& event, v1::SessionEvent* message);
 void ToProto(const Limits& limits, v1::Limits* message);
-void ToProto(const Device& device, v1::Device* message);
+void ToProto(const DeviceRecord& record, v1::Device* message);
+v1::DeviceState ToState(const DeviceRecord& record);
 void ToProto(const SocketAddress& address, v1::SocketAddress* message);
 void ToProto(const ReadLimits& limits, v1::ReadLimits* message);
 v1::NdkStatus ToProto(NdkStatus status);

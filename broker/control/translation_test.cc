@@ -381,6 +381,7 @@ TEST(EventsForTheWire, CarryEveryKindOfEvent) {
       {DisconnectEvent{ConnectorId(9), NdkStatus::kConnectionAborted, 104},
        "disconnect { connector_id: 9 status: STATUS_CONNECTION_ABORTED provider_error: 104 }"},
       {AdapterRemovedEvent{AdapterId(5)}, "adapter_removed { adapter_id: 5 }"},
+      {AdapterDisabledEvent{AdapterId(6)}, "adapter_disabled { adapter_id: 6 }"},
   };
   std::set<size_t> kinds;
   for (const auto& [event, text] : rows) {
@@ -432,7 +433,8 @@ TEST(LimitsForTheWire, AreTheCoresFieldByField) {
 }
 
 TEST(DevicesForTheWire, AreTheFabricsFieldByField) {
-  Device device;
+  DeviceRecord record;
+  Device& device = record.device;
   device.name = "iwarp0";
   device.info = NumberedInfo();
   device.network_namespace = 4026531840;
@@ -440,16 +442,24 @@ TEST(DevicesForTheWire, AreTheFabricsFieldByField) {
   device.addresses = {*IpAddress::Parse("192.0.2.1"), *IpAddress::Parse("fe80::1%2")};
   device.client_ends_connections = true;
   v1::Device message;
-  ToProto(device, &message);
+  ToProto(record, &message);
   const std::string text = std::string(R"(name: "iwarp0" addresses { ip: "\300\000\002\001" }
       addresses { ip: "\376\200\0\0\0\0\0\0\0\0\0\0\0\0\0\001" scope_id: 2 } port_space: PORT_SPACE_TCP
       network_namespace: 4026531840 client_ends_connections: true usable: true )") +
                            kInfoText;
   EXPECT_EQ(message.DebugString(), FromText<v1::Device>(text).DebugString());
   device.unusable_reason = "its cable is out";
-  ToProto(device, &message);
+  ToProto(record, &message);
   EXPECT_FALSE(message.usable());
   EXPECT_EQ(message.unusable_reason(), "its cable is out");
+  EXPECT_EQ(ToState(record), v1::DEVICE_STATE_ENABLED);
+  record.disabled = true;
+  ToProto(record, &message);
+  EXPECT_FALSE(message.usable());
+  EXPECT_EQ(message.unusable_reason().substr(0, 28), "disabled by an administrator");
+  EXPECT_EQ(ToState(record), v1::DEVICE_STATE_DISABLED);
+  record.adapters = 1;
+  EXPECT_EQ(ToState(record), v1::DEVICE_STATE_DISABLING);
   EXPECT_EQ(ToProto(PortSpace::kRdmaCm), v1::PORT_SPACE_RDMA_CM);
 }
 

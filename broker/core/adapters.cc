@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
+#include <algorithm>
 #include <set>
+#include <utility>
+#include <vector>
 
 #include "broker/core/endpoints.h"
 #include "broker/core/nouns.h"
@@ -8,6 +11,18 @@
 #include "broker/core/sessions.h"
 
 namespace rdmabroker {
+namespace {
+
+std::vector<AdapterId> AdaptersOf(const Turn& turn, DeviceId device) {
+  std::vector<AdapterId> adapters;
+  for (const auto& [id, adapter] : turn.records.adapters) {
+    if (adapter.device == device) adapters.push_back(id);
+  }
+  std::sort(adapters.begin(), adapters.end());
+  return adapters;
+}
+
+}  // namespace
 
 Outcome Perform(Turn& turn, const Call& call, const OpenAdapter& request) {
   const auto name = turn.index.device_names.find(request.device);
@@ -16,8 +31,8 @@ Outcome Perform(Turn& turn, const Call& call, const OpenAdapter& request) {
                   "\": unknown; ListAdapters names those there are");
   }
   DeviceRecord& record = turn.records.devices.at(name->second);
-  if (!record.device.unusable_reason.empty()) {
-    return Refuse(NdkStatus::kAdapterNotReady, "device \"", request.device, "\": ", record.device.unusable_reason);
+  if (const std::string reason = WhyUnusable(record); !reason.empty()) {
+    return Refuse(NdkStatus::kAdapterNotReady, "device \"", request.device, "\": ", reason);
   }
   const NdkVersion wanted = request.version;
   if (wanted.major != kNdkVersion.major || wanted.minor > kNdkVersion.minor) {
@@ -73,17 +88,30 @@ void Handle(Turn& turn, const DeviceRemoved& report) {
   if (record == turn.records.devices.end() || record->second.removed) return;
   record->second.removed = true;
   turn.index.device_names = DeviceNames(turn.records);
-  std::set<AdapterId> adapters;
-  for (const auto& [id, adapter] : turn.records.adapters) {
-    if (adapter.device == report.device) adapters.insert(id);
-  }
+  const std::vector<AdapterId> adapters = AdaptersOf(turn, report.device);
   std::set<ConnectorId> connectors;
   for (const auto& [id, connector] : turn.records.connectors) {
-    if (adapters.contains(connector.adapter)) connectors.insert(id);
+    if (std::binary_search(adapters.begin(), adapters.end(), connector.adapter)) connectors.insert(id);
   }
   for (const AdapterId id : adapters) Notify(turn, turn.records.adapters.at(id), AdapterRemovedEvent{id});
   for (const ConnectorId id : connectors) OnDeviceRemoved(turn, turn.records.connectors.at(id));
   ForgetDeviceIfUnused(turn, report.device);
+}
+
+void Handle(Turn& turn, const DisableDevice& event) {
+  const auto record = turn.records.devices.find(event.device);
+  if (record == turn.records.devices.end() || record->second.removed) return;
+  if (std::exchange(record->second.disabled, true)) return;
+  for (const AdapterId id : AdaptersOf(turn, event.device)) {
+    AdapterRecord& adapter = turn.records.adapters.at(id);
+    if (adapter.closing || std::exchange(adapter.told_disabled, true)) continue;
+    Notify(turn, adapter, AdapterDisabledEvent{id});
+  }
+}
+
+void Handle(Turn& turn, const EnableDevice& event) {
+  const auto record = turn.records.devices.find(event.device);
+  if (record != turn.records.devices.end()) record->second.disabled = false;
 }
 
 }  // namespace rdmabroker

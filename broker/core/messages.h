@@ -68,6 +68,20 @@ struct EndSession {
   bool operator==(const EndSession&) const = default;
 };
 
+// Likewise: no more adapters are opened on the device until it is enabled, and the consumers of those that are open are
+// told. Nothing for a device that is not there, or is so already.
+struct DisableDevice {
+  DeviceId device;
+
+  bool operator==(const DisableDevice&) const = default;
+};
+
+struct EnableDevice {
+  DeviceId device;
+
+  bool operator==(const EnableDevice&) const = default;
+};
+
 // A request of a client whom the control layer has identified as the session's. Answered by exactly one Answer.
 struct ClientRequest {
   SessionId session;
@@ -90,8 +104,8 @@ struct DeadlineReached {
   bool operator==(const DeadlineReached&) const = default;
 };
 
-using Event = std::variant<OpenSession, ResumeSession, StreamLost, EndSession, ClientRequest, AcknowledgeEvents,
-                           DeadlineReached, FabricReport>;
+using Event = std::variant<OpenSession, ResumeSession, StreamLost, EndSession, DisableDevice, EnableDevice,
+                           ClientRequest, AcknowledgeEvents, DeadlineReached, FabricReport>;
 
 // --- Effects on the control layer ---
 

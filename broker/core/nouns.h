@@ -26,6 +26,8 @@ void LeaveDevice(Turn& turn, DeviceId device);
 void ForgetDeviceIfUnused(Turn& turn, DeviceId device);
 void Handle(Turn& turn, const DeviceChanged& report);
 void Handle(Turn& turn, const DeviceRemoved& report);
+void Handle(Turn& turn, const DisableDevice& event);
+void Handle(Turn& turn, const EnableDevice& event);
 
 // --- listeners.cc ---
 Outcome Perform(Turn& turn, const Call& call, const CreateListener& request);

@@ -280,7 +280,15 @@ struct AdapterRemovedEvent {
   bool operator==(const AdapterRemovedEvent&) const = default;
 };
 
-using SessionEvent = std::variant<OutcomeEvent, ConnectEvent, DisconnectEvent, AdapterRemovedEvent>;
+// An administrator wants the adapter closed. Everything goes on as before until then. Once for an adapter.
+struct AdapterDisabledEvent {
+  AdapterId adapter;
+
+  bool operator==(const AdapterDisabledEvent&) const = default;
+};
+
+using SessionEvent =
+    std::variant<OutcomeEvent, ConnectEvent, DisconnectEvent, AdapterRemovedEvent, AdapterDisabledEvent>;
 
 }  // namespace rdmabroker
 

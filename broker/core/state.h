@@ -44,13 +44,19 @@ struct ConnectionCounts {
 struct DeviceRecord {
   Device device;
   ConnectionCounts counts;
-  bool removed = false;  // Gone; kept while there is any of the following.
+  bool disabled = false;  // By an administrator: takes no more adapters.
+  bool removed = false;   // Gone; kept while there is any of the following.
   uint32_t adapters = 0;
   uint32_t endpoints = 0;    // Not yet unbound.
   uint32_t connections = 0;  // Not yet released.
 
   bool operator==(const DeviceRecord&) const = default;
 };
+
+// Why no adapter can be opened on the device, for a person; empty where one can.
+inline std::string WhyUnusable(const DeviceRecord& record) {
+  return record.disabled ? "disabled by an administrator, who can enable it again" : record.device.unusable_reason;
+}
 
 struct KeptAnswer {
   RequestId id;
@@ -101,6 +107,7 @@ struct AdapterRecord : ObjectRecord {
   AdapterId id;
   DeviceId device;
   NdkVersion requested;
+  bool told_disabled = false;  // Once is enough, and bounds the events of administrators who change their mind.
 
   bool operator==(const AdapterRecord&) const = default;
 };

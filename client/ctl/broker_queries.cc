@@ -5,7 +5,9 @@
 #include <google/protobuf/util/json_util.h>
 #include <grpcpp/client_context.h>
 
-#include <chrono>
+#include <thread>
+#include <tuple>
+#include <utility>
 
 #include "client/control_socket.h"
 #include "client/ctl/table.h"
@@ -18,6 +20,17 @@ namespace {
 constexpr std::chrono::seconds kDeadline{10};
 // Page.limit's greatest value.
 constexpr uint32_t kRowsPerPage = 1000;
+
+// Between two looks at whether a device's last adapter is closed; short for a person, long for a broker.
+constexpr std::chrono::milliseconds kBetweenLooks{100};
+
+// A device's state and its open adapters; not told where it is not there.
+std::pair<v1::DeviceState, uint32_t> StateOf(const std::string& device, const v1::ListAdaptersReply& reply) {
+  for (int i = 0; i < reply.devices_size() && i < reply.activities_size(); ++i) {
+    if (reply.devices(i).name() == device) return {reply.activities(i).state(), reply.activities(i).adapters()};
+  }
+  return {v1::DEVICE_STATE_UNSPECIFIED, 0};
+}
 
 void SetDeadline(grpc::ClientContext* context) { context->set_deadline(std::chrono::system_clock::now() + kDeadline); }
 
@@ -108,7 +121,51 @@ ExitCode BrokerQueries::EndSession(uint64_t session_id) {
   request.set_session_id(session_id);
   v1::EndSessionReply reply;
   const grpc::Status status = administration_->EndSession(&context, request, &reply);
+  return status.ok() ? SayDone() : Fail(status);
+}
+
+ExitCode BrokerQueries::DisableAdapter(const std::string& device, std::chrono::seconds patience) {
+  grpc::ClientContext context;
+  SetDeadline(&context);
+  v1::DisableAdapterRequest request;
+  request.set_device(device);
+  v1::DisableAdapterReply reply;
+  const grpc::Status status = administration_->DisableAdapter(&context, request, &reply);
   if (!status.ok()) return Fail(status);
+  const auto end = std::chrono::steady_clock::now() + patience;
+  v1::DeviceState state = reply.state();
+  uint32_t open = reply.adapters();
+  while (state == v1::DEVICE_STATE_DISABLING && std::chrono::steady_clock::now() < end) {
+    std::this_thread::sleep_for(kBetweenLooks);
+    v1::ListAdaptersReply seen;
+    if (const ExitCode code = Adapters(&seen); code != ExitCode::kDone) return code;
+    std::tie(state, open) = StateOf(device, seen);
+  }
+  switch (state) {
+    case v1::DEVICE_STATE_DISABLED:
+      return SayDone();
+    case v1::DEVICE_STATE_DISABLING:
+      error_ = device + " takes no more adapters, but " + std::to_string(open) +
+               " are still open; its clients have been told. \"rdma-brokerctl sessions\" shows who has adapters, "
+               "\"rdma-brokerctl end-session\" ends one";
+      return ExitCode::kRefused;
+    default:
+      error_ = device + " was enabled or removed meanwhile";
+      return ExitCode::kRefused;
+  }
+}
+
+ExitCode BrokerQueries::EnableAdapter(const std::string& device) {
+  grpc::ClientContext context;
+  SetDeadline(&context);
+  v1::EnableAdapterRequest request;
+  request.set_device(device);
+  v1::EnableAdapterReply reply;
+  const grpc::Status status = administration_->EnableAdapter(&context, request, &reply);
+  return status.ok() ? SayDone() : Fail(status);
+}
+
+ExitCode BrokerQueries::SayDone() {
   if (form_ == OutputForm::kJson) output_ = "{}\n";
   return ExitCode::kDone;
 }

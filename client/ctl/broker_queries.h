@@ -3,6 +3,7 @@
 #ifndef CLIENT_CTL_BROKER_QUERIES_H_
 #define CLIENT_CTL_BROKER_QUERIES_H_
 
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -34,6 +35,9 @@ class BrokerQueries {
   // The devices, for a caller that shows them otherwise.
   ExitCode Adapters(v1::ListAdaptersReply* reply);
   ExitCode EndSession(uint64_t session_id);
+  // Waits until the last adapter is closed, but at most `patience`; kRefused: some are open still.
+  ExitCode DisableAdapter(const std::string& device, std::chrono::seconds patience);
+  ExitCode EnableAdapter(const std::string& device);
 
   const std::string& output() const { return output_; }
   const std::string& error() const { return error_; }
@@ -47,6 +51,7 @@ class BrokerQueries {
   ExitCode ListAdapters();
   template <typename Reply>
   ExitCode Show(const Reply& reply);
+  ExitCode SayDone();
   ExitCode Fail(const grpc::Status& status);
 
   const std::string control_socket_;

@@ -10,6 +10,8 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include <chrono>
+#include <deque>
 #include <memory>
 #include <string>
 
@@ -34,6 +36,11 @@ class FakeInspection final : public v1::Inspection::Service {
     device.set_port_space(v1::PORT_SPACE_RDMA_CM);
     device.add_addresses()->set_ip(std::string("\xc0\x00\x02\x01", 4));
     device.add_addresses()->set_ip("bad");
+    reply->add_activities();
+    if (disabling.empty()) return grpc::Status::OK;
+    reply->add_devices()->set_name("siw0");
+    *reply->add_activities() = disabling.front();
+    if (disabling.size() > 1) disabling.pop_front();
     return grpc::Status::OK;
   }
   grpc::Status ListConnectors(grpc::ServerContext*, const v1::ListConnectorsRequest* request,
@@ -61,6 +68,9 @@ class FakeInspection final : public v1::Inspection::Service {
     details.add_details()->PackFrom(outcome);
     return grpc::Status(grpc::StatusCode::PERMISSION_DENIED, "no", details.SerializeAsString());
   }
+
+  // What siw0 is, from one look to the next; the last stays.
+  std::deque<v1::DeviceActivity> disabling;
 };
 
 class FakeAdministration final : public v1::Administration::Service {
@@ -69,7 +79,21 @@ class FakeAdministration final : public v1::Administration::Service {
     ended = request->session_id();
     return grpc::Status::OK;
   }
+  grpc::Status DisableAdapter(grpc::ServerContext*, const v1::DisableAdapterRequest* request,
+                              v1::DisableAdapterReply* reply) override {
+    disabled = request->device();
+    reply->set_state(v1::DEVICE_STATE_DISABLING);
+    reply->set_adapters(2);
+    return grpc::Status::OK;
+  }
+  grpc::Status EnableAdapter(grpc::ServerContext*, const v1::EnableAdapterRequest* request,
+                             v1::EnableAdapterReply*) override {
+    enabled = request->device();
+    return grpc::Status::OK;
+  }
   uint64_t ended = 0;
+  std::string disabled;
+  std::string enabled;
 };
 
 // Serves on a control socket of its own.
@@ -102,9 +126,11 @@ class FakeBroker {
 };
 
 class BrokerQueriesTest : public testing::Test {
+ protected:
+  FakeInspection inspection;
+
  private:
-  FakeInspection inspection_;
-  FakeBroker broker_{&inspection_};
+  FakeBroker broker_{&inspection};
 
  protected:
   const std::string& socket = broker_.socket;
@@ -163,9 +189,13 @@ const TableRow kTables[] = {
           info { technology: RDMA_TECHNOLOGY_IWARP }
           addresses { ip: "\300\000\002\001" } addresses { ip: "\300\000\002\002" } }
         activities { adapters: 1 active_connections: 2 connects: 3 accepts: 4 connect_failures: 5
-          connection_errors: 6 })",
-     "NAME  TECHNOLOGY  PORTS  USABLE  ADDRESSES            ACTIVE  CONNECTS  ACCEPTS  FAILED  BROKEN  WHY NOT\n"
-     "siw0  iwarp       tcp    no      192.0.2.1,192.0.2.2  2       3         4        5       6       no address\n"},
+          connection_errors: 6 state: DEVICE_STATE_DISABLING })",
+     "NAME  TECHNOLOGY  PORTS  USABLE  ADDRESSES            STATE      OPEN  ACTIVE  CONNECTS  ACCEPTS  FAILED  BROKEN "
+     " "
+     "WHY NOT\n"
+     "siw0  iwarp       tcp    no      192.0.2.1,192.0.2.2  disabling  1     2       3         4        5       6      "
+     " "
+     "no address\n"},
     {"sessions",
      R"(sessions { session_id: 1 uid: 2 gid: 3 pid: 4 state: SESSION_STATE_AWAY adapters: 5 listeners: 6
           shared_endpoints: 7 reservations: 8 connectors: 9 unacknowledged_events: 10 }
@@ -229,8 +259,10 @@ TEST_F(BrokerQueriesTest, ATableHasWordsAndNoControlCharacters) {
   BrokerQueries queries(socket, OutputForm::kTable);
   EXPECT_EQ(queries.List("adapters"), ExitCode::kDone);
   EXPECT_EQ(queries.output(),
-            "NAME        TECHNOLOGY  PORTS    USABLE  ADDRESSES  ACTIVE  CONNECTS  ACCEPTS  FAILED  BROKEN  WHY NOT\n"
-            "iwarp0?[2J  roce-v2     rdma-cm  yes     192.0.2.1  0       0         0        0       0\n");
+            "NAME        TECHNOLOGY  PORTS    USABLE  ADDRESSES  STATE        OPEN  ACTIVE  CONNECTS  ACCEPTS  FAILED  "
+            "BROKEN  WHY NOT\n"
+            "iwarp0?[2J  roce-v2     rdma-cm  yes     192.0.2.1  unspecified  0     0       0         0        0       "
+            "0\n");
 }
 
 TEST_F(BrokerQueriesTest, AllPagesAreOneAnswer) {
@@ -266,6 +298,45 @@ TEST_F(BrokerQueriesTest, ASessionIsEndedById) {
   BrokerQueries queries(socket, OutputForm::kTable);
   EXPECT_EQ(queries.EndSession(42), ExitCode::kDone);
   EXPECT_EQ(administration.ended, 42u);
+}
+
+TEST_F(BrokerQueriesTest, ADeviceIsDisabledWhenItsLastAdapterIsClosed) {
+  v1::DeviceActivity open;
+  open.set_state(v1::DEVICE_STATE_DISABLING);
+  open.set_adapters(1);
+  v1::DeviceActivity closed;
+  closed.set_state(v1::DEVICE_STATE_DISABLED);
+  v1::DeviceActivity enabled;
+  enabled.set_state(v1::DEVICE_STATE_ENABLED);
+  const struct {
+    const char* name;
+    std::deque<v1::DeviceActivity> looks;
+    int patience;
+    ExitCode code;
+    const char* error;
+  } rows[] = {
+      {"nobody waits", {}, 0, ExitCode::kRefused, "siw0 takes no more adapters, but 2 are still open"},
+      {"it is closed meanwhile", {open, closed}, 60, ExitCode::kDone, ""},
+      {"nobody closes it", {open}, 1, ExitCode::kRefused, "siw0 takes no more adapters, but 1 are still open"},
+      {"another enables it", {open, enabled}, 60, ExitCode::kRefused, "siw0 was enabled or removed meanwhile"},
+      {"it is removed", {}, 60, ExitCode::kRefused, "siw0 was enabled or removed meanwhile"},
+  };
+  for (const auto& row : rows) {
+    SCOPED_TRACE(row.name);
+    inspection.disabling = row.looks;
+    BrokerQueries queries(socket, OutputForm::kTable);
+    EXPECT_EQ(queries.DisableAdapter("siw0", std::chrono::seconds(row.patience)), row.code);
+    EXPECT_EQ(administration.disabled, "siw0");
+    EXPECT_THAT(queries.error(), testing::StartsWith(row.error));
+    EXPECT_EQ(queries.error().empty(), row.code == ExitCode::kDone);
+  }
+}
+
+TEST_F(BrokerQueriesTest, ADeviceIsEnabledByName) {
+  BrokerQueries queries(socket, OutputForm::kJson);
+  EXPECT_EQ(queries.EnableAdapter("siw0"), ExitCode::kDone);
+  EXPECT_EQ(administration.enabled, "siw0");
+  EXPECT_EQ(queries.output(), "{}\n");
 }
 
 TEST_F(BrokerQueriesTest, WithoutABrokerTheSocketIsNamed) {

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// rdma-brokerctl: shows what a broker holds, ends sessions, and looks for what is missing.
+// rdma-brokerctl: shows what a broker holds, ends sessions, disables devices, and looks for what is missing.
 
 #include <CLI/CLI.hpp>
+#include <chrono>
 #include <cstdint>
 #include <iostream>
 #include <map>
@@ -30,7 +31,23 @@ int Diagnose(const std::string& socket, OutputForm form) {
   return Exit(rdmabroker::ctl::HasProblem(findings) ? ExitCode::kRefused : ExitCode::kDone);
 }
 
-int Run(const CLI::App& app, const std::string& socket, OutputForm form, uint64_t session) {
+// What the subcommands take.
+struct Arguments {
+  uint64_t session = 0;
+  std::string device;
+  uint32_t wait_seconds = 0;
+};
+
+ExitCode Ask(BrokerQueries& queries, const std::string& command, const Arguments& arguments) {
+  if (command == "end-session") return queries.EndSession(arguments.session);
+  if (command == "enable-adapter") return queries.EnableAdapter(arguments.device);
+  if (command == "disable-adapter") {
+    return queries.DisableAdapter(arguments.device, std::chrono::seconds(arguments.wait_seconds));
+  }
+  return queries.List(command);
+}
+
+int Run(const CLI::App& app, const std::string& socket, OutputForm form, const Arguments& arguments) {
   if (const auto problem = rdmabroker::client::SocketPathProblem(socket); !problem.empty()) {
     std::cerr << "rdma-brokerctl: " << problem << ": " << socket << "\n";
     return Exit(ExitCode::kUsage);
@@ -38,7 +55,7 @@ int Run(const CLI::App& app, const std::string& socket, OutputForm form, uint64_
   const std::string& command = app.get_subcommands().front()->get_name();
   if (command == "doctor") return Diagnose(socket, form);
   BrokerQueries queries(socket, form);
-  const ExitCode code = command == "end-session" ? queries.EndSession(session) : queries.List(command);
+  const ExitCode code = Ask(queries, command, arguments);
   std::cout << queries.output() << std::flush;
   if (!queries.error().empty()) std::cerr << "rdma-brokerctl: " << queries.error() << "\n";
   return Exit(code);
@@ -47,7 +64,8 @@ int Run(const CLI::App& app, const std::string& socket, OutputForm form, uint64_
 }  // namespace
 
 int main(int argc, char** argv) {
-  CLI::App app("Shows what a broker holds, ends sessions, and looks for what is missing.", "rdma-brokerctl");
+  CLI::App app("Shows what a broker holds, ends sessions, disables devices, and looks for what is missing.",
+               "rdma-brokerctl");
   app.footer(kFooter);
   app.require_subcommand(1);
   app.fallthrough();
@@ -65,14 +83,21 @@ int main(int argc, char** argv) {
   app.add_subcommand("reservations", "Addresses held without listening");
   app.add_subcommand("connectors", "Connections and what becomes one");
   app.add_subcommand("doctor", "What is missing here for RDMA, and the command that mends it; works without a broker");
-  uint64_t session = 0;
+  Arguments arguments;
   app.add_subcommand("end-session", "Ends a session with everything in it; for administrators")
-      ->add_option("ID", session, "The session")
+      ->add_option("ID", arguments.session, "The session")
+      ->required();
+  CLI::App* disable = app.add_subcommand(
+      "disable-adapter", "Lets nobody open a device any more, and has its clients close it; for administrators");
+  disable->add_option("NAME", arguments.device, "The device")->required();
+  disable->add_option("--wait", arguments.wait_seconds, "Seconds to wait until its last adapter is closed");
+  app.add_subcommand("enable-adapter", "Ends what disable-adapter has begun; for administrators")
+      ->add_option("NAME", arguments.device, "The device")
       ->required();
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? Exit(ExitCode::kDone) : Exit(ExitCode::kUsage);
   }
-  return Run(app, socket, form, session);
+  return Run(app, socket, form, arguments);
 }

@@ -39,8 +39,8 @@ std::string LimitsOf(const v1::ConnectorInfo& info) {
 }  // namespace
 
 Table ToTable(const v1::ListAdaptersReply& reply) {
-  Table table = {{"NAME", "TECHNOLOGY", "PORTS", "USABLE", "ADDRESSES", "ACTIVE", "CONNECTS", "ACCEPTS", "FAILED",
-                  "BROKEN", "WHY NOT"}};
+  Table table = {{"NAME", "TECHNOLOGY", "PORTS", "USABLE", "ADDRESSES", "STATE", "OPEN", "ACTIVE", "CONNECTS",
+                  "ACCEPTS", "FAILED", "BROKEN", "WHY NOT"}};
   for (int i = 0; i < reply.devices_size(); ++i) {
     const v1::Device& message = reply.devices(i);
     // An older broker does not tell.
@@ -50,6 +50,7 @@ Table ToTable(const v1::ListAdaptersReply& reply) {
     for (const IpAddress& ip : device.addresses) addresses += (addresses.empty() ? "" : ",") + ip.ToString();
     table.push_back({device.name, Word(v1::RdmaTechnology_Name(message.info().technology()), "RDMA_TECHNOLOGY_"),
                      Word(v1::PortSpace_Name(message.port_space()), "PORT_SPACE_"), Text(device.usable), addresses,
+                     Word(v1::DeviceState_Name(activity.state()), "DEVICE_STATE_"), Text(uint64_t{activity.adapters()}),
                      Text(uint64_t{activity.active_connections()}), Text(activity.connects()), Text(activity.accepts()),
                      Text(activity.connect_failures()), Text(activity.connection_errors()), device.unusable_reason});
   }

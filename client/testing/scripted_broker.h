@@ -58,6 +58,9 @@ class ScriptedBroker {
   // As Die.
   ~ScriptedBroker();
 
+  // The id of the first object that it makes; the next has the next.
+  static constexpr uint64_t kFirstObject = 101;
+
   const std::string& control_socket() const { return control_socket_; }
   const std::string& folder() const { return folder_; }
 
@@ -136,7 +139,7 @@ class ScriptedBroker {
   std::map<uint64_t, Call*> held_;
   Call* stream_ = nullptr;
   uint64_t last_event_ = 0;
-  uint64_t last_object_ = 100;
+  uint64_t last_object_ = kFirstObject - 1;
   bool stopping_ = false;
   bool down_ = false;
 };

@@ -62,6 +62,11 @@ TEST_F(BrokerctlTest, TheExitStatusTellsWhatWentWrong) {
       {{"--socket", long_path, "doctor"}, 2, "", "longer than 107 bytes"},
       {{"end-session", "4711"}, 1, "", "STATUS_OBJECT_NAME_NOT_FOUND"},
       {{"end-session", "0"}, 1, "", "STATUS_INVALID_PARAMETER"},
+      {{"disable-adapter"}, 2, "", "NAME is required"},
+      {{"disable-adapter", "fake1", "--wait", "long"}, 2, "", "long"},
+      {{"enable-adapter"}, 2, "", "NAME is required"},
+      {{"disable-adapter", "siw9"}, 1, "", "STATUS_OBJECT_NAME_NOT_FOUND"},
+      {{"enable-adapter", ""}, 1, "", "STATUS_INVALID_PARAMETER"},
   };
   for (const Row& row : rows) {
     std::string line;
@@ -82,6 +87,22 @@ TEST_F(BrokerctlTest, TheDoctorAsksTheBroker) {
   const bool problem = ending.output.find("\"state\": \"problem\"") != std::string::npos;
   EXPECT_EQ(ending.status, problem ? 1 : 0);
   EXPECT_NE(ending.output.find("it answers; usable adapters: fake1"), std::string::npos) << ending.output;
+}
+
+TEST_F(BrokerctlTest, DisablesADeviceAndEnablesItAgain) {
+  TestClient client(NewChannel(daemon_.target()));
+  ASSERT_EQ(client.Open(), NdkStatus::kSuccess);
+  ASSERT_NE(client.OpenAdapter("fake1"), 0u);
+  const Ending waiting = Run({"disable-adapter", "fake1"});
+  EXPECT_EQ(waiting.status, 1);
+  EXPECT_NE(waiting.error.find("fake1 takes no more adapters, but 1 are still open"), std::string::npos)
+      << waiting.error;
+  EXPECT_NE(Run({"adapters"}).output.find("disabling"), std::string::npos);
+  EXPECT_EQ(Run({"end-session", std::to_string(client.session_id())}).status, 0);
+  EXPECT_EQ(Run({"disable-adapter", "fake1", "--wait", "60"}).status, 0);
+  EXPECT_NE(Run({"adapters"}).output.find("disabled by an administrator"), std::string::npos);
+  EXPECT_EQ(Run({"enable-adapter", "fake1"}).status, 0);
+  EXPECT_EQ(Run({"adapters"}).output.find("disabled"), std::string::npos);
 }
 
 TEST_F(BrokerctlTest, EndsASession) {

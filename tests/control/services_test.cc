@@ -317,6 +317,18 @@ class AdministrationTest : public InspectionTest {
     v1::EndSessionReply reply;
     return Call<v1::Administration>(channel, &v1::Administration::Stub::EndSession, request, &reply);
   }
+  grpc::Status Disable(const std::shared_ptr<grpc::Channel>& channel, const std::string& device,
+                       v1::DisableAdapterReply* reply) {
+    v1::DisableAdapterRequest request;
+    request.set_device(device);
+    return Call<v1::Administration>(channel, &v1::Administration::Stub::DisableAdapter, request, reply);
+  }
+  grpc::Status Enable(const std::shared_ptr<grpc::Channel>& channel, const std::string& device) {
+    v1::EnableAdapterRequest request;
+    request.set_device(device);
+    v1::EnableAdapterReply reply;
+    return Call<v1::Administration>(channel, &v1::Administration::Stub::EnableAdapter, request, &reply);
+  }
 };
 
 TEST_F(AdministrationTest, AnAdministratorEndsASessionAndEverythingItHas) {
@@ -333,6 +345,41 @@ TEST_F(AdministrationTest, AnAdministratorEndsASessionAndEverythingItHas) {
   EXPECT_EQ(NdkStatusOf(EndSession(channel, client.session_id())), NdkStatus::kObjectNameNotFound);
   TestClient again(NewChannel(daemon_.target()));
   EXPECT_EQ(again.Resume(client, 0), NdkStatus::kAccessDenied);
+}
+
+TEST_F(AdministrationTest, ADisabledDeviceIsNotOpenedUntilItIsEnabled) {
+  TestClient client(NewChannel(daemon_.target()));
+  ASSERT_EQ(client.Open(), NdkStatus::kSuccess);
+  const uint64_t adapter = client.OpenAdapter("fake1");
+  const auto channel = NewChannel(daemon_.target());
+  v1::DisableAdapterReply reply;
+  EXPECT_EQ(NdkStatusOf(Disable(channel, "", &reply)), NdkStatus::kInvalidParameter);
+  EXPECT_EQ(NdkStatusOf(Disable(channel, "fake9", &reply)), NdkStatus::kObjectNameNotFound);
+  EXPECT_EQ(NdkStatusOf(Enable(channel, "")), NdkStatus::kInvalidParameter);
+  EXPECT_EQ(NdkStatusOf(Enable(channel, "fake9")), NdkStatus::kObjectNameNotFound);
+  EXPECT_TRUE(Disable(channel, "fake1", &reply).ok());
+  EXPECT_EQ(reply.state(), v1::DEVICE_STATE_DISABLING);
+  EXPECT_EQ(reply.adapters(), 1u);
+  const v1::SessionEvent event = client.WaitFor([](const v1::SessionEvent& one) { return one.has_adapter_disabled(); });
+  EXPECT_EQ(event.adapter_disabled().adapter_id(), adapter);
+  v1::OpenAdapterRequest open;
+  open.set_device("fake1");
+  open.mutable_version()->set_major(2);
+  const v1::Outcome refused = client.Ask(&v1::Broker::Stub::OpenAdapter, open);
+  EXPECT_EQ(refused.status(), v1::NDIS_STATUS_ADAPTER_NOT_READY);
+  EXPECT_NE(refused.hint().find("disabled by an administrator"), std::string::npos) << refused.hint();
+  EXPECT_NE(client.OpenAdapter("fake2"), 0u) << "the other device is as before";
+  EXPECT_TRUE(Enable(channel, "fake1").ok());
+  EXPECT_NE(client.OpenAdapter("fake1"), 0u);
+}
+
+TEST_F(AdministrationTest, SomebodyElseDisablesNothing) {
+  const auto somebody = ChannelAs(kSomebody, daemon_.control_path());
+  if (!somebody) GTEST_SKIP() << "needs a root that may become other users";
+  v1::DisableAdapterReply reply;
+  EXPECT_EQ(NdkStatusOf(Disable(somebody, "fake1", &reply)), NdkStatus::kAccessDenied);
+  EXPECT_EQ(NdkStatusOf(Disable(somebody, "fake9", &reply)), NdkStatus::kAccessDenied);
+  EXPECT_EQ(NdkStatusOf(Enable(somebody, "fake1")), NdkStatus::kAccessDenied);
 }
 
 TEST_F(AdministrationTest, SomebodyElseEndsNoSessionNotEvenTheOwn) {

@@ -15,6 +15,7 @@
 
 #include "absl/synchronization/mutex.h"
 #include "dataplane/unique_fd.h"
+#include "proto/rdmabroker/v1/inspection.grpc.pb.h"
 #include "tests/control/patience.h"
 
 namespace rdmabroker {
@@ -27,12 +28,11 @@ bool SomebodyServes(const std::string& path) {
   return ::connect(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0;
 }
 
-// A connection of its own, so that it ends with its stub.
-std::unique_ptr<v1::Inspection::Stub> Inspect(const std::string& control_socket) {
+// A connection of its own, which ends with its users.
+std::shared_ptr<grpc::Channel> NewChannel(const std::string& control_socket) {
   grpc::ChannelArguments arguments;
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
-  return v1::Inspection::NewStub(
-      grpc::CreateCustomChannel("unix:" + control_socket, grpc::InsecureChannelCredentials(), arguments));
+  return grpc::CreateCustomChannel("unix:" + control_socket, grpc::InsecureChannelCredentials(), arguments);
 }
 
 // Appends the rows of one list, each with the name of the list.
@@ -66,16 +66,16 @@ void RunningBroker::Start() {
   command.insert(command.end(), {"--config", folder() + "/broker.toml"});
   process_ = std::make_unique<ChildProcess>(std::move(command));
   ASSERT_TRUE(Becomes([this] { return SomebodyServes(control_socket()); })) << "the broker does not serve";
-  inspection_ = Inspect(control_socket());
+  channel_ = NewChannel(control_socket());
 }
 
 void RunningBroker::Kill() {
-  inspection_ = nullptr;
+  channel_ = nullptr;
   process_->Kill();
 }
 
 std::optional<int> RunningBroker::Stop() {
-  inspection_ = nullptr;
+  channel_ = nullptr;
   process_->Signal(SIGTERM);
   return process_->End();
 }
@@ -93,24 +93,25 @@ std::string RunningBroker::Ask(const std::string& line) {
 
 std::vector<std::string> RunningBroker::Objects() {
   using Stub = v1::Inspection::Stub;
+  const std::unique_ptr<Stub> inspection = v1::Inspection::NewStub(channel_);
   std::vector<std::string> objects;
   const bool answered =
       Append<v1::ListSessionsRequest, v1::ListSessionsReply>(
-          *inspection_, &Stub::ListSessions, "session", [](const auto& reply) { return reply.sessions(); }, &objects) &&
+          *inspection, &Stub::ListSessions, "session", [](const auto& reply) { return reply.sessions(); }, &objects) &&
       Append<v1::ListEndpointsRequest, v1::ListEndpointsReply>(
-          *inspection_, &Stub::ListEndpoints, "endpoint", [](const auto& reply) { return reply.endpoints(); },
+          *inspection, &Stub::ListEndpoints, "endpoint", [](const auto& reply) { return reply.endpoints(); },
           &objects) &&
       Append<v1::ListListenersRequest, v1::ListListenersReply>(
-          *inspection_, &Stub::ListListeners, "listener", [](const auto& reply) { return reply.listeners(); },
+          *inspection, &Stub::ListListeners, "listener", [](const auto& reply) { return reply.listeners(); },
           &objects) &&
       Append<v1::ListSharedEndpointsRequest, v1::ListSharedEndpointsReply>(
-          *inspection_, &Stub::ListSharedEndpoints, "shared endpoint",
+          *inspection, &Stub::ListSharedEndpoints, "shared endpoint",
           [](const auto& reply) { return reply.shared_endpoints(); }, &objects) &&
       Append<v1::ListReservationsRequest, v1::ListReservationsReply>(
-          *inspection_, &Stub::ListReservations, "reservation", [](const auto& reply) { return reply.reservations(); },
+          *inspection, &Stub::ListReservations, "reservation", [](const auto& reply) { return reply.reservations(); },
           &objects) &&
       Append<v1::ListConnectorsRequest, v1::ListConnectorsReply>(
-          *inspection_, &Stub::ListConnectors, "connector", [](const auto& reply) { return reply.connectors(); },
+          *inspection, &Stub::ListConnectors, "connector", [](const auto& reply) { return reply.connectors(); },
           &objects);
   return answered ? objects : std::vector<std::string>{"no answer"};
 }

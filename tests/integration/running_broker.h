@@ -10,9 +10,12 @@
 #include <string>
 #include <vector>
 
-#include "proto/rdmabroker/v1/inspection.grpc.pb.h"
 #include "tests/control/child_process.h"
 #include "tests/control/temporary_folder.h"
+
+namespace grpc {
+class Channel;
+}
 
 namespace rdmabroker {
 
@@ -38,7 +41,8 @@ class RunningBroker {
   // What the broker itself says that it holds: sessions, endpoints, listeners, shared endpoints, reservations and
   // connectors, each as text; or one line that says that it did not answer.
   std::vector<std::string> Objects();
-  v1::Inspection::Stub& inspection() { return *inspection_; }
+  // To the control socket, until the broker ends.
+  const std::shared_ptr<grpc::Channel>& channel() const { return channel_; }
   // Of a command that answers each line of its input with one that begins so: the rest of it.
   static constexpr char kAnswer[] = "answer: ";
   std::string Ask(const std::string& line);
@@ -47,7 +51,7 @@ class RunningBroker {
   TemporaryFolder folder_;
   const std::vector<std::string> command_;
   std::unique_ptr<ChildProcess> process_;
-  std::unique_ptr<v1::Inspection::Stub> inspection_;
+  std::shared_ptr<grpc::Channel> channel_;
 };
 
 }  // namespace rdmabroker

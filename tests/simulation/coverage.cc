@@ -12,8 +12,9 @@
 namespace rdmabroker {
 namespace {
 
-constexpr const char* kEvents[] = {"OpenSession",   "ResumeSession",     "StreamLost",      "EndSession",
-                                   "ClientRequest", "AcknowledgeEvents", "DeadlineReached", "FabricReport"};
+constexpr const char* kEvents[] = {"OpenSession",     "ResumeSession", "StreamLost",    "EndSession",
+                                   "DisableDevice",   "EnableDevice",  "ClientRequest", "AcknowledgeEvents",
+                                   "DeadlineReached", "FabricReport"};
 constexpr const char* kReports[] = {
     "DeviceChanged",          "DeviceRemoved",   "FabricBound",         "FabricBindFailed",  "FabricUnbound",
     "FabricConnectRequested", "FabricReplied",   "FabricConnectFailed", "FabricEstablished", "FabricFailed",
@@ -43,7 +44,8 @@ constexpr const char* kEffects[] = {"SessionOpened", "SessionRefused", "Answer",
 constexpr const char* kFabricRequests[] = {"FabricBind",    "FabricRepurpose",  "FabricRebind", "FabricUnbind",
                                            "FabricConnect", "FabricComplete",   "FabricAccept", "FabricReject",
                                            "FabricRefuse",  "FabricDisconnect", "FabricRelease"};
-constexpr const char* kSessionEvents[] = {"OutcomeEvent", "ConnectEvent", "DisconnectEvent", "AdapterRemovedEvent"};
+constexpr const char* kSessionEvents[] = {"OutcomeEvent", "ConnectEvent", "DisconnectEvent", "AdapterRemovedEvent",
+                                          "AdapterDisabledEvent"};
 constexpr const char* kPayloads[] = {"nothing",          "AdapterOpened",         "ListenerCreated",
                                      "Listening",        "SharedEndpointCreated", "PortReserved",
                                      "ConnectorCreated", "ConnectionData",        "ConnectionEstablished"};

@@ -27,6 +27,12 @@ constexpr NdkStatus kConnectFaults[] = {NdkStatus::kNetworkUnreachable, NdkStatu
 constexpr NdkStatus kEstablishFaults[] = {NdkStatus::kConnectionAborted, NdkStatus::kIoTimeout,
                                           NdkStatus::kAccessDenied};
 
+// As far as the broker knows of the device yet.
+bool IsDisabled(const Records& records, DeviceId id) {
+  const auto device = records.devices.find(id);
+  return device != records.devices.end() && device->second.disabled;
+}
+
 }  // namespace
 
 absl::Status World::Run() {
@@ -196,6 +202,8 @@ void World::StepDevices() {
   } else if (choice < 29) {
     broker.gone[index] = true;
     broker.fabric->RemoveDevice(device.id);
+  } else if (const bool disabled = IsDisabled(broker.core->records(), device.id); choice < 31 || disabled) {
+    Handle(broker, disabled ? Event(EnableDevice{device.id}) : Event(DisableDevice{device.id}));
   } else if (choice < 33 || !device.unusable_reason.empty()) {
     device.unusable_reason = device.unusable_reason.empty() ? "its cable is out" : "";
     broker.fabric->SetUnusable(device.id, device.unusable_reason);

@@ -191,7 +191,13 @@ class Alphabet {
       // It comes back under a new id.
       Report(DeviceChanged{AlphabetDevice(DeviceId(newest.value() + 1), false)});
     }
-    Report(DeviceRemoved{newest ? newest : DeviceId(kUnknown)});
+    const DeviceId known = newest ? newest : DeviceId(kUnknown);
+    Report(DeviceRemoved{known});
+    if (there && !records_.devices.at(newest).disabled) {
+      Add(DisableDevice{known});
+    } else {
+      Add(EnableDevice{known});
+    }
   }
 
   void AddEndpointReports() {

@@ -87,6 +87,10 @@ std::string EventText(const AdapterRemovedEvent& event) {
   return StrCat("adapter ", event.adapter.value(), " removed");
 }
 
+std::string EventText(const AdapterDisabledEvent& event) {
+  return StrCat("adapter ", event.adapter.value(), " disabled");
+}
+
 std::string RequestText(const FabricBind& request) {
   return StrCat("bind endpoint ", request.endpoint.value(), ", ", UseText(request.use), ", to ", IpsText(request.ips),
                 " port ", request.port);

@@ -141,8 +141,10 @@ Event ParseSession(Sentence& words, const ClientDefaults& defaults) {
   return event;
 }
 
-FabricReport ParseDevice(Sentence& words) {
+Event ParseDevice(Sentence& words) {
   const DeviceId id(words.Number());
+  if (words.Take("is disabled")) return DisableDevice{id};
+  if (words.Take("is enabled")) return EnableDevice{id};
   if (words.Take("is removed")) return DeviceRemoved{id};
   words.Expect("is");
   Device device;

@@ -179,6 +179,10 @@ std::string TextOf(const StreamLost& event) {
                                          : StrCat(session, " is cut from its stream ", event.stream.value());
 }
 
+std::string TextOf(const DisableDevice& event) { return StrCat("device ", event.device.value(), " is disabled"); }
+
+std::string TextOf(const EnableDevice& event) { return StrCat("device ", event.device.value(), " is enabled"); }
+
 std::string TextOf(const EndSession& event) { return StrCat("session ", event.session.value(), " is ended"); }
 
 std::string TextOf(const AcknowledgeEvents& event) {

@@ -127,8 +127,8 @@ class Writer {
   uint64_t Rank(ConnectorId id) const { return connectors_.Of(id); }
 
   void Device(const DeviceRecord& record) {
-    Put(record.device.id.value(), record.removed, record.adapters, record.endpoints, record.device.port_space,
-        record.device.client_ends_connections, record.device.keeps_qps_until_released);
+    Put(record.device.id.value(), record.removed, record.disabled, record.adapters, record.endpoints,
+        record.device.port_space, record.device.client_ends_connections, record.device.keeps_qps_until_released);
     PutIps(record.device.addresses);
   }
 

@@ -239,6 +239,14 @@ void Observer::SeeNews(SessionId session, const AdapterRemovedEvent& news) {
           ": removed, but not the client's");
 }
 
+void Observer::SeeNews(SessionId session, const AdapterDisabledEvent& news) {
+  const auto adapter = objects_.find(news.adapter);
+  const bool open = adapter != objects_.end() && adapter->second.session == session && !adapter->second.closing;
+  Require(open, "adapter ", news.adapter.value(), ": disabled, but not open");
+  if (open)
+    Require(!std::exchange(adapter->second.disabled, true), "adapter ", news.adapter.value(), ": disabled twice");
+}
+
 void Observer::Begin(const Request& request) {
   const std::optional<ObjectId> subject = SubjectOf(request);
   const auto object = subject ? objects_.find(*subject) : objects_.end();

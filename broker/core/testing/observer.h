@@ -66,6 +66,7 @@ class Observer {
     std::set<ObjectId> antecedents;
     bool closing = false;
     bool paused = false;
+    bool disabled = false;    // An adapter whose client has been told so.
     bool may_vanish = false;  // A reservation whose taker's Listen or CreateSharedEndpoint was cancelled.
     Told told = Told::kNothing;
   };
@@ -119,6 +120,7 @@ class Observer {
   void SeeNews(SessionId session, const ConnectEvent& news);
   void SeeNews(SessionId session, const DisconnectEvent& news);
   void SeeNews(SessionId session, const AdapterRemovedEvent& news);
+  void SeeNews(SessionId session, const AdapterDisabledEvent& news);
 
   // A request has come to its end with `outcome`, in its answer or later.
   void Conclude(SessionId session, const Request& request, const Outcome& outcome);

@@ -6,8 +6,7 @@
 //
 // Answers each line of its input with one: "count": how many operations the fabric has been asked for. Of the fake
 // fabric only: "occupy ADDRESS", "vacate ADDRESS": a process outside takes the address, and gives it back; "fail STEP
-// STATUS": the next such request of its device fails so; "disable", "enable": the device is not usable, and is again.
-// Ends at the end of its input.
+// STATUS": the next such request of its device fails so. Ends at the end of its input.
 
 #include <spdlog/sinks/stdout_sinks.h>
 #include <spdlog/spdlog.h>
@@ -113,8 +112,6 @@ class CountingBroker {
                                                                        {"complete", FakeFabric::Step::kComplete},
                                                                        {"accept", FakeFabric::Step::kAccept}};
         relay_->fake().FailNext(kDevice, kSteps.at(object), {.status = *StatusFromName(what)});
-      } else if (command == "disable" || command == "enable") {
-        relay_->fake().SetUnusable(kDevice, command == "disable" ? "it is disabled" : "");
       } else {
         Require(false, "there is no command " + line);
       }

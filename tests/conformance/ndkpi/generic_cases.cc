@@ -588,13 +588,7 @@ void AddStatuses(Cases* cases) {
   }
 }
 
-// --- 9 to 12 ---
-
-bool IsUsable(World& w) {
-  const auto listed = client::BlockingListAdapters(w.a().session());
-  return std::any_of(listed.object.begin(), listed.object.end(),
-                     [&](const client::Device& device) { return device.name == w.on().device && device.usable; });
-}
+// --- 9 to 11 ---
 
 void AddVersions(Cases* cases) {
   for (const uint16_t major : {0, 1, 3, 0xFFFF}) {
@@ -630,20 +624,6 @@ void AddVersions(Cases* cases) {
                           },
                       .core_only = true});
   }
-  cases->push_back({.assertion = 12,
-                    .name = "OfADeviceThatIsUnusable",
-                    .run =
-                        [](World& w) {
-                          EXPECT_TRUE(IsUsable(w));
-                          w.Tell("disable");
-                          EXPECT_TRUE(Eventually([&] { return !IsUsable(w); }));
-                          const Call open = OpenAdapter(w, w.a().session(), kNdkVersion);
-                          EXPECT_EQ(open.Status(), NdkStatus::kAdapterNotReady);
-                          w.Tell("enable");
-                          EXPECT_TRUE(Eventually([&] { return IsUsable(w); }));
-                          EXPECT_EQ(OpenAdapter(w, w.a().session(), kNdkVersion).Status(), NdkStatus::kSuccess);
-                        },
-                    .core_only = true});
 }
 
 // --- 13 ---

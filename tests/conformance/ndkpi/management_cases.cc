@@ -7,11 +7,17 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
+#include <atomic>
 #include <cstdint>
+#include <memory>
 #include <set>
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
+#include "client/blocking.h"
+#include "proto/rdmabroker/v1/administration.grpc.pb.h"
 #include "proto/rdmabroker/v1/inspection.grpc.pb.h"
 #include "tests/conformance/ndkpi/world.h"
 
@@ -23,7 +29,7 @@ template <typename Request, typename Reply>
 Reply List(World& w, grpc::Status (v1::Inspection::Stub::*list)(grpc::ClientContext*, const Request&, Reply*)) {
   grpc::ClientContext context;
   Reply reply;
-  const grpc::Status status = (w.broker().inspection().*list)(&context, Request(), &reply);
+  const grpc::Status status = (v1::Inspection::NewStub(w.broker().channel()).get()->*list)(&context, Request(), &reply);
   EXPECT_TRUE(status.ok()) << status.error_message();
   return reply;
 }
@@ -110,10 +116,135 @@ void BrokenConnectionsCount(World& w) {
   w.Close(made);
 }
 
+// --- 12 and 225 ---
+
+// The events of an adapter's device.
+class DeviceEvents {
+ public:
+  client::AdapterEventCallback callback() const {
+    return [events = events_](client::AdapterEvent event) {
+      EXPECT_EQ(event, client::AdapterEvent::kDisabled);
+      ++*events;
+    };
+  }
+  int count() const { return *events_; }
+
+ private:
+  std::shared_ptr<std::atomic<int>> events_ = std::make_shared<std::atomic<int>>(0);
+};
+
+Call Open(World& w, Party& party, std::shared_ptr<client::Adapter>* made, const DeviceEvents& events = {}) {
+  return w.calls().Make("OpenAdapter", [&](const Call& c) {
+    return party.session().OpenAdapter(
+        w.on().device, kNdkVersion, events.callback(),
+        [made, done = c.completion()](const client::Outcome& outcome, std::shared_ptr<client::Adapter> adapter) {
+          *made = std::move(adapter);
+          done(outcome);
+        });
+  });
+}
+
+v1::DisableAdapterReply Disable(World& w) {
+  grpc::ClientContext context;
+  v1::DisableAdapterRequest request;
+  request.set_device(w.on().device);
+  v1::DisableAdapterReply reply;
+  const grpc::Status status =
+      v1::Administration::NewStub(w.broker().channel())->DisableAdapter(&context, request, &reply);
+  EXPECT_TRUE(status.ok()) << status.error_message();
+  return reply;
+}
+
+void Enable(World& w) {
+  grpc::ClientContext context;
+  v1::EnableAdapterRequest request;
+  request.set_device(w.on().device);
+  v1::EnableAdapterReply reply;
+  const grpc::Status status =
+      v1::Administration::NewStub(w.broker().channel())->EnableAdapter(&context, request, &reply);
+  EXPECT_TRUE(status.ok()) << status.error_message();
+}
+
+bool IsUsable(World& w) {
+  const auto listed = client::BlockingListAdapters(w.a().session());
+  return std::any_of(listed.object.begin(), listed.object.end(),
+                     [&](const client::Device& device) { return device.name == w.on().device && device.usable; });
+}
+
+void OpensFailWhileDisabled(World& w) {
+  EXPECT_TRUE(IsUsable(w));
+  Disable(w);
+  EXPECT_FALSE(IsUsable(w));
+  std::shared_ptr<client::Adapter> made;
+  EXPECT_EQ(Open(w, w.a(), &made).Status(), NdkStatus::kAdapterNotReady);
+  EXPECT_EQ(made, nullptr);
+  Enable(w);
+  EXPECT_TRUE(IsUsable(w));
+  EXPECT_EQ(Open(w, w.a(), &made).Status(), NdkStatus::kSuccess);
+}
+
+// Of two consumers, one of whom has two instances, in whichever order they close them.
+void DisabledWithTheLastInstance(World& w, std::array<int, 3> order) {
+  std::shared_ptr<client::Adapter> second;
+  EXPECT_EQ(Open(w, w.a(), &second).Status(), NdkStatus::kSuccess);
+  const std::shared_ptr<client::Adapter> instances[] = {w.a().adapter(), second, w.b().adapter()};
+  const v1::DisableAdapterReply begun = Disable(w);
+  EXPECT_EQ(begun.adapters(), 3u);
+  EXPECT_EQ(begun.state(), v1::DEVICE_STATE_DISABLING);
+  for (size_t closed = 0; closed < order.size(); ++closed) {
+    EXPECT_EQ(Activity(w).adapters(), order.size() - closed);
+    EXPECT_EQ(Activity(w).state(), v1::DEVICE_STATE_DISABLING);
+    std::shared_ptr<client::Adapter> made;
+    EXPECT_EQ(Open(w, w.b(), &made).Status(), NdkStatus::kAdapterNotReady);
+    w.a().Close(instances[order[closed]]).Wait();
+  }
+  EXPECT_EQ(Activity(w).state(), v1::DEVICE_STATE_DISABLED);
+  std::shared_ptr<client::Adapter> made;
+  EXPECT_EQ(Open(w, w.b(), &made).Status(), NdkStatus::kAdapterNotReady);
+  Enable(w);
+  EXPECT_EQ(Activity(w).state(), v1::DEVICE_STATE_ENABLED);
+  EXPECT_EQ(Open(w, w.b(), &made).Status(), NdkStatus::kSuccess);
+}
+
+// It waits for what was made on the instance.
+void PendingCloseDelaysDisabling(World& w) {
+  const auto endpoint = w.a().NewSharedEndpoint(w.a().At());
+  const std::shared_ptr<client::Adapter> waiting = w.a().Reopen();
+  Disable(w);
+  const Call close = w.a().Close(waiting);
+  w.ExpectPending(close);
+  EXPECT_EQ(Activity(w).adapters(), 2u);
+  w.a().Close(endpoint).Wait();
+  close.Wait();
+  EXPECT_EQ(Activity(w).adapters(), 1u);
+  EXPECT_EQ(Activity(w).state(), v1::DEVICE_STATE_DISABLING);
+  w.a().Close(w.a().adapter()).Wait();
+  EXPECT_EQ(Activity(w).state(), v1::DEVICE_STATE_DISABLED);
+  Enable(w);
+}
+
+void ConsumersAreToldAndGoOn(World& w) {
+  const Connection made = w.Establish();
+  DeviceEvents events;
+  std::shared_ptr<client::Adapter> watched;
+  EXPECT_EQ(Open(w, w.a(), &watched, events).Status(), NdkStatus::kSuccess);
+  Disable(w);
+  Disable(w);
+  w.Settle();
+  EXPECT_EQ(events.count(), 1);
+  w.ExpectCarries(made);
+  w.Close(w.Establish());
+  Enable(w);
+  w.Settle();
+  EXPECT_EQ(events.count(), 1);
+  w.Close(made);
+}
+
 }  // namespace
 
 Cases ManagementCases() {
   Cases cases;
+  cases.push_back({.assertion = 12, .name = "OfADisabledDevice", .run = OpensFailWhileDisabled, .core_only = true});
   cases.push_back({222, "ConnectionsAreListedWithBothAddressesAndTheirOwner", ConnectionsAreListed});
   cases.push_back(
       {223, "LocalEndpointsAreListenersAndSharedEndpointsAndNotThoseOfConnect", [](World& w) {
@@ -125,6 +256,15 @@ Cases ManagementCases() {
   cases.push_back({224, "ConnectAcceptAndActiveConnectionCountThoseThatAreEstablished", EstablishedConnectionsCount});
   cases.push_back({224, "ConnectFailureCountsHandshakesThatFailed", FailedHandshakesCount});
   cases.push_back({224, "ConnectionErrorCountsConnectionsThatBroke", BrokenConnectionsCount});
+  std::array<int, 3> order = {0, 1, 2};
+  do {
+    cases.push_back({.assertion = 225,
+                     .name = absl::StrCat("DisabledWhenTheLastIsClosed_", order[0], order[1], order[2]),
+                     .run = [order](World& w) { DisabledWithTheLastInstance(w, order); },
+                     .core_only = true});
+  } while (std::next_permutation(order.begin(), order.end()));
+  cases.push_back({225, "AnInstanceWhoseCloseIsPendingIsNotClosed", PendingCloseDelaysDisabling});
+  cases.push_back({225, "ConsumersAreToldOnceAndGoOnUntilTheyClose", ConsumersAreToldAndGoOn});
   return cases;
 }
 

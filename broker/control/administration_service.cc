@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "broker/control/administration_service.h"
+
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "broker/control/status_mapping.h"
+#include "broker/control/translation.h"
+
+namespace rdmabroker {
+namespace {
+
+grpc::Status Missing(const char* field) {
+  return GrpcStatusOf({.status = NdkStatus::kInvalidParameter, .hint = absl::StrCat(field, ": missing")});
+}
+
+grpc::Status RefuseUnlessAdministrator(const Caller* caller, const char* what) {
+  if (caller != nullptr && caller->administrator) return grpc::Status::OK;
+  return GrpcStatusOf(
+      {.status = NdkStatus::kAccessDenied,
+       .hint = absl::StrCat("caller: only root, the broker's user and the administrators' group may ", what)});
+}
+
+grpc::Status End(Broker& broker, const Caller* caller, const v1::EndSessionRequest& request) {
+  if (request.session_id() == 0) return Missing("session_id");
+  if (auto refusal = RefuseUnlessAdministrator(caller, "end sessions"); !refusal.ok()) return refusal;
+  spdlog::info("session is being ended session={} by_uid={}", request.session_id(), caller->identity.uid);
+  if (broker.EndSession(SessionId(request.session_id()), StreamEnding::kEnded)) return grpc::Status::OK;
+  return GrpcStatusOf({.status = NdkStatus::kObjectNameNotFound,
+                       .hint = absl::StrCat("session_id ", request.session_id(), ": no such session")});
+}
+
+// Disables or enables the device of this name, which `device` then names.
+grpc::Status Switch(Broker& broker, const Caller* caller, const std::string& name, bool enabled, DeviceId* device) {
+  if (name.empty()) return Missing("device");
+  if (auto refusal = RefuseUnlessAdministrator(caller, "disable and enable devices"); !refusal.ok()) return refusal;
+  const auto& devices = broker.core().records().devices;
+  const auto found = std::find_if(devices.begin(), devices.end(), [&](const auto& entry) {
+    return !entry.second.removed && entry.second.device.name == name;
+  });
+  if (found == devices.end()) {
+    return GrpcStatusOf(
+        {.status = NdkStatus::kObjectNameNotFound, .hint = "device: unknown; ListAdapters names those there are"});
+  }
+  *device = found->first;
+  spdlog::info("device {} device={} by_uid={}", enabled ? "enabled" : "disabled", name, caller->identity.uid);
+  broker.SwitchDevice(*device, enabled);
+  return grpc::Status::OK;
+}
+
+}  // namespace
+
+void ServeAdministration(UnaryContext& context, Broker& broker, v1::Administration::AsyncService& service) {
+  using Service = v1::Administration::AsyncService;
+  const UnaryHandler<v1::EndSessionRequest, v1::EndSessionReply> end_session =
+      [&broker](const Caller* caller, const v1::EndSessionRequest& request, v1::EndSessionReply*) {
+        return End(broker, caller, request);
+      };
+  ServeUnary(context, service, &Service::RequestEndSession, end_session);
+  const UnaryHandler<v1::DisableAdapterRequest, v1::DisableAdapterReply> disable =
+      [&broker](const Caller* caller, const v1::DisableAdapterRequest& request, v1::DisableAdapterReply* reply) {
+        DeviceId device;
+        const grpc::Status status = Switch(broker, caller, request.device(), false, &device);
+        if (!status.ok()) return status;
+        const DeviceRecord& record = broker.core().records().devices.at(device);
+        reply->set_state(ToState(record));
+        reply->set_adapters(record.adapters);
+        return status;
+      };
+  ServeUnary(context, service, &Service::RequestDisableAdapter, disable);
+  const UnaryHandler<v1::EnableAdapterRequest, v1::EnableAdapterReply> enable =
+      [&broker](const Caller* caller, const v1::EnableAdapterRequest& request, v1::EnableAdapterReply*) {
+        DeviceId device;
+        return Switch(broker, caller, request.device(), true, &device);
+      };
+  ServeUnary(context, service, &Service::RequestEnableAdapter, enable);
+}
+
+}  // namespace rdmabroker
