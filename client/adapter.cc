@@ -46,6 +46,13 @@ NdkStatus Adapter::OpenDataPath(const std::string& device) {
   return NdkStatus::kSuccess;
 }
 
+NdkStatus Adapter::QueryInfo(AdapterInfo* info, size_t* size) const {
+  const size_t room = std::exchange(*size, sizeof info_);
+  if (room < sizeof info_) return NdkStatus::kBufferTooSmall;
+  *info = info_;
+  return NdkStatus::kSuccess;
+}
+
 NdkStatus Adapter::CreateListener(ConnectEventCallback on_connect, CreateCompletion<Listener> completion) {
   if (!on_connect || !completion) return NdkStatus::kInvalidParameter;
   return Post([self = Self(), on_connect = std::move(on_connect), completion = std::move(completion)]() mutable {

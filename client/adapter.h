@@ -3,6 +3,7 @@
 #ifndef CLIENT_ADAPTER_H_
 #define CLIENT_ADAPTER_H_
 
+#include <cstddef>
 #include <functional>
 #include <memory>
 #include <string>
@@ -34,6 +35,9 @@ class SharedEndpoint;
 class Adapter : public BrokerObject {
  public:
   const AdapterInfo& info() const { return info_; }
+  // NDK_FN_QUERY_ADAPTER_INFO: info() in the caller's memory, of `*size` bytes; `*size` becomes sizeof(AdapterInfo).
+  // kBufferTooSmall: it is more than there was, and nothing is written.
+  NdkStatus QueryInfo(AdapterInfo* info, size_t* size) const;
   // Whether this process's data path holds the transport of connections and ends them.
   bool client_ends_connections() const { return client_ends_connections_; }
   // The data plane's side of this adapter, which Close closes with it. Null where SessionOptions.data_paths has none

@@ -11,6 +11,7 @@
 
 #include "client/values.h"
 #include "dataplane/data_object.h"
+#include "dataplane/ndk/extension.h"
 
 namespace rdmabroker::v1 {
 class Outcome;
@@ -40,7 +41,7 @@ struct ObjectKey {
 //
 // All functions may be called from any thread and from any callback; none waits. Callbacks run on the session's thread
 // (see Session).
-class BrokerObject : public std::enable_shared_from_this<BrokerObject> {
+class BrokerObject : public std::enable_shared_from_this<BrokerObject>, public Extensible {
  public:
   BrokerObject(const BrokerObject&) = delete;
   BrokerObject& operator=(const BrokerObject&) = delete;

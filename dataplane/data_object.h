@@ -8,6 +8,7 @@
 #include <functional>
 #include <utility>
 
+#include "dataplane/ndk/extension.h"
 #include "dataplane/ndk/status.h"
 
 namespace rdmabroker {
@@ -21,7 +22,7 @@ using RequestCompletion = std::function<void(NdkStatus)>;
 //
 // Objects are made by their parent's Create functions, which all complete inline, and destroy themselves. A pointer is
 // good until Close is called. All functions of one object may be called from any thread; Close only once.
-class DataObject {
+class DataObject : public Extensible {
  public:
   DataObject(const DataObject&) = delete;
   DataObject& operator=(const DataObject&) = delete;

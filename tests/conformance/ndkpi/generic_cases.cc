@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "client/blocking.h"
+#include "tests/conformance/ndkpi/data_link.h"
 #include "tests/conformance/ndkpi/order.h"
 #include "tests/conformance/ndkpi/world.h"
 
@@ -626,7 +627,7 @@ void AddVersions(Cases* cases) {
   }
 }
 
-// --- 13 ---
+// --- 13 to 15 ---
 
 // An instance of a's adapter besides the one that a's data objects are of.
 struct TwoInstances {
@@ -718,6 +719,81 @@ void AddInstances(Cases* cases) {
   cases->push_back({13, "AQueuePairOfBothIsRefused", RefuseTheMixOfQueues});
 }
 
+void ExpectNoExtension(const Extensible& object) {
+  for (const ExtensionId& unknown : {ExtensionId{}, ExtensionId{0x12, 0x34, 0x56, 0x78, 0x9A, 0xBC}}) {
+    const void* functions = &object;
+    EXPECT_EQ(object.QueryExtension(unknown, kNdkVersion, &functions), NdkStatus::kNotSupported);
+    EXPECT_EQ(functions, nullptr);
+  }
+}
+
+void AddQueries(Cases* cases) {
+  const auto query = [cases](std::string name, size_t room, NdkStatus status) {
+    cases->push_back({.assertion = 14,
+                      .name = std::move(name),
+                      .run =
+                          [room, status](World& w) {
+                            AdapterInfo info = {.vendor_id = 0xABCDEF};
+                            const AdapterInfo before = info;
+                            size_t size = room;
+                            EXPECT_EQ(w.a().adapter()->QueryInfo(&info, &size), status);
+                            EXPECT_EQ(size, sizeof(AdapterInfo));
+                            EXPECT_EQ(info, status == NdkStatus::kSuccess ? w.a().info() : before);
+                          },
+                      .core_only = true});
+  };
+  query("NoRoom", 0, NdkStatus::kBufferTooSmall);
+  query("AByteTooFew", sizeof(AdapterInfo) - 1, NdkStatus::kBufferTooSmall);
+  query("TheExactSize", sizeof(AdapterInfo), NdkStatus::kSuccess);
+  query("MoreThanThat", sizeof(AdapterInfo) + 1, NdkStatus::kSuccess);
+}
+
+// What has an extension to ask for; the parts of the data plane's own object may be missing on an adapter.
+struct ExtensibleRow {
+  const char* name;
+  std::function<const Extensible*(World& w)> make;
+  bool core_only = false;
+};
+
+void AddExtensions(Cases* cases) {
+  const ExtensibleRow rows[] = {
+      {"AnAdapter", [](World& w) { return w.a().adapter().get(); }, true},
+      {"AListener", [](World& w) { return w.a().NewListener().object.get(); }, true},
+      {"AConnector", [](World& w) { return w.a().NewConnector().get(); }, true},
+      {"ASharedEndpoint", [](World& w) { return w.a().NewSharedEndpoint(w.a().At()).get(); }},
+      {"AnAdaptersDataSide", [](World& w) { return w.a().side().adapter; }},
+      {"AProtectionDomain", [](World& w) { return w.a().side().domain; }},
+      {"ACompletionQueue", [](World& w) { return w.a().side().cq; }},
+      {"AQueuePair", [](World& w) { return w.a().NewQueuePair(); }},
+      {"ASharedReceiveQueue",
+       [](World& w) { return w.a().NewSharedReceiveQueue({.depth = 1, .max_receive_request_sge = 1}); }},
+  };
+  for (const ExtensibleRow& row : rows) {
+    cases->push_back({.assertion = 15,
+                      .name = row.name,
+                      .run = [make = row.make](World& w) { ExpectNoExtension(*make(w)); },
+                      .core_only = row.core_only});
+  }
+  cases->push_back({15, "AMemoryRegion", [](World& w) {
+                      const Created<MemoryRegion> region = w.a().side().domain->CreateMemoryRegion(false);
+                      ExpectNoExtension(*region.object);
+                      CloseAndWait(region.object);
+                    }});
+  cases->push_back({.assertion = 15,
+                    .name = "AMemoryWindow",
+                    .run =
+                        [](World& w) {
+                          const Created<MemoryWindow> window = w.a().side().domain->CreateMemoryWindow();
+                          if (w.lacks()) {
+                            EXPECT_EQ(window.status, NdkStatus::kNotSupported);
+                            return;
+                          }
+                          ExpectNoExtension(*window.object);
+                          CloseAndWait(window.object);
+                        },
+                    .lacks = kNoWindows});
+}
+
 }  // namespace
 
 Cases GenericCases() {
@@ -732,6 +808,8 @@ Cases GenericCases() {
   AddStatuses(&cases);
   AddVersions(&cases);
   AddInstances(&cases);
+  AddQueries(&cases);
+  AddExtensions(&cases);
   return cases;
 }
 
