@@ -10,6 +10,7 @@
 #include <chrono>
 #include <functional>
 #include <mutex>
+#include <optional>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -41,7 +42,9 @@ inline void CloseAndWait(DataObject* object) {
 // Registered memory.
 class Buffer {
  public:
-  Buffer(ProtectionDomain* domain, size_t size, MrFlags flags) : bytes_(size) {
+  // Filled before it is registered, where there is a seed: who looks the region up for a peer's read then sees it.
+  Buffer(ProtectionDomain* domain, size_t size, MrFlags flags, std::optional<uint32_t> seed = {}) : bytes_(size) {
+    if (seed) Fill(*seed);
     region_ = domain->CreateMemoryRegion(false).object;
     EXPECT_EQ(region_->Register(bytes_.data(), size, flags), NdkStatus::kSuccess);
   }

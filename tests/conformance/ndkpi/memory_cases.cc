@@ -20,8 +20,7 @@ constexpr MrFlags kSink = kMrAllowLocalWrite | kMrRdmaReadSink;
 
 // a reads b's bytes into the buffer.
 NdkStatus ReadInto(const DataLink& link, Buffer& buffer) {
-  Buffer from(link.b.domain, 64, kMrAllowRemoteRead);
-  from.Fill(3);
+  Buffer from(link.b.domain, 64, kMrAllowRemoteRead, 3);
   const Sge in = buffer.sge();
   EXPECT_EQ(link.at_a->Read(nullptr, {&in, 1}, from.remote(), 0), NdkStatus::kSuccess);
   const NdkStatus status = link.a.Next().status;

@@ -127,9 +127,8 @@ void ReadMoreThanTheLimit(World& w) {
   constexpr size_t kLength = 4096;
   const Handshake made = Negotiate(w, {{1, 1}, {1, 1}});
   DataSide &a = w.a().side(), &b = w.b().side();
-  Buffer source(b.domain, kReads * kLength, kAllAccess);
+  Buffer source(b.domain, kReads * kLength, kAllAccess, 7);
   Buffer sink(a.domain, kReads * kLength, kAllAccess | kMrRdmaReadSink);
-  source.Fill(7);
   for (size_t i = 0; i < kReads; ++i) {
     const Sge sge = sink.sge(i * kLength, kLength);
     ASSERT_EQ(made.active_qp->Read(Context(i), {&sge, 1}, source.remote(i * kLength), 0), NdkStatus::kSuccess);

@@ -248,12 +248,11 @@ void AddResults(Cases* cases) {
 void ExpectFenced(World& w) {
   constexpr size_t kSize = 1'000'000;
   const DataLink link(w);
-  Buffer shared(link.b.domain, kSize, kAllAccess);
   Buffer to(link.a.domain, kSize, kMrAllowLocalWrite | kMrRdmaReadSink);
   Buffer from(link.a.domain, kSize, kMrAllowLocalRead);
   from.Fill(2);
   for (uint32_t round = 0; round < 3; ++round) {
-    shared.Fill(10 + round);
+    Buffer shared(link.b.domain, kSize, kAllAccess, 10 + round);
     const std::vector<uint8_t> before = shared.bytes();
     const Sge in = to.sge(), out = from.sge();
     ASSERT_EQ(link.at_a->Read(nullptr, {&in, 1}, shared.remote(), 0), NdkStatus::kSuccess);
