@@ -42,6 +42,23 @@ NdkStatus AwaitClose(const Close& close) {
   return NdkStatus::kSuccess;
 }
 
+// A connector of its own, whose connect `connect` starts by a completion that it is given.
+template <typename Connect>
+Made<std::shared_ptr<Connector>> ConnectAndComplete(const std::shared_ptr<Adapter>& adapter, const Connect& connect,
+                                                    DisconnectEventCallback on_disconnect) {
+  auto made = Await<std::shared_ptr<Connector>>(adapter->OnCallbackThread(),
+                                                [&](auto completion) { return adapter->CreateConnector(completion); });
+  if (!made.outcome.ok()) return made;
+  Connector& connector = *made.object;
+  made.outcome = AwaitOutcome(connector, [&](auto completion) { return connect(connector, completion); });
+  if (made.outcome.ok()) {
+    made.outcome = AwaitOutcome(
+        connector, [&](auto completion) { return connector.CompleteConnect(std::move(on_disconnect), completion); });
+  }
+  if (!made.outcome.ok()) BlockingClose(std::exchange(made.object, nullptr));
+  return made;
+}
+
 }  // namespace
 
 Made<std::vector<Device>> BlockingListAdapters(Session& session) {
@@ -55,21 +72,37 @@ Made<std::shared_ptr<Adapter>> BlockingOpenAdapter(Session& session, const std::
   });
 }
 
+Made<std::shared_ptr<SharedEndpoint>> BlockingCreateSharedEndpoint(const std::shared_ptr<Adapter>& adapter,
+                                                                   const SocketAddress& address) {
+  return Await<std::shared_ptr<SharedEndpoint>>(
+      adapter->OnCallbackThread(), [&](auto completion) { return adapter->CreateSharedEndpoint(address, completion); });
+}
+
+Made<std::shared_ptr<Reservation>> BlockingReservePort(const std::shared_ptr<Adapter>& adapter,
+                                                       const SocketAddress& address) {
+  return Await<std::shared_ptr<Reservation>>(
+      adapter->OnCallbackThread(), [&](auto completion) { return adapter->ReservePort(address, completion); });
+}
+
 Made<std::shared_ptr<Connector>> BlockingConnect(const std::shared_ptr<Adapter>& adapter, QueuePair* queue_pair,
                                                  const ConnectParameters& parameters,
                                                  DisconnectEventCallback on_disconnect) {
-  auto made = Await<std::shared_ptr<Connector>>(adapter->OnCallbackThread(),
-                                                [&](auto completion) { return adapter->CreateConnector(completion); });
-  if (!made.outcome.ok()) return made;
-  Connector& connector = *made.object;
-  made.outcome =
-      AwaitOutcome(connector, [&](auto completion) { return connector.Connect(queue_pair, parameters, completion); });
-  if (made.outcome.ok()) {
-    made.outcome = AwaitOutcome(
-        connector, [&](auto completion) { return connector.CompleteConnect(std::move(on_disconnect), completion); });
-  }
-  if (!made.outcome.ok()) BlockingClose(std::exchange(made.object, nullptr));
-  return made;
+  return ConnectAndComplete(
+      adapter,
+      [&](Connector& connector, auto completion) { return connector.Connect(queue_pair, parameters, completion); },
+      std::move(on_disconnect));
+}
+
+Made<std::shared_ptr<Connector>> BlockingConnect(const std::shared_ptr<Adapter>& adapter, QueuePair* queue_pair,
+                                                 const std::shared_ptr<SharedEndpoint>& endpoint,
+                                                 const ConnectParameters& parameters,
+                                                 DisconnectEventCallback on_disconnect) {
+  return ConnectAndComplete(
+      adapter,
+      [&](Connector& connector, auto completion) {
+        return connector.ConnectWithSharedEndpoint(queue_pair, endpoint, parameters, completion);
+      },
+      std::move(on_disconnect));
 }
 
 Outcome BlockingAccept(const std::shared_ptr<Connector>& connector, QueuePair* queue_pair,

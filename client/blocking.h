@@ -11,7 +11,9 @@
 #include "client/adapter.h"
 #include "client/connector.h"
 #include "client/listener.h"
+#include "client/reservation.h"
 #include "client/session.h"
+#include "client/shared_endpoint.h"
 #include "client/values.h"
 
 namespace rdmabroker::client {
@@ -41,9 +43,20 @@ Made<std::vector<Device>> BlockingListAdapters(Session& session);
 Made<std::shared_ptr<Adapter>> BlockingOpenAdapter(Session& session, const std::string& device,
                                                    NdkVersion version = kNdkVersion);
 
+// As Adapter's creates; port 0 asks for a free one.
+Made<std::shared_ptr<SharedEndpoint>> BlockingCreateSharedEndpoint(const std::shared_ptr<Adapter>& adapter,
+                                                                   const SocketAddress& address);
+Made<std::shared_ptr<Reservation>> BlockingReservePort(const std::shared_ptr<Adapter>& adapter,
+                                                       const SocketAddress& address);
+
 // Connects and completes, so that the connection is established. Where it is not, the connector has been closed. The
-// queue pair's receives should be posted before.
+// queue pair's receives should be posted before. The second form connects from a shared endpoint, and
+// `parameters.source` is ignored.
 Made<std::shared_ptr<Connector>> BlockingConnect(const std::shared_ptr<Adapter>& adapter, QueuePair* queue_pair,
+                                                 const ConnectParameters& parameters,
+                                                 DisconnectEventCallback on_disconnect = {});
+Made<std::shared_ptr<Connector>> BlockingConnect(const std::shared_ptr<Adapter>& adapter, QueuePair* queue_pair,
+                                                 const std::shared_ptr<SharedEndpoint>& endpoint,
                                                  const ConnectParameters& parameters,
                                                  DisconnectEventCallback on_disconnect = {});
 Outcome BlockingAccept(const std::shared_ptr<Connector>& connector, QueuePair* queue_pair,

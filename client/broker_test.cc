@@ -214,6 +214,37 @@ TEST(Broker, TransportsReachTheQueuePairsOfTwoBrokersClients) {
   EXPECT_TRUE(brokers.EndEmpty());
 }
 
+TEST(Broker, ASharedEndpointHoldsItsAddressUntilItsLastConnectorIsClosed) {
+  Brokers brokers("stream", 1);
+  {
+    Side passive(brokers.socket(0), "fake1");
+    Side active(brokers.socket(0), "fake1");
+    auto [made, endpoint] = BlockingCreateSharedEndpoint(active.adapter, TestAddress(1));
+    ASSERT_TRUE(made.ok()) << made.hint;
+    EXPECT_GE(endpoint->address().port, 49152);
+    auto [listening, listener] = BlockingListener::Listen(passive.adapter, TestAddress(1));
+    ASSERT_TRUE(listening.ok()) << listening.hint;
+    std::thread server([&passive, &heard = *listener] {
+      passive.connector = heard.Next().object;
+      ASSERT_NE(passive.connector, nullptr);
+      EXPECT_TRUE(BlockingAccept(passive.connector, passive.qp, {}).ok());
+    });
+    auto connected = BlockingConnect(active.adapter, active.qp, endpoint, {.destination = listener->address()});
+    server.join();
+    ASSERT_TRUE(connected.outcome.ok()) << connected.outcome.hint;
+    EXPECT_EQ(connected.object->connection_data()->local, endpoint->address());
+    const Later<bool> closed;
+    ASSERT_EQ(endpoint->Close([closed] { closed.Set(true); }), NdkStatus::kPending);
+    EXPECT_EQ(BlockingReservePort(active.adapter, endpoint->address()).outcome.status, NdkStatus::kSharingViolation);
+    BlockingClose(connected.object);
+    EXPECT_TRUE(closed.Get());
+    auto [reserved, reservation] = BlockingReservePort(active.adapter, endpoint->address());
+    EXPECT_TRUE(reserved.ok()) << reserved.hint;
+    EXPECT_EQ(reservation->address(), endpoint->address());
+  }
+  EXPECT_TRUE(brokers.EndEmpty());
+}
+
 TEST(Broker, ItsDeathIsTold) {
   Brokers brokers("stream", 1);
   Side passive(brokers.socket(0), "fake1");
