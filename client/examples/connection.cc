@@ -9,7 +9,6 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "client/blocking.h"
 #include "client/examples/opened_device.h"
 
 namespace rdmabroker::examples {
@@ -66,19 +65,31 @@ Connection::~Connection() {
   if (established_) client::BlockingDisconnect(connector_);
   if (connector_ != nullptr) client::BlockingClose(connector_);
   if (queue_pair_ != nullptr) client::BlockingClose(queue_pair_);
+  for (MemoryWindow* window : windows_) client::BlockingClose(window);
   for (MemoryRegion* region : regions_) client::BlockingClose(region);
   if (queue_ != nullptr) client::BlockingClose(queue_);
   if (domain_ != nullptr) client::BlockingClose(domain_);
 }
 
 absl::Status Connection::Connect(const SocketAddress& source, const SocketAddress& destination) {
-  auto [connected, connector] = client::BlockingConnect(
+  return HandleConnected(client::BlockingConnect(
       adapter_, queue_pair_,
       {.source = source, .destination = destination, .limits = shape_.limits, .private_data = {}},
-      DisconnectCallback());
-  connector_ = std::move(connector);
-  established_ = connected.ok();
-  return Report("connect", connected);
+      DisconnectCallback()));
+}
+
+absl::Status Connection::Connect(const std::shared_ptr<client::SharedEndpoint>& endpoint,
+                                 const SocketAddress& destination) {
+  return HandleConnected(client::BlockingConnect(
+      adapter_, queue_pair_, endpoint,
+      {.source = {}, .destination = destination, .limits = shape_.limits, .private_data = {}}, DisconnectCallback()));
+}
+
+absl::Status Connection::HandleConnected(client::Made<std::shared_ptr<client::Connector>> made) {
+  connector_ = std::move(made.object);
+  handshake_ = std::move(made.outcome);
+  established_ = handshake_.ok();
+  return Report("connect", handshake_);
 }
 
 absl::Status Connection::Accept(std::shared_ptr<client::Connector> connector) {
@@ -102,8 +113,9 @@ absl::Status Connection::StartAccept(std::shared_ptr<client::Connector> connecto
 absl::Status Connection::AwaitAccept() {
   std::unique_lock lock(mutex_);
   changed_.wait(lock, [this] { return accepted_.has_value(); });
-  established_ = accepted_->ok();
-  return Report("accept", *accepted_);
+  handshake_ = *accepted_;
+  established_ = handshake_.ok();
+  return Report("accept", handshake_);
 }
 
 // Not called any more once the connector is closed.
@@ -137,6 +149,13 @@ absl::StatusOr<MemoryRegion*> Connection::Register(std::span<uint8_t> memory, Mr
                            : Report("register", client::Outcome{.status = registered, .hint = objection});
 }
 
+absl::StatusOr<MemoryWindow*> Connection::CreateWindow() {
+  const auto window = domain_->CreateMemoryWindow();
+  if (window.object == nullptr) return Report("memory window", window.status);
+  windows_.push_back(window.object);
+  return window.object;
+}
+
 absl::Status Connection::PostReceive(size_t slot) {
   const Sge sge{&messages_[slot * shape_.message_size], shape_.message_size, message_region_->local_token()};
   return Check("receive", queue_pair_->Receive(reinterpret_cast<void*>(slot), {&sge, 1}));
@@ -163,20 +182,30 @@ absl::StatusOr<std::vector<uint8_t>> Connection::Receive() {
   return message;
 }
 
-absl::Status Connection::Read(std::span<uint8_t> local, const MemoryRegion& region, RemoteMemory remote) {
-  const Sge sge{local.data(), static_cast<uint32_t>(local.size()), region.local_token()};
-  if (absl::Status status = Check("read", queue_pair_->Read(nullptr, {&sge, 1}, remote, 0)); !status.ok())
-    return status;
+absl::Status Connection::SendText(std::string_view text) {
+  return Send({reinterpret_cast<const uint8_t*>(text.data()), text.size()});
+}
+
+absl::StatusOr<std::string> Connection::ReceiveText() {
+  const auto message = Receive();
+  if (!message.ok()) return message.status();
+  return std::string(message->begin(), message->end());
+}
+
+absl::Status Connection::Start(const char* what, const std::function<NdkStatus(QueuePair&)>& post) {
+  if (absl::Status status = Check(what, post(*queue_pair_)); !status.ok()) return status;
   ++transfers_under_way_;
   return absl::OkStatus();
 }
 
+absl::Status Connection::Read(std::span<uint8_t> local, const MemoryRegion& region, RemoteMemory remote) {
+  const Sge sge{local.data(), static_cast<uint32_t>(local.size()), region.local_token()};
+  return Start("read", [&](QueuePair& queue_pair) { return queue_pair.Read(nullptr, {&sge, 1}, remote, 0); });
+}
+
 absl::Status Connection::Write(std::span<uint8_t> local, const MemoryRegion& region, RemoteMemory remote) {
   const Sge sge{local.data(), static_cast<uint32_t>(local.size()), region.local_token()};
-  if (absl::Status status = Check("write", queue_pair_->Write(nullptr, {&sge, 1}, remote, 0)); !status.ok())
-    return status;
-  ++transfers_under_way_;
-  return absl::OkStatus();
+  return Start("write", [&](QueuePair& queue_pair) { return queue_pair.Write(nullptr, {&sge, 1}, remote, 0); });
 }
 
 absl::Status Connection::AwaitTransfers(uint32_t under_way) {

@@ -12,12 +12,16 @@
 #include <mutex>
 #include <optional>
 #include <span>
+#include <string>
+#include <string_view>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "client/adapter.h"
+#include "client/blocking.h"
 #include "client/connector.h"
+#include "client/shared_endpoint.h"
 
 namespace rdmabroker::examples {
 
@@ -43,8 +47,9 @@ class Connection {
   Connection(const Connection&) = delete;
   Connection& operator=(const Connection&) = delete;
 
-  // One of these, once; the last one's outcome by AwaitAccept.
+  // One of these, once; the last one's outcome by AwaitAccept. The second connects from a shared endpoint.
   absl::Status Connect(const SocketAddress& source, const SocketAddress& destination);
+  absl::Status Connect(const std::shared_ptr<client::SharedEndpoint>& endpoint, const SocketAddress& destination);
   absl::Status Accept(std::shared_ptr<client::Connector> connector);
   absl::Status StartAccept(std::shared_ptr<client::Connector> connector);
   absl::Status AwaitAccept();
@@ -58,9 +63,16 @@ class Connection {
   absl::Status Send(std::span<const uint8_t> message);
   // The oldest message that has not been received yet.
   absl::StatusOr<std::vector<uint8_t>> Receive();
+  // The same, for messages that are text.
+  absl::Status SendText(std::string_view text);
+  absl::StatusOr<std::string> ReceiveText();
 
   // Memory for transfers, which the peer may use as `flags` say, until this is gone.
   absl::StatusOr<MemoryRegion*> Register(std::span<uint8_t> memory, MrFlags flags);
+  // A window for the peer's accesses, until this is gone.
+  absl::StatusOr<MemoryWindow*> CreateWindow();
+  // Posts a request to the queue pair, which counts as a transfer; `what` is its name in last words.
+  absl::Status Start(const char* what, const std::function<NdkStatus(QueuePair&)>& post);
   // Start to move `local`, a part of what `region` names, from (Read) or to (Write) the peer's memory.
   absl::Status Read(std::span<uint8_t> local, const MemoryRegion& region, RemoteMemory remote);
   absl::Status Write(std::span<uint8_t> local, const MemoryRegion& region, RemoteMemory remote);
@@ -68,10 +80,16 @@ class Connection {
   absl::Status AwaitTransfers(uint32_t under_way);
   uint32_t transfers_under_way() const { return transfers_under_way_; }
 
+  // How the handshake ended.
+  const client::Outcome& handshake() const { return handshake_; }
+  // The established connection's own.
+  const client::Connector& connector() const { return *connector_; }
+
  private:
   Connection(const std::shared_ptr<client::Adapter>& adapter, const ConnectionShape& shape);
 
   absl::Status Open();
+  absl::Status HandleConnected(client::Made<std::shared_ptr<client::Connector>> made);
   absl::Status PostReceive(size_t slot);
   client::DisconnectEventCallback DisconnectCallback();
   bool Disconnected();
@@ -91,8 +109,10 @@ class Connection {
   QueuePair* queue_pair_ = nullptr;
   MemoryRegion* message_region_ = nullptr;
   std::vector<MemoryRegion*> regions_;
+  std::vector<MemoryWindow*> windows_;
   std::shared_ptr<client::Connector> connector_;
   bool established_ = false;
+  client::Outcome handshake_;
 
   std::vector<uint8_t> messages_;  // One outgoing, then the receives' slots.
   std::deque<std::vector<uint8_t>> inbox_;
