@@ -7,6 +7,8 @@ import re
 import subprocess
 import typing
 
+from guides import untrue_guides
+
 LICENCE = "SPDX-License-Identifier: Apache-2.0"
 PROMISES = r"\b(TODO|FIXME|XXX|HACK)\b"
 EMPTY_WORDS = r"(Manager|Helper|Util|Utils|Common|Impl)(?![a-z])"
@@ -227,6 +229,15 @@ RULES = (
     Rule("every folder has a short README", folder_readmes, ({"client/a": ""}, {"client/README.md": "line\n" * 11})),
     Rule("every document has a title", untitled_documents, ({"docs/a.md": "Text\n"},)),
     Rule("every link leads somewhere", dead_links, ({"docs/a.md": "[b](b.md)"},)),
+    Rule(
+        "the guides name what there is",
+        untrue_guides,
+        (
+            {"docs/from-rdma_cm.md": "# A\n| rdma_connect | `Nothing` | – | |\n"},
+            {"docs/from-rdma_cm.md": "# A\n| rdma_connect | – | `Broker.Nothing` | |\n"},
+            {"docs/from-ndkpi.md": "# A\n", "docs/site/public_headers": "client/a.h\n", "client/a.h": "class C {};\n"},
+        ),
+    ),
     Rule("C++ is formatted", unformatted, (header("int  x ;"),)),
     Rule("shell scripts are clean", shell_mistakes, ({"deploy/a": "#!/bin/bash\ncd $1\n"},)),
     Rule(
