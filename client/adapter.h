@@ -44,13 +44,15 @@ class Adapter : public BrokerObject {
   // for its technology: connections can be brokered, but not by queue pairs of this library.
   rdmabroker::Adapter* data() const { return data_; }
 
+  // Without an address: Listener::Listen is next. `on_connect` is called for each peer that wants to connect.
   NdkStatus CreateListener(ConnectEventCallback on_connect, CreateCompletion<Listener> completion);
   // Port 0 asks for a free one. The second form takes a reservation's place.
   NdkStatus CreateSharedEndpoint(const SocketAddress& address, CreateCompletion<SharedEndpoint> completion);
   NdkStatus CreateSharedEndpoint(const std::shared_ptr<Reservation>& reservation,
                                  CreateCompletion<SharedEndpoint> completion);
-  // Port 0 asks for a free one.
+  // Holds an address for a later Listen or CreateSharedEndpoint. Port 0 asks for a free one.
   NdkStatus ReservePort(const SocketAddress& address, CreateCompletion<Reservation> completion);
+  // Not connected: Connector::Connect or ConnectWithSharedEndpoint is next.
   NdkStatus CreateConnector(CreateCompletion<Connector> completion);
 
  private:

@@ -33,19 +33,23 @@ namespace rdmabroker::client {
 // Every function waits for the request's end, which the broker bounds (Limits in session.proto). None may be called
 // from a callback: they return kInvalidDeviceState there.
 
+// What a function here has made, or why there is nothing.
 template <typename Object>
 struct Made {
   Outcome outcome;
   Object object = {};  // Empty unless the outcome is success.
 };
 
+// As Session::ListAdapters.
 Made<std::vector<Device>> BlockingListAdapters(Session& session);
+// As Session::OpenAdapter, without a word of what happens to the device.
 Made<std::shared_ptr<Adapter>> BlockingOpenAdapter(Session& session, const std::string& device,
                                                    NdkVersion version = kNdkVersion);
 
-// As Adapter's creates; port 0 asks for a free one.
+// As Adapter::CreateSharedEndpoint; port 0 asks for a free one.
 Made<std::shared_ptr<SharedEndpoint>> BlockingCreateSharedEndpoint(const std::shared_ptr<Adapter>& adapter,
                                                                    const SocketAddress& address);
+// As Adapter::ReservePort.
 Made<std::shared_ptr<Reservation>> BlockingReservePort(const std::shared_ptr<Adapter>& adapter,
                                                        const SocketAddress& address);
 
@@ -59,9 +63,13 @@ Made<std::shared_ptr<Connector>> BlockingConnect(const std::shared_ptr<Adapter>&
                                                  const std::shared_ptr<SharedEndpoint>& endpoint,
                                                  const ConnectParameters& parameters,
                                                  DisconnectEventCallback on_disconnect = {});
+// As Connector::Accept: success when the connection is established. After a failure the connector can only be closed,
+// unless Broker.Accept in broker.proto says otherwise.
 Outcome BlockingAccept(const std::shared_ptr<Connector>& connector, QueuePair* queue_pair,
                        const AcceptParameters& parameters, DisconnectEventCallback on_disconnect = {});
+// As Connector::Reject.
 Outcome BlockingReject(const std::shared_ptr<Connector>& connector, const std::string& private_data);
+// As Connector::Disconnect: returns when the peer has disconnected, too.
 Outcome BlockingDisconnect(const std::shared_ptr<Connector>& connector);
 
 // Returns when the object is closed: once everything that depends on it is.
@@ -71,6 +79,7 @@ NdkStatus BlockingClose(DataObject* object);
 // A listener whose connect requests wait in a queue: no more than the broker's Limits.backlog.
 class BlockingListener {
  public:
+  // As Listener::Listen; port 0 asks for a free one.
   static Made<std::unique_ptr<BlockingListener>> Listen(const std::shared_ptr<Adapter>& adapter,
                                                         const SocketAddress& address);
   // Turns down those who still wait in the queue, and closes the listener without waiting for its connectors.
@@ -80,6 +89,7 @@ class BlockingListener {
 
   // With the port that was chosen where 0 was asked for.
   SocketAddress address() const;
+  // To pause it, say.
   const std::shared_ptr<Listener>& listener() const { return listener_; }
 
   // The next peer that wants to connect; the connector is the caller's to close. kIoTimeout: none came in time; or what

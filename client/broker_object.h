@@ -23,6 +23,7 @@ namespace rdmabroker::client {
 class BrokerLink;
 struct ObjectRequests;
 
+// What an object of the session's is.
 enum class ObjectKind : uint8_t { kConnector, kSharedEndpoint, kListener, kReservation, kAdapter };
 
 // Names an object of the session's; the order is one in which successors come before antecedents.

@@ -79,8 +79,11 @@ class Connector : public BrokerObject {
   // known yet. Also after a reject by the peer, and until the connector is closed.
   NdkStatus GetConnectionData(uint32_t* inbound_read_limit, uint32_t* outbound_read_limit, void* private_data,
                               uint32_t* private_data_length) const;
+  // A sockaddr_in or sockaddr_in6 of *length bytes. `length` is the buffer's size and becomes the address's; `address`
+  // may be null if it is 0. kBufferTooSmall: nothing but *length has changed. kInvalidParameter: a pointer is null.
   // kConnectionInvalid where GetConnectionData has it.
   NdkStatus GetLocalAddress(sockaddr* address, uint32_t* length) const;
+  // As GetLocalAddress.
   NdkStatus GetPeerAddress(sockaddr* address, uint32_t* length) const;
   // The same, all at once.
   std::optional<ConnectionData> connection_data() const;

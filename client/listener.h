@@ -42,7 +42,8 @@ class Listener : public BrokerObject {
   // are turned down as if nothing listened. Allowed before Listen.
   void ControlConnectEvents(bool pause);
 
-  // With the port that was chosen where 0 was asked for; kInvalidDeviceState where it does not listen.
+  // As Connector::GetLocalAddress, with the port that was chosen where 0 was asked for; kInvalidDeviceState where it
+  // does not listen.
   NdkStatus GetLocalAddress(sockaddr* address, uint32_t* length) const;
   std::optional<SocketAddress> address() const;
 

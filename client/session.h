@@ -40,7 +40,7 @@ class Session {
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
 
-  // kPending: the completion is called once.
+  // The devices that the broker knows, those included that cannot be used now. kPending: the completion is called once.
   NdkStatus ListAdapters(std::function<void(const Outcome&, std::vector<Device>)> completion);
 
   // Opens an instance of a device's adapter, by Device::name. `on_event` may be empty. As Adapter's creates.
@@ -63,6 +63,7 @@ class Session {
   std::atomic<bool> close_called_ = false;
 };
 
+// What Session::Open has come to.
 struct Session::Opening {
   Outcome outcome;
   std::unique_ptr<Session> session;  // Null unless the outcome is success.

@@ -14,6 +14,7 @@
 
 namespace rdmabroker::client {
 
+// How Session::Open goes about it.
 struct SessionOptions {
   // The broker's control socket; its hand-off socket lies beside it.
   std::string control_socket = ControlSocketPath();

@@ -17,6 +17,7 @@ class SharedEndpoint : public BrokerObject {
  public:
   // With the port that was chosen where 0 was asked for.
   const SocketAddress& address() const { return address_; }
+  // As Connector::GetLocalAddress; never kConnectionInvalid.
   NdkStatus GetLocalAddress(sockaddr* address, uint32_t* length) const {
     return CopyAddress(address_, address, length);
   }

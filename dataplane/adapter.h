@@ -30,6 +30,7 @@ struct QueuePairAttributes {
 // Whether its numbers are within the adapter's limits.
 bool Fits(const QueuePairAttributes& attributes, const AdapterInfo& info);
 
+// The numbers are bounded by AdapterInfo; more, or a depth of 0, is kInvalidParameter.
 struct SharedReceiveQueueAttributes {
   uint32_t depth = 0;
   uint32_t max_receive_request_sge = 0;
@@ -38,11 +39,19 @@ struct SharedReceiveQueueAttributes {
 };
 
 // NDK_PD: regions, windows and queue pairs of one domain work together, and with no others.
+//
+// Its creates complete inline. Besides what they say: kInsufficientResources: the device or the process has no room;
+// kNotSupported: the device has no such objects.
 class ProtectionDomain : public DataObject {
  public:
+  // Of no memory yet. `fast_register`: for QueuePair::FastRegister, else for MemoryRegion::Register.
   virtual Created<MemoryRegion> CreateMemoryRegion(bool fast_register) = 0;
+  // Bound to nothing yet.
   virtual Created<MemoryWindow> CreateMemoryWindow() = 0;
+  // Empty. kInvalidParameter: the attributes are beyond the adapter's limits.
   virtual Created<SharedReceiveQueue> CreateSharedReceiveQueue(SharedReceiveQueueAttributes attributes) = 0;
+  // Not connected. Receives may be posted to it. kInvalidParameter: the attributes are beyond the adapter's limits, or
+  // a queue is missing or another adapter's.
   virtual Created<QueuePair> CreateQueuePair(const QueuePairAttributes& attributes) = 0;
 };
 
@@ -51,6 +60,7 @@ class ProtectionDomain : public DataObject {
 class Adapter : public DataObject {
  public:
   virtual const AdapterInfo& info() const = 0;
+  // kInsufficientResources: the device has no room for it.
   virtual Created<ProtectionDomain> CreateProtectionDomain() = 0;
   // kInvalidParameter: depth 0 or beyond max_cq_depth. `notification` may be empty.
   virtual Created<CompletionQueue> CreateCompletionQueue(uint32_t depth, CqNotification notification) = 0;

@@ -36,6 +36,7 @@ class CompletionQueue : public DataObject {
   // Moves up to results.size() results out and returns how many. Where the adapter has no hardware, polling is also
   // what drives the queue's connections.
   size_t GetResults(std::span<Result> results);
+  // Likewise, with what kind of request each was, and more of its end.
   virtual size_t GetResultsEx(std::span<ResultEx> results) = 0;
 
   // One call of the notification for the next event of that kind. If a result of the kind came since the last call

@@ -34,6 +34,7 @@ class DataObject : public Extensible {
   // For whoever makes this object its antecedent, as a connector does with its queue pair, and for code that uses it on
   // another thread. The reference is given back with none of the data plane's locks held: it may complete a close.
   void AddReference() { references_.fetch_add(1, std::memory_order_relaxed); }
+  // Once for each AddReference.
   void ReleaseReference();
 
  protected:

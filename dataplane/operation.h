@@ -42,14 +42,14 @@ inline constexpr OpFlags kOpRdmaReadSink = 0x080;         // FastRegister.
 inline constexpr OpFlags kOpRdmaReadLocalInvalidate = 0x100;  // Read.
 inline constexpr OpFlags kOpDefer = 0x200;  // A hint: another request follows. Every initiator request.
 
-// NDK_MR_FLAG_*.
+// NDK_MR_FLAG_*: what a registered region allows, and to whom.
 using MrFlags = uint32_t;
-inline constexpr MrFlags kMrAllowLocalRead = 0;
-inline constexpr MrFlags kMrAllowLocalWrite = 1;
-inline constexpr MrFlags kMrAllowRemoteRead = 2;
+inline constexpr MrFlags kMrAllowLocalRead = 0;    // Always allowed: it is the source of sends and writes.
+inline constexpr MrFlags kMrAllowLocalWrite = 1;   // It is the target of receives.
+inline constexpr MrFlags kMrAllowRemoteRead = 2;   // Peers read it by the remote token.
 inline constexpr MrFlags kMrAllowRemoteWrite = 5;  // Includes local write.
-inline constexpr MrFlags kMrRdmaReadSink = 8;
-inline constexpr MrFlags kMrKnownFlags = kMrAllowRemoteRead | kMrAllowRemoteWrite | kMrRdmaReadSink;
+inline constexpr MrFlags kMrRdmaReadSink = 8;      // It is the target of reads; ignored with kRdmaReadSinkNotRequired.
+inline constexpr MrFlags kMrKnownFlags = kMrAllowRemoteRead | kMrAllowRemoteWrite | kMrRdmaReadSink;  // All of them.
 
 // NDK_OPERATION_TYPE.
 enum class OperationType : uint32_t {

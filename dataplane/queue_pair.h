@@ -31,6 +31,7 @@ struct ConnectionEnd {
   bool graceful = false;  // The peer said goodbye; requests stay queued until the local side disconnects or flushes.
   uint32_t provider_error = 0;  // Why an abortive one ended, in the adapter's own numbers; 0: unknown.
 };
+// Called at most once, on the adapter's own thread: must not block.
 using ConnectionEndCallback = std::function<void(const ConnectionEnd&)>;
 
 // NDK_QP, with the data half of NDK_CONNECTOR: what comes after the handshake.
@@ -47,6 +48,8 @@ using ConnectionEndCallback = std::function<void(const ConnectionEnd&)>;
 // Flush and Disconnect with both.
 class QueuePair : public DataObject {
  public:
+  // The bytes of `sges`, one after the other, as one message, which takes up one receive of the peer's; a receive that
+  // is missing or too short ends the connection.
   virtual NdkStatus Send(void* request_context, std::span<const Sge> sges, OpFlags flags) = 0;
   // The peer's receive completes after the token is invalid at the peer; a token that cannot be invalidated ends the
   // connection.
@@ -54,7 +57,12 @@ class QueuePair : public DataObject {
                                       RemoteToken token) = 0;
   // Allowed before the queue pair is connected. kInvalidDeviceRequest with a shared receive queue.
   virtual NdkStatus Receive(void* request_context, std::span<const Sge> sges) = 0;
+  // From the peer's memory to `sges`, without the peer's doing, which has to have given the right to read there. No
+  // more are in flight than the read limits of the connection; the others wait. With a limit of 0 there are none:
+  // kInvalidDeviceRequest, where the adapter sees it.
   virtual NdkStatus Read(void* request_context, std::span<const Sge> sges, RemoteMemory source, OpFlags flags) = 0;
+  // From `sges` to the peer's memory, likewise. The result says that the bytes are out of this side's hands; that they
+  // are there, only a later message of the peer's does.
   virtual NdkStatus Write(void* request_context, std::span<const Sge> sges, RemoteMemory target, OpFlags flags) = 0;
 
   // kAccessViolation: the region does not allow what the flags ask. The window's token is good when Bind returns. A

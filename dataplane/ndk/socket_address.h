@@ -13,6 +13,7 @@
 
 namespace rdmabroker {
 
+// A version of the Internet Protocol; the numbers are the versions'.
 enum class IpFamily : uint8_t { kIpv4 = 4, kIpv6 = 6 };
 
 // An IPv4 or IPv6 address. An IPv4 address uses the first four bytes; the others are zero.
@@ -23,6 +24,7 @@ struct IpAddress {
 
   auto operator<=>(const IpAddress&) const = default;
 
+  // The wildcard: 0.0.0.0 or ::.
   static IpAddress Any(IpFamily family) { return {.family = family}; }
   // "192.0.2.1", "2001:db8::1", "fe80::1%3" (a number, not an interface name). Nothing for anything else.
   static std::optional<IpAddress> Parse(std::string_view text);

@@ -66,6 +66,7 @@ std::string_view StatusName(NdkStatus status);
 
 // Nothing for a number that is not in the enumeration.
 std::optional<NdkStatus> StatusFromNumber(uint32_t number);
+// Nothing for a name that StatusName does not give.
 std::optional<NdkStatus> StatusFromName(std::string_view name);
 
 }  // namespace rdmabroker
