@@ -55,9 +55,20 @@ BrokerLink::BrokerLink(SessionOptions options)
              .hint = "the broker does not answer; open a new session when it does"});
       }) {}
 
-NdkStatus BrokerLink::Post(CompletionThread::Work work) {
+NdkStatus BrokerLink::Post(CompletionThread::Work&& work) {
+  const std::lock_guard lock(posting_mutex_);
   if (const NdkStatus over = over_; over != NdkStatus::kSuccess) return over;
   return thread_->Post(std::move(work)) ? NdkStatus::kPending : NdkStatus::kRequestAborted;
+}
+
+NdkStatus BrokerLink::PostUntilClose(CompletionThread::Work&& work) {
+  const std::lock_guard lock(posting_mutex_);
+  return !close_called_ && thread_->Post(std::move(work)) ? NdkStatus::kPending : NdkStatus::kRequestAborted;
+}
+
+void BrokerLink::SetOver(NdkStatus status) {
+  const std::lock_guard lock(posting_mutex_);
+  over_ = status;
 }
 
 milliseconds BrokerLink::disconnect_timeout() const { return milliseconds(session_.limits().disconnect_timeout_ms()); }
@@ -241,7 +252,7 @@ void BrokerLink::End(const Outcome& outcome) {
   if (state_ == State::kOver) return;
   if (state_ == State::kClosing) return FinishClose();
   state_ = State::kOver;
-  over_ = outcome.status;
+  SetOver(outcome.status);
   CancelTimers();
   if (stream_ != nullptr) std::exchange(stream_, nullptr)->Abandon();
   requests_.End(outcome);
@@ -256,11 +267,19 @@ void BrokerLink::End(const Outcome& outcome) {
 
 void BrokerLink::Close(CloseCompletion completion) {
   closed_ = std::move(completion);
-  over_ = NdkStatus::kRequestAborted;
+  {
+    const std::lock_guard lock(posting_mutex_);
+    over_ = NdkStatus::kRequestAborted;
+    close_called_ = true;
+  }
   const bool open = state_ == State::kOpen;
   CancelTimers();
-  if (!open) return FinishClose();
   state_ = State::kClosing;
+  // What was posted before comes first.
+  if (!open) {
+    PostAlways([link = shared_from_this()] { link->FinishClose(); });
+    return;
+  }
   v1::SessionRequest message;
   message.mutable_close();
   stream_->Send(std::move(message));
@@ -268,6 +287,7 @@ void BrokerLink::Close(CloseCompletion completion) {
 }
 
 void BrokerLink::FinishClose() {
+  if (state_ == State::kOver) return;
   state_ = State::kOver;
   CancelTimers();
   if (stream_ != nullptr) std::exchange(stream_, nullptr)->Abandon();
@@ -277,8 +297,11 @@ void BrokerLink::FinishClose() {
     const std::shared_ptr<BrokerObject> object = objects_.begin()->second;
     object->ForceFinish();
   }
-  if (const CloseCompletion completion = std::exchange(closed_, nullptr); completion) completion();
-  thread_->Stop();
+  // Objects that somebody has closed meanwhile tell so first.
+  thread_->PostLast([link = shared_from_this()] {
+    if (const CloseCompletion completion = std::exchange(link->closed_, nullptr); completion) completion();
+    link->thread_->Stop();
+  });
 }
 
 struct BrokerLink::DeviceListing final : CompletionThread::Tag {

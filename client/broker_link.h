@@ -10,6 +10,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <random>
 #include <set>
@@ -35,10 +36,13 @@ class BrokerLink : public std::enable_shared_from_this<BrokerLink> {
  public:
   static std::shared_ptr<BrokerLink> Start(SessionOptions options);
 
-  // Any thread. kPending: the work runs later, on the session's thread; else what the session has ended with.
-  NdkStatus Post(CompletionThread::Work work);
-  // Any thread. Likewise, also when the session is over; false: it is closed, and nothing runs any more.
-  bool PostAlways(CompletionThread::Work work) { return thread_->Post(std::move(work)); }
+  // Any thread. kPending: the work runs later, on the session's thread, and before Close ends anything; else what the
+  // session has ended with, and the work is left to the caller.
+  NdkStatus Post(CompletionThread::Work&& work);
+  // Any thread. Likewise, also when the session is over, unless by Close.
+  NdkStatus PostUntilClose(CompletionThread::Work&& work);
+  // Any thread. Likewise, also then; false: the session is closed, and nothing runs any more.
+  bool PostAlways(CompletionThread::Work&& work) { return thread_->Post(std::move(work)); }
   // Any thread. What the session has ended with; kSuccess while it has not.
   NdkStatus over() const { return over_; }
   bool OnThread() const { return thread_->IsCurrent(); }
@@ -84,6 +88,7 @@ class BrokerLink : public std::enable_shared_from_this<BrokerLink> {
   void End(const Outcome& outcome);
   void CancelTimers();
   void FinishClose();
+  void SetOver(NdkStatus status);
   void EndListings(const Outcome& outcome);
 
   const SessionOptions options_;
@@ -92,7 +97,9 @@ class BrokerLink : public std::enable_shared_from_this<BrokerLink> {
   const std::unique_ptr<v1::Broker::Stub> broker_;
   const std::unique_ptr<v1::Inspection::Stub> inspection_;
   QpNumbers qp_numbers_;
+  std::mutex posting_mutex_;  // So that what has ended is known to whoever posts, and posted work comes before the end.
   std::atomic<NdkStatus> over_ = NdkStatus::kSuccess;  // Otherwise what the session has ended with.
+  bool close_called_ = false;                          // Guarded by posting_mutex_.
 
   RequestSender requests_;
   State state_ = State::kOpening;

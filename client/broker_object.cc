@@ -18,12 +18,13 @@ BrokerObject::~BrokerObject() = default;
 bool BrokerObject::OnCallbackThread() const { return link_->OnThread(); }
 
 NdkStatus BrokerObject::Post(std::function<void()> work) {
+  const std::lock_guard lock(posting_mutex_);
   if (close_called_) return NdkStatus::kInvalidDeviceState;
   return link_->Post(std::move(work));
 }
 
 void BrokerObject::OnSessionEnd(std::function<void(NdkStatus)> on_end) {
-  PostAlways([self = shared_from_this(), on_end = std::move(on_end)]() mutable {
+  PostUntilClose([self = shared_from_this(), on_end = std::move(on_end)]() mutable {
     if (self->closing()) return;
     self->on_session_end_ = std::move(on_end);
     if (const NdkStatus over = self->link_->over(); over != NdkStatus::kSuccess) self->TellSessionEnd(over);
@@ -35,17 +36,20 @@ void BrokerObject::TellSessionEnd(NdkStatus status) {
   if (on_end != nullptr && !closing()) on_end(status);
 }
 
-NdkStatus BrokerObject::PostAlways(std::function<void()> work) {
+NdkStatus BrokerObject::PostUntilClose(std::function<void()> work) {
+  const std::lock_guard lock(posting_mutex_);
   if (close_called_) return NdkStatus::kInvalidDeviceState;
-  return link_->PostAlways(std::move(work)) ? NdkStatus::kPending : NdkStatus::kRequestAborted;
+  return link_->PostUntilClose(std::move(work));
 }
 
 NdkStatus BrokerObject::Close(CloseCompletion completion) {
-  if (close_called_.exchange(true)) return NdkStatus::kSuccess;
-  const bool posted = link_->PostAlways([self = shared_from_this(), completion = std::move(completion)]() mutable {
+  // What the consumer's completion holds may end where this does not: not under the lock.
+  CompletionThread::Work work = [self = shared_from_this(), completion = std::move(completion)]() mutable {
     self->StartClose(std::move(completion));
-  });
-  return posted ? NdkStatus::kPending : NdkStatus::kSuccess;
+  };
+  const std::lock_guard lock(posting_mutex_);
+  if (close_called_.exchange(true)) return NdkStatus::kSuccess;
+  return link_->PostAlways(std::move(work)) ? NdkStatus::kPending : NdkStatus::kSuccess;
 }
 
 bool BrokerObject::Adopt(uint64_t id, std::vector<std::shared_ptr<BrokerObject>> antecedents) {
@@ -97,9 +101,10 @@ void BrokerObject::MaybeFinish() {
 
 void BrokerObject::ForceFinish() {
   if (finished_) return;
-  close_called_ = true;
   if (!std::exchange(closing_, true)) OnClosing();
   EndLocalRequests();
+  // Who closes it from here on is told that it is closed.
+  close_called_ = true;
   Finish();
 }
 

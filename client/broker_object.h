@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <vector>
 
 #include "client/values.h"
@@ -70,7 +71,7 @@ class BrokerObject : public std::enable_shared_from_this<BrokerObject>, public E
   // From any thread: runs the work there later and returns kPending; or tells why the object takes no more requests.
   NdkStatus Post(std::function<void()> work);
   // Likewise, also when the session is over but not closed.
-  NdkStatus PostAlways(std::function<void()> work);
+  NdkStatus PostUntilClose(std::function<void()> work);
 
   // Asks the broker for an object and hands it out. `accept` takes what the reply yields and returns its id, 0 if the
   // reply does not have it. The antecedents' closes wait for `completion`, and then for the object.
@@ -122,6 +123,7 @@ class BrokerObject : public std::enable_shared_from_this<BrokerObject>, public E
   void Finish();
 
   const std::shared_ptr<BrokerLink> link_;
+  std::mutex posting_mutex_;  // So that no request is posted behind the close.
   std::atomic<bool> close_called_ = false;
 
   ObjectKey key_;

@@ -37,9 +37,14 @@ std::shared_ptr<CompletionThread> CompletionThread::Start() {
 
 CompletionThread::~CompletionThread() = default;
 
-bool CompletionThread::Post(Work work) {
+bool CompletionThread::Post(Work&& work) { return PostAnd(true, std::move(work)); }
+
+bool CompletionThread::PostLast(Work&& work) { return PostAnd(false, std::move(work)); }
+
+bool CompletionThread::PostAnd(bool accept_more, Work&& work) {
   const std::lock_guard lock(mutex_);
   if (!accepting_) return false;
+  accepting_ = accept_more;
   posted_.push_back(std::move(work));
   // The thread looks for posted work after each thing it does; only a thread that waits has to be woken.
   if (!wake_set_ && !IsCurrent()) {

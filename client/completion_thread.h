@@ -39,8 +39,10 @@ class CompletionThread {
   ~CompletionThread();
 
   // Any thread. Work runs in the order of posting, never within Post. False: the thread is stopping and will not run
-  // it.
-  bool Post(Work work);
+  // it; it is left to the caller, who may hold locks under which it must not be destroyed.
+  bool Post(Work&& work);
+  // The same, of what is posted last: later work is refused.
+  bool PostLast(Work&& work);
   // Any thread.
   bool IsCurrent() const { return std::this_thread::get_id() == id_; }
 
@@ -65,6 +67,7 @@ class CompletionThread {
   struct Timer;
 
   CompletionThread() = default;
+  bool PostAnd(bool accept_more, Work&& work);
   void Run();
   void RunPosted();
   void ShutDownIfIdle();

@@ -109,7 +109,7 @@ NdkStatus Connector::Disconnect(OutcomeCompletion completion) {
   };
   // The data path needs no broker for it.
   if (!adapter_->client_ends_connections()) return PostOr(before, std::move(work));
-  const NdkStatus status = PostAlways(std::move(work));
+  const NdkStatus status = PostUntilClose(std::move(work));
   if (status != NdkStatus::kPending) SetPhase(before);
   return status;
 }

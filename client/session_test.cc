@@ -305,6 +305,21 @@ TEST_F(SessionTest, ClosingASessionEndsWhatIsPendingAndThenItself) {
   EXPECT_EQ(connector->Close([] { FAIL(); }), NdkStatus::kSuccess);
 }
 
+TEST_F(SessionTest, WhatIsClosedWhileTheSessionClosesTellsSoFirst) {
+  OpenSession();
+  broker.On("Connect", [](const Broker::Request&) { return Broker::Pending(); });
+  const auto connector = NewConnector();
+  ASSERT_EQ(connector->Connect(qp, {.destination = kSomeAddress},
+                               [&](const Outcome& outcome) {
+                                 log.Add("connect " + Name(outcome.status));
+                                 EXPECT_EQ(connector->Close(LogsClose("connector closed")), NdkStatus::kPending);
+                               }),
+            NdkStatus::kPending);
+  broker.WaitFor("Connect");
+  session->Close(LogsClose("session closed"));
+  EXPECT_THAT(log.WaitFor(3), ElementsAre("connect STATUS_CANCELLED", "connector closed", "session closed"));
+}
+
 TEST_F(SessionTest, ASessionMayBeDestroyedWithinItsOwnCallback) {
   OpenSession();
   const Later<bool> gone;
