@@ -65,6 +65,7 @@ class QueuePair : public DataObject {
   // are there, only a later message of the peer's does.
   virtual NdkStatus Write(void* request_context, std::span<const Sge> sges, RemoteMemory target, OpFlags flags) = 0;
 
+  // In this and the next three: kInvalidParameter where region or window is null or another domain's.
   // kAccessViolation: the region does not allow what the flags ask. The window's token is good when Bind returns. A
   // bind or fast registration that is refused, or ends with a failure, leaves the window or region as it was.
   virtual NdkStatus Bind(void* request_context, MemoryRegion* region, MemoryWindow* window, void* address,
@@ -89,8 +90,8 @@ class QueuePair : public DataObject {
 
   // Sends what is posted, says goodbye, and waits for the peer's goodbye; then flushes. kPending, and the completion
   // gets kSuccess, kIoTimeout (the peer did not answer in time), or kConnectionAborted; in each case the connection is
-  // closed for good. kConnectionInvalid: never connected. kInvalidDeviceState: called before. kNotSupported: the
-  // adapter leaves it to the broker.
+  // closed for good. kConnectionInvalid: never connected. kInvalidDeviceState: called before.
+  // kInvalidParameter: no completion. kNotSupported: the adapter leaves it to the broker.
   virtual NdkStatus Disconnect(std::chrono::milliseconds timeout, RequestCompletion completion) = 0;
 
   // The number by which the connection manager of the adapter knows it; 0 where there is none.

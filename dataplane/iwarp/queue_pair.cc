@@ -120,9 +120,7 @@ NdkStatus SoftwareQueuePair::Bind(void* request_context, MemoryRegion* region, M
   auto* const software_region = static_cast<SoftwareMemoryRegion*>(region);
   auto* const software_window = static_cast<SoftwareMemoryWindow*>(window);
   if (!alive_) return NdkStatus::kConnectionInvalid;
-  if (software_region->domain() != domain_.get() || software_window->domain() != domain_.get()) {
-    return NdkStatus::kInvalidParameter;
-  }
+  if (!Belongs(software_region) || !Belongs(software_window)) return NdkStatus::kInvalidParameter;
   MemoryChange change;
   const NdkStatus status = software_region->PrepareBind(this, address, length, flags, &change);
   if (status != NdkStatus::kSuccess) return status;
@@ -139,7 +137,7 @@ NdkStatus SoftwareQueuePair::FastRegister(void* request_context, MemoryRegion* r
                                           OpFlags flags) {
   auto* const software_region = static_cast<SoftwareMemoryRegion*>(region);
   if (!alive_) return NdkStatus::kConnectionInvalid;
-  if (software_region->domain() != domain_.get()) return NdkStatus::kInvalidParameter;
+  if (!Belongs(software_region)) return NdkStatus::kInvalidParameter;
   MemoryChange change;
   const NdkStatus status =
       software_region->PrepareFastRegister(pages, first_byte_offset, length, base_address, flags, &change);
@@ -154,6 +152,7 @@ NdkStatus SoftwareQueuePair::FastRegister(void* request_context, MemoryRegion* r
 NdkStatus SoftwareQueuePair::Invalidate(void* request_context, MemoryRegion* region, OpFlags flags) {
   auto* const software_region = static_cast<SoftwareMemoryRegion*>(region);
   if (!alive_) return NdkStatus::kConnectionInvalid;
+  if (!Belongs(software_region)) return NdkStatus::kInvalidParameter;
   MemoryChange change;
   const NdkStatus status = software_region->PrepareInvalidate(&change);
   if (status != NdkStatus::kSuccess) return status;
@@ -167,6 +166,7 @@ NdkStatus SoftwareQueuePair::Invalidate(void* request_context, MemoryRegion* reg
 NdkStatus SoftwareQueuePair::Invalidate(void* request_context, MemoryWindow* window, OpFlags flags) {
   auto* const software_window = static_cast<SoftwareMemoryWindow*>(window);
   if (!alive_) return NdkStatus::kConnectionInvalid;
+  if (!Belongs(software_window)) return NdkStatus::kInvalidParameter;
   MemoryChange change;
   const NdkStatus status = software_window->PrepareInvalidate(&change);
   if (status != NdkStatus::kSuccess) return status;

@@ -64,6 +64,11 @@ class SoftwareQueuePair final : public DrivenQueuePair {
   ~SoftwareQueuePair() override;
   void OnClose() override;
   NdkStatus Post(const InitiatorPost& post);
+  // Whether a request may name the region or window.
+  template <typename Object>
+  bool Belongs(const Object* object) const {
+    return object != nullptr && object->domain() == domain_.get();
+  }
   void DriveLocked();
   void DriveConnected();
   void DriveLingering();

@@ -203,6 +203,7 @@ NdkStatus SoftwareQueuePair::Disconnect(std::chrono::milliseconds timeout, Reque
   const std::lock_guard lock(mutex_);
   if (phase_ == Phase::kIdle) return NdkStatus::kConnectionInvalid;
   if (disconnecting_ || closed_) return NdkStatus::kInvalidDeviceState;
+  if (!completion) return NdkStatus::kInvalidParameter;
   disconnecting_ = true;
   AddReference();  // Given back when the completion has returned.
   disconnect_completion_ = std::move(completion);

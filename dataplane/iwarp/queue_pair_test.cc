@@ -303,6 +303,7 @@ TEST_F(QueuePairs, DisconnectWaitsForThePeerAndThenCancelsWhatIsLeft) {
   PostReceive(b, at_b, 64);
   std::atomic<int> done_a = 0;
   std::atomic<int> done_b = 0;
+  EXPECT_EQ(a.qp->Disconnect(kPatience, {}), NdkStatus::kInvalidParameter);
   ASSERT_EQ(a.qp->Disconnect(kPatience, [&](NdkStatus status) { done_a = status == NdkStatus::kSuccess ? 1 : 2; }),
             NdkStatus::kPending);
   EXPECT_EQ(a.qp->Disconnect(kPatience, {}), NdkStatus::kInvalidDeviceState);

@@ -69,6 +69,7 @@ NdkStatus VerbsQueuePair::Write(void* request_context, std::span<const Sge> sges
 
 NdkStatus VerbsQueuePair::Bind(void* request_context, MemoryRegion* region, MemoryWindow* window, void* address,
                                size_t length, OpFlags flags) {
+  if (region == nullptr || window == nullptr) return NdkStatus::kInvalidParameter;
   return Post({.type = OperationType::kBind,
                .opcode = IBV_WR_BIND_MW,
                .flags = flags,
@@ -80,6 +81,7 @@ NdkStatus VerbsQueuePair::Bind(void* request_context, MemoryRegion* region, Memo
 }
 
 NdkStatus VerbsQueuePair::Invalidate(void* request_context, MemoryWindow* window, OpFlags flags) {
+  if (window == nullptr) return NdkStatus::kInvalidParameter;
   return Post({.type = OperationType::kInvalidate,
                .opcode = IBV_WR_LOCAL_INV,
                .flags = flags,

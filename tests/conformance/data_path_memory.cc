@@ -136,6 +136,40 @@ TEST_P(DataPathConformance, BindAsksNoMoreThanTheRegionHas) {
   }
 }
 
+TEST_P(DataPathConformance, RequestsAreAboutRegionsAndWindowsOfTheirDomain) {
+  Connect();
+  MemoryRegion* const no_region = nullptr;
+  MemoryWindow* const no_window = nullptr;
+  ProtectionDomain* const foreign = a->adapter->CreateProtectionDomain().object;
+  Buffer here(a->domain, 64, kAllAccess);
+  {
+    Buffer there(foreign, 64, kAllAccess);
+    for (MemoryWindow* const window : Windows(*a, 1)) {
+      MemoryWindow* const foreign_window = foreign->CreateMemoryWindow().object;
+      const auto bind = [&](MemoryRegion* region, MemoryWindow* to, Buffer& memory) {
+        return a->qp->Bind(nullptr, region, to, memory.bytes().data(), 64, kOpAllowRemoteRead);
+      };
+      EXPECT_EQ(bind(no_region, window, here), NdkStatus::kInvalidParameter);
+      EXPECT_EQ(bind(here.region(), no_window, here), NdkStatus::kInvalidParameter);
+      EXPECT_EQ(bind(there.region(), window, there), NdkStatus::kInvalidParameter);
+      EXPECT_EQ(bind(here.region(), foreign_window, here), NdkStatus::kInvalidParameter);
+      EXPECT_EQ(a->qp->Invalidate(nullptr, no_window, 0), NdkStatus::kInvalidParameter);
+      EXPECT_EQ(a->qp->Invalidate(nullptr, foreign_window, 0), NdkStatus::kInvalidParameter);
+      CloseAndWait(window), CloseAndWait(foreign_window);
+    }
+  }
+  const bool offered = a->adapter->info().frmr_page_count > 0;
+  const NdkStatus refused = offered ? NdkStatus::kInvalidParameter : NdkStatus::kNotSupported;
+  MemoryRegion* const fast = foreign->CreateMemoryRegion(true).object;
+  EXPECT_EQ(fast->InitializeFastRegister(1, true), offered ? NdkStatus::kSuccess : NdkStatus::kNotSupported);
+  void* const pages[] = {here.bytes().data()};
+  for (MemoryRegion* const region : {no_region, fast}) {
+    EXPECT_EQ(a->qp->FastRegister(nullptr, region, pages, 0, 1, 0, 0), refused);
+    EXPECT_EQ(a->qp->Invalidate(nullptr, region, 0), refused);
+  }
+  CloseAndWait(fast), CloseAndWait(foreign);
+}
+
 TEST_P(DataPathConformance, ABoundWindowCanBeBoundElsewhereAndLetsItsRegionGo) {
   Connect();
   Buffer to(a->domain, 64, kMrAllowLocalWrite | kMrRdmaReadSink);
