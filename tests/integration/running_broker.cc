@@ -80,6 +80,11 @@ std::optional<int> RunningBroker::Stop() {
   return process_->End();
 }
 
+int RunningBroker::Finish() {
+  inspection_ = nullptr;
+  return process_->Finish();
+}
+
 std::string RunningBroker::Ask(const std::string& line) {
   process_->WriteLine(line);
   // Before it may stand what a library prints where something is wrong.

@@ -34,6 +34,8 @@ class RunningBroker {
   void Kill();
   // Asks it to end, and waits: its exit status.
   std::optional<int> Stop();
+  // Of a command that ends at the end of its input: ends that, and waits. As ChildProcess::Finish.
+  int Finish();
 
   pid_t pid() const { return process_->pid(); }
   const std::string& folder() const { return folder_.path(); }

@@ -38,6 +38,15 @@ void MakeNetwork() {
 
 }  // namespace
 
+std::string OwnPorts() {
+  constexpr int kLowest = 49152, kPorts = 2048;
+  const char* const shard = std::getenv("GTEST_SHARD_INDEX");
+  if (shard == nullptr) return "";
+  const int first = kLowest + std::atoi(shard) % 8 * kPorts;
+  return "limits.first_ephemeral_port = " + std::to_string(first) +
+         "\nlimits.last_ephemeral_port = " + std::to_string(first + kPorts - 1) + "\n";
+}
+
 Surroundings Prepare(const std::string& adapter) {
   if (adapter == "fake") {
     return {.adapter = adapter,

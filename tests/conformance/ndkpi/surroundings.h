@@ -27,6 +27,9 @@ struct Surroundings {
 // The test's process ends where there is no such adapter.
 Surroundings Prepare(const std::string& adapter);
 
+// A broker's settings: brokers of test processes that run at the same time choose ports where the others do not.
+std::string OwnPorts();
+
 // The columns of docs/conformance.md.
 inline const std::vector<std::string>& Adapters() {
   static const auto* const kAdapters = new std::vector<std::string>{"fake", "iwarp", "rxe", "siw"};

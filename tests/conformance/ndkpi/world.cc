@@ -6,7 +6,6 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -16,14 +15,6 @@ namespace rdmabroker::ndkpi {
 namespace {
 
 constexpr char kBroker[] = "tests/conformance/ndkpi/counting_broker";
-
-// Brokers of test processes that run at the same time choose ports where the others do not.
-std::string OwnPorts() {
-  const char* const shard = std::getenv("GTEST_SHARD_INDEX");
-  if (shard == nullptr) return "";
-  const int first = 49152 + std::atoi(shard) * 2048;
-  return absl::StrCat("limits.first_ephemeral_port = ", first, "\nlimits.last_ephemeral_port = ", first + 2047, "\n");
-}
 
 std::shared_ptr<RunningBroker> NewBroker(const Surroundings& on, const std::string& settings) {
   const std::string ports = settings.find("_ephemeral_port") == std::string::npos ? OwnPorts() : "";
