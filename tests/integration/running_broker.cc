@@ -81,7 +81,7 @@ std::optional<int> RunningBroker::Stop() {
 }
 
 int RunningBroker::Finish() {
-  inspection_ = nullptr;
+  channel_ = nullptr;
   return process_->Finish();
 }
 

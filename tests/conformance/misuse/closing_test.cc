@@ -1,0 +1,627 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Closes where nobody expects them, on one adapter: within callbacks, beside posts, and before further calls.
+//
+//   closing_test fake|iwarp|rxe|siw [GTEST_OPTION ...]
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cstdio>
+#include <functional>
+#include <future>
+#include <memory>
+#include <span>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "tests/conformance/misuse/functions.h"
+#include "tests/conformance/misuse/graph.h"
+#include "tests/conformance/ndkpi/surroundings.h"
+#include "tests/conformance/ndkpi/world.h"
+
+namespace rdmabroker::misuse {
+namespace {
+
+using ndkpi::Party;
+using ndkpi::TestListener;
+using ndkpi::World;
+
+// --- Within callbacks ---
+
+// Work that a callback does once, and for which the test waits.
+class Once {
+ public:
+  explicit Once(std::function<void()> work) : state_(std::make_shared<State>(std::move(work))) {}
+  void operator()() const {
+    if (state_->begun.exchange(true)) return;
+    state_->work();
+    state_->done.set_value();
+  }
+  void Await() const {
+    EXPECT_EQ(state_->done.get_future().wait_for(kPatience), std::future_status::ready) << "the callback does not come";
+  }
+
+ private:
+  struct State {
+    explicit State(std::function<void()> its_work) : work(std::move(its_work)) {}
+
+    const std::function<void()> work;
+    std::atomic<bool> begun = false;
+    std::promise<void> done;
+  };
+
+  std::shared_ptr<State> state_;
+};
+
+// A connection of a's beside the graph, up to the step that is wanted.
+struct Aside {
+  explicit Aside(Graph& g)
+      : a(g.world.a()),
+        b(g.world.b()),
+        at_b(b.Listening()),
+        active(a.NewConnector()),
+        active_qp(a.NewQueuePair()),
+        passive_qp(b.NewQueuePair()) {}
+  ~Aside() {
+    a.Close(active);
+    if (passive != nullptr) b.Close(passive);
+    b.Close(at_b.object).Wait();
+  }
+
+  void Request(const client::OutcomeCompletion& connected) {
+    EXPECT_EQ(active->Connect(active_qp, {.source = a.At(), .destination = at_b.address}, connected),
+              NdkStatus::kPending);
+    passive = at_b.Next();
+  }
+  void Accept() { b.Accept(passive, passive_qp); }
+  void Establish(const client::DisconnectEventCallback& on_disconnect = {}) {
+    const ndkpi::Call connect = a.Connect(active, active_qp, at_b.address);
+    passive = at_b.Next();
+    const ndkpi::Call accept = b.Accept(passive, passive_qp);
+    EXPECT_EQ(connect.Status(), NdkStatus::kSuccess);
+    EXPECT_EQ(a.CompleteConnect(active, on_disconnect).Status(), NdkStatus::kSuccess);
+    EXPECT_EQ(accept.Status(), NdkStatus::kSuccess);
+  }
+
+  Party& a;
+  Party& b;
+  const TestListener at_b;
+  const std::shared_ptr<client::Connector> active;
+  std::shared_ptr<client::Connector> passive;
+  QueuePair* const active_qp;
+  QueuePair* const passive_qp;
+};
+
+client::OutcomeCompletion Ends(const Once& once) {
+  return [once](const client::Outcome&) { once(); };
+}
+
+template <typename Object>
+client::CreateCompletion<Object> Creates(const Once& once) {
+  return [once](const client::Outcome&, const std::shared_ptr<Object>& made) {
+    once();
+    if (made != nullptr) made->Close({});
+  };
+}
+
+// Has the library call something back, where the work is done.
+struct CallbackRow {
+  const char* name;
+  void (*run)(Graph& g, const Once& once);
+};
+
+const CallbackRow kCallbacks[] = {
+    {"ListAdapters",
+     [](Graph& g, const Once& once) {
+       g.world.a().session().ListAdapters([once](const auto&, const auto&) { once(); });
+       once.Await();
+     }},
+    {"OpenAdapter",
+     [](Graph& g, const Once& once) {
+       g.world.a().session().OpenAdapter(g.world.on().device, kNdkVersion, {}, Creates<client::Adapter>(once));
+       once.Await();
+     }},
+    {"CreateListener",
+     [](Graph& g, const Once& once) {
+       g.adapter->CreateListener([](const auto&) {}, Creates<client::Listener>(once));
+       once.Await();
+     }},
+    {"CreateSharedEndpoint",
+     [](Graph& g, const Once& once) {
+       g.adapter->CreateSharedEndpoint(g.world.a().At(), Creates<client::SharedEndpoint>(once));
+       once.Await();
+     }},
+    {"ReservePort",
+     [](Graph& g, const Once& once) {
+       g.adapter->ReservePort(g.world.a().At(), Creates<client::Reservation>(once));
+       once.Await();
+     }},
+    {"CreateConnector",
+     [](Graph& g, const Once& once) {
+       g.adapter->CreateConnector(Creates<client::Connector>(once));
+       once.Await();
+     }},
+    {"Listen",
+     [](Graph& g, const Once& once) {
+       const TestListener other = g.world.a().NewListener();
+       other.object->Listen(g.world.a().At(), Ends(once));
+       once.Await();
+       g.world.a().Close(other.object).Wait();
+     }},
+    {"ListenOfTheListener",
+     [](Graph& g, const Once& once) {
+       g.listener->Listen(g.world.a().At(), Ends(once));
+       once.Await();
+     }},
+    {"ConnectEvent",
+     [](Graph& g, const Once& once) {
+       const TestListener at_a = g.world.a().Listening();
+       at_a.Handle([once](const std::shared_ptr<client::Connector>& delivered) {
+         once();
+         delivered->Close({});
+       });
+       const auto peer = g.world.b().NewConnector();
+       g.world.b().Connect(peer, g.world.b().NewQueuePair(), at_a.address);
+       once.Await();
+       g.world.b().Close(peer).Wait();
+       g.world.a().Close(at_a.object).Wait();
+     }},
+    {"Connect",
+     [](Graph& g, const Once& once) {
+       Aside aside(g);
+       aside.Request(Ends(once));
+       aside.Accept();
+       once.Await();
+     }},
+    {"CompleteConnect",
+     [](Graph& g, const Once& once) {
+       Aside aside(g);
+       const Once connected([] {});
+       aside.Request(Ends(connected));
+       aside.Accept();
+       connected.Await();
+       aside.active->CompleteConnect({}, Ends(once));
+       once.Await();
+     }},
+    {"Accept",
+     [](Graph& g, const Once& once) {
+       const TestListener at_a = g.world.a().Listening();
+       const auto peer = g.world.b().NewConnector();
+       const ndkpi::Call connect = g.world.b().Connect(peer, g.world.b().NewQueuePair(), at_a.address);
+       const auto delivered = at_a.Next();
+       delivered->Accept(g.world.a().NewQueuePair(), {}, {}, Ends(once));
+       EXPECT_EQ(connect.Status(), NdkStatus::kSuccess);
+       g.world.b().CompleteConnect(peer);
+       once.Await();
+       g.world.b().Close(peer).Wait();
+       g.world.a().Close(delivered).Wait();
+       g.world.a().Close(at_a.object).Wait();
+     }},
+    {"Reject",
+     [](Graph& g, const Once& once) {
+       const TestListener at_a = g.world.a().Listening();
+       const auto peer = g.world.b().NewConnector();
+       g.world.b().Connect(peer, g.world.b().NewQueuePair(), at_a.address);
+       const auto delivered = at_a.Next();
+       delivered->Reject("", Ends(once));
+       once.Await();
+       g.world.b().Close(peer).Wait();
+       g.world.a().Close(delivered).Wait();
+       g.world.a().Close(at_a.object).Wait();
+     }},
+    {"Disconnect",
+     [](Graph& g, const Once& once) {
+       Aside aside(g);
+       aside.Establish();
+       aside.active->Disconnect(Ends(once));
+       aside.b.Disconnect(aside.passive);
+       once.Await();
+     }},
+    {"DisconnectEvent",
+     [](Graph& g, const Once& once) {
+       Aside aside(g);
+       aside.Establish([once](const client::DisconnectEvent&) { once(); });
+       aside.b.Close(aside.passive);
+       once.Await();
+     }},
+    {"Close",
+     [](Graph& g, const Once& once) {
+       g.world.a().NewConnector()->Close([once] { once(); });
+       once.Await();
+     }},
+    {"CqNotification",
+     [](Graph& g, const Once& once) {
+       *g.on_notification = once;
+       g.cq->Arm(CqNotify::kAny);
+       EXPECT_EQ(g.spare->Receive(nullptr, {}), NdkStatus::kSuccess);
+       g.spare->Flush();
+       once.Await();
+     }},
+    {"SrqNotification",
+     [](Graph& g, const Once& once) {
+       *g.on_notification = once;
+       EXPECT_EQ(g.srq->Modify(0, 4), NdkStatus::kSuccess);
+       once.Await();
+     }},
+    {"DataClose",
+     [](Graph& g, const Once& once) {
+       MemoryRegion* const other = g.domain->CreateMemoryRegion(false).object;
+       other->AddReference();
+       EXPECT_EQ(other->Close([once] { once(); }), NdkStatus::kPending);
+       other->ReleaseReference();
+       once.Await();
+     }},
+    {"QueuePairDisconnect",
+     [](Graph& g, const Once& once) {
+       const NdkStatus status = g.qp->Disconnect(std::chrono::milliseconds(1), [once](NdkStatus) { once(); });
+       if (status == NdkStatus::kNotSupported) once();  // Where the broker disconnects.
+       once.Await();
+     }},
+};
+
+void CloseEachPartIn(World& w, const CallbackRow& row) {
+  for (size_t part = 0; part < kPartNames.size(); ++part) {
+    SCOPED_TRACE(kPartNames[part]);
+    Graph g(w);
+    row.run(g, Once([&] { g.Close(static_cast<Part>(part)); }));
+  }
+}
+
+// Those whose closes wait for each other on both sides of the library.
+constexpr std::array<Part, 5> kOrdered = {Part::kConnector, Part::kDomain, Part::kCompletionQueue, Part::kQueuePair,
+                                          Part::kRegion};
+
+void CloseInEveryOrderIn(World& w, const CallbackRow& row) {
+  std::array<Part, kOrdered.size()> order = kOrdered;
+  std::sort(order.begin(), order.end());
+  do {
+    std::string called;
+    for (const Part part : order) called += std::string(" ") + kPartNames[static_cast<size_t>(part)];
+    SCOPED_TRACE(called);
+    Graph g(w);
+    row.run(g, Once([&] {
+              for (const Part part : order) g.Close(part);
+            }));
+    if (testing::Test::HasFailure()) return;
+  } while (std::next_permutation(order.begin(), order.end()));
+}
+
+// --- Beside posts ---
+
+struct PostRow {
+  const char* name;
+  NdkStatus (*post)(QueuePair& qp, QueuePair& peer);
+};
+
+const PostRow kPosts[] = {
+    {"Receives", [](QueuePair& qp, QueuePair&) { return qp.Receive(Context(1), {}); }},
+    {"Sends",
+     [](QueuePair& qp, QueuePair& peer) {
+       peer.Receive(nullptr, {});
+       return qp.Send(Context(1), {}, 0);
+     }},
+    {"Reads", [](QueuePair& qp, QueuePair&) { return qp.Read(Context(1), {}, {}, 0); }},
+    {"Writes", [](QueuePair& qp, QueuePair&) { return qp.Write(Context(1), {}, {}, kOpDefer); }},
+};
+
+// What ends the connection, or the queue pair, while it is posted to. Returns the close of the queue pair, if that is
+// it.
+struct EndRow {
+  const char* name;
+  ndkpi::Call (*end)(World& w, const ndkpi::Connection& connection);
+};
+
+const ndkpi::Call kNoClose("no Close");
+
+const EndRow kEnds[] = {
+    {"Flush",
+     [](World&, const ndkpi::Connection& c) {
+       c.active_qp->Flush();
+       return kNoClose;
+     }},
+    {"FlushOfThePeer",
+     [](World&, const ndkpi::Connection& c) {
+       c.passive_qp->Flush();
+       return kNoClose;
+     }},
+    {"Disconnect",
+     [](World& w, const ndkpi::Connection& c) {
+       w.b().Disconnect(c.passive);
+       // With requests under way it may end as an abort.
+       w.a().Disconnect(c.active).Wait();
+       return kNoClose;
+     }},
+    {"Close", [](World& w, const ndkpi::Connection& c) { return w.a().Close(c.active_qp); }},
+    {"CloseOfBoth",
+     [](World& w, const ndkpi::Connection& c) {
+       const ndkpi::Call close = w.a().Close(c.active_qp);
+       w.a().Close(c.active);
+       return close;
+     }},
+};
+
+size_t TakeResults(CompletionQueue* cq) {
+  std::array<ResultEx, 16> results;
+  return cq->GetResultsEx(results);
+}
+
+// Each post that is taken gives one result, before the close of the queue pair has ended.
+void EndUnderPosts(World& w, const PostRow& row, const EndRow& end) {
+  CompletionQueue* const cq = w.a().NewCompletionQueue(4096, {});
+  CompletionQueue* const peers_cq = w.b().side().cq;
+  QueuePair* const qp = w.a().NewQueuePair({.receive_cq = cq,
+                                            .initiator_cq = cq,
+                                            .receive_queue_depth = 64,
+                                            .initiator_queue_depth = 64,
+                                            .max_receive_request_sge = 1,
+                                            .max_initiator_request_sge = 1});
+  const ndkpi::Connection connection = w.Establish(qp, w.b().NewQueuePair(), {.inbound = 4, .outbound = 4});
+  // The posting thread's, which goes on after the close.
+  qp->AddReference();
+  std::atomic<size_t> taken = 0, refused = 0;
+  std::atomic<bool> stopped = false;
+  size_t results = 0;
+  std::thread posting([&] {
+    while (!stopped) {
+      const NdkStatus status = row.post(*qp, *connection.passive_qp);
+      if (status == NdkStatus::kSuccess) {
+        ++taken;
+      } else {
+        ++refused;
+        EXPECT_TRUE(status == NdkStatus::kInsufficientResources || status == NdkStatus::kConnectionInvalid)
+            << StatusName(status);
+      }
+      results += TakeResults(cq);
+      TakeResults(peers_cq);
+    }
+  });
+  EXPECT_TRUE(Eventually([&] { return taken > 20; }));
+  const ndkpi::Call closing = end.end(w, connection);
+  const size_t posts = taken + refused;
+  EXPECT_TRUE(Eventually([&] { return taken + refused > posts + 20; }));
+  stopped = true;
+  posting.join();
+  w.a().Close(connection.active).Wait();
+  const ndkpi::Call close = closing.pending() ? closing : w.a().Close(qp);
+  qp->ReleaseReference();
+  EXPECT_EQ(close.Status(), NdkStatus::kSuccess);
+  while (const size_t more = TakeResults(cq)) results += more;
+  EXPECT_EQ(results, taken);
+}
+
+// --- Before further calls ---
+
+// A call of an object whose close is pending. Nothing: the function has no status.
+struct UseRow {
+  const char* function;
+  std::function<std::optional<NdkStatus>(Graph& g)> use;
+};
+
+// An object that was made nevertheless.
+template <typename Object>
+NdkStatus CloseMade(const Created<Object>& made) {
+  if (made.object != nullptr) made.object->Close({});
+  return made.status;
+}
+
+template <typename Object>
+client::CreateCompletion<Object> Nobody() {
+  return [](const client::Outcome&, const std::shared_ptr<Object>&) { ADD_FAILURE() << "a call was refused and ends"; };
+}
+void NobodyEnds(const client::Outcome&) { ADD_FAILURE() << "a call was refused and ends"; }
+
+#define WITHOUT_STATUS(expression)           \
+  [](Graph& g) -> std::optional<NdkStatus> { \
+    (void)(expression);                      \
+    return std::nullopt;                     \
+  }
+
+const UseRow kUses[] = {
+    {"BrokerObject.Close",
+     [](Graph& g) {
+       for (const std::shared_ptr<client::BrokerObject>& object :
+            std::initializer_list<std::shared_ptr<client::BrokerObject>>{g.adapter, g.listener, g.endpoint,
+                                                                         g.reservation, g.connector}) {
+         EXPECT_EQ(object->Close([] { ADD_FAILURE() << "a second close ends"; }), NdkStatus::kSuccess);
+       }
+       return std::nullopt;
+     }},
+    {"BrokerObject.OnSessionEnd", WITHOUT_STATUS(g.connector->OnSessionEnd([](NdkStatus) { ADD_FAILURE(); }))},
+    {"BrokerObject.OnCallbackThread", WITHOUT_STATUS(g.connector->OnCallbackThread())},
+    {"Extensible.QueryExtension",
+     [](Graph& g) {
+       const void* functions = nullptr;
+       return g.connector->QueryExtension({}, kNdkVersion, &functions);
+     }},
+    {"Adapter.info", WITHOUT_STATUS(g.adapter->info())},
+    {"Adapter.QueryInfo",
+     [](Graph& g) {
+       AdapterInfo info;
+       size_t size = 0;
+       return g.adapter->QueryInfo(&info, &size);
+     }},
+    {"Adapter.client_ends_connections", WITHOUT_STATUS(g.adapter->client_ends_connections())},
+    {"Adapter.data", WITHOUT_STATUS(g.adapter->data())},
+    {"Adapter.CreateListener",
+     [](Graph& g) { return g.adapter->CreateListener([](const auto&) {}, Nobody<client::Listener>()); }},
+    {"Adapter.CreateSharedEndpoint",
+     [](Graph& g) { return g.adapter->CreateSharedEndpoint(g.world.a().At(), Nobody<client::SharedEndpoint>()); }},
+    {"Adapter.CreateSharedEndpoint(Reservation)",
+     [](Graph& g) { return g.adapter->CreateSharedEndpoint(g.reservation, Nobody<client::SharedEndpoint>()); }},
+    {"Adapter.ReservePort",
+     [](Graph& g) { return g.adapter->ReservePort(g.world.a().At(), Nobody<client::Reservation>()); }},
+    {"Adapter.CreateConnector", [](Graph& g) { return g.adapter->CreateConnector(Nobody<client::Connector>()); }},
+    {"Listener.Listen", [](Graph& g) { return g.listener->Listen(g.world.a().At(), NobodyEnds); }},
+    {"Listener.Listen(Reservation)", [](Graph& g) { return g.listener->Listen(g.reservation, NobodyEnds); }},
+    {"Listener.ControlConnectEvents", WITHOUT_STATUS(g.listener->ControlConnectEvents(true))},
+    {"Listener.GetLocalAddress", WITHOUT_STATUS(g.listener->GetLocalAddress(nullptr, nullptr))},
+    {"Listener.address", WITHOUT_STATUS(g.listener->address())},
+    {"SharedEndpoint.address", WITHOUT_STATUS(g.endpoint->address())},
+    {"SharedEndpoint.GetLocalAddress", WITHOUT_STATUS(g.endpoint->GetLocalAddress(nullptr, nullptr))},
+    {"Reservation.address", WITHOUT_STATUS(g.reservation->address())},
+    {"Connector.Connect",
+     [](Graph& g) {
+       return g.connector->Connect(g.qp, {.source = g.world.a().At(), .destination = g.world.b().At(9)}, NobodyEnds);
+     }},
+    {"Connector.ConnectWithSharedEndpoint",
+     [](Graph& g) {
+       return g.connector->ConnectWithSharedEndpoint(g.qp, g.endpoint, {.destination = g.world.b().At(9)}, NobodyEnds);
+     }},
+    {"Connector.CompleteConnect", [](Graph& g) { return g.connector->CompleteConnect({}, NobodyEnds); }},
+    {"Connector.Accept", [](Graph& g) { return g.connector->Accept(g.qp, {}, {}, NobodyEnds); }},
+    {"Connector.Reject", [](Graph& g) { return g.connector->Reject("", NobodyEnds); }},
+    {"Connector.Disconnect", [](Graph& g) { return g.connector->Disconnect(NobodyEnds); }},
+    {"Connector.GetConnectionData",
+     WITHOUT_STATUS(g.connector->GetConnectionData(nullptr, nullptr, nullptr, nullptr))},
+    {"Connector.GetLocalAddress", WITHOUT_STATUS(g.connector->GetLocalAddress(nullptr, nullptr))},
+    {"Connector.GetPeerAddress", WITHOUT_STATUS(g.connector->GetPeerAddress(nullptr, nullptr))},
+    {"Connector.connection_data", WITHOUT_STATUS(g.connector->connection_data())},
+    {"DataObject.AddReference", WITHOUT_STATUS((g.qp->AddReference(), g.qp->ReleaseReference()))},
+    {"DataObject.ReleaseReference", WITHOUT_STATUS((g.cq->AddReference(), g.cq->ReleaseReference()))},
+    {"DataAdapter.info", WITHOUT_STATUS(g.data->info())},
+    {"DataAdapter.CreateProtectionDomain", WITHOUT_STATUS(CloseMade(g.data->CreateProtectionDomain()))},
+    {"DataAdapter.CreateCompletionQueue", WITHOUT_STATUS(CloseMade(g.data->CreateCompletionQueue(4, {})))},
+    {"ProtectionDomain.CreateMemoryRegion", WITHOUT_STATUS(CloseMade(g.domain->CreateMemoryRegion(false)))},
+    {"ProtectionDomain.CreateMemoryWindow", WITHOUT_STATUS(CloseMade(g.domain->CreateMemoryWindow()))},
+    {"ProtectionDomain.CreateSharedReceiveQueue",
+     WITHOUT_STATUS(CloseMade(g.domain->CreateSharedReceiveQueue({.depth = 4, .max_receive_request_sge = 1})))},
+    {"ProtectionDomain.CreateQueuePair",
+     WITHOUT_STATUS(CloseMade(g.domain->CreateQueuePair(
+         {.receive_cq = g.cq, .initiator_cq = g.cq, .srq = g.srq, .initiator_queue_depth = 4})))},
+    {"CompletionQueue.GetResults",
+     [](Graph& g) {
+       Result result;
+       g.cq->GetResults({&result, 1});
+       return std::nullopt;
+     }},
+    {"CompletionQueue.GetResultsEx",
+     [](Graph& g) {
+       ResultEx result;
+       g.cq->GetResultsEx({&result, 1});
+       return std::nullopt;
+     }},
+    {"CompletionQueue.Arm", WITHOUT_STATUS(g.cq->Arm(CqNotify::kAny))},
+    {"CompletionQueue.Resize", WITHOUT_STATUS(g.cq->Resize(65))},
+    {"CompletionQueue.ControlInterruptModeration", WITHOUT_STATUS(g.cq->ControlInterruptModeration(1, 1))},
+    {"SharedReceiveQueue.Receive", WITHOUT_STATUS(g.srq->Receive(nullptr, {}))},
+    {"SharedReceiveQueue.Modify", WITHOUT_STATUS(g.srq->Modify(8, 4))},
+    {"MemoryRegion.Register",
+     [](Graph& g) { return g.region->Register(g.memory.data(), g.memory.size(), kMrAllowLocalRead); }},
+    {"MemoryRegion.objection", WITHOUT_STATUS(g.region->objection())},
+    {"MemoryRegion.Deregister", WITHOUT_STATUS(g.region->Deregister())},
+    {"MemoryRegion.InitializeFastRegister", [](Graph& g) { return g.region->InitializeFastRegister(1, true); }},
+    {"MemoryRegion.local_token", WITHOUT_STATUS(g.region->local_token())},
+    {"MemoryRegion.remote_token", WITHOUT_STATUS(g.region->remote_token())},
+    {"MemoryWindow.remote_token", WITHOUT_STATUS(g.window == nullptr ? RemoteToken() : g.window->remote_token())},
+    {"QueuePair.Send", [](Graph& g) { return g.qp->Send(nullptr, {}, 0); }},
+    {"QueuePair.SendAndInvalidate", [](Graph& g) { return g.qp->SendAndInvalidate(nullptr, {}, 0, {}); }},
+    {"QueuePair.Receive", [](Graph& g) { return g.qp->Receive(nullptr, {}); }},
+    {"QueuePair.Read", [](Graph& g) { return g.qp->Read(nullptr, {}, {}, 0); }},
+    {"QueuePair.Write", [](Graph& g) { return g.qp->Write(nullptr, {}, {}, 0); }},
+    {"QueuePair.Bind",
+     [](Graph& g) {
+       return g.qp->Bind(nullptr, g.region, g.window, g.memory.data(), g.memory.size(), kOpAllowRemoteRead);
+     }},
+    {"QueuePair.FastRegister",
+     [](Graph& g) {
+       void* const pages[] = {g.memory.data()};
+       return g.qp->FastRegister(nullptr, g.region, pages, 0, 1, 0, 0);
+     }},
+    {"QueuePair.Invalidate(MemoryRegion)", [](Graph& g) { return g.qp->Invalidate(nullptr, g.region, 0); }},
+    {"QueuePair.Invalidate(MemoryWindow)", [](Graph& g) { return g.qp->Invalidate(nullptr, g.window, 0); }},
+    {"QueuePair.Flush", WITHOUT_STATUS(g.qp->Flush())},
+    {"QueuePair.Attach", [](Graph& g) { return g.qp->Attach({}, {}); }},
+    {"QueuePair.Disconnect",
+     [](Graph& g) { return g.qp->Disconnect(std::chrono::milliseconds(1), [](NdkStatus) { ADD_FAILURE(); }); }},
+    {"QueuePair.number", WITHOUT_STATUS(g.qp->number())},
+    {"QueuePair.adapter", WITHOUT_STATUS(g.qp->adapter())},
+};
+#undef WITHOUT_STATUS
+
+// On the session's thread, where no close can go on: all are pending, and nothing may wait for them.
+void UseAllWhileTheyClose(World& w) {
+  Graph g(w);
+  g.Keep();
+  const Once uses([&g] {
+    for (size_t part = 0; part < kPartNames.size(); ++part) g.Close(static_cast<Part>(part));
+    for (size_t part = 0; part < kPartNames.size(); ++part) {
+      EXPECT_FALSE(g.has(static_cast<Part>(part)) && g.closed(static_cast<Part>(part))) << kPartNames[part];
+    }
+    for (const UseRow& row : kUses) {
+      const std::optional<NdkStatus> status = row.use(g);
+      if (!status.has_value()) continue;
+      EXPECT_NE(*status, NdkStatus::kSuccess) << row.function;
+      EXPECT_NE(*status, NdkStatus::kPending) << row.function;
+    }
+  });
+  w.a().session().ListAdapters([uses](const auto&, const auto&) { uses(); });
+  uses.Await();
+}
+
+// Everything but what has no close, or waits for one.
+void EveryFunctionIsUsed(World&) {
+  for (const Function& function : kFunctions) {
+    const std::string name = function.name;
+    if (name.rfind("Session.", 0) == 0 || name.rfind("Blocking", 0) == 0 || name == "DataObject.Close") continue;
+    EXPECT_TRUE(std::any_of(std::begin(kUses), std::end(kUses), [&](const UseRow& row) {
+      return name == row.function;
+    })) << name;
+  }
+}
+
+// --- The tests ---
+
+class ClosingTest : public testing::Test {
+ public:
+  ClosingTest(const ndkpi::Surroundings& surroundings, std::function<void(World&)> run)
+      : surroundings_(surroundings), run_(std::move(run)) {}
+
+  void TestBody() override {
+    static const ndkpi::Case any = {.name = "Closing"};
+    World world(surroundings_, any);
+    // What is not connected at least has been asked for.
+    world.Establish();
+    if (!HasFailure()) run_(world);
+  }
+
+ private:
+  const ndkpi::Surroundings& surroundings_;
+  const std::function<void(World&)> run_;
+};
+
+int Run(int argc, char** argv) {
+  testing::InitGoogleTest(&argc, argv);
+  if (argc != 2) {
+    std::fprintf(stderr, "usage: closing_test ADAPTER\n");
+    return 64;
+  }
+  static const ndkpi::Surroundings surroundings = ndkpi::Prepare(argv[1]);
+  const auto add = [](const std::string& suite, const std::string& name, const std::function<void(World&)>& run) {
+    testing::RegisterTest(suite.c_str(), (name + "/" + surroundings.adapter).c_str(), nullptr, nullptr, __FILE__,
+                          __LINE__, [run]() -> testing::Test* { return new ClosingTest(surroundings, run); });
+  };
+  for (const CallbackRow& row : kCallbacks) {
+    add("AnyPartClosesInACallback", row.name, [&row](World& w) { CloseEachPartIn(w, row); });
+    const std::string name = row.name;
+    if (name != "CreateConnector" && name != "CqNotification") continue;
+    add("AnyOrderClosesInACallback", row.name, [&row](World& w) { CloseInEveryOrderIn(w, row); });
+  }
+  for (const PostRow& row : kPosts) {
+    for (const EndRow& end : kEnds) {
+      add("PostsMeet" + std::string(end.name), row.name, [&](World& w) { EndUnderPosts(w, row, end); });
+    }
+  }
+  add("WhatCloses", "RefusesAndNeverWaits", UseAllWhileTheyClose);
+  add("WhatCloses", "IsAskedEverything", EveryFunctionIsUsed);
+  return RUN_ALL_TESTS();
+}
+
+}  // namespace
+}  // namespace rdmabroker::misuse
+
+int main(int argc, char** argv) { return rdmabroker::misuse::Run(argc, argv); }

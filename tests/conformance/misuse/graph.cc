@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "tests/conformance/misuse/graph.h"
+
+#include <gtest/gtest.h>
+
+#include <future>
+#include <utility>
+
+#include "client/blocking.h"
+
+namespace rdmabroker::misuse {
+namespace {
+
+constexpr Part kDataParts[] = {Part::kAdapter,   Part::kDomain, Part::kCompletionQueue, Part::kSharedReceiveQueue,
+                               Part::kQueuePair, Part::kRegion, Part::kWindow};
+
+// Waits for what a create delivers.
+template <typename Object, typename Create>
+std::shared_ptr<Object> Made(const Create& create) {
+  const auto made = std::make_shared<std::promise<std::shared_ptr<Object>>>();
+  const NdkStatus status =
+      create([made](const client::Outcome&, std::shared_ptr<Object> object) { made->set_value(std::move(object)); });
+  EXPECT_EQ(status, NdkStatus::kPending);
+  auto future = made->get_future();
+  EXPECT_EQ(future.wait_for(kPatience), std::future_status::ready);
+  return future.get();
+}
+
+}  // namespace
+
+Graph::Graph(ndkpi::World& w) : world(w), memory(4096) {
+  for (const char* const name : kPartNames) closes_.emplace_back(name);
+  ndkpi::Party& a = w.a();
+  adapter = client::BlockingOpenAdapter(a.session(), w.on().device).object;
+  data = adapter->data();
+  const auto notify = [on_notification = on_notification](NdkStatus) {
+    if (const auto work = std::exchange(*on_notification, nullptr); work) work();
+  };
+  domain = data->CreateProtectionDomain().object;
+  cq = data->CreateCompletionQueue(64, notify).object;
+  srq = domain
+            ->CreateSharedReceiveQueue(
+                {.depth = 16, .max_receive_request_sge = 1, .notify_threshold = 0, .notification = notify})
+            .object;
+  const auto new_queue_pair = [this](SharedReceiveQueue* from) {
+    return domain
+        ->CreateQueuePair({.receive_cq = cq,
+                           .initiator_cq = cq,
+                           .srq = from,
+                           .receive_queue_depth = 16,
+                           .initiator_queue_depth = 16,
+                           .max_receive_request_sge = 1,
+                           .max_initiator_request_sge = 1})
+        .object;
+  };
+  qp = new_queue_pair(srq);
+  spare = new_queue_pair(nullptr);
+  region = domain->CreateMemoryRegion(false).object;
+  EXPECT_EQ(region->Register(memory.data(), memory.size(), kAllAccess), NdkStatus::kSuccess);
+  window = domain->CreateMemoryWindow().object;
+  Connect();
+  if (window != nullptr) {
+    EXPECT_EQ(qp->Bind(nullptr, region, window, memory.data(), memory.size(), kOpAllowRemoteRead), NdkStatus::kSuccess);
+  }
+}
+
+void Graph::Connect() {
+  ndkpi::Party &a = world.a(), &b = world.b();
+  listener = Made<client::Listener>([this](auto done) {
+    return adapter->CreateListener([](const std::shared_ptr<client::Connector>& unwanted) { unwanted->Close({}); },
+                                   std::move(done));
+  });
+  endpoint =
+      Made<client::SharedEndpoint>([&](auto done) { return adapter->CreateSharedEndpoint(a.At(), std::move(done)); });
+  reservation = Made<client::Reservation>([&](auto done) { return adapter->ReservePort(a.At(), std::move(done)); });
+  connector = Made<client::Connector>([this](auto done) { return adapter->CreateConnector(std::move(done)); });
+  std::promise<client::Outcome> listening;
+  listener->Listen(a.At(), [&](const client::Outcome& outcome) { listening.set_value(outcome); });
+  EXPECT_TRUE(listening.get_future().get().ok());
+  const ndkpi::TestListener at_b = b.Listening();
+  constexpr client::ReadLimits kReads = {.inbound = 4, .outbound = 4};
+  const ndkpi::Call connect = a.ConnectWithSharedEndpoint(connector, qp, endpoint, at_b.address, {.limits = kReads});
+  connection_.passive = at_b.Next();
+  connection_.passive_qp = b.NewQueuePair();
+  const ndkpi::Call accept = b.Accept(connection_.passive, connection_.passive_qp, {.limits = kReads});
+  EXPECT_EQ(connect.Status(), NdkStatus::kSuccess) << connect.Wait().hint;
+  EXPECT_EQ(a.CompleteConnect(connector).Status(), NdkStatus::kSuccess);
+  EXPECT_EQ(accept.Status(), NdkStatus::kSuccess);
+  b.Close(at_b.object);
+}
+
+Graph::~Graph() {
+  LetGo();
+  ndkpi::Party& b = world.b();
+  b.Close(connection_.passive).Wait();
+  for (size_t part = 0; part < kPartNames.size(); ++part) Close(static_cast<Part>(part));
+  EXPECT_EQ(world.a().Close(spare).Status(), NdkStatus::kSuccess);
+  for (size_t part = 0; part < kPartNames.size(); ++part) {
+    if (!has(static_cast<Part>(part))) continue;
+    EXPECT_EQ(closes_[part].Status(), NdkStatus::kSuccess) << kPartNames[part];
+  }
+  EXPECT_EQ(b.Close(connection_.passive_qp).Status(), NdkStatus::kSuccess);
+}
+
+std::shared_ptr<client::BrokerObject> Graph::broker_object(Part part) const {
+  switch (part) {
+    case Part::kAdapter:
+      return adapter;
+    case Part::kListener:
+      return listener;
+    case Part::kSharedEndpoint:
+      return endpoint;
+    case Part::kReservation:
+      return reservation;
+    case Part::kConnector:
+      return connector;
+    default:
+      return nullptr;
+  }
+}
+
+DataObject* Graph::data_object(Part part) const {
+  switch (part) {
+    case Part::kAdapter:
+      return data;
+    case Part::kDomain:
+      return domain;
+    case Part::kCompletionQueue:
+      return cq;
+    case Part::kSharedReceiveQueue:
+      return srq;
+    case Part::kQueuePair:
+      return qp;
+    case Part::kRegion:
+      return region;
+    case Part::kWindow:
+      return window;
+    default:
+      return nullptr;
+  }
+}
+
+bool Graph::has(Part part) const { return broker_object(part) != nullptr || data_object(part) != nullptr; }
+
+void Graph::Close(Part part) {
+  const auto index = static_cast<size_t>(part);
+  if (!has(part) || std::exchange(close_called_[index], true)) return;
+  closes_[index] = world.calls().Make(kPartNames[index], [&](const ndkpi::Call& call) {
+    const auto object = broker_object(part);
+    return object != nullptr ? object->Close(call.close_completion())
+                             : data_object(part)->Close(call.close_completion());
+  });
+}
+
+void Graph::Keep() {
+  kept_ = true;
+  for (const Part part : kDataParts) {
+    if (data_object(part) != nullptr) data_object(part)->AddReference();
+  }
+}
+
+void Graph::LetGo() {
+  if (!std::exchange(kept_, false)) return;
+  for (const Part part : kDataParts) {
+    if (data_object(part) != nullptr) data_object(part)->ReleaseReference();
+  }
+}
+
+}  // namespace rdmabroker::misuse
