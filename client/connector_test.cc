@@ -152,12 +152,11 @@ TEST_F(ConnectorTest, AQueuePairOfAnotherAdapterInstanceIsRefusedAndTheConnector
 
 TEST_F(ConnectorTest, AfterARefusalTheSameConnectorAndQueuePairConnect) {
   OpenSession();
-  std::atomic<int> tries = 0;
-  broker.On("Connect", [&](const Broker::Request&) {
+  broker.On("Connect", [tries = std::make_shared<int>(0)](const Broker::Request&) {
     Broker::Answer refused = Broker::Failure(NdkStatus::kConnectionRefused);
     *refused.outcome.mutable_connection_data() = Broker::Connected("because").connection_data();
     refused.outcome.set_retryable(true);
-    return ++tries == 1 ? refused : Broker::Success();
+    return ++*tries == 1 ? refused : Broker::Success();
   });
   const auto connector = NewConnector();
   ASSERT_EQ(connector->Connect(qp, kParameters, Logs("connect")), NdkStatus::kPending);
@@ -235,7 +234,7 @@ TEST_F(ConnectorTest, TheTransportIsAttachedBeforeTheConsumerHears) {
     EXPECT_EQ(request.handoff_secret(), secret);
     return HandoffServer::Reply("state");
   });
-  broker.On("Accept", [&](const Broker::Request&) {
+  broker.On("Accept", [secret](const Broker::Request&) {
     Broker::Answer answer;
     answer.outcome = Broker::Established(secret);
     return answer;

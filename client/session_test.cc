@@ -136,9 +136,8 @@ TEST_F(SessionTest, NoMoreRequestsAreUnansweredThanTheBrokerKeepsAnswersFor) {
 
 TEST_F(SessionTest, ALostReplyIsAskedForAgainUnderTheSameId) {
   OpenSession();
-  std::atomic<int> tries = 0;
-  broker.On("CreateConnector", [&](const Broker::Request&) {
-    return ++tries < 3 ? Broker::Answer{Broker::Answer::Kind::kLose, {}} : Broker::Success();
+  broker.On("CreateConnector", [tries = std::make_shared<int>(0)](const Broker::Request&) {
+    return ++*tries < 3 ? Broker::Answer{Broker::Answer::Kind::kLose, {}} : Broker::Success();
   });
   EXPECT_NE(NewConnector(), nullptr);
   const uint64_t id = broker.WaitFor("CreateConnector", 1).request_id;

@@ -64,7 +64,7 @@ class ScriptedBroker {
   const std::string& control_socket() const { return control_socket_; }
   const std::string& folder() const { return folder_; }
 
-  // From any thread. The script runs on the broker's own.
+  // From any thread. A copy of the script runs on the broker's own: what it names by reference outlives the broker.
   void On(const std::string& method, Script script);
   void OnOpen(std::function<void(v1::SessionOpened*)> adjust);
   // How a stream that returns to the session is answered; with success, the default, it is opened.
