@@ -32,8 +32,6 @@ std::pair<v1::DeviceState, uint32_t> StateOf(const std::string& device, const v1
   return {v1::DEVICE_STATE_UNSPECIFIED, 0};
 }
 
-void SetDeadline(grpc::ClientContext* context) { context->set_deadline(std::chrono::system_clock::now() + kDeadline); }
-
 }  // namespace
 
 BrokerQueries::BrokerQueries(const std::string& control_socket, OutputForm form)
@@ -60,11 +58,16 @@ ExitCode BrokerQueries::List(const std::string& what) {
   return ExitCode::kUsage;
 }
 
-ExitCode BrokerQueries::Adapters(v1::ListAdaptersReply* reply) {
+template <typename Stub, typename Call, typename Request, typename Reply>
+ExitCode BrokerQueries::Ask(Stub& stub, Call call, const Request& request, Reply* reply) {
   grpc::ClientContext context;
-  SetDeadline(&context);
-  const grpc::Status status = inspection_->ListAdapters(&context, {}, reply);
+  context.set_deadline(std::chrono::system_clock::now() + kDeadline);
+  const grpc::Status status = (stub.*call)(&context, request, reply);
   return status.ok() ? ExitCode::kDone : Fail(status);
+}
+
+ExitCode BrokerQueries::Adapters(v1::ListAdaptersReply* reply) {
+  return Ask(*inspection_, &v1::Inspection::Stub::ListAdapters, v1::ListAdaptersRequest(), reply);
 }
 
 ExitCode BrokerQueries::ListAdapters() {
@@ -78,15 +81,11 @@ ExitCode BrokerQueries::ListPages(Rpc<Request, Reply> rpc) {
   Reply all;
   uint64_t after = 0;
   do {
-    grpc::ClientContext context;
-    SetDeadline(&context);
     Request request;
     request.mutable_page()->set_after(after);
     request.mutable_page()->set_limit(kRowsPerPage);
     Reply page;
-    if (const grpc::Status status = (inspection_.get()->*rpc)(&context, request, &page); !status.ok()) {
-      return Fail(status);
-    }
+    if (const ExitCode code = Ask(*inspection_, rpc, request, &page); code != ExitCode::kDone) return code;
     all.MergeFrom(page);
     all.clear_next();
     // Ids ascend; pages that do not would never end.
@@ -115,23 +114,19 @@ ExitCode BrokerQueries::Show(const Reply& reply) {
 }
 
 ExitCode BrokerQueries::EndSession(uint64_t session_id) {
-  grpc::ClientContext context;
-  SetDeadline(&context);
   v1::EndSessionRequest request;
   request.set_session_id(session_id);
   v1::EndSessionReply reply;
-  const grpc::Status status = administration_->EndSession(&context, request, &reply);
-  return status.ok() ? SayDone() : Fail(status);
+  const ExitCode code = Ask(*administration_, &v1::Administration::Stub::EndSession, request, &reply);
+  return code == ExitCode::kDone ? SayDone() : code;
 }
 
 ExitCode BrokerQueries::DisableAdapter(const std::string& device, std::chrono::seconds patience) {
-  grpc::ClientContext context;
-  SetDeadline(&context);
   v1::DisableAdapterRequest request;
   request.set_device(device);
   v1::DisableAdapterReply reply;
-  const grpc::Status status = administration_->DisableAdapter(&context, request, &reply);
-  if (!status.ok()) return Fail(status);
+  const ExitCode asked = Ask(*administration_, &v1::Administration::Stub::DisableAdapter, request, &reply);
+  if (asked != ExitCode::kDone) return asked;
   const auto end = std::chrono::steady_clock::now() + patience;
   v1::DeviceState state = reply.state();
   uint32_t open = reply.adapters();
@@ -156,13 +151,11 @@ ExitCode BrokerQueries::DisableAdapter(const std::string& device, std::chrono::s
 }
 
 ExitCode BrokerQueries::EnableAdapter(const std::string& device) {
-  grpc::ClientContext context;
-  SetDeadline(&context);
   v1::EnableAdapterRequest request;
   request.set_device(device);
   v1::EnableAdapterReply reply;
-  const grpc::Status status = administration_->EnableAdapter(&context, request, &reply);
-  return status.ok() ? SayDone() : Fail(status);
+  const ExitCode code = Ask(*administration_, &v1::Administration::Stub::EnableAdapter, request, &reply);
+  return code == ExitCode::kDone ? SayDone() : code;
 }
 
 ExitCode BrokerQueries::SayDone() {

@@ -46,6 +46,9 @@ class BrokerQueries {
   template <typename Request, typename Reply>
   using Rpc = grpc::Status (v1::Inspection::Stub::*)(grpc::ClientContext*, const Request&, Reply*);
 
+  // One call, whose failure is the error.
+  template <typename Stub, typename Call, typename Request, typename Reply>
+  ExitCode Ask(Stub& stub, Call call, const Request& request, Reply* reply);
   template <typename Request, typename Reply>
   ExitCode ListPages(Rpc<Request, Reply> rpc);
   ExitCode ListAdapters();
