@@ -192,6 +192,22 @@ absl::StatusOr<std::string> Connection::ReceiveText() {
   return std::string(message->begin(), message->end());
 }
 
+absl::Status Connection::ExpectEcho(const std::string& text) {
+  if (absl::Status sent = SendText(text); !sent.ok()) return sent;
+  const auto answer = ReceiveText();
+  if (!answer.ok()) return answer.status();
+  return *answer == text ? absl::OkStatus() : absl::DataLossError(absl::StrCat(text, " was answered ", *answer));
+}
+
+absl::StatusOr<std::string> Connection::Echo() {
+  auto text = ReceiveText();
+  if (!text.ok()) return text;
+  absl::Status status = SendText(*text);
+  if (status.ok()) status = AwaitDisconnect();
+  if (!status.ok()) return status;
+  return text;
+}
+
 absl::Status Connection::Start(const char* what, const std::function<NdkStatus(QueuePair&)>& post) {
   if (absl::Status status = Check(what, post(*queue_pair_)); !status.ok()) return status;
   ++transfers_under_way_;

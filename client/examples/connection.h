@@ -66,6 +66,10 @@ class Connection {
   // The same, for messages that are text.
   absl::Status SendText(std::string_view text);
   absl::StatusOr<std::string> ReceiveText();
+  // Sends a text, which the peer is to send back.
+  absl::Status ExpectEcho(const std::string& text);
+  // Sends the peer's text back and waits for its disconnect: the text.
+  absl::StatusOr<std::string> Echo();
 
   // Memory for transfers, which the peer may use as `flags` say, until this is gone.
   absl::StatusOr<MemoryRegion*> Register(std::span<uint8_t> memory, MrFlags flags);

@@ -45,14 +45,6 @@ absl::Status ExpectHeld(const Task& task, const SocketAddress& address, bool hel
   return Report("reserve", outcome);
 }
 
-absl::Status Talk(Connection& connection) {
-  const std::string question = absl::StrCat("hello, ", connection.connector().connection_data()->peer.ToString());
-  if (absl::Status sent = connection.SendText(question); !sent.ok()) return sent;
-  const auto answer = connection.ReceiveText();
-  if (!answer.ok()) return answer.status();
-  return *answer == question ? absl::OkStatus() : absl::DataLossError(absl::StrCat("the peer says ", *answer));
-}
-
 absl::Status ConnectToMany(const Task& task) {
   auto [made, endpoint] = client::BlockingCreateSharedEndpoint(task.adapter, task.address);
   if (!made.ok()) return Report("shared endpoint", made);
@@ -66,8 +58,10 @@ absl::Status ConnectToMany(const Task& task) {
   absl::Status status;
   while (!connections->empty() && status.ok()) {
     status = ExpectHeld(task, address, true);
-    if (status.ok()) status = Talk(*connections->back());
-    if (status.ok()) status = connections->back()->Disconnect();
+    Connection& last = *connections->back();
+    const std::string question = absl::StrCat("hello, ", last.connector().connection_data()->peer.ToString());
+    if (status.ok()) status = last.ExpectEcho(question);
+    if (status.ok()) status = last.Disconnect();
     connections->pop_back();
   }
   connections->clear();
@@ -85,11 +79,8 @@ absl::Status Serve(const Task& task) {
     if (!arrived.ok()) return Report("listener", arrived);
     absl::Status status = (*connection)->Accept(std::move(connector));
     if (!status.ok()) return status;
-    const auto question = (*connection)->ReceiveText();
+    const auto question = (*connection)->Echo();
     if (!question.ok()) return question.status();
-    status = (*connection)->SendText(*question);
-    if (status.ok()) status = (*connection)->AwaitDisconnect();
-    if (!status.ok()) return status;
     std::cout << "server: somebody said \"" << *question << "\"" << std::endl;
   }
   return absl::OkStatus();

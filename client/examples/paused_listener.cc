@@ -37,11 +37,7 @@ absl::StatusOr<bool> ServeNext(const Task& task, client::BlockingListener& liste
   }
   absl::Status status = (*connection)->Accept(std::move(connector));
   if (!status.ok()) return status;
-  const auto question = (*connection)->ReceiveText();
-  if (!question.ok()) return question.status();
-  status = (*connection)->SendText(*question);
-  if (status.ok()) status = (*connection)->AwaitDisconnect();
-  if (!status.ok()) return status;
+  if (const auto question = (*connection)->Echo(); !question.ok()) return question.status();
   return true;
 }
 
@@ -104,11 +100,7 @@ absl::Status Work(Load& load) {
   for (uint32_t i = load.begun++; i < load.task.count; i = load.begun++) {
     auto connection = ConnectAtLast(load);
     if (!connection.ok()) return connection.status();
-    const std::string question = absl::StrCat("peer ", i);
-    if (absl::Status sent = (*connection)->SendText(question); !sent.ok()) return sent;
-    const auto answer = (*connection)->ReceiveText();
-    if (!answer.ok()) return answer.status();
-    if (*answer != question) return absl::DataLossError(absl::StrCat(question, " was answered ", *answer));
+    if (absl::Status asked = (*connection)->ExpectEcho(absl::StrCat("peer ", i)); !asked.ok()) return asked;
     if (absl::Status ended = (*connection)->Disconnect(); !ended.ok()) return ended;
   }
   return absl::OkStatus();
