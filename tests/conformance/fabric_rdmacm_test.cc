@@ -342,21 +342,24 @@ TEST_P(RdmaCmUnwantedRequests, AreNotReadWhileManyAreBeingDestroyed) {
 class RdmaCmSilentPeers : public FabricConformance {};
 
 TEST_P(RdmaCmSilentPeers, OfOneSessionDelayNoOthers) {
-  // More than the fabric waits for at a time.
-  constexpr int kAttemptsEach = 32;
+  constexpr int kAttemptsEach = 40;
   const auto peers = SilentPeers(IpFamily::kIpv4);
   ASSERT_EQ(peers.size(), 3u) << "RDMA_SILENT_PEERS_4 is to name three";
+  const int all = kAttemptsEach * static_cast<int>(peers.size());
+  std::vector<Bound> endpoints;
+  for (int i = 0; i < all; ++i) endpoints.push_back(Bind(Side::kClient, EndpointUse::kDedicated));
   std::vector<ConnectionId> attempts;
-  for (int i = 0; i < kAttemptsEach; ++i) {
-    for (const SocketAddress& peer : peers) {
-      attempts.push_back(Connect(Bind(Side::kClient, EndpointUse::kDedicated), peer, {}, {4, 3}, SessionId(2)));
-    }
+  for (size_t i = 0; i < endpoints.size(); ++i) {
+    attempts.push_back(Connect(endpoints[i], peers[i % peers.size()], {}, {4, 3}, SessionId(2)));
   }
   Settle();
   Make(Bind(Side::kClient, EndpointUse::kDedicated), Bind(Side::kServer, EndpointUse::kListener), Stage::kEstablished);
-  for (const ConnectionId attempt : attempts) {
-    EXPECT_FALSE(Take<FabricConnectFailed>(attempt)) << "the other waited until it had failed";
-  }
+  // Had the other waited for its turn, no more than have a thread would be left. A slow machine's kernel may have given
+  // some up by now.
+  const auto failed = std::count_if(attempts.begin(), attempts.end(), [this](ConnectionId attempt) {
+    return Take<FabricConnectFailed>(attempt).has_value();
+  });
+  EXPECT_LT(failed, all - kPoolThreads);
 }
 
 // Where the kernel lets go of an id only when its peer has answered: on iWARP.
