@@ -175,15 +175,15 @@ void CloseAll(Turn& turn, RunningBroker& broker) {
   const StagePtr stage = turn.stage;
   stage->BeginEnding();
   const auto deadline = steady_clock::now() + kPatience;
-  while (true) {
+  while (!stage->Idle() || HasOpen(stage)) {
     while (HasOpen(stage)) {
       turn.party = turn.dice.Below(2);
       EndSomething(turn);
     }
-    // A create that was under way brings one more object.
-    const bool ended = stage->AwaitUntil(deadline, [&] { return HasOpen(stage) || stage->Idle(); });
-    if (!ended) GiveUp(*stage, broker.Objects());
-    if (!HasOpen(stage)) break;
+    // A create that was under way brings one more object, which its completion may close as well.
+    if (!stage->AwaitUntil(deadline, [&] { return HasOpen(stage) || stage->Idle(); })) {
+      GiveUp(*stage, broker.Objects());
+    }
   }
   stage->JoinThreads();
 }

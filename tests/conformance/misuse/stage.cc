@@ -228,7 +228,11 @@ void Stage::JoinThreads() {
   for (std::thread& thread : threads) thread.join();
 }
 
-bool Stage::Idle() const { return waiting_ == 0 && IdleSince(0) && waiting_ == 0; }
+bool Stage::Idle() const {
+  // Whatever ends meanwhile may have begun something else first, which is a call or a thread.
+  const uint32_t calls = calls_made_;
+  return running_ == 0 && waiting_ == 0 && IdleSince(0) && waiting_ == 0 && calls_made_ == calls;
+}
 
 bool Stage::IdleSince(uint32_t number) const {
   std::vector<TicketPtr> tickets;
