@@ -10,6 +10,11 @@
 namespace rdmabroker {
 namespace {
 
+// The fabric may take for a goodbye what the client knows better: soft iWARP's kernel tells no end from another.
+void CountBroken(Turn& turn, ConnectorRecord& connector) {
+  if (!std::exchange(connector.broken, true)) ++CountsOf(turn, connector).connection_errors;
+}
+
 // 24 bits. 0 is the subnet management's (InfiniBand Architecture Specification, volume 1, 3.9), and what a client that
 // forgot the field sends. 1, which is management's there, too, is any queue pair's on iWARP devices.
 constexpr uint32_t kFirstQpNumber = 1;
@@ -158,9 +163,7 @@ Outcome Perform(Turn& turn, const Call& call, const ReportConnectionEnd& request
                                      : Refuse(NdkStatus::kConnectionAborted, Name(request.connector),
                                               ": its client reported that the connection broke");
   outcome.provider_error = request.provider_error;
-  if (connector->state == ConnectorState::kEstablished && !request.graceful) {
-    ++CountsOf(turn, *connector).connection_errors;
-  }
+  if (connector->state != ConnectorState::kDisconnecting && !request.graceful) CountBroken(turn, *connector);
   Complete(turn, *connector, connector->pending, std::move(outcome));
   EndConnection(turn, *connector, Farewell::kClientEnded);
   return Done();
@@ -193,7 +196,7 @@ void OnDeadline(Turn& turn, ConnectorId id) {
   }
   if (connector.state == ConnectorState::kEstablished) {
     const NdkStatus status = NdkStatus::kIoTimeout;
-    ++CountsOf(turn, connector).connection_errors;
+    CountBroken(turn, connector);
     EndConnection(turn, connector);
     return Notify(turn, connector, DisconnectEvent{id, status, 0});
   }
@@ -289,7 +292,7 @@ void Handle(Turn& turn, const FabricDisconnected& report) {
     default:
       return;
   }
-  if (report.status != NdkStatus::kSuccess) ++CountsOf(turn, *connector).connection_errors;
+  if (report.status != NdkStatus::kSuccess) CountBroken(turn, *connector);
   SetDeadline(turn, *connector, absl::InfiniteDuration());
   connector->awaits_handoff = false;
   connector->state = ConnectorState::kPeerDisconnected;

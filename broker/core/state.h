@@ -172,6 +172,7 @@ struct ConnectorRecord : ObjectRecord {
   std::vector<QpAttributes> qp_attributes;
   RequestId pending;
   bool awaits_handoff = false;
+  bool broken = false;  // Its established connection, other than by its own side; counted.
   Instant deadline = absl::InfiniteFuture();
   NdkStatus dead_status = NdkStatus::kConnectionInvalid;
 

@@ -155,7 +155,7 @@ class Writer {
         connections_.Of(connector.connection), connections_.Of(connector.releasing), connector.qp.value,
         connector.limits.inbound, connector.limits.outbound, connector.three_way, connector.has_data,
         connector.qp_attributes.size(), static_cast<bool>(connector.pending), connector.awaits_handoff,
-        connector.dead_status);
+        connector.broken, connector.dead_status);
     PutAddress(connector.local);
     PutAddress(connector.peer);
     PutBytes(connector.private_data);
