@@ -106,14 +106,22 @@ void AddLimits(Cases* cases) {
                     {},
                     false,
                     ServesWhatIsAsked()});
-  static const std::vector<std::pair<std::string, Offers>> kNone = {{"ActiveInbound", {{0, 4}, {4, 4}}},
-                                                                    {"ActiveOutbound", {{4, 0}, {4, 4}}},
-                                                                    {"PassiveInbound", {{4, 4}, {0, 4}}},
-                                                                    {"PassiveOutbound", {{4, 4}, {4, 0}}}};
+  static const std::vector<std::pair<std::string, Offers>> kNone = {
+      {"ActiveInbound", {{0, 4}, {4, 4}}}, {"ActiveOutbound", {{4, 0}, {4, 4}}}, {"PassiveOutbound", {{4, 4}, {4, 0}}}};
   for (const auto& [side, offers] : kNone) {
     cases->push_back({133, "NoneOnOneSideIsNoneOnTheOther" + side,
                       [&offers = offers](World& w) { ExpectEffective(w, Negotiate(w, offers), offers); }});
   }
+  cases->push_back({133,
+                    "NoneOnOneSideIsNoneOnTheOtherPassiveInbound",
+                    [](World& w) {
+                      const Handshake made = Negotiate(w, {{4, 4}, {0, 4}});
+                      EXPECT_EQ(LimitsOf(made.active), (ReadLimits{4, w.lacks() ? 4U : 0U}));
+                      EXPECT_EQ(LimitsOf(made.passive), (ReadLimits{0, 4}));
+                    },
+                    {},
+                    false,
+                    ServesWhatIsAsked()});
   for (const uint32_t limit : {255U, 256U, 0xFFFFFFFFU}) {
     cases->push_back({134, "AnyNumberIsAccepted" + std::to_string(limit), [limit](World& w) {
                         const Offers offers = {{limit, limit}, {limit, limit}};
