@@ -78,6 +78,8 @@ TEST(VerbsStatus, APostThatTheHardwareRefusesHasOneOfThePostsStatuses) {
   for (const auto& row : rows) {
     EXPECT_EQ(FromPost(row.error), row.status) << row.error;
     EXPECT_EQ(FromPost(-row.error), row.status) << "negative " << row.error;
+    errno = row.error;
+    EXPECT_EQ(FromPost(-1), row.error == 0 ? kUnsuccessful : row.status) << "errno " << row.error;
   }
 }
 

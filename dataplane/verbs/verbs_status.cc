@@ -2,6 +2,8 @@
 
 #include "dataplane/verbs/verbs_status.h"
 
+#include <cstdlib>
+
 namespace rdmabroker::verbs {
 
 NdkStatus StatusOfErrno(int error) {
@@ -40,7 +42,8 @@ NdkStatus StatusOfErrno(int error) {
 
 // What the consumer can be to blame for has been looked at before the hardware is asked.
 NdkStatus FromPost(int result) {
-  switch (result < 0 ? -result : result) {
+  // Soft iWARP's library hands on what write(2) has returned (siw_db in rdma-core's providers/siw/siw.c).
+  switch (result == -1 && errno != 0 ? errno : std::abs(result)) {
     case 0:
       return NdkStatus::kSuccess;
     case ENOMEM:
