@@ -8,6 +8,8 @@
 #include <mutex>
 #include <utility>
 
+#include "dataplane/callback_thread.h"
+
 namespace rdmabroker::client {
 namespace {
 
@@ -17,8 +19,8 @@ Outcome WithinCallback() {
 
 // Waits for what `start` starts, by a completion that it is given.
 template <typename Value, typename Start>
-Made<Value> Await(bool on_callback_thread, const Start& start) {
-  if (on_callback_thread) return {.outcome = WithinCallback()};
+Made<Value> Await(const Start& start) {
+  if (OnCallbackThread()) return {.outcome = WithinCallback()};
   const auto made = std::make_shared<std::promise<Made<Value>>>();
   const NdkStatus status = start([made](const Outcome& outcome, Value value) {
     made->set_value({.outcome = outcome, .object = std::move(value)});
@@ -28,15 +30,16 @@ Made<Value> Await(bool on_callback_thread, const Start& start) {
 }
 
 template <typename Start>
-Outcome AwaitOutcome(const BrokerObject& object, const Start& start) {
+Outcome AwaitOutcome(const Start& start) {
   const auto adapted = [&start](auto completion) {
     return start([completion](const Outcome& outcome) { completion(outcome, true); });
   };
-  return Await<bool>(object.OnCallbackThread(), adapted).outcome;
+  return Await<bool>(adapted).outcome;
 }
 
 template <typename Close>
 NdkStatus AwaitClose(const Close& close) {
+  if (OnCallbackThread()) return WithinCallback().status;
   const auto closed = std::make_shared<std::promise<void>>();
   if (close([closed] { closed->set_value(); }) == NdkStatus::kPending) closed->get_future().wait();
   return NdkStatus::kSuccess;
@@ -46,14 +49,13 @@ NdkStatus AwaitClose(const Close& close) {
 template <typename Connect>
 Made<std::shared_ptr<Connector>> ConnectAndComplete(const std::shared_ptr<Adapter>& adapter, const Connect& connect,
                                                     DisconnectEventCallback on_disconnect) {
-  auto made = Await<std::shared_ptr<Connector>>(adapter->OnCallbackThread(),
-                                                [&](auto completion) { return adapter->CreateConnector(completion); });
+  auto made = Await<std::shared_ptr<Connector>>([&](auto completion) { return adapter->CreateConnector(completion); });
   if (!made.outcome.ok()) return made;
   Connector& connector = *made.object;
-  made.outcome = AwaitOutcome(connector, [&](auto completion) { return connect(connector, completion); });
+  made.outcome = AwaitOutcome([&](auto completion) { return connect(connector, completion); });
   if (made.outcome.ok()) {
-    made.outcome = AwaitOutcome(
-        connector, [&](auto completion) { return connector.CompleteConnect(std::move(on_disconnect), completion); });
+    made.outcome =
+        AwaitOutcome([&](auto completion) { return connector.CompleteConnect(std::move(on_disconnect), completion); });
   }
   if (!made.outcome.ok()) BlockingClose(std::exchange(made.object, nullptr));
   return made;
@@ -62,26 +64,24 @@ Made<std::shared_ptr<Connector>> ConnectAndComplete(const std::shared_ptr<Adapte
 }  // namespace
 
 Made<std::vector<Device>> BlockingListAdapters(Session& session) {
-  return Await<std::vector<Device>>(session.OnCallbackThread(),
-                                    [&](auto completion) { return session.ListAdapters(completion); });
+  return Await<std::vector<Device>>([&](auto completion) { return session.ListAdapters(completion); });
 }
 
 Made<std::shared_ptr<Adapter>> BlockingOpenAdapter(Session& session, const std::string& device, NdkVersion version) {
-  return Await<std::shared_ptr<Adapter>>(session.OnCallbackThread(), [&](auto completion) {
-    return session.OpenAdapter(device, version, {}, completion);
-  });
+  return Await<std::shared_ptr<Adapter>>(
+      [&](auto completion) { return session.OpenAdapter(device, version, {}, completion); });
 }
 
 Made<std::shared_ptr<SharedEndpoint>> BlockingCreateSharedEndpoint(const std::shared_ptr<Adapter>& adapter,
                                                                    const SocketAddress& address) {
   return Await<std::shared_ptr<SharedEndpoint>>(
-      adapter->OnCallbackThread(), [&](auto completion) { return adapter->CreateSharedEndpoint(address, completion); });
+      [&](auto completion) { return adapter->CreateSharedEndpoint(address, completion); });
 }
 
 Made<std::shared_ptr<Reservation>> BlockingReservePort(const std::shared_ptr<Adapter>& adapter,
                                                        const SocketAddress& address) {
   return Await<std::shared_ptr<Reservation>>(
-      adapter->OnCallbackThread(), [&](auto completion) { return adapter->ReservePort(address, completion); });
+      [&](auto completion) { return adapter->ReservePort(address, completion); });
 }
 
 Made<std::shared_ptr<Connector>> BlockingConnect(const std::shared_ptr<Adapter>& adapter, QueuePair* queue_pair,
@@ -107,21 +107,19 @@ Made<std::shared_ptr<Connector>> BlockingConnect(const std::shared_ptr<Adapter>&
 
 Outcome BlockingAccept(const std::shared_ptr<Connector>& connector, QueuePair* queue_pair,
                        const AcceptParameters& parameters, DisconnectEventCallback on_disconnect) {
-  return AwaitOutcome(*connector, [&](auto completion) {
-    return connector->Accept(queue_pair, parameters, std::move(on_disconnect), completion);
-  });
+  return AwaitOutcome(
+      [&](auto completion) { return connector->Accept(queue_pair, parameters, std::move(on_disconnect), completion); });
 }
 
 Outcome BlockingReject(const std::shared_ptr<Connector>& connector, const std::string& private_data) {
-  return AwaitOutcome(*connector, [&](auto completion) { return connector->Reject(private_data, completion); });
+  return AwaitOutcome([&](auto completion) { return connector->Reject(private_data, completion); });
 }
 
 Outcome BlockingDisconnect(const std::shared_ptr<Connector>& connector) {
-  return AwaitOutcome(*connector, [&](auto completion) { return connector->Disconnect(completion); });
+  return AwaitOutcome([&](auto completion) { return connector->Disconnect(completion); });
 }
 
 NdkStatus BlockingClose(const std::shared_ptr<BrokerObject>& object) {
-  if (object->OnCallbackThread()) return WithinCallback().status;
   return AwaitClose([&](CloseCompletion completion) { return object->Close(std::move(completion)); });
 }
 
@@ -154,13 +152,12 @@ struct BlockingListener::Queue {
 Made<std::unique_ptr<BlockingListener>> BlockingListener::Listen(const std::shared_ptr<Adapter>& adapter,
                                                                  const SocketAddress& address) {
   const auto queue = std::make_shared<Queue>();
-  auto made = Await<std::shared_ptr<Listener>>(adapter->OnCallbackThread(), [&](auto completion) {
+  auto made = Await<std::shared_ptr<Listener>>([&](auto completion) {
     return adapter->CreateListener([queue](std::shared_ptr<Connector> connector) { queue->Add(std::move(connector)); },
                                    completion);
   });
   if (!made.outcome.ok()) return {.outcome = made.outcome};
-  const Outcome outcome =
-      AwaitOutcome(*made.object, [&](auto completion) { return made.object->Listen(address, completion); });
+  const Outcome outcome = AwaitOutcome([&](auto completion) { return made.object->Listen(address, completion); });
   if (!outcome.ok()) {
     BlockingClose(made.object);
     return {.outcome = outcome};
@@ -182,7 +179,7 @@ BlockingListener::~BlockingListener() {
 SocketAddress BlockingListener::address() const { return listener_->address().value_or(SocketAddress()); }
 
 Made<std::shared_ptr<Connector>> BlockingListener::Next(std::chrono::milliseconds timeout) {
-  if (listener_->OnCallbackThread()) return {.outcome = WithinCallback()};
+  if (OnCallbackThread()) return {.outcome = WithinCallback()};
   std::unique_lock lock(queue_->mutex);
   queue_->changed.wait_for(lock, timeout,
                            [this] { return !queue_->waiting.empty() || queue_->over != NdkStatus::kSuccess; });

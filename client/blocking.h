@@ -30,8 +30,8 @@ namespace rdmabroker::client {
 //   BlockingDisconnect(connector);
 //   BlockingClose(connector);
 //
-// Every function waits for the request's end, which the broker bounds (Limits in session.proto). None may be called
-// from a callback: they return kInvalidDeviceState there.
+// Every function waits for the request's end, which the broker bounds (Limits in session.proto). None waits where
+// OnCallbackThread in callback_thread.h is true: they change nothing there and return kInvalidDeviceState.
 
 // What a function here has made, or why there is nothing.
 template <typename Object>

@@ -45,7 +45,6 @@ class BrokerLink : public std::enable_shared_from_this<BrokerLink> {
   bool PostAlways(CompletionThread::Work&& work) { return thread_->Post(std::move(work)); }
   // Any thread. What the session has ended with; kSuccess while it has not.
   NdkStatus over() const { return over_; }
-  bool OnThread() const { return thread_->IsCurrent(); }
   QpNumbers& qp_numbers() { return qp_numbers_; }
   const SessionOptions& options() const { return options_; }
 
@@ -53,7 +52,7 @@ class BrokerLink : public std::enable_shared_from_this<BrokerLink> {
   void Open(OutcomeCompletion opened);
   // Once: ends the session, then everything that is left of it, then the thread.
   void Close(CloseCompletion completion);
-  // Any thread, once. Waits for the thread's end, unless it is the caller's.
+  // Any thread, once. Waits for the thread's end, unless on a callback's.
   void Join() { thread_->Join(); }
 
   void ListAdapters(std::function<void(const Outcome&, std::vector<Device>)> completion);

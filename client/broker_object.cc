@@ -15,8 +15,6 @@ BrokerObject::BrokerObject(std::shared_ptr<BrokerLink> link, ObjectKind kind)
 
 BrokerObject::~BrokerObject() = default;
 
-bool BrokerObject::OnCallbackThread() const { return link_->OnThread(); }
-
 NdkStatus BrokerObject::Post(std::function<void()> work) {
   const std::lock_guard lock(posting_mutex_);
   if (close_called_) return NdkStatus::kInvalidDeviceState;

@@ -59,9 +59,6 @@ class BrokerObject : public std::enable_shared_from_this<BrokerObject>, public E
   // is closed; at once if it has ended already. A later call takes an earlier one's place.
   void OnSessionEnd(std::function<void(NdkStatus)> on_end);
 
-  // Whether this is the session's thread, on which a callback must not wait for another.
-  bool OnCallbackThread() const;
-
  protected:
   // On the session's thread, as all of the following.
   using Done = std::function<void(const Outcome&, const v1::Outcome&)>;

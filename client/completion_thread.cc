@@ -6,6 +6,8 @@
 
 #include <utility>
 
+#include "dataplane/callback_thread.h"
+
 namespace rdmabroker::client {
 
 struct CompletionThread::Timer final : Tag {
@@ -80,9 +82,10 @@ void CompletionThread::Stop() {
   for (auto& [id, timer] : timers_) timer->alarm.Cancel();
 }
 
-void CompletionThread::Join() { IsCurrent() ? thread_.detach() : thread_.join(); }
+void CompletionThread::Join() { OnCallbackThread() ? thread_.detach() : thread_.join(); }
 
 void CompletionThread::Run() {
+  BecomeCallbackThread();
   void* tag = nullptr;
   bool ok = false;
   while (queue_.Next(&tag, &ok)) {

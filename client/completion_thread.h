@@ -57,7 +57,7 @@ class CompletionThread {
 
   // Ends the thread when the queue is empty: whoever has calls on it cancels them. Timers do not run any more.
   void Stop();
-  // Once, after Start: waits for the thread's end; on the thread itself it lets go of it instead. Any thread.
+  // Once, after Start: waits for the thread's end; where OnCallbackThread it lets go of it instead. Any thread.
   void Join();
 
  private:

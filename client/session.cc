@@ -56,6 +56,4 @@ NdkStatus Session::Close(CloseCompletion completion) {
   return NdkStatus::kPending;
 }
 
-bool Session::OnCallbackThread() const { return link_->OnThread(); }
-
 }  // namespace rdmabroker::client

@@ -53,9 +53,6 @@ class Session {
   // nothing can be told: the broker ends it when Limits.session_grace_ms are over.
   NdkStatus Close(CloseCompletion completion);
 
-  // Whether the caller is one of the session's callbacks.
-  bool OnCallbackThread() const;
-
  private:
   explicit Session(std::shared_ptr<BrokerLink> link);
 

@@ -10,6 +10,8 @@
 #include <thread>
 #include <utility>
 
+#include "dataplane/callback_thread.h"
+
 namespace rdmabroker::iwarp {
 
 ProgressThread& ProgressThread::Get() {
@@ -123,6 +125,7 @@ ObjectReference<DrivenQueuePair> ProgressThread::Find(uint64_t handle) {
 }
 
 void ProgressThread::Run() {
+  BecomeCallbackThread();
   std::array<epoll_event, 64> events;
   while (true) {
     const int count = ::epoll_wait(epoll_.get(), events.data(), static_cast<int>(events.size()), WaitTimeout());

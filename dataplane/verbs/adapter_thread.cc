@@ -12,6 +12,7 @@
 #include <system_error>
 #include <utility>
 
+#include "dataplane/callback_thread.h"
 #include "dataplane/verbs/verbs_status.h"
 
 namespace rdmabroker::verbs {
@@ -151,6 +152,7 @@ void AdapterThread::ReapAll() {
 
 // Whatever runs here may destroy this object, but not `state`.
 void AdapterThread::Run(State& state) {
+  BecomeCallbackThread();
   const int completions = channel_->fd;
   std::array<epoll_event, 8> events;
   while (true) {

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "client/blocking.h"
+#include "dataplane/callback_thread.h"
 #include "tests/conformance/misuse/turn.h"
 
 namespace rdmabroker::misuse {
@@ -168,19 +169,18 @@ bool AskConnector(Turn& turn) {
   return true;
 }
 
-// --- Functions that wait: on a thread of their own; or in a callback of the same session, where they must not wait ---
+// --- Functions that wait: on a thread of their own; or in a callback, where they must not wait ---
 
 // `call` returns what the function returned, and keeps what it has made.
 template <typename Call>
 bool Wait(Turn& turn, const char* function, Call call) {
-  if (turn.place.where == Where::kOther) return false;
-  if (turn.place.where == Where::kSessionThread) {
-    if (turn.place.party != turn.party) return false;
+  if (OnCallbackThread()) {
     const NdkStatus status = call(turn);
     if (status != NdkStatus::kInvalidDeviceState) turn.stage->Fail(std::string(function) + " waits in a callback");
     turn.Did(function, status);
     return true;
   }
+  if (turn.place.where == Where::kOther) return false;
   const TicketPtr ticket = turn.Begin(function, nullptr);
   turn.stage->Spawn([stage = turn.stage, ticket, function, party = turn.party, chance = turn.dice.Below(1u << 30),
                      call = std::move(call)] {
@@ -318,17 +318,21 @@ bool WaitForClose(Turn& turn) {
   const Lease object = turn.Any(true);
   if (!object || object->party != turn.party) return false;
   return Wait(turn, "BlockingClose", [object = object.owned()](Turn& own) {
-    if (own.place.where != Where::kSessionThread) own.stage->BeginClose(object);
+    if (!OnCallbackThread()) own.stage->BeginClose(object);
     return client::BlockingClose(object->broker);
   });
 }
 
 bool WaitForDataClose(Turn& turn) {
-  if (turn.place.where != Where::kMain || turn.dice.Percent(50)) return false;
+  if (turn.dice.Percent(50)) return false;
   const Lease object = turn.Any(false);
-  if (!object || !turn.stage->BeginClose(object.owned())) return false;
+  if (!object ||
+      (!OnCallbackThread() && (turn.place.where == Where::kOther || !turn.stage->BeginClose(object.owned())))) {
+    return false;
+  }
   return Wait(turn, "BlockingClose(DataObject)", [object = object.owned()](Turn& own) {
     const NdkStatus status = client::BlockingClose(object->data);
+    if (OnCallbackThread()) return status;
     if (object->running > 0) own.stage->Fail(NameOf(*object) + " is closed while a callback of it runs");
     object->closed = true;
     return status;
@@ -336,7 +340,6 @@ bool WaitForDataClose(Turn& turn) {
 }
 
 bool WaitForRequests(Turn& turn) {
-  if (turn.place.where == Where::kSessionThread && turn.place.party != turn.party) return false;
   const Lease adapter = turn.Open(Kind::kAdapter);
   if (!adapter) return false;
   return Wait(turn, "BlockingListener.Listen", [object = adapter.owned()](Turn& own) {

@@ -19,8 +19,7 @@
 //   - a region's memory unmapped, or inline data that is not there (memory.h, operation.h)
 //   - posts to one queue from several threads at once (queue_pair.h, shared_receive_queue.h)
 //   - a callback that waits for another, or that waits at all on a data adapter's own thread (session.h,
-//     completion_queue.h); the functions of blocking.h are called in callbacks of their own session, but for
-//     BlockingClose of a data object, which cannot tell that it is in one
+//     completion_queue.h), by other means than the functions of blocking.h, which refuse there
 //   - a Session destroyed while another thread uses it
 
 #include <gtest/gtest.h>

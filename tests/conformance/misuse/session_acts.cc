@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "dataplane/callback_thread.h"
 #include "tests/conformance/misuse/turn.h"
 
 namespace rdmabroker::misuse {
@@ -95,10 +96,12 @@ bool CloseSession(Turn& turn) {
   return true;
 }
 
-bool AskSession(Turn& turn) {
-  const bool on_its_thread = turn.place.where == Where::kSessionThread && turn.place.party == turn.party;
-  if (turn.session().OnCallbackThread() != on_its_thread) turn.stage->Fail("a session does not know its thread");
-  turn.Did("Session.OnCallbackThread");
+bool AskThread(Turn& turn) {
+  const bool calls_back = OnCallbackThread();
+  if (turn.place.where == Where::kMain && calls_back)
+    turn.stage->Fail("the program's own thread counts as the library's");
+  if (turn.place.where == Where::kSessionThread && !calls_back) turn.stage->Fail("a session's thread does not count");
+  turn.Did("OnCallbackThread");
   return true;
 }
 
@@ -118,14 +121,6 @@ bool WatchSessionEnd(Turn& turn) {
   if (!turn.Wrong()) on_end = [stage = turn.stage](NdkStatus) { stage->Log("a session ends by itself"); };
   object->broker->OnSessionEnd(std::move(on_end));
   turn.Did("BrokerObject.OnSessionEnd", NameOf(*object.owned()));
-  return true;
-}
-
-bool AskObject(Turn& turn) {
-  const Lease object = turn.Any(true);
-  if (!object) return false;
-  object->broker->OnCallbackThread();
-  turn.Did("BrokerObject.OnCallbackThread", NameOf(*object.owned()));
   return true;
 }
 
@@ -324,10 +319,9 @@ std::vector<Act> SessionActs() {
           {"Session.ListAdapters", 4, ListAdapters},
           {"Session.OpenAdapter", 4, OpenAdapter},
           {"Session.Close", 2, CloseSession},
-          {"Session.OnCallbackThread", 1, AskSession},
+          {"OnCallbackThread", 1, AskThread},
           {"BrokerObject.Close", 14, CloseObject},
           {"BrokerObject.OnSessionEnd", 2, WatchSessionEnd},
-          {"BrokerObject.OnCallbackThread", 1, AskObject},
           {"Extensible.QueryExtension", 1, AskExtension},
           {"Adapter.info", 3, AskAdapter},
           {"Adapter.CreateListener", 6, CreateListener},
