@@ -973,6 +973,30 @@ void CloseWithDisconnectPending(World& w) {
   EXPECT_EQ(call.Status(), NdkStatus::kCancelled);
 }
 
+// The broker is done with the connector before the data path ends the request, where it does.
+void CloseBesideABusyDataPath(World& w) {
+  const Connection connection = w.Establish();
+  const HeldCallback held;
+  const OwnQueues queues(w.a(), [held](NdkStatus) { held.Run(); });
+  QueuePair* const other = queues.NewQueuePair();
+  queues.cq->Arm(CqNotify::kAny);
+  EXPECT_EQ(other->Receive(Context(1), {}), NdkStatus::kSuccess);
+  other->Flush();
+  held.Await();
+  const Call disconnect = w.a().Disconnect(connection.active);
+  const Call close = w.a().Close(connection.active);
+  EXPECT_TRUE(Eventually([&] {
+    const std::vector<std::string> left = w.broker().Objects();
+    return std::count_if(left.begin(), left.end(), [](const auto& one) { return one.rfind("connector ", 0) == 0; }) < 2;
+  }));
+  w.Settle();
+  EXPECT_EQ(close.ended(), disconnect.ended());
+  held.Release();
+  EXPECT_EQ(close.Status(), NdkStatus::kSuccess);
+  EXPECT_TRUE(disconnect.ended());
+  ExpectClosed(w, {other, queues.cq, queues.domain});
+}
+
 void CloseWithCompleteConnectPending(World& w) {
   const HeldCallback held;
   const Handshake made = w.Reply();
@@ -1002,6 +1026,7 @@ void AddPendingRequests(Cases* cases) {
                     .name = "OfAConnectorWithADisconnect",
                     .run = CloseWithDisconnectPending,
                     .lacks = kAnswersGoodbyes});
+  cases->push_back({39, "OfAConnectorWhoseDataPathDisconnects", CloseBesideABusyDataPath});
   cases->push_back({40, "OfAConnectorWithACompleteConnect", CloseWithCompleteConnectPending});
   cases->push_back({41, "OfAListenerWithAListen", CloseWithListenPending});
 }
