@@ -17,7 +17,7 @@ namespace rdmabroker::examples {
 // WRITE.
 //
 //   server  kOffer   the file's size, where it can be read, and its SHA-256
-//   client  kStore   a copy of that size is to come back
+//   client  kStore   it has been read; a copy of that size is to come back
 //   server  kSpace   where it can be written
 //   client  kStored  it has been written; its SHA-256
 //   server  kVerdict digest of what arrived; size 1 if it is the file's, 0 if not

@@ -51,6 +51,10 @@ absl::Status Talk(StorageLink& link, const MappedFile& file, const Digest& diges
     return sent;
   const auto wish = link.Receive(MessageKind::kStore);
   if (!wish.ok()) return wish.status();
+  // Not both at a time: Debian lets a process lock 8 MiB for a device of the kernel's.
+  if ((*exported)->Deregister() != NdkStatus::kSuccess) {
+    return absl::InternalError("the file's memory cannot be deregistered");
+  }
   if (wish->size != file.bytes().size()) return absl::InvalidArgumentError("the copy is not as long as the file");
   const auto copy = MappedFile::Create(store, wish->size);
   if (!copy.ok()) return copy.status();
