@@ -18,21 +18,21 @@ class CqArming {
   bool Arm(CqNotify type) {
     type_ = armed_ ? MergeCqNotify(type_, type) : type;
     armed_ = true;
-    return Fire((type_ == CqNotify::kAny && fresh_ > 0) || (type_ == CqNotify::kSolicited && fresh_solicited_));
+    return Fire((type_ == CqNotify::kAny && fresh_ > 0) || (type_ == CqNotify::kSolicited && since_solicited_ > 0));
   }
 
   // A result has come and waits in the queue. True: a notification is due, and nothing is armed any more. `solicited`:
   // also for a failure.
   bool HandleResult(bool solicited) {
     ++fresh_;
-    fresh_solicited_ |= solicited;
+    if (solicited || since_solicited_ > 0) since_solicited_ = solicited ? 1 : since_solicited_ + 1;
     return Fire(armed_for(CqNotify::kAny) || (armed_for(CqNotify::kSolicited) && solicited));
   }
 
   // So many results wait, now that the consumer has taken some out.
   void HandleTaken(size_t waiting) {
     fresh_ = std::min(fresh_, waiting);
-    if (fresh_ == 0) fresh_solicited_ = false;
+    if (since_solicited_ > waiting) since_solicited_ = 0;
   }
 
   // The queue notifies for a reason of its own, or is closed.
@@ -47,7 +47,7 @@ class CqArming {
     if (!due) return false;
     armed_ = false;
     fresh_ = 0;
-    fresh_solicited_ = false;
+    since_solicited_ = 0;
     return true;
   }
 
@@ -55,7 +55,7 @@ class CqArming {
   CqNotify type_ = CqNotify::kErrors;  // Of what is armed.
   // What came since the last notification and waits still: counted from the queue's end.
   size_t fresh_ = 0;
-  bool fresh_solicited_ = false;
+  size_t since_solicited_ = 0;  // Of those the last solicited one and what came after it; 0: none was.
 };
 
 }  // namespace rdmabroker

@@ -53,5 +53,19 @@ TEST(CqArming, IsDueAtOnceForWhatCameSinceTheLastNotificationAndWaitsStill) {
   EXPECT_FALSE(arming.Arm(CqNotify::kAny)) << "the consumer has it";
 }
 
+TEST(CqArming, IsNotDueForASolicitedResultThatHasBeenTakenFromBeforeOthers) {
+  CqArming arming;
+  EXPECT_FALSE(arming.HandleResult(true));
+  EXPECT_FALSE(arming.HandleResult(false));
+  EXPECT_FALSE(arming.HandleResult(true));
+  EXPECT_FALSE(arming.HandleResult(false));
+  arming.HandleTaken(2);
+  CqArming half = arming;
+  EXPECT_TRUE(half.Arm(CqNotify::kSolicited)) << "the second one waits still";
+  arming.HandleTaken(1);
+  EXPECT_FALSE(arming.Arm(CqNotify::kSolicited));
+  EXPECT_TRUE(arming.Arm(CqNotify::kAny)) << "one of another kind waits";
+}
+
 }  // namespace
 }  // namespace rdmabroker
