@@ -144,7 +144,7 @@ struct BlockingListener::Queue {
   }
   void End(NdkStatus status) {
     const std::lock_guard lock(mutex);
-    over = status;
+    if (over == NdkStatus::kSuccess) over = status;
     changed.notify_all();
   }
 };
@@ -152,9 +152,11 @@ struct BlockingListener::Queue {
 Made<std::unique_ptr<BlockingListener>> BlockingListener::Listen(const std::shared_ptr<Adapter>& adapter,
                                                                  const SocketAddress& address) {
   const auto queue = std::make_shared<Queue>();
+  // The listener forgets its callback, and this with it, when it or its session is closed.
+  const std::shared_ptr<void> closed(nullptr, [queue](void*) { queue->End(NdkStatus::kCancelled); });
   auto made = Await<std::shared_ptr<Listener>>([&](auto completion) {
-    return adapter->CreateListener([queue](std::shared_ptr<Connector> connector) { queue->Add(std::move(connector)); },
-                                   completion);
+    return adapter->CreateListener(
+        [queue, closed](std::shared_ptr<Connector> connector) { queue->Add(std::move(connector)); }, completion);
   });
   if (!made.outcome.ok()) return {.outcome = made.outcome};
   const Outcome outcome = AwaitOutcome([&](auto completion) { return made.object->Listen(address, completion); });
@@ -189,7 +191,9 @@ Made<std::shared_ptr<Connector>> BlockingListener::Next(std::chrono::millisecond
     return {.outcome = {}, .object = std::move(connector)};
   }
   if (queue_->over != NdkStatus::kSuccess) {
-    return {.outcome = {.status = queue_->over, .hint = "the session is over; open a new one"}};
+    const bool closed = queue_->over == NdkStatus::kCancelled;
+    return {.outcome = {.status = queue_->over,
+                        .hint = closed ? "the listener was closed" : "the session is over; open a new one"}};
   }
   return {.outcome = {.status = NdkStatus::kIoTimeout, .retryable = true, .hint = "no peer has connected in time"}};
 }

@@ -72,7 +72,7 @@ Outcome BlockingReject(const std::shared_ptr<Connector>& connector, const std::s
 // As Connector::Disconnect: returns when the peer has disconnected, too.
 Outcome BlockingDisconnect(const std::shared_ptr<Connector>& connector);
 
-// Returns when the object is closed: once everything that depends on it is.
+// Returns when the object is closed: once everything that depends on it is; at once where Close was called before.
 NdkStatus BlockingClose(const std::shared_ptr<BrokerObject>& object);
 NdkStatus BlockingClose(DataObject* object);
 
@@ -92,8 +92,8 @@ class BlockingListener {
   // To pause it, say.
   const std::shared_ptr<Listener>& listener() const { return listener_; }
 
-  // The next peer that wants to connect; the connector is the caller's to close. kIoTimeout: none came in time; or what
-  // the session has ended with. Several threads may wait.
+  // The next peer that wants to connect; the connector is the caller's to close. kIoTimeout: none came in time;
+  // kCancelled: the listener or its session was closed; or what the session has ended with. Several threads may wait.
   Made<std::shared_ptr<Connector>> Next(std::chrono::milliseconds timeout = std::chrono::hours(24));
 
  private:

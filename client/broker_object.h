@@ -51,8 +51,8 @@ class BrokerObject : public std::enable_shared_from_this<BrokerObject>, public E
 
   // NDK_FN_CLOSE_OBJECT. Never fails. kPending: the completion is called once, as the object's last callback: after the
   // completions of its pending requests, which end with kCancelled, and after the close completion of every object that
-  // depends on it has returned. kSuccess: it is closed, and the completion is not called; so when the session is over
-  // and closed, and for a second Close. The completion may be empty.
+  // depends on it has returned. kSuccess, and the completion is not called: its session is closed, or Close was called
+  // before. The completion may be empty.
   NdkStatus Close(CloseCompletion completion);
 
   // `on_end` is called with what the session has ended with, if it ends other than by Session::Close before this object

@@ -117,6 +117,7 @@ void Listener::SubmitClose(Done done) {
 }
 
 void Listener::OnClosing() {
+  on_connect_ = nullptr;
   for (const v1::ConnectEvent& event : std::exchange(held_, {})) link().CloseUnwanted(event.connector_id());
 }
 

@@ -38,8 +38,9 @@ class Listener : public BrokerObject {
   NdkStatus Listen(const SocketAddress& address, OutcomeCompletion completion);
   NdkStatus Listen(const std::shared_ptr<Reservation>& reservation, OutcomeCompletion completion);
 
-  // Stops or resumes the delivery of connect events. Once it has returned, no event that pausing forbids begins; peers
-  // are turned down as if nothing listened. Allowed before Listen.
+  // Stops or resumes the delivery of connect events: peers are turned down as if nothing listened. Of those that came
+  // before, the one that the session's thread is delivering may still arrive when this has returned. Allowed before
+  // Listen.
   void ControlConnectEvents(bool pause);
 
   // As Connector::GetLocalAddress, with the port that was chosen where 0 was asked for; kInvalidDeviceState where it
@@ -58,7 +59,6 @@ class Listener : public BrokerObject {
   void Deliver(const v1::ConnectEvent& event);
   void SubmitClose(Done done) override;
   void OnClosing() override;
-  void OnFinished() override { on_connect_ = nullptr; }
   void HandleEvent(const v1::SessionEvent& event) override;
 
   const std::shared_ptr<Adapter> adapter_;

@@ -4,6 +4,9 @@
 
 #include <gmock/gmock.h>
 
+#include <functional>
+#include <future>
+
 #include "client/testing/fixture.h"
 #include "proto/rdmabroker/v1/requests.pb.h"
 
@@ -357,6 +360,20 @@ TEST_F(SessionTest, ADevicesEventsReachItsAdapterOnceEach) {
   for (const auto& event : {unwatched, disabled, disabled, removed, removed}) broker.Emit(event);
   EXPECT_EQ(broker.WaitForAcknowledgement(5), 5u);
   EXPECT_THAT(log.lines(), ElementsAre("disabled", "removed"));
+}
+
+TEST_F(SessionTest, WhoWaitsForPeersLearnsThatNoneCanCome) {
+  OpenSession();
+  const std::function<void(BlockingListener&)> ends[] = {
+      [](BlockingListener& listener) { listener.listener()->Close({}); },
+      [this](BlockingListener&) { session = nullptr; }};
+  for (const auto& end : ends) {
+    const auto made = BlockingListener::Listen(adapter, kSomeAddress);
+    ASSERT_TRUE(made.outcome.ok()) << made.outcome.hint;
+    auto next = std::async(std::launch::async, [&] { return made.object->Next(std::chrono::seconds(20)).outcome.status; });
+    end(*made.object);
+    EXPECT_EQ(next.get(), NdkStatus::kCancelled);
+  }
 }
 
 TEST_F(SessionTest, BlockingFormsRefuseToWaitWithinACallback) {
