@@ -5,6 +5,8 @@
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 
+#include <algorithm>
+#include <array>
 #include <atomic>
 #include <vector>
 
@@ -53,6 +55,34 @@ TEST_P(DataPathConformance, FastRegisterIsOfferedOrNotSupported) {
   void* const pages[] = {memory.data()};
   EXPECT_EQ(a->qp->FastRegister(nullptr, region, pages, 0, 1, 0, 0),
             offered ? NdkStatus::kConnectionInvalid : NdkStatus::kNotSupported);
+  CloseAndWait(region);
+}
+
+// The registration lasts for one read.
+TEST_P(DataPathConformance, AReadInvalidatesTheSinkThatItsFlagNames) {
+  alignas(kFastRegisterPageSize) static std::array<uint8_t, kFastRegisterPageSize> page;
+  const AdapterInfo& info = a->adapter->info();
+  const bool offered = (info.adapter_flags & kRdmaReadLocalInvalidateSupported) != 0;
+  ASSERT_EQ(offered, info.frmr_page_count > 0) << "a registration that a read could invalidate";
+  if (!offered) return;
+  Connect();
+  Buffer source(b->domain, 64, kMrAllowRemoteRead);
+  source.Fill(3);
+  MemoryRegion* const region = a->domain->CreateMemoryRegion(true).object;
+  ASSERT_EQ(region->InitializeFastRegister(1, true), NdkStatus::kSuccess);
+  void* const pages[] = {page.data()};
+  ASSERT_EQ(a->qp->FastRegister(nullptr, region, pages, 0, page.size(), reinterpret_cast<uint64_t>(page.data()),
+                                kOpAllowLocalWrite | kOpRdmaReadSink),
+            NdkStatus::kSuccess);
+  EXPECT_EQ(a->Next().status, NdkStatus::kSuccess);
+  const Sge sink = {.address = page.data(), .length = 64, .token = region->local_token()};
+  for (const OpFlags flags : {OpFlags{0}, kOpRdmaReadLocalInvalidate}) {
+    ASSERT_EQ(a->qp->Read(nullptr, {&sink, 1}, source.remote(), flags), NdkStatus::kSuccess);
+    EXPECT_EQ(a->Next().status, NdkStatus::kSuccess);
+  }
+  EXPECT_TRUE(std::equal(source.bytes().begin(), source.bytes().end(), page.begin()));
+  ASSERT_EQ(a->qp->Read(nullptr, {&sink, 1}, source.remote(), 0), NdkStatus::kSuccess);
+  EXPECT_EQ(a->Next().status, NdkStatus::kAccessViolation);
   CloseAndWait(region);
 }
 
