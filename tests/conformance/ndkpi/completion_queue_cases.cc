@@ -264,17 +264,22 @@ void AddLimits(Cases* cases) {
                     .run =
                         [](World& w) {
                           const DataLink link(w);
-                          link.PostReceivesAtB(6);
+                          link.PostReceivesAtB(8);
                           for (int i = 0; i < 5; ++i) link.SendToB();
                           link.Settle();
                           const bool offered = (link.b.adapter->info().adapter_flags & kCqResizeSupported) != 0;
                           EXPECT_EQ(offered, !w.lacks());
                           const NdkStatus expected = w.lacks() ? NdkStatus::kNotSupported : NdkStatus::kSuccess;
                           EXPECT_EQ(link.b.cq->Resize(5), expected);
+                          // The oldest are in the middle of the queue when it is resized again.
+                          auto results = link.b.Results(2);
+                          for (int i = 0; i < 2; ++i) link.SendToB();
+                          link.Settle();
                           EXPECT_EQ(link.b.cq->Resize(2000), expected);
                           link.SendToB();
-                          const auto results = link.b.Results(6);
-                          for (uintptr_t i = 0; i < 6; ++i) EXPECT_EQ(results[i].request_context, Context(i));
+                          const auto rest = link.b.Results(6);
+                          results.insert(results.end(), rest.begin(), rest.end());
+                          for (uintptr_t i = 0; i < 8; ++i) EXPECT_EQ(results[i].request_context, Context(i));
                         },
                     .lacks = {{"siw", "the driver cannot resize: NOT_SUPPORTED"}}});
 }

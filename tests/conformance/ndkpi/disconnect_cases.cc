@@ -219,7 +219,7 @@ void AddRequests(Cases* cases) {
          constexpr size_t kWrites = 8;
          const Connection made = w.Establish();
          DataSide& a = w.a().side();
-         Buffer source(a.domain, 65536, kAllAccess), target(w.b().side().domain, 65536, kAllAccess);
+         Buffer source(a.domain, 65536, kAllAccess, 7), target(w.b().side().domain, 65536, kAllAccess);
          const Sge sge = source.sge();
          for (size_t i = 0; i < kWrites; ++i) {
            for (const OpFlags flags : {OpFlags{0}, kOpSilentSuccess}) {
@@ -229,7 +229,14 @@ void AddRequests(Cases* cases) {
          DisconnectBoth(w, made);
          // Without waiting.
          ResultEx results[2 * kWrites];
-         EXPECT_GE(a.cq->GetResultsEx(results), kWrites);
+         const size_t ended = a.cq->GetResultsEx(results);
+         EXPECT_GE(ended, kWrites);
+         // A data path that says goodbye by itself does so behind what was posted; a device's driver cancels that.
+         if (w.a().adapter()->client_ends_connections()) {
+           EXPECT_EQ(ended, kWrites);
+           for (size_t i = 0; i < ended; ++i) EXPECT_EQ(results[i].status, NdkStatus::kSuccess);
+           EXPECT_EQ(target.bytes(), source.bytes());
+         }
          EXPECT_EQ(source.region()->Deregister(), NdkStatus::kSuccess);
        }});
   cases->push_back({156, "TheConnectorCannotConnectAgain", [](World& w) {

@@ -217,6 +217,12 @@ void AddSharedEndpoints(Cases* cases) {
                       }
                       EXPECT_EQ(close.Status(), NdkStatus::kSuccess);
                       ExpectFree(w, endpoint->address());
+                      const TestListener third = w.b().Listening();
+                      Handshake from_it = w.Request(w.a(), w.b(), third, {.source = endpoint->address()});
+                      w.Finish(from_it);
+                      w.Close(from_it);
+                      const auto again = w.NewParty().NewSharedEndpoint(endpoint->address());
+                      EXPECT_EQ(again->address(), endpoint->address());
                     }});
   cases->push_back({61, "ASharedEndpointWithoutConnectorsIsFreeAtOnce", [](World& w) {
                       const auto endpoint = w.a().NewSharedEndpoint(w.a().At());

@@ -10,8 +10,8 @@
 #include <array>
 #include <atomic>
 #include <cstdint>
+#include <map>
 #include <memory>
-#include <set>
 #include <utility>
 #include <vector>
 
@@ -54,13 +54,13 @@ void ConnectionsAreListed(World& w) {
   }
 }
 
-// The local endpoints that consumers have made as such, by their ports.
-std::set<uint32_t> LocalEndpoints(World& w) {
-  std::set<uint32_t> ports;
+// The local endpoints that consumers have made as such, by their ports, and whether they are shared ones.
+std::map<uint32_t, bool> LocalEndpoints(World& w) {
+  std::map<uint32_t, bool> ports;
   const auto reply = List<v1::ListEndpointsRequest, v1::ListEndpointsReply>(w, &v1::Inspection::Stub::ListEndpoints);
   for (const auto& row : reply.endpoints()) {
     if (row.use() == v1::ENDPOINT_USE_LISTENER || row.use() == v1::ENDPOINT_USE_SHARED) {
-      ports.insert(row.address().port());
+      ports[row.address().port()] = row.use() == v1::ENDPOINT_USE_SHARED;
     }
   }
   return ports;
@@ -248,13 +248,13 @@ Cases ManagementCases() {
   Cases cases;
   cases.push_back({.assertion = 12, .name = "OfADisabledDevice", .run = OpensFailWhileDisabled, .core_only = true});
   cases.push_back({222, "ConnectionsAreListedWithBothAddressesAndTheirOwner", ConnectionsAreListed});
-  cases.push_back(
-      {223, "LocalEndpointsAreListenersAndSharedEndpointsAndNotThoseOfConnect", [](World& w) {
-         const TestListener listener = w.b().Listening();
-         const auto endpoint = w.a().NewSharedEndpoint(w.a().At());
-         const Connection made = w.Establish(w.a(), w.b(), listener);
-         EXPECT_EQ(LocalEndpoints(w), (std::set<uint32_t>{listener.address.port, endpoint->address().port}));
-       }});
+  cases.push_back({223, "LocalEndpointsAreListenersAndSharedEndpointsAndNotThoseOfConnect", [](World& w) {
+                     const TestListener listener = w.b().Listening();
+                     const auto endpoint = w.a().NewSharedEndpoint(w.a().At());
+                     const Connection made = w.Establish(w.a(), w.b(), listener);
+                     EXPECT_EQ(LocalEndpoints(w), (std::map<uint32_t, bool>{{listener.address.port, false},
+                                                                            {endpoint->address().port, true}}));
+                   }});
   cases.push_back({224, "ConnectAcceptAndActiveConnectionCountThoseThatAreEstablished", EstablishedConnectionsCount});
   cases.push_back({224, "ConnectFailureCountsHandshakesThatFailed", FailedHandshakesCount});
   cases.push_back({224, "ConnectionErrorCountsConnectionsThatBroke", BrokenConnectionsCount});

@@ -77,11 +77,15 @@ void AddLimits(Cases* cases) {
                       EXPECT_EQ(LimitsOf(made.active), (ReadLimits{8, 2}));
                       EXPECT_EQ(LimitsOf(made.passive), (ReadLimits{2, 8}));
                     }});
-  cases->push_back({130, "BeforeAcceptTheyAreThePeersOfferWithinTheAdaptersLimits", [](World& w) {
-                      const TestListener listener = w.b().Listening();
-                      const Handshake made = w.Request(w.a(), w.b(), listener, {.limits = {8, 2}});
-                      EXPECT_EQ(LimitsOf(made.passive), (ReadLimits{2, 8}));
-                    }});
+  cases->push_back(
+      {130, "BeforeAcceptTheyAreThePeersOfferWithinTheAdaptersLimits", [](World& w) {
+         const TestListener listener = w.b().Listening();
+         const Handshake made = w.Request(w.a(), w.b(), listener, {.limits = {8, 2}});
+         EXPECT_EQ(LimitsOf(made.passive), (ReadLimits{2, 8}));
+         const Handshake more = w.Request(w.a(), w.b(), listener, {.limits = {100'000, 100'000}});
+         const AdapterInfo& info = w.b().info();
+         EXPECT_EQ(LimitsOf(more.passive), (ReadLimits{info.max_inbound_read_limit, info.max_outbound_read_limit}));
+       }});
   cases->push_back({131,
                     "AfterConnectTheActiveSideHasTheFinalOnes",
                     [](World& w) {

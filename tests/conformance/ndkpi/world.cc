@@ -65,6 +65,7 @@ World::~World() {
   })) << "the broker still holds "
       << testing::PrintToString(left);
   const bool reaches = used_data_ || OperationsSoFar() > operations_before_;
+  EXPECT_TRUE(!lacks_ || lacks_was_asked_) << "the case shows what the adapter is said to lack";
   EXPECT_NE(reaches, case_.core_only) << "core_only is to say whether no operation reaches the adapter";
 }
 

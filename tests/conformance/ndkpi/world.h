@@ -48,7 +48,10 @@ class World {
 
   const Surroundings& on() const { return surroundings_; }
   // The adapter cannot show the case as it stands: a Lack says what is there instead.
-  bool lacks() const { return lacks_; }
+  bool lacks() const {
+    lacks_was_asked_ = true;
+    return lacks_;
+  }
   Calls& calls() { return calls_; }
 
   // Made when they are first asked for. `b` is at another of the device's addresses.
@@ -106,6 +109,7 @@ class World {
   const Surroundings& surroundings_;
   const Case& case_;
   const bool lacks_;
+  mutable bool lacks_was_asked_ = false;
   std::shared_ptr<RunningBroker> broker_;
   uint64_t operations_before_ = 0;
   bool used_data_ = false;
