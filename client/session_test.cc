@@ -370,7 +370,8 @@ TEST_F(SessionTest, WhoWaitsForPeersLearnsThatNoneCanCome) {
   for (const auto& end : ends) {
     const auto made = BlockingListener::Listen(adapter, kSomeAddress);
     ASSERT_TRUE(made.outcome.ok()) << made.outcome.hint;
-    auto next = std::async(std::launch::async, [&] { return made.object->Next(std::chrono::seconds(20)).outcome.status; });
+    auto next =
+        std::async(std::launch::async, [&] { return made.object->Next(std::chrono::seconds(20)).outcome.status; });
     end(*made.object);
     EXPECT_EQ(next.get(), NdkStatus::kCancelled);
   }

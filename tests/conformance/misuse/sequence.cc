@@ -85,8 +85,7 @@ constexpr Step kWaitForPeer[] = {{1, "BlockingListener.Listen"}};
 void Pause(const StagePtr& stage, uint32_t call, milliseconds most) {
   constexpr int kGuestsShare = 50;
   const bool in_guest = stage->on.adapter == "rxe" || stage->on.adapter == "siw";
-  stage->AwaitUntil(steady_clock::now() + most * (in_guest ? kGuestsShare : 1),
-                    [&] { return stage->IdleSince(call); });
+  stage->AwaitUntil(steady_clock::now() + most * (in_guest ? kGuestsShare : 1), [&] { return stage->IdleSince(call); });
 }
 
 void Take(Turn& turn, std::span<const Step> steps) {

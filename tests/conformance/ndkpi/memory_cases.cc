@@ -273,6 +273,7 @@ void ExpectViolation(World& w, const Violation& violation, const Access& access)
     ASSERT_EQ(link.at_a->Read(nullptr, {&sge, 1}, remote, 0), NdkStatus::kSuccess);
   }
   if (is_blind) {
+    EXPECT_TRUE(w.lacks());
     EXPECT_EQ(link.a.Next().status, NdkStatus::kSuccess);
     return link.Settle();
   }
