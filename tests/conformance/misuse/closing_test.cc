@@ -23,6 +23,7 @@
 #include "dataplane/callback_thread.h"
 #include "tests/conformance/misuse/functions.h"
 #include "tests/conformance/misuse/graph.h"
+#include "tests/conformance/misuse/kind.h"
 #include "tests/conformance/ndkpi/surroundings.h"
 #include "tests/conformance/ndkpi/world.h"
 
@@ -267,27 +268,27 @@ const CallbackRow kCallbacks[] = {
 };
 
 void CloseEachPartIn(World& w, const CallbackRow& row) {
-  for (size_t part = 0; part < kPartNames.size(); ++part) {
-    SCOPED_TRACE(kPartNames[part]);
+  for (size_t part = 0; part < kKindNames.size(); ++part) {
+    SCOPED_TRACE(kKindNames[part]);
     Graph g(w);
-    row.run(g, Once([&] { g.Close(static_cast<Part>(part)); }));
+    row.run(g, Once([&] { g.Close(static_cast<Kind>(part)); }));
   }
 }
 
 // Those whose closes wait for each other on both sides of the library.
-constexpr std::array<Part, 5> kOrdered = {Part::kConnector, Part::kDomain, Part::kCompletionQueue, Part::kQueuePair,
-                                          Part::kRegion};
+constexpr std::array<Kind, 5> kOrdered = {Kind::kConnector, Kind::kDomain, Kind::kCompletionQueue, Kind::kQueuePair,
+                                          Kind::kRegion};
 
 void CloseInEveryOrderIn(World& w, const CallbackRow& row) {
-  std::array<Part, kOrdered.size()> order = kOrdered;
+  std::array<Kind, kOrdered.size()> order = kOrdered;
   std::sort(order.begin(), order.end());
   do {
     std::string called;
-    for (const Part part : order) called += std::string(" ") + kPartNames[static_cast<size_t>(part)];
+    for (const Kind part : order) called += std::string(" ") + kKindNames[static_cast<size_t>(part)];
     SCOPED_TRACE(called);
     Graph g(w);
     row.run(g, Once([&] {
-              for (const Part part : order) g.Close(part);
+              for (const Kind part : order) g.Close(part);
             }));
     if (testing::Test::HasFailure()) return;
   } while (std::next_permutation(order.begin(), order.end()));
@@ -592,9 +593,9 @@ void UseAllWhileTheyClose(World& w) {
   Graph g(w);
   g.Keep();
   const Once uses([&g] {
-    for (size_t part = 0; part < kPartNames.size(); ++part) g.Close(static_cast<Part>(part));
-    for (size_t part = 0; part < kPartNames.size(); ++part) {
-      EXPECT_FALSE(g.has(static_cast<Part>(part)) && g.closed(static_cast<Part>(part))) << kPartNames[part];
+    for (size_t part = 0; part < kKindNames.size(); ++part) g.Close(static_cast<Kind>(part));
+    for (size_t part = 0; part < kKindNames.size(); ++part) {
+      EXPECT_FALSE(g.has(static_cast<Kind>(part)) && g.closed(static_cast<Kind>(part))) << kKindNames[part];
     }
     for (const UseRow& row : kUses) {
       const std::optional<NdkStatus> status = row.use(g);

@@ -12,8 +12,8 @@
 namespace rdmabroker::misuse {
 namespace {
 
-constexpr Part kDataParts[] = {Part::kAdapter,   Part::kDomain, Part::kCompletionQueue, Part::kSharedReceiveQueue,
-                               Part::kQueuePair, Part::kRegion, Part::kWindow};
+constexpr Kind kDataParts[] = {Kind::kAdapter,   Kind::kDomain, Kind::kCompletionQueue, Kind::kSharedReceiveQueue,
+                               Kind::kQueuePair, Kind::kRegion, Kind::kWindow};
 
 // Waits for what a create delivers.
 template <typename Object, typename Create>
@@ -30,7 +30,7 @@ std::shared_ptr<Object> Made(const Create& create) {
 }  // namespace
 
 Graph::Graph(ndkpi::World& w) : world(w), memory(4096) {
-  for (const char* const name : kPartNames) closes_.emplace_back(name);
+  for (const char* const name : kKindNames) closes_.emplace_back(name);
   ndkpi::Party& a = w.a();
   adapter = client::BlockingOpenAdapter(a.session(), w.on().device).object;
   data = adapter->data();
@@ -94,59 +94,59 @@ Graph::~Graph() {
   LetGo();
   ndkpi::Party& b = world.b();
   b.Close(connection_.passive).Wait();
-  for (size_t part = 0; part < kPartNames.size(); ++part) Close(static_cast<Part>(part));
+  for (size_t part = 0; part < kKindNames.size(); ++part) Close(static_cast<Kind>(part));
   EXPECT_EQ(world.a().Close(spare).Status(), NdkStatus::kSuccess);
-  for (size_t part = 0; part < kPartNames.size(); ++part) {
-    if (!has(static_cast<Part>(part))) continue;
-    EXPECT_EQ(closes_[part].Status(), NdkStatus::kSuccess) << kPartNames[part];
+  for (size_t part = 0; part < kKindNames.size(); ++part) {
+    if (!has(static_cast<Kind>(part))) continue;
+    EXPECT_EQ(closes_[part].Status(), NdkStatus::kSuccess) << kKindNames[part];
   }
   EXPECT_EQ(b.Close(connection_.passive_qp).Status(), NdkStatus::kSuccess);
 }
 
-std::shared_ptr<client::BrokerObject> Graph::broker_object(Part part) const {
+std::shared_ptr<client::BrokerObject> Graph::broker_object(Kind part) const {
   switch (part) {
-    case Part::kAdapter:
+    case Kind::kAdapter:
       return adapter;
-    case Part::kListener:
+    case Kind::kListener:
       return listener;
-    case Part::kSharedEndpoint:
+    case Kind::kSharedEndpoint:
       return endpoint;
-    case Part::kReservation:
+    case Kind::kReservation:
       return reservation;
-    case Part::kConnector:
+    case Kind::kConnector:
       return connector;
     default:
       return nullptr;
   }
 }
 
-DataObject* Graph::data_object(Part part) const {
+DataObject* Graph::data_object(Kind part) const {
   switch (part) {
-    case Part::kAdapter:
+    case Kind::kAdapter:
       return data;
-    case Part::kDomain:
+    case Kind::kDomain:
       return domain;
-    case Part::kCompletionQueue:
+    case Kind::kCompletionQueue:
       return cq;
-    case Part::kSharedReceiveQueue:
+    case Kind::kSharedReceiveQueue:
       return srq;
-    case Part::kQueuePair:
+    case Kind::kQueuePair:
       return qp;
-    case Part::kRegion:
+    case Kind::kRegion:
       return region;
-    case Part::kWindow:
+    case Kind::kWindow:
       return window;
     default:
       return nullptr;
   }
 }
 
-bool Graph::has(Part part) const { return broker_object(part) != nullptr || data_object(part) != nullptr; }
+bool Graph::has(Kind part) const { return broker_object(part) != nullptr || data_object(part) != nullptr; }
 
-void Graph::Close(Part part) {
+void Graph::Close(Kind part) {
   const auto index = static_cast<size_t>(part);
   if (!has(part) || std::exchange(close_called_[index], true)) return;
-  closes_[index] = world.calls().Make(kPartNames[index], [&](const ndkpi::Call& call) {
+  closes_[index] = world.calls().Make(kKindNames[index], [&](const ndkpi::Call& call) {
     const auto object = broker_object(part);
     return object != nullptr ? object->Close(call.close_completion())
                              : data_object(part)->Close(call.close_completion());
@@ -155,14 +155,14 @@ void Graph::Close(Part part) {
 
 void Graph::Keep() {
   kept_ = true;
-  for (const Part part : kDataParts) {
+  for (const Kind part : kDataParts) {
     if (data_object(part) != nullptr) data_object(part)->AddReference();
   }
 }
 
 void Graph::LetGo() {
   if (!std::exchange(kept_, false)) return;
-  for (const Part part : kDataParts) {
+  for (const Kind part : kDataParts) {
     if (data_object(part) != nullptr) data_object(part)->ReleaseReference();
   }
 }

@@ -9,26 +9,10 @@
 #include <string>
 #include <vector>
 
+#include "tests/conformance/misuse/kind.h"
 #include "tests/conformance/ndkpi/world.h"
 
 namespace rdmabroker::misuse {
-
-enum class Part {
-  kAdapter,
-  kListener,
-  kSharedEndpoint,
-  kReservation,
-  kConnector,
-  kDomain,
-  kCompletionQueue,
-  kSharedReceiveQueue,
-  kQueuePair,
-  kRegion,
-  kWindow
-};
-inline constexpr std::array<const char*, 11> kPartNames = {
-    "Adapter",         "Listener",           "SharedEndpoint", "Reservation",  "Connector",   "ProtectionDomain",
-    "CompletionQueue", "SharedReceiveQueue", "QueuePair",      "MemoryRegion", "MemoryWindow"};
 
 // One object of each kind on an instance of the adapter of their own, of a's: the listener listens, the connector is
 // connected to b through the shared endpoint, the window is on the region.
@@ -41,14 +25,14 @@ class Graph {
   Graph& operator=(const Graph&) = delete;
 
   // The window's is null where the adapter has none.
-  bool has(Part part) const;
+  bool has(Kind part) const;
   // The first close of a part, on whatever thread.
-  void Close(Part part);
+  void Close(Kind part);
   // Takes a reference, with which a data object may be used while its close is pending; the destructor gives it back.
   void Keep();
   void LetGo();
   // Whether the part's close has ended.
-  bool closed(Part part) const { return closes_[static_cast<size_t>(part)].ended(); }
+  bool closed(Kind part) const { return closes_[static_cast<size_t>(part)].ended(); }
 
   ndkpi::World& world;
   std::shared_ptr<client::Adapter> adapter;
@@ -71,10 +55,10 @@ class Graph {
 
  private:
   void Connect();
-  std::shared_ptr<client::BrokerObject> broker_object(Part part) const;
-  DataObject* data_object(Part part) const;
+  std::shared_ptr<client::BrokerObject> broker_object(Kind part) const;
+  DataObject* data_object(Kind part) const;
 
-  std::array<bool, kPartNames.size()> close_called_ = {};
+  std::array<bool, kKindNames.size()> close_called_ = {};
   std::vector<ndkpi::Call> closes_;
   ndkpi::Connection connection_;
   bool kept_ = false;

@@ -84,8 +84,8 @@ constexpr Step kWaitForPeer[] = {{1, "BlockingListener.Listen"}};
 // Until the calls after this one have ended. An emulated guest's take so much longer.
 void Pause(const StagePtr& stage, uint32_t call, milliseconds most) {
   constexpr int kGuestsShare = 50;
-  const bool in_guest = stage->on.adapter == "rxe" || stage->on.adapter == "siw";
-  stage->AwaitUntil(steady_clock::now() + most * (in_guest ? kGuestsShare : 1), [&] { return stage->IdleSince(call); });
+  stage->AwaitUntil(steady_clock::now() + most * (stage->on_kernels_device() ? kGuestsShare : 1),
+                    [&] { return stage->IdleSince(call); });
 }
 
 void Take(Turn& turn, std::span<const Step> steps) {

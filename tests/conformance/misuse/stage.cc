@@ -10,10 +10,6 @@
 namespace rdmabroker::misuse {
 namespace {
 
-constexpr const char* kKindNames[] = {"adapter",   "listener", "shared endpoint", "reservation",
-                                      "connector", "domain",   "queue",           "SRQ",
-                                      "QP",        "region",   "window"};
-
 // The memory of all regions. It stays mapped, as what is registered has to.
 constexpr size_t kRegions = 256;
 alignas(kFastRegisterPageSize) std::array<uint8_t, kRegions * kMemory> memory_of_regions;

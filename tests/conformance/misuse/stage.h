@@ -23,23 +23,10 @@
 #include "dataplane/memory.h"
 #include "dataplane/ndk/socket_address.h"
 #include "tests/conformance/misuse/functions.h"
+#include "tests/conformance/misuse/kind.h"
 #include "tests/conformance/ndkpi/surroundings.h"
 
 namespace rdmabroker::misuse {
-
-enum class Kind {
-  kAdapter,
-  kListener,
-  kSharedEndpoint,
-  kReservation,
-  kConnector,
-  kDomain,
-  kCompletionQueue,
-  kSharedReceiveQueue,
-  kQueuePair,
-  kRegion,
-  kWindow
-};
 
 // An object that a program has got from the library.
 struct Owned {
@@ -154,6 +141,9 @@ class Stage : public std::enable_shared_from_this<Stage> {
   Tally& tally;
   const std::array<client::Session*, 2> sessions;
   const std::string control_socket;
+
+  // Slow, as it is emulated; some ask a silent peer for minutes.
+  bool on_kernels_device() const { return on.adapter == "rxe" || on.adapter == "siw"; }
 
   // --- What is owned ---
 

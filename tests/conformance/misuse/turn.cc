@@ -210,13 +210,11 @@ SocketAddress Turn::Destination() {
     if (!listening.empty()) return listening[dice.Below(listening.size())];
   }
   const auto& ips = stage->on.ips;
-  // Some of the kernel's devices ask a silent peer for minutes.
-  const bool kernels = stage->on.adapter == "rxe" || stage->on.adapter == "siw";
   const SocketAddress destinations[] = {{ips[1 - party][0], 9},
                                         {ips[party][0], 9},
                                         {ips[1 - party][1], 9},
                                         {stage->on.foreign, 9},
-                                        {kernels ? stage->on.foreign : stage->on.silent, 9},
+                                        {stage->on_kernels_device() ? stage->on.foreign : stage->on.silent, 9},
                                         {stage->on.no_route, 9},
                                         {IpAddress::Any(IpFamily::kIpv6), 9},
                                         {*IpAddress::Parse("224.0.0.1"), 9},
