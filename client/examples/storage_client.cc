@@ -94,8 +94,7 @@ absl::Status Talk(StorageLink& link, const Options& options) {
   }
   if (result.ok()) result = StoreBack(link, *copy, **region);
   // Before the mapping goes.
-  const NdkStatus released = (*region)->Deregister();
-  if (released != NdkStatus::kSuccess) return absl::InternalError("the copy's memory cannot be deregistered");
+  if (absl::Status status = Report("deregister", (*region)->Deregister()); !status.ok()) return status;
   return result;
 }
 

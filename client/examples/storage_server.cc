@@ -36,9 +36,7 @@ absl::StatusOr<Message> TakeCopy(StorageLink& link, std::span<uint8_t> space) {
   const RemoteMemory sink{reinterpret_cast<uint64_t>(space.data()), (*region)->remote_token()};
   const absl::Status sent = link.Send({MessageKind::kSpace, space.size(), sink, {}});
   absl::StatusOr<Message> stored = sent.ok() ? link.Receive(MessageKind::kStored) : sent;
-  if ((*region)->Deregister() != NdkStatus::kSuccess) {
-    return absl::InternalError("the copy's memory cannot be deregistered");
-  }
+  if (absl::Status status = Report("deregister", (*region)->Deregister()); !status.ok()) return status;
   return stored;
 }
 
@@ -52,9 +50,7 @@ absl::Status Talk(StorageLink& link, const MappedFile& file, const Digest& diges
   const auto wish = link.Receive(MessageKind::kStore);
   if (!wish.ok()) return wish.status();
   // Not both at a time: Debian lets a process lock 8 MiB for a device of the kernel's.
-  if ((*exported)->Deregister() != NdkStatus::kSuccess) {
-    return absl::InternalError("the file's memory cannot be deregistered");
-  }
+  if (absl::Status status = Report("deregister", (*exported)->Deregister()); !status.ok()) return status;
   if (wish->size != file.bytes().size()) return absl::InvalidArgumentError("the copy is not as long as the file");
   const auto copy = MappedFile::Create(store, wish->size);
   if (!copy.ok()) return copy.status();
