@@ -13,6 +13,7 @@ Call::Call(std::string what) : record_(std::make_shared<Record>(std::move(what))
 void Call::Record::Complete(const client::Outcome& how) {
   const std::lock_guard lock(mutex);
   if (++completions == 1) outcome = how;
+  inline_completion = inline_completion || std::this_thread::get_id() == calling;
   changed.notify_all();
 }
 
@@ -24,8 +25,14 @@ std::function<void()> Call::close_completion() const {
   return [record = record_] { record->Complete({}); };
 }
 
+void Call::Calling() const {
+  const std::lock_guard lock(record_->mutex);
+  record_->calling = std::this_thread::get_id();
+}
+
 const Call& Call::Returned(NdkStatus status) const {
   const std::lock_guard lock(record_->mutex);
+  record_->calling = {};
   record_->has_returned = true;
   record_->returned = status;
   record_->changed.notify_all();
@@ -57,6 +64,7 @@ void Call::Check() const {
   const bool pending = record_->returned == NdkStatus::kPending;
   EXPECT_EQ(record_->completions, pending ? 1 : 0)
       << "completions of " << record_->what << ", which returned " << StatusName(record_->returned);
+  EXPECT_FALSE(record_->inline_completion) << record_->what << " completes before it returns, on its caller's thread";
 }
 
 Call Calls::Add(std::string what) {

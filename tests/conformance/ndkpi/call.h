@@ -8,6 +8,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -25,7 +26,8 @@ class Call {
   // The completions to pass on; each may be called as often as an implementation's faults allow.
   client::OutcomeCompletion completion() const;
   std::function<void()> close_completion() const;
-  // What the call itself returned.
+  // It begins, on this thread, and what it has returned there.
+  void Calling() const;
   const Call& Returned(NdkStatus status) const;
 
   bool pending() const;  // It has returned kPending.
@@ -33,8 +35,8 @@ class Call {
   // Waits for the end: what it ended with, inline or by its completion.
   client::Outcome Wait() const;
   NdkStatus Status() const { return Wait().status; }
-  // Fails the test unless the completion was called just as often as what the call returned allows. When nothing of it
-  // can come any more.
+  // Fails the test unless the completion was called just as often as what the call returned allows, and not within the
+  // call. When nothing of it can come any more.
   void Check() const;
 
  private:
@@ -46,7 +48,9 @@ class Call {
     std::condition_variable changed;
     bool has_returned = false;
     NdkStatus returned = NdkStatus::kPending;
+    std::thread::id calling;  // Until it has returned.
     int completions = 0;
+    bool inline_completion = false;
     client::Outcome outcome;
 
     void Complete(const client::Outcome& how);
@@ -63,6 +67,7 @@ class Calls {
   template <typename Start>
   Call Make(std::string what, const Start& start) {
     const Call call = Add(std::move(what));
+    call.Calling();
     return call.Returned(start(call));
   }
   void CheckAll();
