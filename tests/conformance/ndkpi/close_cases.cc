@@ -691,6 +691,29 @@ const std::vector<Child>& Children() {
   return *kChildren;
 }
 
+// The closes of all descendants are pending while it runs.
+void CloseUnderACallback(World& w) {
+  const HeldCallback held;
+  Adapter* const adapter = w.a().adapter()->data();
+  CompletionQueue* const cq = adapter->CreateCompletionQueue(16, [held](NdkStatus) { held.Run(); }).object;
+  ProtectionDomain* const domain = adapter->CreateProtectionDomain().object;
+  QueuePair* const qp =
+      domain
+          ->CreateQueuePair(
+              {.receive_cq = cq, .initiator_cq = cq, .receive_queue_depth = 1, .initiator_queue_depth = 1})
+          .object;
+  cq->Arm(CqNotify::kAny);
+  EXPECT_EQ(qp->Receive(nullptr, {}), NdkStatus::kSuccess);
+  qp->Flush();
+  held.Await();
+  const std::array<Call, 3> closes = {Close(w, qp), Close(w, cq), Close(w, domain)};
+  const BlockingAdapterClose close(w, w.a().Reopen());
+  close.ExpectNotToReturn();
+  held.Release();
+  close.ExpectToReturn();
+  for (const Call& closed : closes) EXPECT_EQ(closed.Status(), NdkStatus::kSuccess);
+}
+
 void AddAdapters(Cases* cases) {
   for (const Child& child : Children()) {
     cases->push_back({31, child.name, [&child](World& w) {
@@ -704,6 +727,7 @@ void AddAdapters(Cases* cases) {
                         }
                       }});
   }
+  cases->push_back({31, "ACallbackThatRuns", CloseUnderACallback});
   for (const bool listener_first : {true, false}) {
     cases->push_back({32, listener_first ? "TheListenerFirst" : "TheConnectorFirst", [listener_first](World& w) {
                         const TestListener listener = w.a().Listening();

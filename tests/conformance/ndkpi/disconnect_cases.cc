@@ -142,6 +142,27 @@ void AddEvents(Cases* cases) {
                       w.Settle();
                       EXPECT_EQ(events.count(), 1u);
                     }});
+  const std::string no_reason = "libibverbs and the kernel's connection manager tell no reason";
+  cases->push_back({.assertion = 159,
+                    .name = "ABreakHasAReason",
+                    .run =
+                        [](World& w) {
+                          const Connection made = w.Establish();
+                          Buffer source(w.a().side().domain, 64, kAllAccess);
+                          const Sge sge = source.sge();
+                          ASSERT_EQ(made.active_qp->Write(nullptr, {&sge, 1}, {}, 0), NdkStatus::kSuccess);
+                          w.a().side().Next();
+                          if (w.lacks()) {
+                            EXPECT_EQ(made.passive_events.Wait().provider_error, 0u);
+                            return;
+                          }
+                          for (const DisconnectEvents& events : {made.active_events, made.passive_events}) {
+                            const client::DisconnectEvent event = events.Wait();
+                            EXPECT_EQ(event.status, NdkStatus::kConnectionAborted);
+                            EXPECT_NE(event.provider_error, 0u);
+                          }
+                        },
+                    .lacks = {{"rxe", no_reason}, {"siw", no_reason}}});
   cases->push_back({159, "AGoodbyeHasNoReason", [](World& w) {
                       const Connection made = w.Establish();
                       w.a().Disconnect(made.active);
