@@ -47,7 +47,10 @@ class CompletionQueue : public DataObject {
   // waiting; kNotSupported without kCqResizeSupported.
   virtual NdkStatus Resize(uint32_t depth) = 0;
 
-  // NdkControlCqInterruptModeration. kInvalidParameterMix; kNotSupported without kCqInterruptModerationSupported.
+  // NdkControlCqInterruptModeration: from now on a notification may be held back for `interval_us` microseconds, and
+  // until `count` results have come. ~0: without such a limit; an interval of 0 or a count of 0 or 1: none is held
+  // back, as in a new queue. kInvalidParameterMix: ~0 microseconds and a count that the queue cannot hold;
+  // kNotSupported without kCqInterruptModerationSupported.
   virtual NdkStatus ControlInterruptModeration(uint32_t interval_us, uint32_t count) = 0;
 };
 

@@ -3,12 +3,19 @@
 #include "dataplane/iwarp/completion_queue.h"
 
 #include <algorithm>
+#include <chrono>
 #include <limits>
+#include <optional>
 #include <utility>
 
 #include "dataplane/iwarp/progress_thread.h"
 
 namespace rdmabroker::iwarp {
+namespace {
+
+constexpr uint32_t kUnlimited = std::numeric_limits<uint32_t>::max();
+
+}  // namespace
 
 SoftwareCompletionQueue::SoftwareCompletionQueue(Adapter* adapter, uint32_t depth, CqNotification notification)
     : adapter_(adapter), notification_(std::move(notification)), ring_(depth) {}
@@ -42,6 +49,7 @@ void SoftwareCompletionQueue::DriveAll() {
 void SoftwareCompletionQueue::Arm(CqNotify type) {
   {
     const std::lock_guard lock(mutex_);
+    if (held_back_ > 0) return;  // That notification is this one's, too.
     const bool due = arming_.Arm(type);
     if (dead_ || due) {
       Notify(dead_ ? NdkStatus::kBufferOverflow : NdkStatus::kSuccess);
@@ -66,10 +74,31 @@ NdkStatus SoftwareCompletionQueue::Resize(uint32_t depth) {
 }
 
 NdkStatus SoftwareCompletionQueue::ControlInterruptModeration(uint32_t interval_us, uint32_t count) {
-  constexpr uint32_t kMost = std::numeric_limits<uint32_t>::max();
   const std::lock_guard lock(mutex_);
-  if (interval_us == kMost && (count == kMost || count > ring_.size())) return NdkStatus::kInvalidParameterMix;
-  return NdkStatus::kNotSupported;
+  if (interval_us == kUnlimited && (count == kUnlimited || count > ring_.size())) {
+    return NdkStatus::kInvalidParameterMix;
+  }
+  interval_us_ = interval_us;
+  most_results_ = count;
+  // The latest settings hold, and not for what has waited by others.
+  if (held_back_ > 0) Notify(NdkStatus::kSuccess);
+  return NdkStatus::kSuccess;
+}
+
+void SoftwareCompletionQueue::HoldBack() {
+  held_back_ = 1;
+  if (interval_us_ == kUnlimited) return;
+  const auto interval = std::chrono::microseconds(interval_us_);
+  ProgressThread::Get().SetTimer(this, ProgressThread::Clock::now() + interval);
+}
+
+void SoftwareCompletionQueue::StopHoldingBack() {
+  if (std::exchange(held_back_, 0) > 0) ProgressThread::Get().SetTimer(this, std::nullopt);
+}
+
+void SoftwareCompletionQueue::OnTimer() {
+  const std::lock_guard lock(mutex_);
+  if (held_back_ > 0) Notify(NdkStatus::kSuccess);
 }
 
 bool SoftwareCompletionQueue::Add(const ResultEx& result, bool solicited) {
@@ -84,7 +113,12 @@ bool SoftwareCompletionQueue::Add(const ResultEx& result, bool solicited) {
   }
   ring_[(head_ + count_) % ring_.size()] = result;
   ++count_;
-  if (arming_.HandleResult(solicited || result.status != NdkStatus::kSuccess)) Notify(NdkStatus::kSuccess);
+  const bool full = count_ == ring_.size();
+  if (held_back_ > 0) {
+    if (++held_back_ >= most_results_ || full) Notify(NdkStatus::kSuccess);
+  } else if (arming_.HandleResult(solicited || result.status != NdkStatus::kSuccess)) {
+    moderated() && !full ? HoldBack() : Notify(NdkStatus::kSuccess);
+  }
   return true;
 }
 
@@ -92,6 +126,7 @@ bool SoftwareCompletionQueue::Add(const ResultEx& result, bool solicited) {
 void SoftwareCompletionQueue::Notify(NdkStatus status) {
   arming_.Disarm();
   armed_for_results_ = false;
+  StopHoldingBack();
   if (!notification_ || closed_) return;
   AddReference();
   ProgressThread::Get().Call([this, status] { RunNotification(status); });
@@ -129,8 +164,10 @@ void SoftwareCompletionQueue::Detach(DrivenQueuePair* queue_pair) {
 void SoftwareCompletionQueue::OnClose() {
   const std::lock_guard lock(mutex_);
   closed_ = true;
+  interval_us_ = 0;
   arming_.Disarm();
   armed_for_results_ = false;
+  StopHoldingBack();
 }
 
 }  // namespace rdmabroker::iwarp

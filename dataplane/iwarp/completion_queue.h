@@ -14,11 +14,14 @@
 #include "dataplane/completion_queue.h"
 #include "dataplane/cq_arming.h"
 #include "dataplane/iwarp/driven_queue_pair.h"
+#include "dataplane/iwarp/timed.h"
 
 namespace rdmabroker::iwarp {
 
-// A completion queue in memory. Polling it drives the queue pairs that report to it.
-class SoftwareCompletionQueue final : public CompletionQueue {
+// A completion queue in memory. Polling it drives the queue pairs that report to it. A moderated one holds a
+// notification back that a result has made due, until as many results have come as it waits for, the interval is over
+// or the queue is full. What an Arm finds waiting is notified of at once.
+class SoftwareCompletionQueue final : public CompletionQueue, private Timed {
  public:
   SoftwareCompletionQueue(Adapter* adapter, uint32_t depth, CqNotification notification);
 
@@ -39,11 +42,16 @@ class SoftwareCompletionQueue final : public CompletionQueue {
 
  private:
   void OnClose() override;
+  void OnTimer() override;
+  DataObject& object() override { return *this; }
   size_t Take(std::span<ResultEx> results);
   void DriveAll();
   void Notify(NdkStatus status);
   void RunNotification(NdkStatus status);
   void EndQueuePairs();
+  bool moderated() const { return interval_us_ > 0 && most_results_ > 1; }
+  void HoldBack();
+  void StopHoldingBack();
 
   const ObjectReference<Adapter> adapter_;
   const CqNotification notification_;
@@ -59,6 +67,9 @@ class SoftwareCompletionQueue final : public CompletionQueue {
   size_t head_ = 0;
   size_t count_ = 0;
   CqArming arming_;
+  uint32_t interval_us_ = 0;   // Until a notification that is held back; ~0: for ever.
+  uint32_t most_results_ = 0;  // That one waits for; ~0: for no number of them.
+  uint32_t held_back_ = 0;     // The results that the notification has waited for, from the first on; 0: none waits.
   bool closed_ = false;
 };
 

@@ -4,6 +4,7 @@
 
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
+#include <sys/timerfd.h>
 
 #include <algorithm>
 #include <array>
@@ -24,10 +25,14 @@ bool ProgressThread::Start() {
   if (started_) return true;
   epoll_ = UniqueFd(::epoll_create1(EPOLL_CLOEXEC));
   event_ = UniqueFd(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  timer_ = UniqueFd(::timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK));
   epoll_event event = {};
   event.events = EPOLLIN;
   event.data.u64 = 0;
   if (::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, event_.get(), &event) != 0) return false;
+  // Told of once: nobody has to read it.
+  event.events = EPOLLIN | EPOLLET;
+  if (::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, timer_.get(), &event) != 0) return false;
   std::thread([this] { Run(); }).detach();
   return started_ = true;
 }
@@ -105,6 +110,27 @@ void ProgressThread::Wake(uint64_t handle) {
   Signal();
 }
 
+void ProgressThread::SetTimer(Timed* timed, std::optional<Clock::time_point> time) {
+  const std::lock_guard lock(mutex_);
+  if (const auto found = times_.find(timed); found != times_.end()) {
+    timers_.erase({found->second, timed});
+    times_.erase(found);
+  }
+  if (!time) return;
+  times_.emplace(timed, *time);
+  timers_.insert({*time, timed});
+  if (timers_.begin()->second == timed) StartTimer();
+}
+
+// Clock is CLOCK_MONOTONIC. One that goes off too early for what is left finds nothing due and starts again.
+void ProgressThread::StartTimer() {
+  const auto at = std::max<int64_t>(1, std::chrono::nanoseconds(timers_.begin()->first.time_since_epoch()).count());
+  constexpr int64_t kSecond = 1'000'000'000;
+  itimerspec setting = {};
+  setting.it_value = {.tv_sec = at / kSecond, .tv_nsec = at % kSecond};
+  ::timerfd_settime(timer_.get(), TFD_TIMER_ABSTIME, &setting, nullptr);
+}
+
 void ProgressThread::Signal() {
   if (std::exchange(signalled_, true)) return;
   ::eventfd_write(event_.get(), 1);
@@ -134,6 +160,7 @@ void ProgressThread::Run() {
     }
     HandleWoken();
     HandleDeadlines();
+    HandleTimers();
     HandlePolled();
     RunCallbacks();
   }
@@ -200,6 +227,23 @@ void ProgressThread::HandleDeadlines() {
     }
   }
   for (const auto& queue_pair : late) queue_pair->OnDeadline();
+}
+
+void ProgressThread::HandleTimers() {
+  std::vector<std::pair<Timed*, ObjectReference<DataObject>>> due;
+  {
+    const std::lock_guard lock(mutex_);
+    if (timers_.empty()) return;
+    const Clock::time_point now = Clock::now();
+    while (!timers_.empty() && timers_.begin()->first <= now) {
+      Timed* const timed = timers_.begin()->second;
+      due.emplace_back(timed, ObjectReference<DataObject>(&timed->object()));
+      timers_.erase(timers_.begin());
+      times_.erase(timed);
+    }
+    if (!timers_.empty()) StartTimer();
+  }
+  for (const auto& [timed, reference] : due) timed->OnTimer();
 }
 
 // Takes back the sockets whose polls have stopped. Not before they had the time to go on: a thread that shares its core

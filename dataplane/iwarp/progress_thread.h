@@ -17,6 +17,7 @@
 
 #include "dataplane/data_object.h"
 #include "dataplane/iwarp/driven_queue_pair.h"
+#include "dataplane/iwarp/timed.h"
 #include "dataplane/unique_fd.h"
 
 namespace rdmabroker::iwarp {
@@ -55,6 +56,10 @@ class ProgressThread {
   // Has OnReady called soon, whatever the socket says.
   void Wake(uint64_t handle);
 
+  // Has OnTimer called once at that time, in place of a time that was set before; none: not at all. Takes no reference:
+  // none is set any more, and one that is there has been taken back, before the object's last reference goes.
+  void SetTimer(Timed* timed, std::optional<Clock::time_point> time);
+
  private:
   // Long enough that a thread that polls between pieces of work counts as polling, short enough for one-sided traffic
   // that comes after it has stopped.
@@ -77,6 +82,8 @@ class ProgressThread {
   void HandleSocket(uint64_t handle);
   void HandleWoken();
   void HandleDeadlines();
+  void HandleTimers();
+  void StartTimer();
   void HandlePolled();
   void RunCallbacks();
   void Signal();
@@ -85,16 +92,19 @@ class ProgressThread {
 
   UniqueFd epoll_;
   UniqueFd event_;
+  UniqueFd timer_;    // Set to the first of timers_: epoll_wait(2) would round a microsecond up to a millisecond.
   std::mutex mutex_;  // Guards what follows; innermost of all locks.
   bool started_ = false;
   bool signalled_ = false;
-  uint64_t next_handle_ = 1;  // 0 is the event descriptor.
+  uint64_t next_handle_ = 1;  // 0 is the other descriptors.
   std::unordered_map<uint64_t, Source> sources_;
   std::deque<std::function<void()>> callbacks_;
   std::vector<uint64_t> woken_;
   std::vector<uint64_t> polled_;  // None twice.
   Clock::time_point polls_due_;   // When to look at the polls of `polled_`, if there are any.
   std::set<std::pair<Clock::time_point, uint64_t>> deadlines_;
+  std::set<std::pair<Clock::time_point, Timed*>> timers_;
+  std::unordered_map<Timed*, Clock::time_point> times_;  // The same by whose they are.
   std::vector<ObjectReference<DrivenQueuePair>> released_;
 };
 

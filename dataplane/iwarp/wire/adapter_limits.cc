@@ -24,7 +24,7 @@ AdapterInfo SoftwareAdapterInfo() {
   info.max_caller_data = kMaxConsumerPrivateData;
   info.max_callee_data = kMaxConsumerPrivateData;
   info.adapter_flags = kInOrderDmaSupported | kRdmaReadSinkNotRequired | kRdmaReadLocalInvalidateSupported |
-                       kCqResizeSupported | kLoopbackConnectionsSupported;
+                       kCqInterruptModerationSupported | kCqResizeSupported | kLoopbackConnectionsSupported;
   info.technology = RdmaTechnology::kIwarp;
   return info;
 }

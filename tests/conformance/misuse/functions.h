@@ -90,7 +90,7 @@ inline constexpr Function kFunctions[] = {
     {"CompletionQueue.GetResultsEx", kNoStatus},
     {"CompletionQueue.Arm", kNoStatus},
     {"CompletionQueue.Resize"},
-    {"CompletionQueue.ControlInterruptModeration", true, "fake iwarp rxe siw"},
+    {"CompletionQueue.ControlInterruptModeration", true, kVerbs},
     {"SharedReceiveQueue.Receive"},
     {"SharedReceiveQueue.Modify"},
     {"MemoryRegion.Register"},
