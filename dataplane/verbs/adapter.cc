@@ -39,9 +39,11 @@ Created<Adapter> OpenAdapter(const std::string& device) {
     unused.reset(ibv_create_cq(context.get(), kEntriesToCoverTheLostOffset, nullptr, nullptr, 0));
     if (unused == nullptr) return {FromPointer(nullptr), nullptr};
   }
+  auto maker = MakerThread::Start();
   auto thread = AdapterThread::Start(context.get());
-  if (thread == nullptr) return {NdkStatus::kInsufficientResources, nullptr};
-  return {NdkStatus::kSuccess, new VerbsAdapter(std::move(context), description, std::move(unused), std::move(thread))};
+  if (maker == nullptr || thread == nullptr) return {NdkStatus::kInsufficientResources, nullptr};
+  return {NdkStatus::kSuccess,
+          new VerbsAdapter(std::move(context), description, std::move(unused), std::move(maker), std::move(thread))};
 }
 
 Created<ProtectionDomain> VerbsAdapter::CreateProtectionDomain() {

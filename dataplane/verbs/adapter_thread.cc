@@ -8,7 +8,6 @@
 
 #include <array>
 #include <cerrno>
-#include <future>
 #include <system_error>
 #include <utility>
 
@@ -105,16 +104,6 @@ void AdapterThread::Call(std::function<void()> callback) {
   const std::lock_guard lock(state_->mutex);
   state_->callbacks.push_back(std::move(callback));
   state_->Signal();
-}
-
-void AdapterThread::CallAndWait(const std::function<void()>& callback) {
-  if (thread_.get_id() == std::this_thread::get_id()) return callback();
-  std::promise<void> done;
-  Call([&] {
-    callback();
-    done.set_value();
-  });
-  done.get_future().wait();
 }
 
 void* AdapterThread::Register(EventTarget* target) {

@@ -39,8 +39,7 @@ class EventTarget {
   virtual ~EventTarget() = default;
 };
 
-// The one thread of an adapter: it waits for the device's events, calls the consumers' callbacks, and makes the queue
-// pairs, since RDMA netlink names the thread that made one for as long as that thread lives. All functions may be
+// An adapter's thread that waits for the device's events and calls the consumers' callbacks. All functions may be
 // called from any thread.
 class AdapterThread {
  public:
@@ -54,8 +53,6 @@ class AdapterThread {
 
   // Runs `callback` on the thread, after all that were given before.
   void Call(std::function<void()> callback);
-  // Runs it there and waits, as long as callbacks that are under way take; at once if the caller is the thread.
-  void CallAndWait(const std::function<void()>& callback);
 
   // What an object gives libibverbs as its context. From Register to Unregister, which the object's OnClose calls, its
   // events reach it.

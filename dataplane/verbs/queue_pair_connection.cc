@@ -45,7 +45,7 @@ NdkStatus VerbsQueuePair::MakeHardware(ibv_qp** queue_pair) {
     attributes.cap.max_recv_sge = std::max(attributes_.max_receive_request_sge, 1u);
   }
   NdkStatus status = NdkStatus::kSuccess;
-  domain_->adapter()->thread().CallAndWait([&] {
+  domain_->adapter()->maker().Run([&] {
     *queue_pair = MakeQueuePair(domain_->adapter()->description(), domain_->get(), attributes);
     status = FromPointer(*queue_pair);
   });

@@ -11,6 +11,7 @@
 #include "dataplane/adapter.h"
 #include "dataplane/verbs/adapter_thread.h"
 #include "dataplane/verbs/device/device.h"
+#include "dataplane/verbs/maker_thread.h"
 
 namespace rdmabroker::verbs {
 
@@ -23,10 +24,11 @@ class VerbsAdapter final : public Adapter {
  public:
   // `unused` lies where no queue of a consumer's may; see DeviceDescription::loses_an_offset.
   VerbsAdapter(DeviceContext context, const DeviceDescription& description, UnusedQueue unused,
-               std::unique_ptr<AdapterThread> thread)
+               std::unique_ptr<MakerThread> maker, std::unique_ptr<AdapterThread> thread)
       : context_(std::move(context)),
         description_(description),
         unused_(std::move(unused)),
+        maker_(std::move(maker)),
         thread_(std::move(thread)) {}
 
   const AdapterInfo& info() const override { return description_.info; }
@@ -36,6 +38,7 @@ class VerbsAdapter final : public Adapter {
   ibv_context* context() const { return context_.get(); }
   const DeviceDescription& description() const { return description_; }
   bool iwarp() const { return info().technology == RdmaTechnology::kIwarp; }
+  MakerThread& maker() { return *maker_; }
   AdapterThread& thread() { return *thread_; }
 
  private:
@@ -43,6 +46,7 @@ class VerbsAdapter final : public Adapter {
   const DeviceDescription description_;
   // They go before the context.
   const UnusedQueue unused_;
+  const std::unique_ptr<MakerThread> maker_;
   const std::unique_ptr<AdapterThread> thread_;
 };
 

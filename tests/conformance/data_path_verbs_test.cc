@@ -265,6 +265,33 @@ TEST(VerbsQueuePairs, AreShownToTheBrokerThoughOthersOfTheProcessGoAtTheSameMome
   beside.join();
 }
 
+TEST(VerbsQueuePairs, AreMadeOnTwoAdaptersInCallbacksOfEachOthers) {
+  const char* const device = std::getenv("RDMA_DEVICE");
+  if (device == nullptr) GTEST_SKIP() << "RDMA_DEVICE names no device";
+  DataSide a(verbs::OpenAdapter(device).object, true, {}), b(verbs::OpenAdapter(device).object, true, {});
+  std::atomic<int> came = 0, made = 0;
+  const auto make_in_callback = [&](DataSide& side, DataSide& other) {
+    CompletionQueue* const cq = side.adapter
+                                    ->CreateCompletionQueue(4,
+                                                            [&](NdkStatus) {
+                                                              ++came;
+                                                              EXPECT_TRUE(Eventually([&] { return came == 2; }));
+                                                              CloseAndWait(other.NewQueuePair({}, nullptr));
+                                                              ++made;
+                                                            })
+                                    .object;
+    QueuePair* const qp =
+        side.domain->CreateQueuePair({.receive_cq = cq, .initiator_cq = cq, .receive_queue_depth = 1}).object;
+    EXPECT_EQ(qp->Receive(nullptr, {}), NdkStatus::kSuccess);
+    cq->Arm(CqNotify::kAny);
+    qp->Flush();
+    return std::array<DataObject*, 2>{qp, cq};
+  };
+  const auto of_a = make_in_callback(a, b), of_b = make_in_callback(b, a);
+  EXPECT_TRUE(Eventually([&] { return made == 2; }));
+  for (DataObject* const object : {of_a[0], of_a[1], of_b[0], of_b[1]}) CloseAndWait(object);
+}
+
 // Whether this machine's TCP waits for the peer's first answer.
 bool IsCalled(const SocketAddress& peer) {
   std::ifstream sockets("/proc/net/tcp");
