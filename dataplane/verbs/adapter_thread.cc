@@ -139,6 +139,10 @@ void AdapterThread::ReapAll() {
   for (const Held& held : All()) held.target->Reap();
 }
 
+void AdapterThread::TellOfFailure(const EventTarget& failed) {
+  for (const Held& held : All()) held.target->OnFailure(failed);
+}
+
 // Whatever runs here may destroy this object, but not `state`.
 void AdapterThread::Run(State& state) {
   BecomeCallbackThread();

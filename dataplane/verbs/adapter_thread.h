@@ -16,28 +16,9 @@
 
 #include "dataplane/data_object.h"
 #include "dataplane/unique_fd.h"
+#include "dataplane/verbs/event_target.h"
 
 namespace rdmabroker::verbs {
-
-// An object that the hardware tells something about.
-class EventTarget {
- public:
-  EventTarget(const EventTarget&) = delete;
-  EventTarget& operator=(const EventTarget&) = delete;
-
-  // On the adapter's thread, with a reference held and no lock. A completion channel's event, and an asynchronous one
-  // of this object or of the whole device.
-  virtual void OnCompletionEvent() {}
-  virtual void OnAsyncEvent(ibv_event_type type) = 0;
-  // Takes in what the hardware has completed. Any thread, without locks.
-  virtual void Reap() {}
-
-  virtual DataObject* data_object() = 0;
-
- protected:
-  EventTarget() = default;
-  virtual ~EventTarget() = default;
-};
 
 // An adapter's thread that waits for the device's events and calls the consumers' callbacks. All functions may be
 // called from any thread.
@@ -60,6 +41,8 @@ class AdapterThread {
   void Unregister(void* cookie);
   // Has all that are registered take in what is completed.
   void ReapAll();
+  // Tells all that are registered that this one is dead.
+  void TellOfFailure(const EventTarget& failed);
 
   ibv_comp_channel* channel() const { return channel_; }
 

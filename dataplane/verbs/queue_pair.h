@@ -55,6 +55,7 @@ class VerbsQueuePair final : public QueuePair, public EventTarget {
   const Adapter* adapter() const override { return domain_->adapter(); }
 
   void OnAsyncEvent(ibv_event_type type) override;
+  void OnFailure(const EventTarget& failed) override;
   DataObject* data_object() override { return this; }
 
   // For its completion queues, under their lock; what each finds is added to `queue`.

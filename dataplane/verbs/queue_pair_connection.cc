@@ -155,6 +155,10 @@ void VerbsQueuePair::HandleBroken() {
   ReleaseReference();
 }
 
+void VerbsQueuePair::OnFailure(const EventTarget& failed) {
+  if (&failed == srq_.get()) Break(0);
+}
+
 // A device that fails may be there still, and cancels what is posted. Of one that is there no more this event is the
 // last: the kernel has destroyed what the process had of it (uverbs_async_event_destroy_uobj in
 // drivers/infiniband/core/uverbs_std_types_async_fd.c) and answers EIO.

@@ -42,6 +42,7 @@ void VerbsSharedReceiveQueue::OnClose() {
 NdkStatus VerbsSharedReceiveQueue::Receive(void* request_context, std::span<const Sge> sges) {
   if (sges.size() > max_sge_) return NdkStatus::kDataOverrun;
   const std::lock_guard lock(mutex_);
+  if (dead_) return NdkStatus::kInvalidDeviceState;
   if (queued_ >= depth_) return NdkStatus::kInsufficientResources;
   if (free_places_.empty()) {
     free_places_.push_back(static_cast<uint32_t>(contexts_.size()));
@@ -84,6 +85,7 @@ NdkStatus VerbsSharedReceiveQueue::Modify(uint32_t depth, uint32_t notify_thresh
   // What the hardware took before it is armed it will not tell.
   if (notify_threshold > 0) adapter->thread().ReapAll();
   const std::lock_guard lock(mutex_);
+  if (dead_) return NdkStatus::kInvalidDeviceState;
   if (const auto status = SetDepth(depth); status != NdkStatus::kSuccess || notify_threshold == 0) return status;
   threshold_ = notify_threshold;
   armed_ = true;
@@ -106,10 +108,19 @@ NdkStatus VerbsSharedReceiveQueue::SetDepth(uint32_t depth) {
 }
 
 void VerbsSharedReceiveQueue::OnAsyncEvent(ibv_event_type type) {
+  if (type != IBV_EVENT_SRQ_LIMIT_REACHED) return Die();
   const std::lock_guard lock(mutex_);
-  if (type != IBV_EVENT_SRQ_LIMIT_REACHED) return Notify(NdkStatus::kInternalError);
   // An event may be of an arm that the count has satisfied since.
   if (std::exchange(hardware_armed_, false) && armed_) Notify(NdkStatus::kSuccess);
+}
+
+void VerbsSharedReceiveQueue::Die() {
+  {
+    const std::lock_guard lock(mutex_);
+    if (std::exchange(dead_, true)) return;
+    Notify(NdkStatus::kInternalError);
+  }
+  domain_->adapter()->thread().TellOfFailure(*this);
 }
 
 void VerbsSharedReceiveQueue::Notify(NdkStatus status) {

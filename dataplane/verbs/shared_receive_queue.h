@@ -42,6 +42,7 @@ class VerbsSharedReceiveQueue final : public SharedReceiveQueue, public EventTar
   void OnClose() override;
   void ArmHardware();
   NdkStatus SetDepth(uint32_t depth);
+  void Die();
   void Notify(NdkStatus status);
   void RunNotification(NdkStatus status);
 
@@ -56,6 +57,7 @@ class VerbsSharedReceiveQueue final : public SharedReceiveQueue, public EventTar
   uint32_t threshold_;
   bool armed_;
   bool hardware_armed_ = false;
+  bool dead_ = false;
   bool closed_ = false;
   size_t queued_ = 0;                           // Posted, and not known to be completed.
   std::vector<std::optional<void*>> contexts_;  // By place.

@@ -37,6 +37,7 @@
 #include "client/data_path.h"
 #include "dataplane/verbs/adapter.h"
 #include "dataplane/verbs/device/device.h"
+#include "dataplane/verbs/event_target.h"
 #include "tests/conformance/data_path_conformance.h"
 
 namespace rdmabroker {
@@ -244,6 +245,44 @@ TEST(VerbsRequests, PostedBehindAnEndThatIsNotKnownYetHaveOneResultEachAfterAFlu
   EXPECT_TRUE(Eventually(take));
   take();
   EXPECT_THAT(ended, testing::UnorderedElementsAreArray(posted));
+}
+
+// No software device's fails, but the event that would say so can be given.
+TEST(VerbsSharedReceiveQueue, ThatFailsSaysSoOnceAndItsQueuePairsAreDeadAndNoOthers) {
+  const char* const device = std::getenv("RDMA_DEVICE");
+  if (device == nullptr) GTEST_SKIP() << "RDMA_DEVICE names no device";
+  const auto pair = OnTheDevice(IpFamily::kIpv4);
+  ASSERT_TRUE(pair.ok()) << pair.status();
+  DataSide peer((*pair)->Open(), true, {}), shared((*pair)->Open(), true, {.srq = true});
+  std::vector<NdkStatus> notified;
+  SharedReceiveQueue* const failing =
+      shared.domain
+          ->CreateSharedReceiveQueue({.depth = 8,
+                                      .max_receive_request_sge = 1,
+                                      .notification = [&](NdkStatus status) { notified.push_back(status); }})
+          .object;
+  QueuePairAttributes attributes = {
+      .receive_cq = shared.cq, .initiator_cq = shared.cq, .srq = failing, .initiator_queue_depth = 1};
+  QueuePair* const dead = shared.domain->CreateQueuePair(attributes).object;
+  QueuePair* const at_peer = peer.NewQueuePair({}, nullptr);
+  std::atomic<int> ends = 0;
+  const auto counts = [&ends](const ConnectionEnd& end) { ends += end.graceful ? 0 : 1; };
+  ASSERT_NO_FATAL_FAILURE((*pair)->Connect(at_peer, nullptr, dead, counts));
+  ASSERT_NO_FATAL_FAILURE((*pair)->Connect(peer.qp, nullptr, shared.qp, shared.NotesEnd()));
+
+  for (int i = 0; i < 2; ++i) dynamic_cast<verbs::EventTarget*>(failing)->OnAsyncEvent(IBV_EVENT_SRQ_ERR);
+  EXPECT_TRUE(Eventually([&] { return ends == 1; }));
+  AwaitCallbacks(shared);
+  EXPECT_THAT(notified, testing::ElementsAre(NdkStatus::kInternalError));
+  EXPECT_EQ(failing->Receive(nullptr, {}), NdkStatus::kInvalidDeviceState);
+  EXPECT_EQ(failing->Modify(0, 1), NdkStatus::kInvalidDeviceState);
+  EXPECT_EQ(dead->Send(Context(1), {}, 0), NdkStatus::kSuccess);
+  EXPECT_EQ(shared.Next().status, NdkStatus::kCancelled);
+  EXPECT_EQ(shared.srq->Receive(Context(2), {}), NdkStatus::kSuccess);
+  EXPECT_EQ(peer.qp->Send(nullptr, {}, 0), NdkStatus::kSuccess);
+  EXPECT_EQ(shared.Next().status, NdkStatus::kSuccess);
+  EXPECT_EQ(shared.EndCount(), 0u);
+  CloseAndWait(dead), CloseAndWait(at_peer), CloseAndWait(failing);
 }
 
 TEST(VerbsQueuePairs, AreShownToTheBrokerThoughOthersOfTheProcessGoAtTheSameMoment) {
