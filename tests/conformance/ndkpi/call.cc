@@ -49,9 +49,9 @@ bool Call::ended() const {
   return record_->Ended();
 }
 
-client::Outcome Call::Wait() const {
+client::Outcome Call::Wait(std::chrono::seconds patience) const {
   std::unique_lock lock(record_->mutex);
-  EXPECT_TRUE(record_->changed.wait_for(lock, kPatience, [this] { return record_->Ended(); }))
+  EXPECT_TRUE(record_->changed.wait_for(lock, patience, [this] { return record_->Ended(); }))
       << record_->what << " does not end";
   if (record_->completions > 0) return record_->outcome;
   client::Outcome outcome;

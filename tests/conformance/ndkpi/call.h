@@ -3,6 +3,7 @@
 #ifndef TESTS_CONFORMANCE_NDKPI_CALL_H_
 #define TESTS_CONFORMANCE_NDKPI_CALL_H_
 
+#include <chrono>
 #include <condition_variable>
 #include <functional>
 #include <memory>
@@ -14,6 +15,7 @@
 
 #include "client/values.h"
 #include "dataplane/ndk/status.h"
+#include "dataplane/testing/side.h"
 
 namespace rdmabroker::ndkpi {
 
@@ -33,7 +35,7 @@ class Call {
   bool pending() const;  // It has returned kPending.
   bool ended() const;
   // Waits for the end: what it ended with, inline or by its completion.
-  client::Outcome Wait() const;
+  client::Outcome Wait(std::chrono::seconds patience = kPatience) const;
   NdkStatus Status() const { return Wait().status; }
   // Fails the test unless the completion was called just as often as what the call returned allows, and not within the
   // call. When nothing of it can come any more.

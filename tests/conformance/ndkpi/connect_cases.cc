@@ -6,6 +6,7 @@
 #include <netinet/in.h>
 
 #include <array>
+#include <chrono>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -484,6 +485,8 @@ void PostBeforeConnect(World& w) {
   EXPECT_EQ(received.bytes(), sent.bytes());
 }
 
+constexpr std::chrono::seconds kSlow{30};
+
 // Another's Accept, which nobody completes, is the clock: it ends when all of the broker's timeouts but Connect's are
 // over.
 void AcceptSlowly(World& w) {
@@ -496,7 +499,7 @@ void AcceptSlowly(World& w) {
     return;
   }
   const Handshake clock = w.Reply(w.a(), w.b(), listener);
-  EXPECT_EQ(clock.accept.Status(), NdkStatus::kIoTimeout);
+  EXPECT_EQ(clock.accept.Wait(kSlow + kPatience).status, NdkStatus::kIoTimeout);
   w.ExpectPending(made.connect);
   w.Finish(made);
 }
@@ -506,8 +509,9 @@ void AddWaits(Cases* cases) {
   cases->push_back({.assertion = 113,
                     .name = "ThePeerAcceptsAfterAllOtherTimeouts",
                     .run = AcceptSlowly,
-                    .settings = "timeouts.establish_ms = 2000\ntimeouts.disconnect_ms = 2000\n"
-                                "timeouts.handoff_ms = 2000\ntimeouts.session_grace_ms = 2000\n",
+                    .settings = "timeouts.establish_ms = " + std::to_string(std::chrono::milliseconds(kSlow).count()) +
+                                "\ntimeouts.disconnect_ms = 2000\ntimeouts.handoff_ms = 2000\n"
+                                "timeouts.session_grace_ms = 2000\n",
                     .lacks = {{"siw",
                                "the kernel's driver gives up a peer that has not answered for 10 seconds:"
                                " IO_TIMEOUT"}}});
