@@ -11,9 +11,7 @@
 #include <atomic>
 #include <cstdio>
 #include <functional>
-#include <future>
 #include <memory>
-#include <span>
 #include <string>
 #include <thread>
 #include <utility>
@@ -21,6 +19,7 @@
 
 #include "client/blocking.h"
 #include "dataplane/callback_thread.h"
+#include "tests/conformance/misuse/callbacks.h"
 #include "tests/conformance/misuse/functions.h"
 #include "tests/conformance/misuse/graph.h"
 #include "tests/conformance/misuse/kind.h"
@@ -30,247 +29,14 @@
 namespace rdmabroker::misuse {
 namespace {
 
-using ndkpi::Party;
-using ndkpi::TestListener;
 using ndkpi::World;
 
 // --- Within callbacks ---
 
-// Work that a callback does once, and for which the test waits.
-class Once {
- public:
-  explicit Once(std::function<void()> work) : state_(std::make_shared<State>(std::move(work))) {}
-  void operator()() const {
-    if (state_->begun.exchange(true)) return;
-    state_->work();
-    state_->done.set_value();
-  }
-  void Await() const {
-    EXPECT_EQ(state_->done.get_future().wait_for(kPatience), std::future_status::ready) << "the callback does not come";
-  }
-
- private:
-  struct State {
-    explicit State(std::function<void()> its_work) : work(std::move(its_work)) {}
-
-    const std::function<void()> work;
-    std::atomic<bool> begun = false;
-    std::promise<void> done;
-  };
-
-  std::shared_ptr<State> state_;
-};
-
-// A connection of a's beside the graph, up to the step that is wanted.
-struct Aside {
-  explicit Aside(Graph& g)
-      : a(g.world.a()),
-        b(g.world.b()),
-        at_b(b.Listening()),
-        active(a.NewConnector()),
-        active_qp(a.NewQueuePair()),
-        passive_qp(b.NewQueuePair()) {}
-  ~Aside() {
-    a.Close(active);
-    if (passive != nullptr) b.Close(passive);
-    b.Close(at_b.object).Wait();
-  }
-
-  void Request(const client::OutcomeCompletion& connected) {
-    EXPECT_EQ(active->Connect(active_qp, {.source = a.At(), .destination = at_b.address}, connected),
-              NdkStatus::kPending);
-    passive = at_b.Next();
-  }
-  void Accept() { b.Accept(passive, passive_qp); }
-  void Establish(const client::DisconnectEventCallback& on_disconnect = {}) {
-    const ndkpi::Call connect = a.Connect(active, active_qp, at_b.address);
-    passive = at_b.Next();
-    const ndkpi::Call accept = b.Accept(passive, passive_qp);
-    EXPECT_EQ(connect.Status(), NdkStatus::kSuccess);
-    EXPECT_EQ(a.CompleteConnect(active, on_disconnect).Status(), NdkStatus::kSuccess);
-    EXPECT_EQ(accept.Status(), NdkStatus::kSuccess);
-  }
-
-  Party& a;
-  Party& b;
-  const TestListener at_b;
-  const std::shared_ptr<client::Connector> active;
-  std::shared_ptr<client::Connector> passive;
-  QueuePair* const active_qp;
-  QueuePair* const passive_qp;
-};
-
-client::OutcomeCompletion Ends(const Once& once) {
-  return [once](const client::Outcome&) { once(); };
-}
-
-template <typename Object>
-client::CreateCompletion<Object> Creates(const Once& once) {
-  return [once](const client::Outcome&, const std::shared_ptr<Object>& made) {
-    once();
-    if (made != nullptr) made->Close({});
-  };
-}
-
-// Has the library call something back, where the work is done.
-struct CallbackRow {
-  const char* name;
-  void (*run)(Graph& g, const Once& once);
-};
-
-const CallbackRow kCallbacks[] = {
-    {"ListAdapters",
-     [](Graph& g, const Once& once) {
-       g.world.a().session().ListAdapters([once](const auto&, const auto&) { once(); });
-       once.Await();
-     }},
-    {"OpenAdapter",
-     [](Graph& g, const Once& once) {
-       g.world.a().session().OpenAdapter(g.world.on().device, kNdkVersion, {}, Creates<client::Adapter>(once));
-       once.Await();
-     }},
-    {"CreateListener",
-     [](Graph& g, const Once& once) {
-       g.adapter->CreateListener([](const auto&) {}, Creates<client::Listener>(once));
-       once.Await();
-     }},
-    {"CreateSharedEndpoint",
-     [](Graph& g, const Once& once) {
-       g.adapter->CreateSharedEndpoint(g.world.a().At(), Creates<client::SharedEndpoint>(once));
-       once.Await();
-     }},
-    {"ReservePort",
-     [](Graph& g, const Once& once) {
-       g.adapter->ReservePort(g.world.a().At(), Creates<client::Reservation>(once));
-       once.Await();
-     }},
-    {"CreateConnector",
-     [](Graph& g, const Once& once) {
-       g.adapter->CreateConnector(Creates<client::Connector>(once));
-       once.Await();
-     }},
-    {"Listen",
-     [](Graph& g, const Once& once) {
-       const TestListener other = g.world.a().NewListener();
-       other.object->Listen(g.world.a().At(), Ends(once));
-       once.Await();
-       g.world.a().Close(other.object).Wait();
-     }},
-    {"ListenOfTheListener",
-     [](Graph& g, const Once& once) {
-       g.listener->Listen(g.world.a().At(), Ends(once));
-       once.Await();
-     }},
-    {"ConnectEvent",
-     [](Graph& g, const Once& once) {
-       const TestListener at_a = g.world.a().Listening();
-       at_a.Handle([once](const std::shared_ptr<client::Connector>& delivered) {
-         once();
-         delivered->Close({});
-       });
-       const auto peer = g.world.b().NewConnector();
-       g.world.b().Connect(peer, g.world.b().NewQueuePair(), at_a.address);
-       once.Await();
-       g.world.b().Close(peer).Wait();
-       g.world.a().Close(at_a.object).Wait();
-     }},
-    {"Connect",
-     [](Graph& g, const Once& once) {
-       Aside aside(g);
-       aside.Request(Ends(once));
-       aside.Accept();
-       once.Await();
-     }},
-    {"CompleteConnect",
-     [](Graph& g, const Once& once) {
-       Aside aside(g);
-       const Once connected([] {});
-       aside.Request(Ends(connected));
-       aside.Accept();
-       connected.Await();
-       aside.active->CompleteConnect({}, Ends(once));
-       once.Await();
-     }},
-    {"Accept",
-     [](Graph& g, const Once& once) {
-       const TestListener at_a = g.world.a().Listening();
-       const auto peer = g.world.b().NewConnector();
-       const ndkpi::Call connect = g.world.b().Connect(peer, g.world.b().NewQueuePair(), at_a.address);
-       const auto delivered = at_a.Next();
-       delivered->Accept(g.world.a().NewQueuePair(), {}, {}, Ends(once));
-       EXPECT_EQ(connect.Status(), NdkStatus::kSuccess);
-       g.world.b().CompleteConnect(peer);
-       once.Await();
-       g.world.b().Close(peer).Wait();
-       g.world.a().Close(delivered).Wait();
-       g.world.a().Close(at_a.object).Wait();
-     }},
-    {"Reject",
-     [](Graph& g, const Once& once) {
-       const TestListener at_a = g.world.a().Listening();
-       const auto peer = g.world.b().NewConnector();
-       g.world.b().Connect(peer, g.world.b().NewQueuePair(), at_a.address);
-       const auto delivered = at_a.Next();
-       delivered->Reject("", Ends(once));
-       once.Await();
-       g.world.b().Close(peer).Wait();
-       g.world.a().Close(delivered).Wait();
-       g.world.a().Close(at_a.object).Wait();
-     }},
-    {"Disconnect",
-     [](Graph& g, const Once& once) {
-       Aside aside(g);
-       aside.Establish();
-       aside.active->Disconnect(Ends(once));
-       aside.b.Disconnect(aside.passive);
-       once.Await();
-     }},
-    {"DisconnectEvent",
-     [](Graph& g, const Once& once) {
-       Aside aside(g);
-       aside.Establish([once](const client::DisconnectEvent&) { once(); });
-       aside.b.Close(aside.passive);
-       once.Await();
-     }},
-    {"Close",
-     [](Graph& g, const Once& once) {
-       g.world.a().NewConnector()->Close([once] { once(); });
-       once.Await();
-     }},
-    {"CqNotification",
-     [](Graph& g, const Once& once) {
-       *g.on_notification = once;
-       g.cq->Arm(CqNotify::kAny);
-       EXPECT_EQ(g.spare->Receive(nullptr, {}), NdkStatus::kSuccess);
-       g.spare->Flush();
-       once.Await();
-     }},
-    {"SrqNotification",
-     [](Graph& g, const Once& once) {
-       *g.on_notification = once;
-       EXPECT_EQ(g.srq->Modify(0, 4), NdkStatus::kSuccess);
-       once.Await();
-     }},
-    {"DataClose",
-     [](Graph& g, const Once& once) {
-       MemoryRegion* const other = g.domain->CreateMemoryRegion(false).object;
-       other->AddReference();
-       EXPECT_EQ(other->Close([once] { once(); }), NdkStatus::kPending);
-       other->ReleaseReference();
-       once.Await();
-     }},
-    {"QueuePairDisconnect",
-     [](Graph& g, const Once& once) {
-       const NdkStatus status = g.qp->Disconnect(std::chrono::milliseconds(1), [once](NdkStatus) { once(); });
-       if (status == NdkStatus::kNotSupported) once();  // Where the broker disconnects.
-       once.Await();
-     }},
-};
-
 void CloseEachPartIn(World& w, const CallbackRow& row) {
   for (size_t part = 0; part < kKindNames.size(); ++part) {
     SCOPED_TRACE(kKindNames[part]);
-    Graph g(w);
+    Graph g(w, row.session);
     row.run(g, Once([&] { g.Close(static_cast<Kind>(part)); }));
   }
 }
@@ -286,7 +52,7 @@ void CloseInEveryOrderIn(World& w, const CallbackRow& row) {
     std::string called;
     for (const Kind part : order) called += std::string(" ") + kKindNames[static_cast<size_t>(part)];
     SCOPED_TRACE(called);
-    Graph g(w);
+    Graph g(w, row.session);
     row.run(g, Once([&] {
               for (const Kind part : order) g.Close(part);
             }));
@@ -322,7 +88,7 @@ const WaitRow kWaits[] = {
 
 // On the thread of whoever gives the last reference back a close's completion may wait.
 void WaitForNothingIn(World& w, const CallbackRow& row) {
-  Graph g(w);
+  Graph g(w, row.session);
   const auto listening = client::BlockingListener::Listen(g.adapter, w.a().At());
   ASSERT_TRUE(listening.outcome.ok()) << listening.outcome.hint;
   const std::thread::id own = std::this_thread::get_id();
@@ -652,7 +418,7 @@ int Run(int argc, char** argv) {
     testing::RegisterTest(suite.c_str(), (name + "/" + surroundings.adapter).c_str(), nullptr, nullptr, __FILE__,
                           __LINE__, [run]() -> testing::Test* { return new ClosingTest(surroundings, run); });
   };
-  for (const CallbackRow& row : kCallbacks) {
+  for (const CallbackRow& row : CallbackRows()) {
     add("AnyPartClosesInACallback", row.name, [&row](World& w) { CloseEachPartIn(w, row); });
     add("NothingWaitsInACallback", row.name, [&row](World& w) { WaitForNothingIn(w, row); });
     const std::string name = row.name;

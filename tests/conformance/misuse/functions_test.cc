@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Whether functions.h lists what the headers of the API have, and nothing else.
+// Whether functions.h lists what the headers of the API have, and nothing else, and callbacks.h what they call back.
 
 #include "tests/conformance/misuse/functions.h"
 
@@ -10,14 +10,17 @@
 #include <fstream>
 #include <set>
 #include <string>
+#include <string_view>
 #include <vector>
+
+#include "tests/conformance/misuse/callbacks.h"
 
 namespace rdmabroker::misuse {
 namespace {
 
 struct Header {
   const char* file;
-  std::vector<std::string> classes;  // Those of its classes that a program calls.
+  std::vector<std::string> classes;  // Those of its classes that a program calls, or of its structs that it fills in.
 };
 
 const Header kHeaders[] = {
@@ -36,6 +39,13 @@ const Header kHeaders[] = {
     {"dataplane/shared_receive_queue.h", {"SharedReceiveQueue"}},
     {"dataplane/memory.h", {"MemoryRegion", "MemoryWindow"}},
     {"dataplane/queue_pair.h", {"QueuePair"}},
+};
+
+// With callbacks among them.
+const Header kOptions[] = {
+    {"client/session_options.h", {"SessionOptions"}},
+    {"client/data_path.h", {"DataPath"}},
+    {"dataplane/adapter.h", {"QueuePairAttributes", "SharedReceiveQueueAttributes"}},
 };
 
 // Without comments.
@@ -66,12 +76,13 @@ std::set<std::string> Declared(const std::string& text) {
   return names;
 }
 
-// The public part of a class, without the bodies of its functions.
+// The public part of a class or struct, without the bodies of its functions.
 std::string PublicPart(const std::string& text, const std::string& name) {
-  const size_t begin = text.find("\nclass " + name + " ");
+  size_t begin = text.find("\nclass " + name + " ");
+  bool is_public = begin == std::string::npos;
+  if (is_public) begin = text.find("\nstruct " + name + " ");
   EXPECT_NE(begin, std::string::npos) << name;
   std::string part;
-  bool is_public = false;
   int depth = 0;
   for (size_t i = text.find('{', begin); i < text.size(); ++i) {
     if (text[i] == '}' && --depth == 0) break;
@@ -86,14 +97,19 @@ std::string PublicPart(const std::string& text, const std::string& name) {
   return part;
 }
 
+// As functions.h and callbacks.h have it.
+std::string PrefixOf(const Header& header, const std::string& name) {
+  const bool is_data = std::string(header.file).rfind("dataplane/", 0) == 0;
+  return (is_data && name == "Adapter" ? "DataAdapter" : name) + ".";
+}
+
 // What the headers have, by the names of functions.h without those of overloads' parameters.
 std::set<std::string> InHeaders() {
   std::set<std::string> all;
   for (const Header& header : kHeaders) {
     const std::string text = TextOf(header.file);
     for (const std::string& name : header.classes) {
-      const bool is_data = std::string(header.file).rfind("dataplane/", 0) == 0;
-      const std::string prefix = (is_data && name == "Adapter" ? "DataAdapter" : name) + ".";
+      const std::string prefix = PrefixOf(header, name);
       for (const std::string& function : Declared(PublicPart(text, name))) {
         if (function != name) all.insert(prefix + function);
       }
@@ -117,7 +133,47 @@ std::set<std::string> Listed() {
   return all;
 }
 
+// Whether the text ends with the type of a callback.
+bool EndsWithCallback(std::string_view text) {
+  if (text.ends_with(")>")) return true;
+  if (text.ends_with(">")) text = text.substr(0, text.rfind('<'));
+  return text.ends_with("Completion") || text.ends_with("Callback") || text.ends_with("Notification");
+}
+
+// The parameters and fields of such types in the text: "Connect completion", "on_end".
+std::set<std::string> CallbacksIn(const std::string& text) {
+  std::set<std::string> names;
+  std::string function;
+  for (size_t begin = 0, end = 0; begin < text.size(); begin = end) {
+    for (end = begin; end < text.size() && IsWord(text[end]);) ++end;
+    const std::string word = text.substr(begin, end - begin);
+    const bool takes = !word.empty() && begin > 0 && text[begin - 1] == ' ';
+    if (takes && EndsWithCallback(std::string_view(text).substr(0, begin - 1))) names.insert(function + word);
+    // A function type's result is none.
+    if (takes && text[end] == '(') function = word + " ";
+    if (word.empty() && text[end++] == ';') function.clear();
+  }
+  return names;
+}
+
+void AddCallbacks(const Header& header, std::set<std::string>& all) {
+  for (const std::string& name : header.classes) {
+    for (const std::string& callback : CallbacksIn(PublicPart(TextOf(header.file), name))) {
+      all.insert(PrefixOf(header, name) + callback);
+    }
+  }
+}
+
 TEST(FunctionsTest, TheListHasWhatTheHeadersHave) { EXPECT_EQ(Listed(), InHeaders()); }
+
+// But those that the functions of blocking.h pass on.
+TEST(FunctionsTest, EachCallbackOfTheHeadersHasARow) {
+  std::set<std::string> in_headers, listed;
+  for (const Header& header : kHeaders) AddCallbacks(header, in_headers);
+  for (const Header& header : kOptions) AddCallbacks(header, in_headers);
+  for (const CallbackRow& row : CallbackRows()) listed.insert(row.callback);
+  EXPECT_EQ(listed, in_headers);
+}
 
 TEST(FunctionsTest, NoFunctionIsListedTwice) {
   std::set<std::string> names;

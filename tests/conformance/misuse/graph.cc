@@ -7,7 +7,8 @@
 #include <future>
 #include <utility>
 
-#include "client/blocking.h"
+#include "client/session.h"
+#include "client/session_options.h"
 
 namespace rdmabroker::misuse {
 namespace {
@@ -29,19 +30,29 @@ std::shared_ptr<Object> Made(const Create& create) {
 
 }  // namespace
 
-Graph::Graph(ndkpi::World& w) : world(w), memory(4096) {
+void Hook::Set(std::function<void()> work) const {
+  const std::lock_guard lock(state_->mutex);
+  state_->work = std::move(work);
+}
+
+void Hook::Run() const {
+  std::unique_lock lock(state_->mutex);
+  const auto work = std::exchange(state_->work, nullptr);
+  lock.unlock();
+  if (work) work();
+}
+
+Graph::Graph(ndkpi::World& w, Session whose) : world(w), memory(4096) {
   for (const char* const name : kKindNames) closes_.emplace_back(name);
-  ndkpi::Party& a = w.a();
-  adapter = client::BlockingOpenAdapter(a.session(), w.on().device).object;
+  if (whose == Session::kOwn) OpenSession();
+  adapter = Made<client::Adapter>(
+      [&](auto done) { return session().OpenAdapter(w.on().device, kNdkVersion, on_adapter_event, std::move(done)); });
   data = adapter->data();
-  const auto notify = [on_notification = on_notification](NdkStatus) {
-    if (const auto work = std::exchange(*on_notification, nullptr); work) work();
-  };
   domain = data->CreateProtectionDomain().object;
-  cq = data->CreateCompletionQueue(64, notify).object;
+  cq = data->CreateCompletionQueue(64, on_notification).object;
   srq = domain
             ->CreateSharedReceiveQueue(
-                {.depth = 16, .max_receive_request_sge = 1, .notify_threshold = 0, .notification = notify})
+                {.depth = 16, .max_receive_request_sge = 1, .notify_threshold = 0, .notification = on_notification})
             .object;
   const auto new_queue_pair = [this](SharedReceiveQueue* from) {
     return domain
@@ -65,6 +76,26 @@ Graph::Graph(ndkpi::World& w) : world(w), memory(4096) {
   }
 }
 
+void Graph::OpenSession() {
+  client::SessionOptions options;
+  options.control_socket = world.broker().control_socket();
+  options.on_end = on_session_end;
+  for (client::DataPath& path : options.data_paths) {
+    path.open = [hook = on_data_path_open, open = path.open](const std::string& device) {
+      hook();
+      return open(device);
+    };
+    if (!path.transition) continue;
+    path.transition = [hook = on_transition, transition = path.transition](const v1::QpAttributes& attributes) {
+      hook();
+      return transition(attributes);
+    };
+  }
+  auto opening = client::Session::Open(std::move(options));
+  EXPECT_TRUE(opening.outcome.ok()) << opening.outcome.hint;
+  own_session_ = std::move(opening.session);
+}
+
 void Graph::Connect() {
   ndkpi::Party &a = world.a(), &b = world.b();
   listener = Made<client::Listener>([this](auto done) {
@@ -74,7 +105,7 @@ void Graph::Connect() {
   endpoint =
       Made<client::SharedEndpoint>([&](auto done) { return adapter->CreateSharedEndpoint(a.At(), std::move(done)); });
   reservation = Made<client::Reservation>([&](auto done) { return adapter->ReservePort(a.At(), std::move(done)); });
-  connector = Made<client::Connector>([this](auto done) { return adapter->CreateConnector(std::move(done)); });
+  connector = NewConnector();
   std::promise<client::Outcome> listening;
   listener->Listen(a.At(), [&](const client::Outcome& outcome) { listening.set_value(outcome); });
   EXPECT_TRUE(listening.get_future().get().ok());
@@ -85,9 +116,13 @@ void Graph::Connect() {
   connection_.passive_qp = b.NewQueuePair();
   const ndkpi::Call accept = b.Accept(connection_.passive, connection_.passive_qp, {.limits = kReads});
   EXPECT_EQ(connect.Status(), NdkStatus::kSuccess) << connect.Wait().hint;
-  EXPECT_EQ(a.CompleteConnect(connector).Status(), NdkStatus::kSuccess);
+  EXPECT_EQ(a.CompleteConnect(connector, on_disconnect).Status(), NdkStatus::kSuccess);
   EXPECT_EQ(accept.Status(), NdkStatus::kSuccess);
   b.Close(at_b.object);
+}
+
+std::shared_ptr<client::Connector> Graph::NewConnector() {
+  return Made<client::Connector>([this](auto done) { return adapter->CreateConnector(std::move(done)); });
 }
 
 Graph::~Graph() {
