@@ -15,6 +15,14 @@ namespace {
 // A bind takes two places where it has to end the binding before.
 size_t InitiatorDepth(const QueuePairAttributes& attributes) { return std::max(attributes.initiator_queue_depth, 2u); }
 
+// Nobody has checked what goes unused beside a shared receive queue.
+size_t ReceiveDepth(const QueuePairAttributes& attributes) {
+  return attributes.srq != nullptr ? 1 : std::max(attributes.receive_queue_depth, 1u);
+}
+size_t ReceiveSges(const QueuePairAttributes& attributes) {
+  return attributes.srq != nullptr ? 1 : std::max(attributes.max_receive_request_sge, 1u);
+}
+
 unsigned int SendFlags(OpFlags flags, Signal signal) {
   unsigned int result = 0;
   if ((flags & kOpReadFence) != 0) result |= IBV_SEND_FENCE;
@@ -36,8 +44,8 @@ VerbsQueuePair::VerbsQueuePair(VerbsProtectionDomain* domain, const QueuePairAtt
       initiator_ring_(InitiatorDepth(attributes)),
       chain_(std::max(attributes.max_initiator_request_sge, 1u)),
       gathered_(attributes.inline_data_size),
-      receive_ring_(std::max(attributes.receive_queue_depth, 1u)),
-      receive_sges_(std::max(attributes.max_receive_request_sge, 1u)) {}
+      receive_ring_(ReceiveDepth(attributes)),
+      receive_sges_(ReceiveSges(attributes)) {}
 
 NdkStatus VerbsQueuePair::Send(void* request_context, std::span<const Sge> sges, OpFlags flags) {
   return Post({.flags = flags, .context = request_context, .sges = sges});

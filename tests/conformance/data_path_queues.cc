@@ -223,6 +223,17 @@ TEST_P(DataPathConformance, TwoQueuePairsTakeFromASharedReceiveQueueAndTheThresh
   CloseAndWait(second.at_a), CloseAndWait(second.at_b);
 }
 
+TEST_P(DataPathConformance, AQueuePairOfASharedReceiveQueueHasNoUseForAttributesOfItsOwn) {
+  const auto shared = NewSide({.srq = true});
+  const auto made = shared->domain->CreateQueuePair({.receive_cq = shared->cq,
+                                                     .initiator_cq = shared->cq,
+                                                     .srq = shared->srq,
+                                                     .receive_queue_depth = ~0u,
+                                                     .max_receive_request_sge = ~0u});
+  ASSERT_EQ(made.status, NdkStatus::kSuccess);
+  CloseAndWait(made.object);
+}
+
 TEST_P(DataPathConformance, ASharedReceiveQueueIsResizedOrNot) {
   const auto shared = NewSide({.depth = 4, .srq = true});
   ASSERT_NE(shared->srq, nullptr);
