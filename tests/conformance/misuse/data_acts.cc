@@ -192,8 +192,10 @@ bool ReceiveShared(Turn& turn) {
 bool Modify(Turn& turn) {
   const Lease queue = turn.Some(Kind::kSharedReceiveQueue);
   if (!queue) return false;
+  // Not every device changes the depth.
+  const uint32_t depth = turn.dice.Percent(50) ? 0 : Number(turn, 1, 31);
   turn.Did("SharedReceiveQueue.Modify",
-           queue.data<SharedReceiveQueue>()->Modify(Number(turn, 0, 32), static_cast<uint32_t>(turn.dice.Below(4))));
+           queue.data<SharedReceiveQueue>()->Modify(depth, static_cast<uint32_t>(turn.dice.Below(4))));
   return true;
 }
 

@@ -55,14 +55,25 @@ std::string Tally::ToString() const {
   return text;
 }
 
+namespace {
+
+bool Names(const char* list, const std::string& adapter) {
+  const std::vector<std::string> named = absl::StrSplit(list, ' ');
+  return std::find(named.begin(), named.end(), adapter) != named.end();
+}
+
+}  // namespace
+
 std::vector<std::string> Tally::Missing(const std::string& adapter) const {
   const std::lock_guard lock(mutex_);
   std::vector<std::string> missing;
   for (size_t i = 0; i < kFunctionCount; ++i) {
     const Function& function = kFunctions[i];
-    const std::vector<std::string> never = absl::StrSplit(function.never_accepted_on, ' ');
-    const bool accepts = std::find(never.begin(), never.end(), adapter) == never.end();
-    if (counts_[i].calls == 0) missing.push_back(absl::StrCat(function.name, " was never called"));
+    const bool calls = !Names(function.never_called_on, adapter), accepts = !Names(function.never_accepted_on, adapter);
+    if (calls && counts_[i].calls == 0) missing.push_back(absl::StrCat(function.name, " was never called"));
+    if (!calls && counts_[i].calls > 0) {
+      missing.push_back(absl::StrCat(function.name, " was called, which functions.h says it never is"));
+    }
     if (!function.has_status || counts_[i].calls == 0) continue;
     if (accepts && counts_[i].accepted == 0) missing.push_back(absl::StrCat(function.name, " was never accepted"));
     if (!accepts && counts_[i].accepted > 0) {

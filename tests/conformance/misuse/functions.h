@@ -20,9 +20,13 @@ struct Function {
   bool has_status = true;
   // The adapters that never accept it: "rxe siw".
   const char* never_accepted_on = "";
+  // Those that have nothing to call it on.
+  const char* never_called_on = "";
 };
 
+inline constexpr const char* kNowhere = "";
 inline constexpr const char* kVerbs = "rxe siw";
+inline constexpr const char* kWithoutWindows = "siw";
 inline constexpr bool kNoStatus = false;
 
 inline constexpr Function kFunctions[] = {
@@ -83,13 +87,13 @@ inline constexpr Function kFunctions[] = {
     {"DataAdapter.CreateProtectionDomain"},
     {"DataAdapter.CreateCompletionQueue"},
     {"ProtectionDomain.CreateMemoryRegion"},
-    {"ProtectionDomain.CreateMemoryWindow", true, "siw"},
+    {"ProtectionDomain.CreateMemoryWindow", true, kWithoutWindows},
     {"ProtectionDomain.CreateSharedReceiveQueue"},
     {"ProtectionDomain.CreateQueuePair"},
     {"CompletionQueue.GetResults", kNoStatus},
     {"CompletionQueue.GetResultsEx", kNoStatus},
     {"CompletionQueue.Arm", kNoStatus},
-    {"CompletionQueue.Resize"},
+    {"CompletionQueue.Resize", true, "siw"},
     {"CompletionQueue.ControlInterruptModeration", true, kVerbs},
     {"SharedReceiveQueue.Receive"},
     {"SharedReceiveQueue.Modify"},
@@ -99,18 +103,18 @@ inline constexpr Function kFunctions[] = {
     {"MemoryRegion.InitializeFastRegister", true, kVerbs},
     {"MemoryRegion.local_token", kNoStatus},
     {"MemoryRegion.remote_token", kNoStatus},
-    {"MemoryWindow.remote_token", kNoStatus},
+    {"MemoryWindow.remote_token", kNoStatus, kNowhere, kWithoutWindows},
     {"QueuePair.Send"},
     {"QueuePair.SendAndInvalidate"},
     {"QueuePair.Receive"},
     {"QueuePair.Read"},
     {"QueuePair.Write"},
-    {"QueuePair.Bind", true, "siw"},
+    {"QueuePair.Bind", true, kNowhere, kWithoutWindows},
     {"QueuePair.FastRegister", true, kVerbs},
     {"QueuePair.Invalidate(MemoryRegion)", true, kVerbs},
-    {"QueuePair.Invalidate(MemoryWindow)", true, "siw"},
+    {"QueuePair.Invalidate(MemoryWindow)", true, kNowhere, kWithoutWindows},
     {"QueuePair.Flush", kNoStatus},
-    {"QueuePair.Attach", true, kVerbs},
+    {"QueuePair.Attach", true, "rxe"},
     {"QueuePair.Disconnect", true, kVerbs},
     {"QueuePair.number", kNoStatus},
     {"QueuePair.adapter", kNoStatus},

@@ -172,7 +172,13 @@ bool Attach(Turn& turn) {
     turn.Did("QueuePair.Attach", one.data<QueuePair>()->Attach(std::move(senseless), OnEnd(turn, one.owned())));
     return true;
   }
-  one->used = other->used = true;
+  one->used = true;
+  // As where the kernel's driver has connected it.
+  if (turn.dice.Percent(15)) {
+    turn.Did("QueuePair.Attach", one.data<QueuePair>()->Attach({}, OnEnd(turn, one.owned())), NameOf(*one.owned()));
+    return true;
+  }
+  other->used = true;
   iwarp::TcpPair pair = iwarp::ConnectTcpPair();
   iwarp::ConnectionState state;
   state.ready_to_receive = iwarp::ReadyToReceive::kWrite;
