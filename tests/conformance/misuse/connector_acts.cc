@@ -359,7 +359,7 @@ bool WaitForRequests(Turn& turn) {
     MakeCall(peers, "ProtectionDomain.CreateQueuePair");
     const char* const connects[] = {"BlockingConnect", "BlockingConnect(SharedEndpoint)", "Connector.Connect"};
     if (own.dice.Percent(90)) MakeCall(peers, connects[own.dice.Below(std::size(connects))]);
-    auto next = made.object->Next(std::chrono::milliseconds(own.valid ? 50 : own.dice.Below(50)));
+    auto next = made.object->Next(own.stage->Longer(std::chrono::milliseconds(own.valid ? 50 : own.dice.Below(50))));
     own.Did("BlockingListener.Next", next.outcome.status);
     if (next.object != nullptr) {
       const OwnedPtr connector = Keep(own, Kind::kConnector, object->instance, std::move(next.object));

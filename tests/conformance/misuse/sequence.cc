@@ -81,11 +81,9 @@ constexpr Step kWaitForPeer[] = {{1, "BlockingListener.Listen"}};
   std::_Exit(1);
 }
 
-// Until the calls after this one have ended. An emulated guest's take so much longer.
+// Until the calls after this one have ended.
 void Pause(const StagePtr& stage, uint32_t call, milliseconds most) {
-  constexpr int kGuestsShare = 50;
-  stage->AwaitUntil(steady_clock::now() + most * (stage->on_kernels_device() ? kGuestsShare : 1),
-                    [&] { return stage->IdleSince(call); });
+  stage->AwaitUntil(steady_clock::now() + stage->Longer(most), [&] { return stage->IdleSince(call); });
 }
 
 void Take(Turn& turn, std::span<const Step> steps) {

@@ -144,6 +144,10 @@ class Stage : public std::enable_shared_from_this<Stage> {
 
   // Slow, as it is emulated; some ask a silent peer for minutes.
   bool on_kernels_device() const { return on.adapter == "rxe" || on.adapter == "siw"; }
+  // What takes so long elsewhere.
+  std::chrono::milliseconds Longer(std::chrono::milliseconds elsewhere) const {
+    return elsewhere * (on_kernels_device() ? 50 : 1);
+  }
 
   // --- What is owned ---
 
