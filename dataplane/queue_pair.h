@@ -20,7 +20,8 @@ namespace rdmabroker {
 class Adapter;
 
 // One step of making a queue pair ready, as the broker sent it. User-space iWARP: one step, the connected socket and
-// its encoded ConnectionState. Verbs: no socket, and the attributes of one transition (INIT, RTR, RTS) a step.
+// its encoded ConnectionState. Verbs: no socket, and the attributes of one transition (INIT, RTR, RTS) a step, where
+// the kernel's driver does not move the queue pair itself; then an empty one, when the connection is established.
 struct Attachment {
   UniqueFd socket;
   std::string state;
