@@ -6,7 +6,9 @@
 //
 // Answers each line of its input with one: "count": how many operations the fabric has been asked for. Of the fake
 // fabric only: "occupy ADDRESS", "vacate ADDRESS": a process outside takes the address, and gives it back; "fail STEP
-// STATUS": the next such request of its device fails so. Ends at the end of its input.
+// STATUS": the next such request of its device fails so; "ask ADDRESS": a process outside, whose device has more than
+// the broker's, asks to connect there; "stand", "go": nothing happens at the fabric from the one to the other. Ends at
+// the end of its input.
 
 #include <spdlog/sinks/stdout_sinks.h>
 #include <spdlog/spdlog.h>
@@ -15,13 +17,16 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
+#include <future>
 #include <iostream>
 #include <map>
 #include <memory>
+#include <optional>
 #include <sstream>
 #include <string>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include "absl/synchronization/mutex.h"
 #include "broker/control/configuration.h"
@@ -86,6 +91,10 @@ class CountingBroker {
     loop_ = std::thread([this] { server_->Run(); });
   }
   ~CountingBroker() {
+    Go();
+    if (network_ != nullptr) {
+      network_->Do([this](FakeNetwork&) { stranger_.reset(); });
+    }
     server_->Stop();
     loop_.join();
     server_.reset();
@@ -97,6 +106,8 @@ class CountingBroker {
     words >> command >> object >> what;
     if (command == "count") return std::to_string(count_);
     Require(relay_ != nullptr, "only the fake does this: " + line);
+    if (command == "stand") return Stand();
+    if (command == "go") return Go();
     std::string answer = "done";
     network_->Do([&](FakeNetwork& network) {
       if (command == "occupy" || command == "vacate") {
@@ -106,6 +117,8 @@ class CountingBroker {
         } else if (!network.Occupy(port)) {
           answer = "occupied";
         }
+      } else if (command == "ask") {
+        Ask(network, *SocketAddress::Parse(object));
       } else if (command == "fail") {
         static const std::map<std::string, FakeFabric::Step> kSteps = {{"bind", FakeFabric::Step::kBind},
                                                                        {"connect", FakeFabric::Step::kConnect},
@@ -120,6 +133,37 @@ class CountingBroker {
   }
 
  private:
+  std::string Stand() {
+    standing_.emplace();
+    network_->Post([go = standing_->get_future().share()] { go.wait(); });
+    return "done";
+  }
+  std::string Go() {
+    if (standing_) standing_->set_value();
+    standing_.reset();
+    return "done";
+  }
+
+  // On the network's thread.
+  void Ask(FakeNetwork& network, const SocketAddress& destination) {
+    constexpr EndpointId kEndpoint(1);
+    const SocketAddress own = {Ip("192.0.2.3"), 1};
+    const FakeDevice device = {.device = MakeFakeDevice(kDevice, "other", kNetwork, {own.ip})};
+    const uint32_t more = 2 * device.device.info.max_inbound_read_limit;
+    stranger_.reset();
+    stranger_ = std::make_unique<FakeFabric>(network, std::vector<FakeDevice>{device});
+    stranger_->Start([](const FabricReport&) {});
+    stranger_->Perform(FabricBind{kDevice, kEndpoint, EndpointUse::kDedicated, {own.ip}, own.port});
+    stranger_->Perform(FabricConnect{.device = kDevice,
+                                     .connection = ConnectionId(1),
+                                     .endpoint = kEndpoint,
+                                     .session = SessionId(1),
+                                     .qp = {1},
+                                     .local = own,
+                                     .peer = destination,
+                                     .limits = {more, more}});
+  }
+
   std::unique_ptr<Fabric> Open(const std::string& adapter, const Configuration& configuration) {
     if (adapter == "iwarp") {
       return Required(
@@ -143,6 +187,8 @@ class CountingBroker {
   std::atomic<uint64_t> count_ = 0;
   std::unique_ptr<NetworkThread> network_;
   FabricRelay* relay_ = nullptr;
+  std::unique_ptr<FakeFabric> stranger_;        // On the network's thread only.
+  std::optional<std::promise<void>> standing_;  // As long as nothing happens at the fabric.
   std::unique_ptr<ControlServer> server_;
   std::thread loop_;
 };

@@ -207,7 +207,7 @@ void EventComesAfter(World& w, bool accept) {
   EXPECT_EQ(order.all(), (std::vector<std::string>{"completion", "event"}));
 }
 
-void AddRequests(Cases* cases) {
+void AddReceives(Cases* cases) {
   cases->push_back(
       {149,
        "APeersGoodbyeFlushesNothing",
@@ -235,6 +235,38 @@ void AddRequests(Cases* cases) {
                       DisconnectBoth(w, made);
                       ExpectCancelled(w.a().side(), 2);
                     }});
+  cases->push_back({151, "WhatIsPostedHasEndedWhenTheDisconnectEnds", [](World& w) {
+                      constexpr size_t kReceives = 2;
+                      const Connection made = w.Establish();
+                      PostReceives(made.active_qp, kReceives);
+                      ResultEx results[kReceives];
+                      size_t ended = 0;
+                      const Call active = w.calls().Make("Disconnect", [&](const Call& call) {
+                        return made.active->Disconnect([&, done = call.completion()](const client::Outcome& outcome) {
+                          ended = w.a().side().cq->GetResultsEx(results);
+                          done(outcome);
+                        });
+                      });
+                      made.passive_events.Wait();
+                      w.b().Disconnect(made.passive);
+                      EXPECT_EQ(active.Status(), NdkStatus::kSuccess);
+                      ASSERT_EQ(ended, kReceives);
+                      for (const ResultEx& result : results) EXPECT_EQ(result.status, NdkStatus::kCancelled);
+                    }});
+  for (const bool closes : {false, true}) {
+    cases->push_back({162, std::string("AReceiveEndsAtTheLatestWithTheLocal") + (closes ? "Close" : "Disconnect"),
+                      [closes](World& w) {
+                        const Connection made = w.Establish();
+                        PostReceives(made.passive_qp, 1);
+                        w.a().Close(made.active);
+                        made.passive_events.Wait();
+                        closes ? w.b().Close(made.passive) : w.b().Disconnect(made.passive);
+                        ExpectCancelled(w.b().side(), 1);
+                      }});
+  }
+}
+
+void AddRequests(Cases* cases) {
   cases->push_back(
       {155, "WhenItEndsNoRequestTouchesMemoryAnyMore", [](World& w) {
          constexpr size_t kWrites = 8;
@@ -276,14 +308,6 @@ void AddRequests(Cases* cases) {
                       EXPECT_FALSE(IsSuccess(again.Status()));
                       EXPECT_EQ(listener.delivered(), 1u);
                     }});
-  cases->push_back({162, "AReceiveEndsAtTheLatestWithTheLocalSide", [](World& w) {
-                      const Connection made = w.Establish();
-                      PostReceives(made.passive_qp, 1);
-                      w.a().Close(made.active);
-                      made.passive_events.Wait();
-                      w.b().Disconnect(made.passive);
-                      ExpectCancelled(w.b().side(), 1);
-                    }});
 }
 
 }  // namespace
@@ -292,6 +316,7 @@ Cases DisconnectCases() {
   Cases cases;
   AddPending(&cases);
   AddEvents(&cases);
+  AddReceives(&cases);
   AddRequests(&cases);
   cases.push_back({161, "NoEventComesBeforeAcceptsCompletion", [](World& w) { EventComesAfter(w, true); }});
   cases.push_back({161,

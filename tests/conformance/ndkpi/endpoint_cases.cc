@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "tests/conformance/ndkpi/standstill.h"
 #include "tests/conformance/ndkpi/world.h"
 
 namespace rdmabroker::ndkpi {
@@ -62,6 +63,22 @@ void ExpectSharingViolation(const Call& call) { EXPECT_EQ(call.Status(), NdkStat
 void ExpectFree(World& w, const SocketAddress& address) {
   const TestListener listener = w.NewParty().ListeningAt(address);
   EXPECT_EQ(w.a().Close(listener.object).Status(), NdkStatus::kSuccess);
+}
+
+// By the same client, and to the very end of the close: the fabric has not let go of it any earlier.
+void ExpectFreeWithItsClose(World& w, const std::shared_ptr<client::BrokerObject>& holder,
+                            const SocketAddress& address) {
+  const TestListener next = w.a().NewListener();
+  Call close("no Close");
+  {
+    const Standstill nothing_is_unbound(w);
+    close = w.a().Close(holder);
+    // The broker answers once more, for which it needs no fabric.
+    w.a().NewConnector();
+    EXPECT_FALSE(nothing_is_unbound && close.ended());
+  }
+  EXPECT_EQ(close.Status(), NdkStatus::kSuccess);
+  EXPECT_EQ(w.a().Listen(next, address).Status(), NdkStatus::kSuccess);
 }
 
 void ExpectHeld(World& w, const SocketAddress& address) {
@@ -159,6 +176,10 @@ void AddListeners(Cases* cases) {
                       EXPECT_EQ(w.a().Close(listener.object).Status(), NdkStatus::kSuccess);
                       ExpectFree(w, listener.address);
                     }});
+  cases->push_back({56, "AListenersCloseEndsWhenItsAddressIsFree", [](World& w) {
+                      const TestListener listener = w.a().Listening();
+                      ExpectFreeWithItsClose(w, listener.object, listener.address);
+                    }});
   cases->push_back({57, "AListenerOutlivesItsConnectors", [](World& w) {
                       const TestListener listener = w.a().Listening();
                       const Connection first = w.Establish(w.b(), w.a(), listener);
@@ -229,6 +250,23 @@ void AddSharedEndpoints(Cases* cases) {
                       EXPECT_EQ(w.a().Close(endpoint).Status(), NdkStatus::kSuccess);
                       ExpectFree(w, endpoint->address());
                     }});
+  cases->push_back({61, "ASharedEndpointsCloseEndsWhenItsAddressIsFree", [](World& w) {
+                      const auto endpoint = w.a().NewSharedEndpoint(w.a().At());
+                      ExpectFreeWithItsClose(w, endpoint, endpoint->address());
+                    }});
+  cases->push_back({60, "AConnectorThatWentElsewhereDoesNotHoldIt", [](World& w) {
+                      const auto endpoint = w.a().NewSharedEndpoint(w.a().At());
+                      const TestListener gone = w.b().Listening(), there = w.b().Listening();
+                      w.b().Close(gone.object).Wait();
+                      const auto connector = w.a().NewConnector();
+                      const Call refused =
+                          w.a().ConnectWithSharedEndpoint(connector, w.a().NewQueuePair(), endpoint, gone.address);
+                      EXPECT_EQ(refused.Status(), NdkStatus::kConnectionRefused);
+                      const Call connect = w.a().Connect(connector, w.a().NewQueuePair(), there.address);
+                      there.Next();
+                      EXPECT_EQ(w.a().Close(endpoint).Status(), NdkStatus::kSuccess);
+                      w.ExpectPending(connect);
+                    }});
   cases->push_back({62, "ASharedEndpointOutlivesItsConnectors", [](World& w) {
                       const auto endpoint = w.a().NewSharedEndpoint(w.a().At());
                       const TestListener one = w.b().Listening(), other = w.b().Listening();
@@ -237,6 +275,9 @@ void AddSharedEndpoints(Cases* cases) {
                       ExpectHeld(w, endpoint->address());
                       w.EstablishThrough(endpoint, w.a(), w.b(), other);
                     }});
+}
+
+void AddPeersOfSharedEndpoints(Cases* cases) {
   cases->push_back({63, "TwoPeersThroughOneSharedEndpointSeeOneAddress", [](World& w) {
                       const auto endpoint = w.a().NewSharedEndpoint(w.a().At());
                       const TestListener one = w.b().Listening(), other = w.b().Listening();
@@ -302,6 +343,7 @@ Cases EndpointCases() {
   AddClosingListeners(&cases);
   AddListeners(&cases);
   AddSharedEndpoints(&cases);
+  AddPeersOfSharedEndpoints(&cases);
   AddAddresses(&cases);
   return cases;
 }

@@ -684,18 +684,21 @@ void RefuseTheMixOfQueues(World& w) {
   const TwoInstances instances(w);
   DataSide& other = w.a().side();
   const DataSide& own = instances.own;
-  const auto create = [&](CompletionQueue* receive_cq, CompletionQueue* initiator_cq) {
+  const auto create = [&](CompletionQueue* receive_cq, CompletionQueue* initiator_cq, SharedReceiveQueue* srq) {
     return own.domain
         ->CreateQueuePair({.receive_cq = receive_cq,
                            .initiator_cq = initiator_cq,
+                           .srq = srq,
                            .receive_queue_depth = 1,
                            .initiator_queue_depth = 1,
                            .max_receive_request_sge = 1,
                            .max_initiator_request_sge = 1})
         .status;
   };
-  EXPECT_EQ(create(other.cq, own.cq), NdkStatus::kInvalidParameter);
-  EXPECT_EQ(create(own.cq, other.cq), NdkStatus::kInvalidParameter);
+  SharedReceiveQueue* const others_srq = w.a().NewSharedReceiveQueue({.depth = 1, .max_receive_request_sge = 1});
+  EXPECT_EQ(create(other.cq, own.cq, nullptr), NdkStatus::kInvalidParameter);
+  EXPECT_EQ(create(own.cq, other.cq, nullptr), NdkStatus::kInvalidParameter);
+  EXPECT_EQ(create(own.cq, own.cq, others_srq), NdkStatus::kInvalidParameter);
 }
 
 void AddInstances(Cases* cases) {

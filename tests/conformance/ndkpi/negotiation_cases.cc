@@ -6,11 +6,14 @@
 
 #include <algorithm>
 #include <array>
+#include <climits>
+#include <cstdint>
 #include <cstring>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "tests/conformance/ndkpi/stranger.h"
 #include "tests/conformance/ndkpi/world.h"
 
 namespace rdmabroker::ndkpi {
@@ -66,6 +69,14 @@ std::vector<Lack> ServesWhatIsAsked() {
   return {{"siw", "soft iWARP's driver serves as many reads as its peer makes, even where the acceptor offers fewer"}};
 }
 
+void AskedByAStranger(World& w) {
+  const TestListener listener = w.b().Listening();
+  const Stranger stranger(w, listener.address);
+  const auto connector = listener.Next();
+  const AdapterInfo& info = w.b().info();
+  EXPECT_EQ(LimitsOf(connector), (ReadLimits{info.max_inbound_read_limit, info.max_outbound_read_limit}));
+}
+
 void AddLimits(Cases* cases) {
   cases->push_back({128, "MoreThanTheAdapterHasCountsAsWhatItHas", [](World& w) {
                       const Offers offers = {{100'000, 100'000}, {100'000, 100'000}};
@@ -86,6 +97,7 @@ void AddLimits(Cases* cases) {
          const AdapterInfo& info = w.b().info();
          EXPECT_EQ(LimitsOf(more.passive), (ReadLimits{info.max_inbound_read_limit, info.max_outbound_read_limit}));
        }});
+  cases->push_back({130, "OfAPeerThatHasMoreTheyAreTheAdapters", AskedByAStranger});
   cases->push_back({131,
                     "AfterConnectTheActiveSideHasTheFinalOnes",
                     [](World& w) {
@@ -200,16 +212,16 @@ void ExpectCarried(World& w, const Carrier& carrier, size_t length) {
   EXPECT_EQ(AreaOf(carrier.carry(w, data)).substr(0, length), data);
 }
 
-// The peer's data in a buffer of `room` bytes.
-void ExpectCopied(World& w, bool enough) {
+// The peer's data in a buffer of so many bytes more, or fewer, than they are.
+void ExpectCopied(World& w, int more) {
   const auto connector = kCarriers[0].carry(w, Bytes(20));
   const std::string area = AreaOf(connector);
   ASSERT_GE(area.size(), 20u);
   std::string buffer(area.size() + 8, '#');
-  auto length = static_cast<uint32_t>(enough ? area.size() + 4 : 12);
-  const uint32_t room = length;
+  const auto room = static_cast<uint32_t>(std::max<int64_t>(0, static_cast<int64_t>(area.size()) + more));
+  uint32_t length = room;
   EXPECT_EQ(connector->GetConnectionData(nullptr, nullptr, buffer.data(), &length),
-            enough ? NdkStatus::kSuccess : NdkStatus::kBufferTooSmall);
+            more >= 0 ? NdkStatus::kSuccess : NdkStatus::kBufferTooSmall);
   EXPECT_EQ(length, area.size());
   const size_t copied = std::min<size_t>(room, area.size());
   EXPECT_EQ(buffer.substr(0, copied), area.substr(0, copied));
@@ -264,8 +276,9 @@ void AddConnectionData(Cases* cases) {
                       EXPECT_GE(length, 20u);
                       EXPECT_EQ(length, AreaOf(connector).size());
                     }});
-  cases->push_back({138, "ABufferThatIsTooSmallGetsWhatFits", [](World& w) { ExpectCopied(w, false); }});
-  cases->push_back({139, "ABufferThatIsLargeEnoughGetsAll", [](World& w) { ExpectCopied(w, true); }});
+  cases->push_back({138, "ABufferThatIsTooSmallGetsWhatFits", [](World& w) { ExpectCopied(w, -1); }});
+  cases->push_back({138, "ABufferOfNoBytesGetsNothing", [](World& w) { ExpectCopied(w, INT_MIN); }});
+  cases->push_back({139, "ABufferThatIsLargeEnoughGetsAll", [](World& w) { ExpectCopied(w, 4); }});
   cases->push_back({140, "ALengthWithoutABufferFails", [](World& w) {
                       const auto connector = kCarriers[0].carry(w, Bytes(20));
                       uint32_t length = 20;

@@ -66,11 +66,12 @@ class CmProcess {
     return error != 0 ? error : std::abs(Await().status);
   }
   // As far as the request, on its way to the peer.
-  int StartConnect(KernelId id, const SocketAddress& local, const SocketAddress& peer, QpNumber qp) const {
+  int StartConnect(KernelId id, const SocketAddress& local, const SocketAddress& peer, QpNumber qp,
+                   const ReadLimits& limits = {}) const {
     EXPECT_EQ(Resolve(id, local, peer), 0);
     EXPECT_EQ(file->ResolveRoute(id), 0);
     EXPECT_EQ(Await().type, CmEventType::kRouteResolved);
-    return file->Connect(id, {.qp = qp});
+    return file->Connect(id, {.qp = qp, .limits = limits});
   }
   // As far as the peer's answer. With a reason of InfiniBand's, above 0, in `reason` instead of an errno.
   int Connect(KernelId id, const SocketAddress& local, const SocketAddress& peer, QpNumber qp,
