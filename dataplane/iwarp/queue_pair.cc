@@ -115,18 +115,18 @@ NdkStatus SoftwareQueuePair::Write(void* request_context, std::span<const Sge> s
                .remote = target});
 }
 
+// Requests that change memory. One that is refused is posted all the same, as what was deferred must not wait for it.
 NdkStatus SoftwareQueuePair::Bind(void* request_context, MemoryRegion* region, MemoryWindow* window, void* address,
                                   size_t length, OpFlags flags) {
   auto* const software_region = static_cast<SoftwareMemoryRegion*>(region);
   auto* const software_window = static_cast<SoftwareMemoryWindow*>(window);
-  if (!alive_) return NdkStatus::kConnectionInvalid;
-  if (!Belongs(software_region) || !Belongs(software_window)) return NdkStatus::kInvalidParameter;
+  const bool belong = Belongs(software_region) && Belongs(software_window);
   MemoryChange change;
-  const NdkStatus status = software_region->PrepareBind(this, address, length, flags, &change);
-  if (status != NdkStatus::kSuccess) return status;
   return Post({.type = OperationType::kBind,
                .flags = flags,
                .context = request_context,
+               .refusal = belong ? software_region->PrepareBind(this, address, length, flags, &change)
+                                 : NdkStatus::kInvalidParameter,
                .change = &change,
                .region = software_region,
                .window = software_window});
@@ -136,45 +136,39 @@ NdkStatus SoftwareQueuePair::FastRegister(void* request_context, MemoryRegion* r
                                           size_t first_byte_offset, size_t length, uint64_t base_address,
                                           OpFlags flags) {
   auto* const software_region = static_cast<SoftwareMemoryRegion*>(region);
-  if (!alive_) return NdkStatus::kConnectionInvalid;
-  if (!Belongs(software_region)) return NdkStatus::kInvalidParameter;
   MemoryChange change;
-  const NdkStatus status =
-      software_region->PrepareFastRegister(pages, first_byte_offset, length, base_address, flags, &change);
-  if (status != NdkStatus::kSuccess) return status;
   return Post({.type = OperationType::kFastRegister,
                .flags = flags,
                .context = request_context,
+               .refusal = Belongs(software_region) ? software_region->PrepareFastRegister(
+                                                         pages, first_byte_offset, length, base_address, flags, &change)
+                                                   : NdkStatus::kInvalidParameter,
                .change = &change,
                .region = software_region});
 }
 
 NdkStatus SoftwareQueuePair::Invalidate(void* request_context, MemoryRegion* region, OpFlags flags) {
   auto* const software_region = static_cast<SoftwareMemoryRegion*>(region);
-  if (!alive_) return NdkStatus::kConnectionInvalid;
-  if (!Belongs(software_region)) return NdkStatus::kInvalidParameter;
   MemoryChange change;
-  const NdkStatus status = software_region->PrepareInvalidate(&change);
-  if (status != NdkStatus::kSuccess) return status;
-  return Post({.type = OperationType::kInvalidate,
-               .flags = flags,
-               .context = request_context,
-               .change = &change,
-               .region = software_region});
+  return Post(
+      {.type = OperationType::kInvalidate,
+       .flags = flags,
+       .context = request_context,
+       .refusal = Belongs(software_region) ? software_region->PrepareInvalidate(&change) : NdkStatus::kInvalidParameter,
+       .change = &change,
+       .region = software_region});
 }
 
 NdkStatus SoftwareQueuePair::Invalidate(void* request_context, MemoryWindow* window, OpFlags flags) {
   auto* const software_window = static_cast<SoftwareMemoryWindow*>(window);
-  if (!alive_) return NdkStatus::kConnectionInvalid;
-  if (!Belongs(software_window)) return NdkStatus::kInvalidParameter;
   MemoryChange change;
-  const NdkStatus status = software_window->PrepareInvalidate(&change);
-  if (status != NdkStatus::kSuccess) return status;
-  return Post({.type = OperationType::kInvalidate,
-               .flags = flags,
-               .context = request_context,
-               .change = &change,
-               .window = software_window});
+  return Post(
+      {.type = OperationType::kInvalidate,
+       .flags = flags,
+       .context = request_context,
+       .refusal = Belongs(software_window) ? software_window->PrepareInvalidate(&change) : NdkStatus::kInvalidParameter,
+       .change = &change,
+       .window = software_window});
 }
 
 }  // namespace rdmabroker::iwarp

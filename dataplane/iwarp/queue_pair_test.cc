@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <functional>
 #include <numeric>
 #include <thread>
 #include <vector>
@@ -240,6 +241,40 @@ TEST_F(QueuePairs, BindAsksNoMoreThanTheRegionHas) {
   EXPECT_EQ(a.qp->Invalidate(nullptr, window, 0), NdkStatus::kSuccess);
   EXPECT_EQ(a.Next().status, NdkStatus::kInvalidDeviceRequest);
   EXPECT_FALSE(a.End().graceful);
+  CloseAndWait(window);
+}
+
+TEST_F(QueuePairs, AChangeOfMemoryThatIsRefusedSendsWhatWasDeferredBeforeIt) {
+  Connect(a, b);
+  Buffer readable(a.domain, 64, kMrAllowLocalRead);
+  MemoryWindow* const window = a.domain->CreateMemoryWindow().object;
+  void* const pages[] = {readable.bytes().data()};
+  const std::function<NdkStatus()> refused[] = {
+      [&] { return a.qp->Bind(nullptr, readable.region(), window, pages[0], 64, kOpAllowRemoteWrite); },
+      [&] { return a.qp->FastRegister(nullptr, readable.region(), pages, 0, 64, 0, 0); },
+      [&] { return a.qp->Invalidate(nullptr, readable.region(), 0); },
+      [&] { return a.qp->Invalidate(nullptr, window, 0); }};
+  for (const auto& post : refused) {
+    ASSERT_EQ(b.qp->Receive(nullptr, {}), NdkStatus::kSuccess);
+    ASSERT_EQ(a.qp->Send(nullptr, {}, kOpDefer | kOpSilentSuccess), NdkStatus::kSuccess);
+    EXPECT_FALSE(IsSuccess(post()));
+    EXPECT_EQ(b.Next().status, NdkStatus::kSuccess);
+  }
+  CloseAndWait(window);
+}
+
+TEST_F(QueuePairs, AChangeOfMemoryIsTakenAndCancelledWhereTheConnectionIsBroken) {
+  Connect(a, b);
+  ASSERT_EQ(a.qp->Send(nullptr, {}, kOpSilentSuccess), NdkStatus::kSuccess);
+  EXPECT_NE(a.End().provider_error, 0u) << "the peer has no receive for it";
+  Buffer buffer(a.domain, 64, kAllAccess);
+  MemoryWindow* const window = a.domain->CreateMemoryWindow().object;
+  ASSERT_EQ(a.qp->Bind(Context(1), buffer.region(), window, buffer.bytes().data(), 64, kOpAllowRemoteRead),
+            NdkStatus::kSuccess);
+  const ResultEx bound = a.Next();
+  EXPECT_EQ(bound.request_context, Context(1));
+  EXPECT_EQ(bound.status, NdkStatus::kCancelled);
+  EXPECT_EQ(window->remote_token(), RemoteToken{});
   CloseAndWait(window);
 }
 

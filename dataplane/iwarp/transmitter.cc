@@ -18,6 +18,7 @@ Transmitter::Transmitter(const TransmitterAttributes& attributes)
 Transmitter::~Transmitter() = default;
 
 NdkStatus Transmitter::CheckPost(const InitiatorPost& post) const {
+  if (post.refusal != NdkStatus::kSuccess) return post.refusal;
   if ((post.flags & ~AllowedFlags(post.type)) != 0) return NdkStatus::kInvalidParameter;
   const uint64_t total = TotalLength(post.sges);
   if ((post.flags & kOpInline) != 0) {

@@ -32,6 +32,7 @@ struct InitiatorPost {
   Opcode opcode = Opcode::kSend;
   OpFlags flags = 0;
   void* context = nullptr;
+  NdkStatus refusal = NdkStatus::kSuccess;  // Any other: it is known to be wrong already.
   std::span<const Sge> sges = {};
   RemoteMemory remote = {};        // Read, Write.
   RemoteToken invalidate = {};     // SendAndInvalidate.

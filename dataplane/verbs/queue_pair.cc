@@ -77,11 +77,12 @@ NdkStatus VerbsQueuePair::Write(void* request_context, std::span<const Sge> sges
 
 NdkStatus VerbsQueuePair::Bind(void* request_context, MemoryRegion* region, MemoryWindow* window, void* address,
                                size_t length, OpFlags flags) {
-  if (region == nullptr || window == nullptr) return NdkStatus::kInvalidParameter;
+  const bool named = region != nullptr && window != nullptr;
   return Post({.type = OperationType::kBind,
                .opcode = IBV_WR_BIND_MW,
                .flags = flags,
                .context = request_context,
+               .refusal = named ? NdkStatus::kSuccess : NdkStatus::kInvalidParameter,
                .window = static_cast<VerbsMemoryWindow*>(window),
                .region = static_cast<VerbsMemoryRegion*>(region),
                .address = address,
@@ -89,21 +90,23 @@ NdkStatus VerbsQueuePair::Bind(void* request_context, MemoryRegion* region, Memo
 }
 
 NdkStatus VerbsQueuePair::Invalidate(void* request_context, MemoryWindow* window, OpFlags flags) {
-  if (window == nullptr) return NdkStatus::kInvalidParameter;
   return Post({.type = OperationType::kInvalidate,
                .opcode = IBV_WR_LOCAL_INV,
                .flags = flags,
                .context = request_context,
+               .refusal = window != nullptr ? NdkStatus::kSuccess : NdkStatus::kInvalidParameter,
                .window = static_cast<VerbsMemoryWindow*>(window)});
 }
 
-// libibverbs has no request for either.
+// libibverbs has no request for either. What was deferred must not wait for them.
 NdkStatus VerbsQueuePair::FastRegister(void*, MemoryRegion*, std::span<void* const>, size_t, size_t, uint64_t,
                                        OpFlags) {
-  return NdkStatus::kNotSupported;
+  return Post({.refusal = NdkStatus::kNotSupported});
 }
 
-NdkStatus VerbsQueuePair::Invalidate(void*, MemoryRegion*, OpFlags) { return NdkStatus::kNotSupported; }
+NdkStatus VerbsQueuePair::Invalidate(void*, MemoryRegion*, OpFlags) {
+  return Post({.refusal = NdkStatus::kNotSupported});
+}
 
 NdkStatus VerbsQueuePair::Post(const InitiatorPost& post) {
   // What the peer has invalidated must not be invalidated again.
@@ -139,6 +142,7 @@ bool VerbsQueuePair::Crowded(const InitiatorPost& post) const {
 }
 
 NdkStatus VerbsQueuePair::Check(const InitiatorPost& post) const {
+  if (post.refusal != NdkStatus::kSuccess) return post.refusal;
   if (phase_ != Phase::kConnected && phase_ != Phase::kBroken) return NdkStatus::kConnectionInvalid;
   if ((post.flags & ~AllowedFlags(post.type)) != 0) return NdkStatus::kInvalidParameter;
   const AdapterInfo& info = domain_->adapter()->info();

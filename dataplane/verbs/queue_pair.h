@@ -81,6 +81,7 @@ class VerbsQueuePair final : public QueuePair, public EventTarget {
     ibv_wr_opcode opcode = IBV_WR_SEND;
     OpFlags flags = 0;
     void* context = nullptr;
+    NdkStatus refusal = NdkStatus::kSuccess;  // Any other: it is known to be wrong already.
     std::span<const Sge> sges;
     RemoteMemory remote;
     RemoteToken invalidate = {};

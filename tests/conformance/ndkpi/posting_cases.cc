@@ -316,6 +316,58 @@ void ExpectSent(const DataLink& link, uintptr_t count) {
   ExpectNoResult(link.a);
 }
 
+// A request of a that fails as it is posted.
+struct FailingPost {
+  std::string name;
+  NdkStatus (*post)(const DataLink& link);
+  const std::vector<Lack>* lacks = nullptr;
+  void (*expect_lack)(World& w) = nullptr;
+};
+
+NdkStatus BindTooMuch(const DataLink& link) {
+  Buffer buffer(link.a.domain, 64, kMrAllowLocalRead);
+  const Window window(link.a);
+  return link.at_a->Bind(nullptr, buffer.region(), window.get(), buffer.bytes().data(), 64, kOpAllowRemoteWrite);
+}
+
+NdkStatus InvalidateTheUnbound(const DataLink& link) {
+  const Window window(link.a);
+  return link.at_a->Invalidate(nullptr, window.get(), 0);
+}
+
+// Of a region that is no fast-registered one: adapters that know none refuse it as well.
+NdkStatus FastRegisterTheRegistered(const DataLink& link) {
+  Buffer buffer(link.a.domain, 64, kAllAccess);
+  void* const pages[] = {buffer.bytes().data()};
+  return link.at_a->FastRegister(nullptr, buffer.region(), pages, 0, 64, 0, 0);
+}
+
+NdkStatus InvalidateTheRegistered(const DataLink& link) {
+  Buffer buffer(link.a.domain, 64, kAllAccess);
+  return link.at_a->Invalidate(nullptr, buffer.region(), 0);
+}
+
+const std::array<FailingPost, 8> kFailingPosts = {
+    {{"Send", [](const DataLink& link) { return link.at_a->Send(nullptr, {}, kUnknownFlag); }},
+     {"SendAndInvalidate",
+      [](const DataLink& link) { return link.at_a->SendAndInvalidate(nullptr, {}, kUnknownFlag, {}); }},
+     {"Read", [](const DataLink& link) { return link.at_a->Read(nullptr, {}, {}, kUnknownFlag); }},
+     {"Write", [](const DataLink& link) { return link.at_a->Write(nullptr, {}, {}, kUnknownFlag); }},
+     {"Bind", BindTooMuch, &kNoWindows, ExpectNoWindows},
+     {"Invalidate", InvalidateTheUnbound, &kNoWindows, ExpectNoWindows},
+     {"FastRegister", FastRegisterTheRegistered},
+     {"InvalidateOfARegion", InvalidateTheRegistered}}};
+
+void FailBehindAChain(World& w, const FailingPost& failing) {
+  if (w.lacks()) return failing.expect_lack(w);
+  const DataLink link(w);
+  link.PostReceivesAtB(3);
+  for (const uintptr_t i : {0u, 1u, 2u}) ASSERT_EQ(link.at_a->Send(Context(i), {}, kOpDefer), NdkStatus::kSuccess);
+  EXPECT_FALSE(IsSuccess(failing.post(link)));
+  ExpectSent(link, 3);
+  link.Settle();
+}
+
 void AddDeferred(Cases* cases) {
   cases->push_back({192, "AChainGoesOutWithItsLastRequest", [](World& w) {
                       const DataLink link(w);
@@ -326,16 +378,12 @@ void AddDeferred(Cases* cases) {
                       ASSERT_EQ(link.at_a->Send(Context(3), {}, 0), NdkStatus::kSuccess);
                       ExpectSent(link, 4);
                     }});
-  cases->push_back({193, "AChainGoesOutWhereItsLastRequestFails", [](World& w) {
-                      const DataLink link(w);
-                      link.PostReceivesAtB(3);
-                      for (const uintptr_t i : {0u, 1u, 2u}) {
-                        ASSERT_EQ(link.at_a->Send(Context(i), {}, kOpDefer), NdkStatus::kSuccess);
-                      }
-                      EXPECT_FALSE(IsSuccess(link.at_a->Send(Context(3), {}, kUnknownFlag)));
-                      ExpectSent(link, 3);
-                      link.Settle();
-                    }});
+  for (const FailingPost& failing : kFailingPosts) {
+    cases->push_back({.assertion = 193,
+                      .name = "AChainGoesOutWhere" + failing.name + "Fails",
+                      .run = [&failing](World& w) { FailBehindAChain(w, failing); },
+                      .lacks = failing.lacks == nullptr ? std::vector<Lack>() : *failing.lacks});
+  }
 }
 
 // Posts so many requests at most, which are numbered, and counts those that were taken.
