@@ -93,6 +93,7 @@ void RaceArmsWithCompletions(World& w) {
     sender.join();
     // What was taken out before the arm is not what satisfies it.
     if (taken) {
+      ExpectNotifications(link.b, 0);
       link.PostReceivesAtB(1);
       link.SendToB();
     }
@@ -113,6 +114,15 @@ void AddArms(Cases* cases) {
                       const DataLink link(w);
                       kSolicitedReceive.make(link);
                       link.b.cq->Arm(CqNotify::kSolicited);
+                      ExpectNotifications(link.b, 1);
+                    }});
+  cases->push_back({166, "WhatWasTakenOutUnreportedIsNotTold", [](World& w) {
+                      const DataLink link(w);
+                      kReceive.make(link);
+                      EXPECT_EQ(link.b.Next().status, NdkStatus::kSuccess);
+                      link.b.cq->Arm(CqNotify::kAny);
+                      ExpectNotifications(link.b, 0);
+                      kReceive.make(link);
                       ExpectNotifications(link.b, 1);
                     }});
   cases->push_back({167, "BetweenTheLastResultAndTheArm", [](World& w) {
