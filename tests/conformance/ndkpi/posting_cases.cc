@@ -226,6 +226,17 @@ void AddResults(Cases* cases) {
                       EXPECT_EQ(failed.request_context, Context(1));
                       ExpectBadMemory(failed);
                     }});
+  cases->push_back({188, "C_ToldWhereItIsCancelled", [](World& w) {
+                      const DataLink link(w);
+                      Buffer buffer(link.a.domain, 64, kMrAllowLocalRead);
+                      const Sge sge = TooLong(buffer);
+                      ASSERT_EQ(link.at_a->Send(Context(1), {&sge, 1}, kOpDefer), NdkStatus::kSuccess);
+                      ASSERT_EQ(link.at_a->Send(Context(2), {}, kOpSilentSuccess), NdkStatus::kSuccess);
+                      const auto results = link.a.Results(2);
+                      ExpectBadMemory(results[0]);
+                      EXPECT_EQ(results[1].request_context, Context(2));
+                      EXPECT_EQ(results[1].status, NdkStatus::kCancelled);
+                    }});
   cases->push_back({189, "SixteenQueuesFull", [](World& w) {
                       constexpr int kBatch = 32, kBatches = 32;
                       const DataLink link(w);
@@ -444,13 +455,15 @@ void FlushBesideWrites(World& w) {
   ExpectOneResultEach(link.a, poster.taken);
 }
 
+// Silent requests, too: only their success is.
 void FlushBothQueues(World& w) {
   constexpr uintptr_t kEach = 3;
   const DataLink link(w);
   link.PostReceivesAtB(kEach);
   for (uintptr_t i = 0; i < kEach; ++i) {
+    const OpFlags silent = i == 1 ? kOpSilentSuccess : 0;
     ASSERT_EQ(link.at_a->Receive(Context(i), {}), NdkStatus::kSuccess);
-    ASSERT_EQ(link.at_a->Send(Context(kEach + i), {}, kOpDefer), NdkStatus::kSuccess);
+    ASSERT_EQ(link.at_a->Send(Context(kEach + i), {}, kOpDefer | silent), NdkStatus::kSuccess);
   }
   link.at_a->Flush();
   std::set<void*> ended;
