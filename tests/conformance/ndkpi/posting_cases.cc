@@ -275,8 +275,9 @@ void ExpectFenced(World& w) {
   }
 }
 
-// What b receives of `text` that a sends inline from so many pieces of equal length, and overwrites then.
-std::string SendInline(World& w, std::string text, size_t pieces) {
+// What b receives of `text` that a sends inline from so many pieces of equal length, and overwrites then. What is
+// deferred goes out with the next request.
+std::string SendInline(World& w, std::string text, size_t pieces, OpFlags flags = 0) {
   const DataLink link(w);
   Buffer to(link.b.domain, 64, kMrAllowLocalWrite);
   const Sge in = to.sge();
@@ -286,8 +287,11 @@ std::string SendInline(World& w, std::string text, size_t pieces) {
   for (size_t i = 0; i < pieces; ++i) {
     sges.push_back({text.data() + i * length, static_cast<uint32_t>(length), LocalToken{0xDEAD}});
   }
-  EXPECT_EQ(link.at_a->Send(nullptr, sges, kOpInline), NdkStatus::kSuccess);
+  EXPECT_EQ(link.at_a->Send(nullptr, sges, kOpInline | flags), NdkStatus::kSuccess);
   std::fill(text.begin(), text.end(), 'x');
+  if ((flags & kOpDefer) != 0) {
+    EXPECT_EQ(link.at_a->Write(nullptr, {}, {}, kOpSilentSuccess), NdkStatus::kSuccess);
+  }
   EXPECT_EQ(link.a.Next().status, NdkStatus::kSuccess);
   const auto received = static_cast<ptrdiff_t>(link.b.Next().bytes_transferred);
   return {to.bytes().begin(), to.bytes().begin() + received};
@@ -298,6 +302,10 @@ void AddInline(Cases* cases) {
   cases->push_back({191, "B_TheBufferIsOverwrittenAtOnce", [](World& w) {
                       const std::string text(64, 't');
                       EXPECT_EQ(SendInline(w, text, 1), text);
+                    }});
+  cases->push_back({191, "B_TheBufferIsOverwrittenBeforeItIsSent", [](World& w) {
+                      const std::string text(64, 't');
+                      EXPECT_EQ(SendInline(w, text, 1, kOpDefer), text);
                     }});
   cases->push_back({191, "C_MorePiecesThanTheAdapterTakes", [](World& w) {
                       const size_t pieces = w.a().side().adapter->info().max_initiator_request_sge + 1;
