@@ -115,6 +115,22 @@ void ExpectRefusedEarly(World& w, const EarlyPost& early) {
   ExpectNoResult(side);
 }
 
+// The hardware is ready to send by then.
+void WriteBeforeAcceptEnds(World& w) {
+  const Handshake made = w.Reply();
+  if (w.lacks()) {
+    ExpectTwoWay(made);
+    EXPECT_EQ(made.passive_qp->Write(nullptr, {}, {}, 0), NdkStatus::kSuccess);
+    return;
+  }
+  EXPECT_EQ(made.passive_qp->Write(nullptr, {}, {}, 0), NdkStatus::kConnectionInvalid);
+  w.ExpectPending(made.accept);
+  EXPECT_EQ(w.a().CompleteConnect(made.active).Status(), NdkStatus::kSuccess);
+  EXPECT_EQ(made.accept.Status(), NdkStatus::kSuccess);
+  w.ExpectCarries(made);
+  ExpectNoResult(w.b().side());
+}
+
 void AddUnconnected(Cases* cases) {
   for (const EarlyPost& early : kEarlyPosts) {
     cases->push_back({.assertion = 184,
@@ -122,6 +138,8 @@ void AddUnconnected(Cases* cases) {
                       .run = [&early](World& w) { ExpectRefusedEarly(w, early); },
                       .lacks = early.lacks == nullptr ? std::vector<Lack>() : *early.lacks});
   }
+  cases->push_back(
+      {.assertion = 184, .name = "WriteWhereAcceptIsPending", .run = WriteBeforeAcceptEnds, .lacks = {kTwoWay}});
   cases->push_back({185, "ReceiveOnAnUnconnectedQueuePair", [](World& w) {
                       Buffer buffer(w.a().side().domain, 64, kMrAllowLocalWrite);
                       const Sge sge = buffer.sge();
