@@ -113,6 +113,14 @@ NdkStatus Bind(const DataLink& link, const Window& window, Buffer& buffer, size_
   return link.at_b->Bind(nullptr, buffer.region(), window.get(), buffer.bytes().data(), length, flags);
 }
 
+// A part in the middle of 64 bytes.
+constexpr size_t kPart = 16;
+constexpr size_t kPartLength = 32;
+
+NdkStatus BindPart(const DataLink& link, const Window& window, Buffer& buffer, OpFlags flags) {
+  return link.at_b->Bind(nullptr, buffer.region(), window.get(), buffer.bytes().data() + kPart, kPartLength, flags);
+}
+
 void BindMoreThanTheRegionHas(World& w) {
   if (w.lacks()) return ExpectNoWindows(w);
   const DataLink link(w);
@@ -125,24 +133,27 @@ void BindMoreThanTheRegionHas(World& w) {
   ExpectNoResult(link.b);
 }
 
-// The token is taken before the bind's result is.
-void UseTheTokenOfAReturnedBind(World& w) {
+// The token is taken before the bind's result is, and before what is deferred goes out with the next request.
+void UseTheTokenOfAReturnedBind(World& w, OpFlags flags) {
   if (w.lacks()) return ExpectNoWindows(w);
   const DataLink link(w);
-  Buffer to(link.a.domain, 64, kSink);
+  Buffer to(link.a.domain, kPartLength, kSink);
   Buffer shared(link.b.domain, 64, kAllAccess);
   const Window window(link.b);
   shared.Fill(5);
-  ASSERT_EQ(Bind(link, window, shared, 64, kOpAllowRemoteRead), NdkStatus::kSuccess);
-  const RemoteMemory source = window.remote(shared);
+  ASSERT_EQ(BindPart(link, window, shared, kOpAllowRemoteRead | flags), NdkStatus::kSuccess);
+  const RemoteMemory source = window.remote(shared, kPart);
   EXPECT_NE(source.token, RemoteToken{});
   EXPECT_NE(source.token, shared.remote().token);
+  if ((flags & kOpDefer) != 0) {
+    ASSERT_EQ(link.at_b->Write(nullptr, {}, {}, kOpSilentSuccess), NdkStatus::kSuccess);
+  }
   EXPECT_EQ(link.b.Next().status, NdkStatus::kSuccess);
   EXPECT_EQ(window.get()->remote_token(), source.token);
   const Sge in = to.sge();
   ASSERT_EQ(link.at_a->Read(nullptr, {&in, 1}, source, 0), NdkStatus::kSuccess);
   EXPECT_EQ(link.a.Next().status, NdkStatus::kSuccess);
-  EXPECT_EQ(to.bytes(), shared.bytes());
+  EXPECT_TRUE(std::equal(to.bytes().begin(), to.bytes().end(), shared.bytes().begin() + kPart));
 }
 
 void DeregisterUnderAWindow(World& w) {
@@ -160,8 +171,14 @@ void DeregisterUnderAWindow(World& w) {
 
 void AddWindows(Cases* cases) {
   cases->push_back({.assertion = 205, .name = "BindAsksForMore", .run = BindMoreThanTheRegionHas, .lacks = kNoWindows});
-  cases->push_back(
-      {.assertion = 206, .name = "TheTokenIsThere", .run = UseTheTokenOfAReturnedBind, .lacks = kNoWindows});
+  cases->push_back({.assertion = 206,
+                    .name = "TheTokenIsThere",
+                    .run = [](World& w) { UseTheTokenOfAReturnedBind(w, 0); },
+                    .lacks = kNoWindows});
+  cases->push_back({.assertion = 206,
+                    .name = "TheTokenOfADeferredBindIsThere",
+                    .run = [](World& w) { UseTheTokenOfAReturnedBind(w, kOpDefer); },
+                    .lacks = kNoWindows});
   cases->push_back(
       {.assertion = 208, .name = "TheWindowHoldsTheRegion", .run = DeregisterUnderAWindow, .lacks = kNoWindows});
 }
@@ -177,12 +194,14 @@ struct Violation {
   size_t offset;  // Of the access.
 };
 
-// The window opens 32 bytes.
-const std::array<Violation, 5> kViolations = {{{"ThroughAnInvalidatedWindow", true, true, false, 0},
-                                               {"BeyondAWindow", true, false, false, 32 - kAccessLength / 2},
-                                               {"WithoutTheWindowsRight", true, false, true, 0},
-                                               {"BeyondARegion", false, false, false, 64 - kAccessLength / 2},
-                                               {"WithoutTheRegionsRight", false, false, true, 0}}};
+// The window opens the part.
+const std::array<Violation, 6> kViolations = {
+    {{"ThroughAnInvalidatedWindow", true, true, false, kPart},
+     {"BeforeAWindow", true, false, false, kPart - kAccessLength / 2},
+     {"BeyondAWindow", true, false, false, kPart + kPartLength - kAccessLength / 2},
+     {"WithoutTheWindowsRight", true, false, true, kPart},
+     {"BeyondARegion", false, false, false, 64 - kAccessLength / 2},
+     {"WithoutTheRegionsRight", false, false, true, 0}}};
 
 // Over iWARP a write has succeeded when TCP has it, and the objection is met by what comes behind it.
 struct Access {
@@ -210,7 +229,7 @@ const std::array<Blindness, 2> kBlindnesses = {
         return violation.other_right && !violation.windowed && !access.writes;
       }},
      {{"rxe", "the driver lets a peer go beyond a window, up to its region's bounds: the access succeeds"},
-      [](const Violation& violation, const Access&) { return violation.windowed && violation.offset > 0; }}}};
+      [](const Violation& violation, const Access&) { return violation.windowed && violation.offset != kPart; }}}};
 
 bool DriverIsBlind(World& w, const Violation& violation, const Access& access) {
   return std::any_of(kBlindnesses.begin(), kBlindnesses.end(), [&](const Blindness& blindness) {
@@ -222,7 +241,7 @@ bool DriverIsBlind(World& w, const Violation& violation, const Access& access) {
 RemoteMemory Open(const DataLink& link, Buffer& shared, const Window* window, const Violation& violation, bool writes) {
   if (window == nullptr) return shared.remote(violation.offset);
   const OpFlags right = writes != violation.other_right ? kOpAllowRemoteWrite : kOpAllowRemoteRead;
-  EXPECT_EQ(Bind(link, *window, shared, 32, right), NdkStatus::kSuccess);
+  EXPECT_EQ(BindPart(link, *window, shared, right), NdkStatus::kSuccess);
   const RemoteMemory opened = window->remote(shared, violation.offset);
   EXPECT_EQ(link.b.Next().status, NdkStatus::kSuccess);
   if (violation.invalidated) {
