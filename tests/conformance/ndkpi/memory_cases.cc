@@ -332,13 +332,30 @@ RemoteToken DeadToken(DataSide& side) {
   return gone.remote().token;
 }
 
-void InvalidateADeadToken(World& w) {
-  const DataLink link(w);
+// b's token is none that this connection's peer may invalidate.
+void InvalidateWrongly(const DataLink& link, RemoteToken token) {
   link.PostReceivesAtB(2);
-  ASSERT_EQ(link.at_a->SendAndInvalidate(nullptr, {}, 0, DeadToken(link.b)), NdkStatus::kSuccess);
+  ASSERT_EQ(link.at_a->SendAndInvalidate(nullptr, {}, 0, token), NdkStatus::kSuccess);
   for (const ResultEx& result : link.b.Results(2)) EXPECT_FALSE(IsSuccess(result.status));
   ExpectEnded(link.connection.passive_events);
   ExpectEnded(link.connection.active_events);
+}
+
+void InvalidateAnothersWindow(World& w) {
+  const bool blind = w.lacks() && w.b().side().adapter->info().max_window_size > 0;
+  if (w.lacks() && !blind) return ExpectNoWindows(w);
+  const DataLink link(w), other(w);
+  Buffer shared(link.b.domain, 64, kAllAccess);
+  const Window window(link.b);
+  ASSERT_EQ(Bind(other, window, shared, 64, kOpAllowRemoteRead), NdkStatus::kSuccess);
+  EXPECT_EQ(link.b.Next().status, NdkStatus::kSuccess);
+  const RemoteToken token = window.get()->remote_token();
+  if (!blind) return InvalidateWrongly(link, token);
+  link.PostReceivesAtB(1);
+  ASSERT_EQ(link.at_a->SendAndInvalidate(nullptr, {}, 0, token), NdkStatus::kSuccess);
+  const ResultEx received = link.b.Next();
+  EXPECT_EQ(received.status, NdkStatus::kSuccess);
+  EXPECT_EQ(received.invalidated_token, token);
 }
 
 void ExpectTypeSend(World& w) {
@@ -363,7 +380,21 @@ void ExpectTypeSend(World& w) {
 }
 
 void AddInvalidations(Cases* cases) {
-  cases->push_back({210, "ATokenThatIsDead", InvalidateADeadToken});
+  cases->push_back({210, "ATokenThatIsDead", [](World& w) {
+                      const DataLink link(w);
+                      InvalidateWrongly(link, DeadToken(link.b));
+                    }});
+  cases->push_back({210, "ARegistrationsToken", [](World& w) {
+                      const DataLink link(w);
+                      Buffer registered(link.b.domain, 64, kAllAccess);
+                      InvalidateWrongly(link, registered.remote().token);
+                    }});
+  std::vector<Lack> anothers = kNoWindows;
+  anothers.push_back({"rxe", "the driver lets a peer invalidate every queue pair's windows: the receive succeeds"});
+  cases->push_back({.assertion = 210,
+                    .name = "TheTokenOfAnotherQueuePairsWindow",
+                    .run = InvalidateAnothersWindow,
+                    .lacks = anothers});
   cases->push_back({.assertion = 211,
                     .name = "ItsResultIsASends",
                     .run = ExpectTypeSend,
