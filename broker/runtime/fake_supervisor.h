@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#ifndef BROKER_RUNTIME_FAKE_SUPERVISOR_H_
+#define BROKER_RUNTIME_FAKE_SUPERVISOR_H_
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "broker/runtime/supervisor.h"
+
+namespace rdmabroker {
+
+// A supervisor within the test's process, which it outlives as often as the test says. It passes the conformance suite
+// of those that are processes.
+class FakeSupervisor final : public Supervisor {
+ public:
+  explicit FakeSupervisor(bool there = true, absl::Duration watchdog_interval = absl::InfiniteDuration())
+      : there_(there), watchdog_interval_(watchdog_interval) {}
+
+  // What the supervised process is now has died, and another has begun: TakeKept returns all that is stored.
+  void Restart();
+  // From now on this is what it returns; an error, as if it had gone, changes nothing.
+  void Answer(absl::Status status) { answer_ = std::move(status); }
+  // What it was told, in order: "ready", "stopping", "status TEXT", "ping", "store NAME", "remove NAME", "barrier".
+  const std::vector<std::string>& told() const { return told_; }
+  const std::vector<KeptDescriptor>& stored() const { return stored_; }
+
+  bool IsThere() const override { return there_; }
+  absl::Duration watchdog_interval() const override { return watchdog_interval_; }
+  absl::Status Ready() override { return Hear("ready"); }
+  absl::Status Stopping() override { return Hear("stopping"); }
+  absl::Status ShowStatus(const std::string& text) override;
+  absl::Status PingWatchdog() override { return Hear("ping"); }
+  absl::Status Store(const std::string& name, int fd) override;
+  absl::Status Remove(const std::string& name) override;
+  absl::Status Barrier(absl::Duration) override { return Hear("barrier"); }
+  std::vector<KeptDescriptor> TakeKept() override { return std::exchange(kept_, {}); }
+
+ private:
+  absl::Status Hear(std::string what);
+
+  const bool there_;
+  const absl::Duration watchdog_interval_;
+  absl::Status answer_;
+  std::vector<std::string> told_;
+  std::vector<KeptDescriptor> stored_;
+  std::vector<KeptDescriptor> kept_;
+};
+
+}  // namespace rdmabroker
+
+#endif  // BROKER_RUNTIME_FAKE_SUPERVISOR_H_

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#ifndef BROKER_RUNTIME_SYSTEMD_SUPERVISOR_H_
+#define BROKER_RUNTIME_SYSTEMD_SUPERVISOR_H_
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "broker/runtime/supervisor.h"
+
+namespace rdmabroker {
+
+// Whoever listens on NOTIFY_SOCKET, by libsystemd.
+class SystemdSupervisor final : public Supervisor {
+ public:
+  // Takes LISTEN_PID, LISTEN_FDS and LISTEN_FDNAMES, WATCHDOG_PID and WATCHDOG_USEC out of the environment; those that
+  // are for another process count for nothing. NOTIFY_SOCKET stays. Once, while the process has one thread.
+  // INVALID_ARGUMENT where these variables make no sense.
+  static absl::StatusOr<std::unique_ptr<SystemdSupervisor>> FromEnvironment();
+
+  bool IsThere() const override { return there_; }
+  absl::Duration watchdog_interval() const override { return watchdog_interval_; }
+  absl::Status Ready() override;
+  absl::Status Stopping() override;
+  absl::Status ShowStatus(const std::string& text) override;
+  absl::Status PingWatchdog() override;
+  absl::Status Store(const std::string& name, int fd) override;
+  absl::Status Remove(const std::string& name) override;
+  absl::Status Barrier(absl::Duration patience) override;
+  std::vector<KeptDescriptor> TakeKept() override { return std::exchange(kept_, {}); }
+
+ private:
+  SystemdSupervisor() = default;
+
+  absl::Status TakeDescriptors();
+  absl::Status TakeWatchdog();
+
+  bool there_ = false;
+  absl::Duration watchdog_interval_ = absl::InfiniteDuration();
+  std::vector<KeptDescriptor> kept_;
+};
+
+}  // namespace rdmabroker
+
+#endif  // BROKER_RUNTIME_SYSTEMD_SUPERVISOR_H_
