@@ -19,6 +19,8 @@
 #include "broker/control/control_server.h"
 #include "broker/fabric/iwarp/iwarp_fabric.h"
 #include "broker/fabric/rdmacm/rdmacm_fabric.h"
+#include "broker/runtime/heartbeat.h"
+#include "broker/runtime/systemd_supervisor.h"
 
 namespace rdmabroker {
 namespace {
@@ -45,11 +47,22 @@ UniqueFd TakeSignals() {
   return UniqueFd(::signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK));
 }
 
+// Whoever has started the daemon and cannot be told draws his own conclusions; the connections go on.
+void WarnUnless(const absl::Status& told) {
+  if (!told.ok()) spdlog::warn("{}", std::string(told.message()));
+}
+
 int Serve(const Configuration& configuration) {
   spdlog::set_default_logger(spdlog::stderr_logger_mt("rdma-brokerd"));
   spdlog::set_level(spdlog::level::from_str(configuration.log_level));
   // Who reads the log may go away; the connections must not go with him.
   ::signal(SIGPIPE, SIG_IGN);
+  // First: what it finds in the environment are numbers of descriptors.
+  const auto supervisor = SystemdSupervisor::FromEnvironment();
+  if (!supervisor.ok()) {
+    std::cerr << "rdma-brokerd: " << supervisor.status().message() << "\n";
+    return 1;
+  }
   RaiseDescriptorLimit();
   const UniqueFd signals = TakeSignals();
   auto server = ControlServer::Start(configuration);
@@ -71,11 +84,18 @@ int Serve(const Configuration& configuration) {
   } else {
     spdlog::warn("the kernel's RDMA devices are left out: {}", std::string(rdmacm.status().message()));
   }
+  const Heartbeat heartbeat(**supervisor, control.watcher());
+  control.executor().Post([&] {
+    spdlog::info("serving socket={}/control.sock", configuration.socket_directory);
+    WarnUnless((*supervisor)->Ready());
+    WarnUnless((*supervisor)->ShowStatus("serving on " + configuration.socket_directory + "/control.sock"));
+  });
   const WatchId watch = control.watcher().Watch(signals.get(), EPOLLIN, [&](uint32_t) {
     spdlog::info("stopping");
+    WarnUnless((*supervisor)->Stopping());
+    WarnUnless((*supervisor)->ShowStatus("stopping"));
     control.Stop();
   });
-  spdlog::info("serving socket={}/control.sock", configuration.socket_directory);
   control.Run();
   control.watcher().Unwatch(watch);
   spdlog::info("stopped");
