@@ -29,6 +29,9 @@ namespace {
 constexpr DeviceId kIwarpDevice(1);
 constexpr DeviceId kFirstKernelDevice(2);
 
+// The exit status by which rdma-broker-keeper knows that another try does not help.
+constexpr int kBadConfiguration = 2;
+
 // A descriptor for each client's connection, its duplicate, and each connection that is being made.
 void RaiseDescriptorLimit() {
   rlimit limit = {};
@@ -108,13 +111,17 @@ int Main(int argc, char** argv) {
   bool check = false;
   app.add_option("--config", path, "TOML file; without it every setting has its default")->type_name("FILE");
   app.add_flag("--check-config", check, "Read the configuration, say what is wrong with it, and end");
-  CLI11_PARSE(app, argc, argv);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? 0 : kBadConfiguration;
+  }
   Configuration configuration;
   if (!path.empty()) {
     const auto read = ReadConfiguration(path);
     if (!read.ok()) {
       std::cerr << "rdma-brokerd: " << read.status().message() << "\n";
-      return 2;
+      return kBadConfiguration;
     }
     configuration = *read;
   }

@@ -92,6 +92,11 @@ TEST_F(DaemonTest, AFileThatIsMissingIsNamed) {
   EXPECT_FALSE(HasSockets());
 }
 
+TEST_F(DaemonTest, WrongUsageIsRefusedLikeABadConfiguration) {
+  EXPECT_EQ(Run({"--no-such-option"}).status, 2);
+  EXPECT_EQ(Run({"--help"}).status, 0);
+}
+
 TEST_F(DaemonTest, AGoodFileIsFineAndIsOnlyRead) {
   Configure("[log]\nlevel = \"debug\"\n");
   const Ending ending = Run({"--check-config", "--config", file()});
