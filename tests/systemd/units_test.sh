@@ -1,0 +1,47 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# What systemd's own tools say of the files in deploy/systemd, and whether these name what the daemon and its keeper
+# have.
+set -uo pipefail
+
+here=deploy/systemd
+work=$(mktemp -d "${TEST_TMPDIR:-/tmp}/units.XXXXXX")
+trap 'rm -rf "$work"' EXIT
+failed=0
+# WHAT COMMAND...: the command succeeds.
+expect() {
+  "${@:2}" || { echo "failed: $1" && failed=1; }
+}
+setting() { sed -n "s/^$1=//p" "$here/rdma-brokerd.service"; }
+# FILE PATTERN
+says() { grep -qE -- "$2" "$1"; }
+
+# The unit runs what is built here, as that is not installed.
+built="s|^ExecStart=/usr/sbin/rdma-brokerd |ExecStart=$(realpath broker/rdma-brokerd) |"
+sed "$built" "$here/rdma-brokerd.service" >"$work/rdma-brokerd.service"
+says_nothing() {
+  "$@" >"$work/said" 2>&1 && [[ ! -s $work/said ]] || { cat "$work/said" && return 1; }
+}
+expect 'systemd understands the unit' says_nothing \
+  systemd-analyze verify --man=no --recursive-errors=no "$work/rdma-brokerd.service"
+# 10 is the most exposed, in tenths: what a daemon with devices, a network and the host's users can come down to.
+expect 'the unit is hardened' systemd-analyze security --offline=true --no-pager --threshold=23 \
+  "$work/rdma-brokerd.service" >"$work/security"
+((failed == 0)) || cat "$work/security"
+
+mkdir -p "$work/root/etc"
+expect 'systemd makes the users' systemd-sysusers --root="$work/root" "$(realpath $here/rdma-broker.sysusers)"
+expect 'the user of the unit' says "$work/root/etc/passwd" "^$(setting User):"
+expect 'the group of the unit' says "$work/root/etc/group" "^$(setting Group):.*:$(setting User)\$"
+
+folder=$(setting ReadWritePaths)
+expect 'the folder is made' says "$here/rdma-broker.tmpfiles" "^d $folder 0750 $(setting User) $(setting Group) -\$"
+expect 'the folder is the default' says docs/configuration.md "^\| .control.socket_directory. \| ..$folder.. \|"
+expect 'the group is the default' says docs/configuration.md "^\| .control.socket_group. \| ..$(setting Group).. \|"
+broker/keeper/rdma-broker-keeper --help >"$work/help"
+expect 'the keeper keeps as many' says "$work/help" "--descriptors NUMBER=$(setting FileDescriptorStoreMax)( |\$)"
+
+# Each switch that is left open has its reason in the line before it.
+unexplained() { awk '/=(no|auto|default)$/ && before !~ /^#/ { print } { before = $0 }' "$here/rdma-brokerd.service"; }
+expect 'what stays open has a reason' test -z "$(unexplained)"
+exit "$failed"
