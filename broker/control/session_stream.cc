@@ -126,7 +126,7 @@ void SessionStream::OpenOrResume() {
 void SessionStream::SendOpened(bool resumed, const SessionSecret& secret) {
   v1::SessionOpened* opened = reply_.mutable_opened();
   opened->set_session_id(session_.value());
-  if (!resumed) opened->set_session_secret(SecretToBytes(secret));
+  if (!resumed) opened->set_session_secret(BytesToProto(secret));
   opened->set_api_minor(kApiMinor);
   ToProto(context_.broker.core().limits(), opened->mutable_limits());
   Write();

@@ -11,6 +11,7 @@
 #include "broker/core/limits.h"
 #include "broker/core/messages.h"
 #include "broker/core/state.h"
+#include "broker/wire/values.h"
 #include "proto/rdmabroker/v1/adapter.pb.h"
 #include "proto/rdmabroker/v1/address.pb.h"
 #include "proto/rdmabroker/v1/connection.pb.h"
@@ -50,10 +51,6 @@ void ToProto(const NumberedEvent& event, v1::SessionEvent* message);
 void ToProto(const Limits& limits, v1::Limits* message);
 void ToProto(const DeviceRecord& record, v1::Device* message);
 v1::DeviceState ToState(const DeviceRecord& record);
-void ToProto(const SocketAddress& address, v1::SocketAddress* message);
-void ToProto(const ReadLimits& limits, v1::ReadLimits* message);
-v1::NdkStatus ToProto(NdkStatus status);
-v1::PortSpace ToProto(PortSpace space);
 
 // 16 bytes, or nothing.
 template <typename Secret>
@@ -61,11 +58,6 @@ bool SecretFromBytes(const std::string& bytes, Secret* secret) {
   if (bytes.size() != secret->size()) return false;
   std::copy(bytes.begin(), bytes.end(), secret->begin());
   return true;
-}
-
-template <typename Secret>
-std::string SecretToBytes(const Secret& secret) {
-  return std::string(secret.begin(), secret.end());
 }
 
 }  // namespace rdmabroker

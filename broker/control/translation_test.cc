@@ -478,7 +478,7 @@ TEST(Secrets, AreExactlySixteenBytes) {
       "6789abcdef",
       16);
   ASSERT_TRUE(SecretFromBytes(bytes, &secret));
-  EXPECT_EQ(SecretToBytes(secret), bytes);
+  EXPECT_EQ(BytesToProto(secret), bytes);
 }
 
 }  // namespace
