@@ -4,6 +4,7 @@
 
 #include <cstdio>
 #include <cstdlib>
+#include <utility>
 
 #include "broker/core/endpoints.h"
 #include "broker/core/invariants.h"
@@ -102,8 +103,18 @@ absl::StatusOr<BrokerCore> BrokerCore::Restore(const Limits& limits, const Recor
   }
   BrokerCore core(limits);
   core.records_ = records;
+  // What the records noted was for another core's caller.
+  ForEachTable([](auto& table) { table.StopNoting(); }, core.records_);
   core.index_ = Index::Of(records);
   return core;
+}
+
+Changes BrokerCore::TakeChanges() {
+  Changes changes;
+  ForEachTable([](auto& table, auto& ids) { ids = table.TakeNotes(); }, records_, changes);
+  changes.all = !std::exchange(takes_changes_, true);
+  changes.counters = records_.counters != std::exchange(taken_counters_, records_.counters) && !changes.all;
+  return changes;
 }
 
 absl::Status BrokerCore::CheckInvariants() const {

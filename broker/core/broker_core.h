@@ -4,6 +4,7 @@
 #define BROKER_CORE_BROKER_CORE_H_
 
 #include "absl/status/statusor.h"
+#include "broker/core/changes.h"
 #include "broker/core/index.h"
 #include "broker/core/limits.h"
 #include "broker/core/messages.h"
@@ -29,6 +30,10 @@ class BrokerCore {
   // INVALID_ARGUMENT, naming the first rule that `records` break.
   [[nodiscard]] static absl::StatusOr<BrokerCore> Restore(const Limits& limits, const Records& records);
 
+  // What has changed in the records since the last call. The first call gives all of it, and begins the noting: who has
+  // called once calls again after every few events.
+  [[nodiscard]] Changes TakeChanges();
+
   // The rules that hold after every event: INTERNAL, naming the first that does not. For tests; walks over everything.
   [[nodiscard]] absl::Status CheckInvariants() const;
 
@@ -38,6 +43,8 @@ class BrokerCore {
   Limits limits_;
   Records records_;
   Index index_;
+  bool takes_changes_ = false;
+  Counters taken_counters_;  // As they were at the last TakeChanges.
 };
 
 }  // namespace rdmabroker

@@ -48,8 +48,9 @@ Outcome RefuseUnlessTupleIsFree(const Turn& turn, const ConnectorRecord& connect
   ConnectionRecord wanted{.device = endpoint.device};
   wanted.local = endpoint.address;
   wanted.peer = peer;
-  const auto taken = turn.index.tuples.find(TupleOf(turn.records, wanted));
-  if (taken == turn.index.tuples.end() || turn.records.connections.at(taken->second).connector == connector.id) {
+  const Records& records = turn.records;
+  const auto taken = turn.index.tuples.find(TupleOf(records, wanted));
+  if (taken == turn.index.tuples.end() || records.connections.at(taken->second).connector == connector.id) {
     return Done();
   }
   return Refuse(NdkStatus::kAddressAlreadyExists, "destination ", peer.ToString(),
@@ -202,8 +203,7 @@ Outcome Perform(Turn& turn, const Call& call, const CompleteConnect& request) {
   connector->state = ConnectorState::kCompleting;
   connector->pending = call.id;
   SetDeadline(turn, *connector, turn.limits.establish_timeout);
-  turn.Emit(
-      FabricComplete{turn.records.adapters.at(connector->adapter).device, connector->connection, connector->limits});
+  turn.Emit(FabricComplete{DeviceOf(turn, connector->adapter).id, connector->connection, connector->limits});
   return Pending();
 }
 

@@ -21,7 +21,7 @@ constexpr uint32_t kFirstQpNumber = 1;
 constexpr uint32_t kLastQpNumber = 0xFFFFFF;
 
 QpKey KeyOf(const Turn& turn, const ConnectorRecord& connector, QpNumber qp) {
-  return {connector.session, turn.records.adapters.at(connector.adapter).device, qp};
+  return {connector.session, DeviceOf(turn, connector.adapter).id, qp};
 }
 
 // The established connection is over: its client learns of it, or has said so itself.
@@ -101,7 +101,7 @@ void FreeAddresses(Turn& turn, ConnectionId id) {
 }
 
 ConnectionCounts& CountsOf(Turn& turn, const ConnectorRecord& connector) {
-  return turn.records.devices.at(turn.records.adapters.at(connector.adapter).device).counts;
+  return turn.records.devices.at(DeviceOf(turn, connector.adapter).id).counts;
 }
 
 void Die(Turn& turn, ConnectorRecord& connector, NdkStatus dead_status) {
@@ -116,8 +116,9 @@ void LeaveUndecided(Turn& turn, const ConnectorRecord& connector) {
 }
 
 ConnectorRecord* ConnectorOf(Turn& turn, ConnectionId id) {
-  const auto connection = turn.records.connections.find(id);
-  if (connection == turn.records.connections.end() || connection->second.given_up) return nullptr;
+  const auto& connections = std::as_const(turn.records.connections);
+  const auto connection = connections.find(id);
+  if (connection == connections.end() || connection->second.given_up) return nullptr;
   return &turn.records.connectors.at(connection->second.connector);
 }
 

@@ -31,7 +31,7 @@ bool IsFree(const Turn& turn, const EndpointRecord& wanted) {
   if (wildcards == turn.index.wildcards.end()) return true;
   // Two wildcards of one device and family are in each other's way even while the device has no address.
   return std::none_of(wildcards->second.begin(), wildcards->second.end(), [&](EndpointId id) {
-    const EndpointRecord& other = turn.records.endpoints.at(id);
+    const EndpointRecord& other = std::as_const(turn.records.endpoints).at(id);
     return other.device == wanted.device && other.address == wanted.address;
   });
 }
@@ -96,7 +96,7 @@ void UnbindIfUnused(Turn& turn, EndpointRecord& endpoint) {
 
 // Gives a wildcard endpoint what its device's addresses are now, but those that another endpoint has on that port.
 void Follow(Turn& turn, EndpointRecord& endpoint) {
-  const DeviceRecord& device = turn.records.devices.at(endpoint.device);
+  const DeviceRecord& device = std::as_const(turn.records.devices).at(endpoint.device);
   if (!endpoint.address.ip.IsAny() || endpoint.state != EndpointState::kBound || device.removed) return;
   std::vector<IpAddress> ips;
   for (const IpAddress& ip : OfFamily(device.device.addresses, endpoint.address.ip.family)) {
@@ -208,8 +208,9 @@ bool LeaveEndpoint(Turn& turn, ObjectRecord& object, const ObjectId& id) {
     object.left_endpoint = true;
     DropReference(turn, object.endpoint);
   }
-  const auto endpoint = turn.records.endpoints.find(object.endpoint);
-  return endpoint == turn.records.endpoints.end() || endpoint->second.owner != id;
+  const auto& endpoints = std::as_const(turn.records.endpoints);
+  const auto endpoint = endpoints.find(object.endpoint);
+  return endpoint == endpoints.end() || endpoint->second.owner != id;
 }
 
 void AddReference(Turn& turn, EndpointId id) { ++turn.records.endpoints.at(id).references; }

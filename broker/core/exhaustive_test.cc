@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Every sequence of events up to a depth (RDMA_BROKER_DEPTH, else 5), from three starts. In each state that a sequence
-// leads to, the invariants hold; each event is seen by an observer that knows what clients and fabrics were promised;
-// each is also handled by a core that was restored from the records just before, with the same effects; and each
-// request that a client may repeat is repeated. States with equal futures (fingerprint.h) are gone on from once.
+// leads to, the invariants hold; each event is seen by an observer that knows what clients and fabrics were promised,
+// and followed by a shadow that knows of the records what the core says has changed; each is also handled by a core
+// that was restored from the records just before, with the same effects; and each request that a client may repeat is
+// repeated. States with equal futures (fingerprint.h) are gone on from once.
 
 #include <gtest/gtest.h>
 
@@ -22,6 +23,7 @@
 #include "broker/core/testing/alphabet.h"
 #include "broker/core/testing/fingerprint.h"
 #include "broker/core/testing/observer.h"
+#include "broker/core/testing/shadow.h"
 #include "broker/core/testing/text.h"
 #include "broker/core/testing/words.h"
 
@@ -64,6 +66,16 @@ Limits SmallLimits() {
 struct World {
   BrokerCore core;
   Observer observer;
+  Shadow shadow;
+
+  explicit World(const Limits& limits) : core(limits), observer(limits), shadow(core) {}
+
+  // INTERNAL, naming what was promised of the event that the core has just handled, and was not kept.
+  absl::Status See(const Event& event, const Effects& effects) {
+    absl::Status seen = observer.Observe(event, effects, core.records());
+    absl::Status followed = shadow.Follow(core);
+    return seen.ok() ? followed : seen;
+  }
 };
 
 // How a sequence went on from its start: the places in the alphabet of each state.
@@ -75,11 +87,11 @@ class Exploration {
   enum class Merging : uint8_t { kMergeEqualStates, kNone };
 
   Exploration(const std::vector<Event>& start, size_t depth, Merging merging)
-      : depth_(depth), merging_(merging), world_{BrokerCore(SmallLimits()), Observer(SmallLimits())} {
+      : depth_(depth), merging_(merging), world_(SmallLimits()) {
     for (const Event& event : start) {
       trace_ += absl::StrCat(ToText(event), "\n");
       const Effects effects = world_.core.Handle(absl::UnixEpoch(), event);
-      const absl::Status status = world_.observer.Observe(event, effects, world_.core.records());
+      const absl::Status status = world_.See(event, effects);
       EXPECT_TRUE(status.ok()) << status << " after\n" << trace_;
     }
   }
@@ -140,7 +152,7 @@ class Exploration {
       const Move& move = last.moves[last.taken];
       World world = last.world;
       const Effects effects = world.core.Handle(move.now, move.event);
-      (void)world.observer.Observe(move.event, effects, world.core.records());
+      (void)world.See(move.event, effects);
       std::vector<Move> moves = AlphabetOf(world.core, Serial(stack_.size()));
       stack_.push_back({std::move(world), std::move(moves), 0});
     }
@@ -164,7 +176,7 @@ class Exploration {
       const Effects effects = world.core.Handle(move.now, move.event);
       ++transitions_;
       Count(move.event);
-      const absl::Status seen = world.observer.Observe(move.event, effects, world.core.records());
+      const absl::Status seen = world.See(move.event, effects);
       if (!seen.ok()) return Fail(seen.message(), length, &move, effects);
       if (again.Handle(move.now, move.event) != effects || again.records() != world.core.records()) {
         return Fail("a restored core does something else", length, &move, effects);

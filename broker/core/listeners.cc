@@ -18,10 +18,12 @@ void GiveUpListening(Turn& turn, ListenerRecord& listener, const Outcome& outcom
 
 // The listener that may deliver a request, or nothing: the request is refused as if nobody listened.
 ListenerRecord* ListenerFor(Turn& turn, const FabricConnectRequested& report) {
-  const auto endpoint = turn.records.endpoints.find(report.endpoint);
-  if (endpoint == turn.records.endpoints.end()) return nullptr;
+  const auto& endpoints = std::as_const(turn.records.endpoints);
+  const auto endpoint = endpoints.find(report.endpoint);
+  if (endpoint == endpoints.end()) return nullptr;
   const ListenerId* id = std::get_if<ListenerId>(&endpoint->second.owner);
-  const auto found = id == nullptr ? turn.records.listeners.end() : turn.records.listeners.find(*id);
+  if (id == nullptr) return nullptr;
+  const auto found = turn.records.listeners.find(*id);
   if (found == turn.records.listeners.end()) return nullptr;
   ListenerRecord& listener = found->second;
   const bool delivers = listener.state == ListenerState::kListening && !listener.paused && !listener.closing &&

@@ -67,12 +67,12 @@ void LeaveAntecedents(Turn& turn, const Object& object) {
 }
 
 bool AnyEventUnacknowledged(const Turn& turn, const ObjectRecord& object) {
-  return object.last_event > turn.records.sessions.at(object.session).acknowledged;
+  return object.last_event > std::as_const(turn.records.sessions).at(object.session).acknowledged;
 }
 
 // Whether an antecedent's close waits for this object's: then the order of the two completions is the stream's.
 bool AntecedentWaits(const Turn& turn, const ObjectRecord& object) {
-  return object.adapter && turn.records.adapters.at(object.adapter).closing;
+  return object.adapter && std::as_const(turn.records.adapters).at(object.adapter).closing;
 }
 
 bool AntecedentWaits(const Turn& turn, const ConnectorRecord& connector) {
@@ -125,11 +125,13 @@ Outcome RefuseUnlessUsable(Turn& turn, const ObjectId& id, const ObjectRecord& o
 }
 
 const Device& DeviceOf(const Turn& turn, AdapterId adapter) {
-  return turn.records.devices.at(turn.records.adapters.at(adapter).device).device;
+  const Records& records = turn.records;
+  return records.devices.at(records.adapters.at(adapter).device).device;
 }
 
 bool IsRemoved(const Turn& turn, AdapterId adapter) {
-  return turn.records.devices.at(turn.records.adapters.at(adapter).device).removed;
+  const Records& records = turn.records;
+  return records.devices.at(records.adapters.at(adapter).device).removed;
 }
 
 Outcome Close(Turn& turn, const Call& call, const ObjectId& id) {

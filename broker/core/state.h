@@ -14,9 +14,9 @@
 #include <variant>
 #include <vector>
 
-#include "absl/container/node_hash_map.h"
 #include "absl/time/time.h"
 #include "broker/core/messages.h"
+#include "broker/core/table.h"
 
 namespace rdmabroker {
 
@@ -230,10 +230,6 @@ struct Counters {
 
   bool operator==(const Counters&) const = default;
 };
-
-// A record stays where it is while others come and go.
-template <typename Key, typename Record>
-using Table = absl::node_hash_map<Key, Record>;
 
 struct Records {
   Table<DeviceId, DeviceRecord> devices;

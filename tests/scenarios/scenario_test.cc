@@ -32,6 +32,7 @@
 #include "absl/strings/strip.h"
 #include "broker/core/broker_core.h"
 #include "broker/core/testing/observer.h"
+#include "broker/core/testing/shadow.h"
 #include "broker/core/testing/text.h"
 
 namespace rdmabroker {
@@ -125,6 +126,7 @@ class Stage {
     }
     core_ = BrokerCore(limits_);
     observer_ = Observer(limits_);
+    shadow_.Adopt(core_);
     return "";
   }
 
@@ -140,12 +142,15 @@ class Stage {
       absl::StatusOr<BrokerCore> restored = BrokerCore::Restore(limits_, core_.records());
       EXPECT_TRUE(restored.ok()) << restored.status();
       if (restored.ok()) core_ = *std::move(restored);
+      shadow_.Adopt(core_);
     }
     const Effects effects = core_.Handle(now_, event);
     const absl::Status seen = observer_.Observe(event, effects, core_.records());
     EXPECT_TRUE(seen.ok()) << seen << " at\n" << ToText(event);
     const absl::Status invariants = core_.CheckInvariants();
     EXPECT_TRUE(invariants.ok()) << invariants << " at\n" << ToText(event);
+    const absl::Status followed = shadow_.Follow(core_);
+    EXPECT_TRUE(followed.ok()) << followed << " at\n" << ToText(event);
     if (const auto* request = std::get_if<ClientRequest>(&event)) {
       RequestId& next = clients_.next_request.try_emplace(request->session, RequestId(1)).first->second;
       next = std::max(next, RequestId(request->id.value() + 1));
@@ -201,6 +206,7 @@ class Stage {
   Limits limits_;
   BrokerCore core_{limits_};
   Observer observer_{limits_};
+  Shadow shadow_{core_};
   Instant now_ = absl::UnixEpoch();
   ClientDefaults clients_;
   std::set<SessionId> silent_;

@@ -82,6 +82,7 @@ void World::StartBroker(Broker& broker) {
   }
   broker.core = std::make_unique<BrokerCore>(limits_);
   broker.observer = std::make_unique<Observer>(limits_);
+  broker.shadow = std::make_unique<Shadow>(*broker.core);
   broker.fabric = std::make_unique<FakeFabric>(network_, broker.devices);
   broker.fabric->OnTransportEnd([this, &broker](ConnectionId transport, bool) {
     for (Client& client : clients_) {
@@ -116,6 +117,9 @@ void World::Handle(Broker& broker, const Event& event) {
   if (const absl::Status kept = broker.observer->Observe(event, effects, broker.core->records()); !kept.ok()) {
     Fail(absl::StrCat("broker ", broker.index + 1, ": ", kept.message()));
   }
+  if (const absl::Status followed = broker.shadow->Follow(*broker.core); !followed.ok()) {
+    Fail(absl::StrCat("broker ", broker.index + 1, ": ", followed.message()));
+  }
   if (++broker.since_check >= simulation_.check_every) {
     broker.since_check = 0;
     CheckInvariants(broker);
@@ -131,6 +135,7 @@ Effects World::HandleRestored(Broker& broker, const Event& event) {
     Fail(absl::StrCat("broker ", broker.index + 1, " cannot be restored: ", restored.status().message()));
     return {};
   }
+  broker.shadow->Adopt(*restored);
   const Effects expected = broker.core->Handle(now_, event);
   Effects effects = restored->Handle(now_, event);
   if (effects != expected) Fail(absl::StrCat("broker ", broker.index + 1, ": its restored core has other effects"));

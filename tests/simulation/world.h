@@ -17,6 +17,7 @@
 #include "absl/time/time.h"
 #include "broker/core/broker_core.h"
 #include "broker/core/testing/observer.h"
+#include "broker/core/testing/shadow.h"
 #include "broker/fabric/fake/fake_fabric.h"
 #include "tests/simulation/coverage.h"
 #include "tests/simulation/dice.h"
@@ -60,6 +61,7 @@ class World {
     std::unique_ptr<BrokerCore> core;
     std::unique_ptr<FakeFabric> fabric;
     std::unique_ptr<Observer> observer;
+    std::unique_ptr<Shadow> shadow;
     std::vector<FakeDevice> devices;      // As they are now; also those that are gone.
     std::vector<bool> gone;               // By device.
     std::map<std::string, Device> named;  // What its clients know.
