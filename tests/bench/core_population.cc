@@ -129,6 +129,7 @@ void CorePopulation::HandleOne(const Event& event) {
   spent_ += std::chrono::steady_clock::now() - start;
   Require(deadline >= now_, "a deadline has passed");
   ++handled_;
+  after_event_(core_);
   for (const Effect& effect : effects) Take(effect);
 }
 

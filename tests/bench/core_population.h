@@ -7,7 +7,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <random>
+#include <utility>
 #include <vector>
 
 #include "broker/core/broker_core.h"
@@ -24,6 +26,9 @@ class CorePopulation {
   // Ends connections picked at random and makes new ones in their place until so many events have been handled. Returns
   // the nanoseconds that an event takes: BrokerCore::Handle and NextDeadline, nothing of this class.
   double Churn(size_t events);
+
+  // After each event, with what follows from it not yet under way; its time is not counted.
+  void AfterEachEvent(std::function<void(BrokerCore&)> action) { after_event_ = std::move(action); }
 
   const BrokerCore& core() const { return core_; }
 
@@ -64,6 +69,7 @@ class CorePopulation {
   std::vector<Slot> slots_;
   std::deque<FabricReport> reports_;
   std::mt19937_64 random_;
+  std::function<void(BrokerCore&)> after_event_ = [](BrokerCore&) {};
   uint64_t last_incoming_ = 0;
   size_t handled_ = 0;
   std::chrono::steady_clock::duration spent_{};

@@ -83,6 +83,7 @@ void World::StartBroker(Broker& broker) {
   broker.core = std::make_unique<BrokerCore>(limits_);
   broker.observer = std::make_unique<Observer>(limits_);
   broker.shadow = std::make_unique<Shadow>(*broker.core);
+  Keep(broker, {.all = true});
   broker.fabric = std::make_unique<FakeFabric>(network_, broker.devices);
   broker.fabric->OnTransportEnd([this, &broker](ConnectionId transport, bool) {
     for (Client& client : clients_) {
@@ -120,6 +121,7 @@ void World::Handle(Broker& broker, const Event& event) {
   if (const absl::Status followed = broker.shadow->Follow(*broker.core); !followed.ok()) {
     Fail(absl::StrCat("broker ", broker.index + 1, ": ", followed.message()));
   }
+  Keep(broker, broker.shadow->changes());
   if (++broker.since_check >= simulation_.check_every) {
     broker.since_check = 0;
     CheckInvariants(broker);
@@ -149,6 +151,12 @@ Effects World::HandleRestored(Broker& broker, const Event& event) {
 void World::CheckInvariants(const Broker& broker) {
   const absl::Status held = broker.core->CheckInvariants();
   if (!held.ok()) Fail(absl::StrCat("broker ", broker.index + 1, ": ", held.message()));
+}
+
+void World::Keep(const Broker& broker, const Changes& changes) {
+  if (!simulation_.keep) return;
+  const absl::Status kept = simulation_.keep(broker.index, *broker.core, changes);
+  if (!kept.ok()) Fail(absl::StrCat("broker ", broker.index + 1, ": ", kept.message()));
 }
 
 void World::Route(Broker& broker, const Effect& effect) {

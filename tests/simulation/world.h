@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -16,6 +17,7 @@
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "broker/core/broker_core.h"
+#include "broker/core/changes.h"
 #include "broker/core/testing/observer.h"
 #include "broker/core/testing/shadow.h"
 #include "broker/fabric/fake/fake_fabric.h"
@@ -28,12 +30,16 @@ namespace rdmabroker {
 // Whether cores are taken apart and restored between two events.
 enum class Restart : uint8_t { kNever, kSometimes, kAlways };
 
+// Keeps a core's records as a store does: is told after each event what has changed; an error is a broken promise.
+using Keeper = std::function<absl::Status(size_t broker, const BrokerCore& core, const Changes& changes)>;
+
 struct Simulation {
   uint64_t seed = 0;
   uint64_t events = 0;  // That the cores handle before the faults stop.
   Restart restart = Restart::kNever;
   uint64_t check_every = 1;  // Events between two checks of a core's invariants.
   bool trace = false;
+  Keeper keep;  // May be none.
 };
 
 // Several brokers, each a core over a fake fabric, their clients, and everything that can go wrong around them. Chance
@@ -87,6 +93,7 @@ class World {
   void Handle(Broker& broker, const Event& event);
   Effects HandleRestored(Broker& broker, const Event& event);
   void CheckInvariants(const Broker& broker);
+  void Keep(const Broker& broker, const Changes& changes);
   void Route(Broker& broker, const Effect& effect);
   void Note(Broker& broker, const Event& event, const Effects& effects);
   void NoteEstablished(Broker& broker, ConnectionId connection, const Effects& effects);

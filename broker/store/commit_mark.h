@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#ifndef BROKER_STORE_COMMIT_MARK_H_
+#define BROKER_STORE_COMMIT_MARK_H_
+
+#include <cstdint>
+#include <string>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "dataplane/unique_fd.h"
+
+namespace rdmabroker::store {
+
+// The number of the last commit that was made, in a file of its own, whose lock is the store's.
+//
+// It is written after the commit and before what depends on it happens. A store has therefore that commit, or one more
+// where its broker died between the two. The records' file cannot tell by itself: LMDB keeps the state before the last
+// commit, too, and takes that where the page that leads to the last one is damaged.
+class CommitMark {
+ public:
+  // 0 in a file that is not there yet. UNAVAILABLE where another process has it.
+  static absl::StatusOr<CommitMark> Open(const std::string& path);
+
+  [[nodiscard]] uint64_t commit() const { return commit_; }
+  absl::Status Set(uint64_t commit);
+
+ private:
+  CommitMark(std::string path, UniqueFd file) : path_(std::move(path)), file_(std::move(file)) {}
+
+  std::string path_;
+  UniqueFd file_;
+  uint64_t commit_ = 0;
+};
+
+}  // namespace rdmabroker::store
+
+#endif  // BROKER_STORE_COMMIT_MARK_H_

@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "broker/store/entry_reader.h"
+
+#include <fcntl.h>
+#include <lmdb.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <csignal>
+#include <cstdint>
+#include <cstring>
+
+#include "absl/strings/str_cat.h"
+#include "dataplane/unique_fd.h"
+
+namespace rdmabroker::store {
+namespace {
+
+// Before each key and value that the child sends. The last one has no key, and LMDB's error in the place of the size.
+struct Frame {
+  uint32_t key_size = 0;
+  uint32_t value_size = 0;
+};
+
+// The largest store takes seconds; whoever takes longer goes round in circles.
+constexpr rlim_t kCpuSeconds = 60;
+
+// --- The child ---
+
+// Dies quietly of whatever it dies of: without a core and without the handlers of the broker or a sanitizer.
+void PrepareToDie() {
+  for (const int signal : {SIGSEGV, SIGBUS, SIGABRT, SIGFPE, SIGILL, SIGXCPU, SIGPIPE}) std::signal(signal, SIG_DFL);
+  const rlimit no_core = {};
+  ::setrlimit(RLIMIT_CORE, &no_core);
+  const rlimit cpu = {kCpuSeconds, kCpuSeconds};
+  ::setrlimit(RLIMIT_CPU, &cpu);
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+}
+
+class Sender {
+ public:
+  explicit Sender(int pipe) : pipe_(pipe) {}
+
+  void Send(const Frame& frame, const MDB_val& key, const MDB_val& value) {
+    Append(&frame, sizeof frame);
+    Append(key.mv_data, key.mv_size);
+    Append(value.mv_data, value.mv_size);
+  }
+  void Flush() {
+    size_t sent = 0;
+    while (sent < buffer_.size()) {
+      const ssize_t size = ::write(pipe_, buffer_.data() + sent, buffer_.size() - sent);
+      if (size < 0 && errno == EINTR) continue;
+      if (size < 0) ::_exit(1);
+      sent += static_cast<size_t>(size);
+    }
+    buffer_.clear();
+  }
+
+ private:
+  void Append(const void* bytes, size_t size) {
+    constexpr size_t kPortion = 65536;
+    buffer_.append(static_cast<const char*>(bytes), size);
+    if (buffer_.size() >= kPortion) Flush();
+  }
+
+  const int pipe_;
+  std::string buffer_;
+};
+
+// Sends all entries. Returns LMDB's error, MDB_NOTFOUND after the last one.
+int SendEntries(const char* path, Sender& sender) {
+  MDB_env* env = nullptr;
+  MDB_txn* transaction = nullptr;
+  MDB_dbi database = 0;
+  MDB_cursor* cursor = nullptr;
+  int error = ::mdb_env_create(&env);
+  if (error == MDB_SUCCESS) error = ::mdb_env_set_assert(env, [](MDB_env*, const char*) { ::_exit(1); });
+  if (error == MDB_SUCCESS) error = ::mdb_env_open(env, path, MDB_NOSUBDIR | MDB_RDONLY | MDB_NOLOCK, 0);
+  if (error == MDB_SUCCESS) error = ::mdb_txn_begin(env, nullptr, MDB_RDONLY, &transaction);
+  if (error == MDB_SUCCESS) error = ::mdb_dbi_open(transaction, nullptr, 0, &database);
+  if (error == MDB_SUCCESS) error = ::mdb_cursor_open(transaction, database, &cursor);
+  while (error == MDB_SUCCESS) {
+    MDB_val key = {};
+    MDB_val value = {};
+    error = ::mdb_cursor_get(cursor, &key, &value, MDB_NEXT);
+    if (error != MDB_SUCCESS) break;
+    if (key.mv_size == 0 || value.mv_size > UINT32_MAX) return MDB_CORRUPTED;
+    sender.Send({static_cast<uint32_t>(key.mv_size), static_cast<uint32_t>(value.mv_size)}, key, value);
+  }
+  return error;
+}
+
+[[noreturn]] void RunChild(const char* path, int pipe) {
+  PrepareToDie();
+  Sender sender(pipe);
+  const int error = SendEntries(path, sender);
+  sender.Send({0, static_cast<uint32_t>(error)}, {}, {});
+  sender.Flush();
+  ::_exit(0);
+}
+
+// --- The parent ---
+
+// All that comes, or a byte more than `most`.
+std::string ReceiveAll(int pipe, size_t most) {
+  std::string all;
+  char portion[65536];
+  while (all.size() <= most) {
+    const ssize_t size = ::read(pipe, portion, sizeof portion);
+    if (size < 0 && errno == EINTR) continue;
+    if (size <= 0) break;
+    all.append(portion, static_cast<size_t>(size));
+  }
+  return all;
+}
+
+absl::Status Damaged(const std::string& path, const std::string& why) {
+  return absl::DataLossError(absl::StrCat(path, ": damaged: ", why));
+}
+
+absl::Status TakeAll(const std::string& path, std::string_view all,
+                     absl::FunctionRef<absl::Status(std::string_view key, std::string_view value)> take) {
+  while (true) {
+    Frame frame;
+    if (all.size() < sizeof frame) break;
+    std::memcpy(&frame, all.data(), sizeof frame);
+    all.remove_prefix(sizeof frame);
+    if (frame.key_size == 0) {
+      const int error = static_cast<int>(frame.value_size);
+      return error == MDB_NOTFOUND ? absl::OkStatus() : Damaged(path, absl::StrCat("LMDB: ", ::mdb_strerror(error)));
+    }
+    if (all.size() < size_t{frame.key_size} + frame.value_size) break;
+    absl::Status taken = take(all.substr(0, frame.key_size), all.substr(frame.key_size, frame.value_size));
+    if (!taken.ok()) return taken;
+    all.remove_prefix(size_t{frame.key_size} + frame.value_size);
+  }
+  return Damaged(path, "LMDB cannot read it to its end");
+}
+
+absl::Status SystemError(const std::string& path, const char* what) {
+  const int error = errno;
+  const std::string message = absl::StrCat(path, ": ", what, ": ", std::strerror(error));
+  return error == ENOENT ? absl::NotFoundError(message) : absl::InternalError(message);
+}
+
+}  // namespace
+
+absl::Status ReadEntries(const std::string& path,
+                         absl::FunctionRef<absl::Status(std::string_view key, std::string_view value)> take) {
+  // Whether it can be read at all is not for the child to say, whose every failure is a damaged file.
+  const UniqueFd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  struct stat status = {};
+  if (!file || ::fstat(file.get(), &status) != 0) return SystemError(path, "cannot be read");
+  int ends[2];
+  if (::pipe2(ends, O_CLOEXEC) != 0) return SystemError(path, "cannot be read: pipe");
+  UniqueFd from(ends[0]);
+  UniqueFd to(ends[1]);
+  const pid_t child = ::fork();
+  if (child < 0) return SystemError(path, "cannot be read: fork");
+  if (child == 0) RunChild(path.c_str(), to.get());
+  to.Reset();
+  // Each entry lies in the file once, with as many bytes beside it as a frame has.
+  const std::string all = ReceiveAll(from.get(), static_cast<size_t>(status.st_size) + sizeof(Frame));
+  from.Reset();
+  ::kill(child, SIGKILL);
+  while (::waitpid(child, nullptr, 0) < 0 && errno == EINTR) {
+  }
+  return TakeAll(path, all, take);
+}
+
+}  // namespace rdmabroker::store

@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "broker/store/store.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "broker/store/entry_reader.h"
+#include "broker/store/format.h"
+#include "broker/store/record_codec.h"
+#include "broker/store/record_file.h"
+#include "broker/store/record_loader.h"
+
+namespace rdmabroker {
+namespace {
+
+using store::Kind;
+using store::RecordFile;
+using store::StoredAs;
+using store::Transaction;
+
+constexpr char kDamaged[] = ".damaged-";
+// Enough to see whether they have something in common; each takes memory.
+constexpr size_t kDamagedKept = 3;
+
+template <typename Record>
+void Put(Transaction& transaction, uint64_t id, const Record& record) {
+  typename StoredAs<Record>::Message message;
+  store::ToProto(record, &message);
+  transaction.Put({StoredAs<Record>::kKind, id}, message);
+}
+
+void PutCounters(Transaction& transaction, const Records& records) {
+  store::v1::Counters message;
+  store::ToProto(records.counters, &message);
+  transaction.Put({Kind::kCounters}, message);
+}
+
+store::v1::Header HeaderOf(const Records& records, uint64_t commit) {
+  store::v1::Header header;
+  header.set_format_version(store::kFormatVersion);
+  header.set_commit(commit);
+  header.set_now(store::ToProto(records.now));
+  return header;
+}
+
+const SessionRecord* Find(const Records& records, SessionId id) {
+  const auto found = records.sessions.find(id);
+  return found == records.sessions.end() ? nullptr : &found->second;
+}
+
+// Names that end in their times are in the order of the times.
+void RemoveOldDamaged(const std::string& directory, const std::string& prefix) {
+  std::vector<std::string> kept;
+  std::error_code error;
+  for (std::filesystem::directory_iterator at(directory, error), end; !error && at != end; at.increment(error)) {
+    if (absl::StartsWith(at->path().string(), prefix)) kept.push_back(at->path().string());
+  }
+  std::sort(kept.begin(), kept.end());
+  for (size_t i = 0; i + kDamagedKept < kept.size(); ++i) ::unlink(kept[i].c_str());
+}
+
+}  // namespace
+
+Store::Store(const std::string& directory, store::CommitMark mark)
+    : directory_(directory),
+      path_(absl::StrCat(directory, "/records.mdb")),
+      mark_(std::move(mark)),
+      last_commit_(mark_.commit()) {}
+
+Store::~Store() = default;
+
+absl::StatusOr<std::unique_ptr<Store>> Store::Open(const std::string& directory) {
+  absl::StatusOr<store::CommitMark> mark = store::CommitMark::Open(absl::StrCat(directory, "/last_commit"));
+  if (!mark.ok()) return mark.status();
+  return std::unique_ptr<Store>(new Store(directory, *std::move(mark)));
+}
+
+absl::StatusOr<Records> Store::Load() {
+  const auto about_file = [this](const absl::Status& status) {
+    return absl::Status(status.code(), absl::StrCat(path_, ": ", status.message()));
+  };
+  const uint64_t made = mark_.commit();
+  store::RecordLoader loader;
+  absl::Status complaint;
+  const absl::Status read = store::ReadEntries(
+      path_, [&](std::string_view key, std::string_view value) { return complaint = loader.Take(key, value); });
+  if (!complaint.ok()) return about_file(complaint);
+  if (absl::IsNotFound(read) && made == 0) return Records{};
+  if (absl::IsNotFound(read)) return absl::DataLossError(absl::StrCat(read.message(), ", after ", made, " commits"));
+  if (!read.ok()) return read;
+  absl::StatusOr<store::RecordLoader::Loaded> loaded = loader.Finish();
+  if (!loaded.ok()) return about_file(loaded.status());
+  if (loaded->commit != made && loaded->commit != made + 1) {
+    return about_file(absl::DataLossError(
+        absl::StrCat("damaged: leads to commit ", loaded->commit, ", and ", made, " was the last one")));
+  }
+  last_commit_ = loaded->commit;
+  return std::move(loaded->records);
+}
+
+absl::Status Store::Commit(const Records& records, const Changes& changes) {
+  if (changes == Changes{} && file_ != nullptr) return absl::OkStatus();
+  absl::Status written = file_ == nullptr || changes.all ? Rewrite(records) : Update(records, changes);
+  if (written.ok()) written = mark_.Set(last_commit_ + 1);
+  if (written.ok()) {
+    ++last_commit_;
+  } else {
+    // What the failed commit was to change is known to nobody the next time.
+    file_ = nullptr;
+  }
+  return written;
+}
+
+absl::Status Store::Rewrite(const Records& records) {
+  file_ = nullptr;
+  lists_.Clear();
+  const std::string new_path = absl::StrCat(path_, ".new");
+  absl::StatusOr<std::unique_ptr<RecordFile>> file = RecordFile::Create(new_path);
+  if (!file.ok()) return file.status();
+  absl::Status written = (*file)->Commit(HeaderOf(records, last_commit_ + 1), [&](Transaction& transaction) {
+    PutCounters(transaction, records);
+    ForEachTable(
+        [&](const auto& table) {
+          for (const auto& [id, record] : table) Put(transaction, id.value(), record);
+        },
+        records);
+    for (const auto& [id, session] : records.sessions) lists_.Write(transaction, id, &session);
+  });
+  if (written.ok()) written = (*file)->MoveTo(path_);
+  if (!written.ok()) {
+    ::unlink(new_path.c_str());
+    return written;
+  }
+  for (const auto& [id, session] : records.sessions) lists_.Remember(id, &session);
+  file_ = *std::move(file);
+  return absl::OkStatus();
+}
+
+absl::Status Store::Update(const Records& records, const Changes& changes) {
+  absl::Status written = file_->Commit(HeaderOf(records, last_commit_ + 1), [&](Transaction& transaction) {
+    if (changes.counters) PutCounters(transaction, records);
+    ForEachTable(
+        [&](const auto& table, const auto& ids) {
+          using Record = typename std::decay_t<decltype(table)>::mapped_type;
+          for (const auto id : ids) {
+            const auto found = table.find(id);
+            if (found != table.end()) {
+              Put(transaction, id.value(), found->second);
+            } else {
+              transaction.Erase({StoredAs<Record>::kKind, id.value()});
+            }
+          }
+        },
+        records, changes);
+    for (const SessionId id : changes.sessions) lists_.Write(transaction, id, Find(records, id));
+  });
+  if (!written.ok()) return written;
+  for (const SessionId id : changes.sessions) lists_.Remember(id, Find(records, id));
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::string> Store::SetAside(absl::Time now) {
+  file_ = nullptr;
+  const std::string prefix = absl::StrCat(path_, kDamaged);
+  std::string name = absl::StrCat(prefix, absl::FormatTime("%Y%m%dT%H%M%E3SZ", now, absl::UTCTimeZone()));
+  if (std::rename(path_.c_str(), name.c_str()) != 0) {
+    if (errno != ENOENT) {
+      return absl::InternalError(absl::StrCat(path_, ": cannot be renamed to ", name, ": ", std::strerror(errno)));
+    }
+    name.clear();
+  }
+  RemoveOldDamaged(directory_, prefix);
+  last_commit_ = 0;
+  if (absl::Status set = mark_.Set(0); !set.ok()) return set;
+  return name;
+}
+
+}  // namespace rdmabroker

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#ifndef BROKER_STORE_STORE_H_
+#define BROKER_STORE_STORE_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "broker/core/changes.h"
+#include "broker/core/state.h"
+#include "broker/store/commit_mark.h"
+#include "broker/store/session_lists.h"
+
+namespace rdmabroker {
+namespace store {
+class RecordFile;
+}  // namespace store
+
+// Where a core's records outlive its process: a directory, of a tmpfs, with
+//
+//   records.mdb              the records (records.proto), in LMDB
+//   last_commit              the number of the last commit; locked by the broker that has the store
+//   records.mdb.damaged-...  what was set aside, for whoever wants to know why
+//
+// Its user handles events, commits what they have changed, and then lets their effects out: so nothing has happened
+// that the store does not know. One thread at a time. Errors name the file.
+class Store {
+ public:
+  // Takes the lock; looks at nothing yet. UNAVAILABLE where another process has it.
+  static absl::StatusOr<std::unique_ptr<Store>> Open(const std::string& directory);
+  ~Store();
+  Store(const Store&) = delete;
+  Store& operator=(const Store&) = delete;
+
+  // The records as of the last commit, and none where there was no commit yet. Changes nothing. It forks: call it
+  // before there are other threads.
+  //
+  // DATA_LOSS where they cannot be told any more: set the store aside, then, and go on without. FAILED_PRECONDITION
+  // where a newer broker has written them. What they say together is for BrokerCore::Restore to check.
+  absl::StatusOr<Records> Load();
+
+  // Makes `records` the store's, of which `changes` has all that differs from the last time. The first commit writes
+  // everything, into a new file that takes the old one's place: nothing relies on pages that another process has
+  // written, and those of an older version are replaced at once or not at all.
+  //
+  // After an error the store is as it was before, and the next commit writes everything again. RESOURCE_EXHAUSTED where
+  // there is no room.
+  absl::Status Commit(const Records& records, const Changes& changes);
+
+  // Puts what cannot be loaded, or restored, out of the way, under a name that says when (`now` by the calendar); the
+  // store is as a new one then. Keeps the newest few of those. Returns the name, empty where there was no file.
+  absl::StatusOr<std::string> SetAside(absl::Time now);
+
+ private:
+  Store(const std::string& directory, store::CommitMark mark);
+  absl::Status Rewrite(const Records& records);
+  absl::Status Update(const Records& records, const Changes& changes);
+
+  const std::string directory_;
+  const std::string path_;  // Of the records.
+  store::CommitMark mark_;
+  uint64_t last_commit_;
+  std::unique_ptr<store::RecordFile> file_;  // None before the first commit, and after one that failed.
+  store::SessionLists lists_;                // In `file_`.
+};
+
+}  // namespace rdmabroker
+
+#endif  // BROKER_STORE_STORE_H_

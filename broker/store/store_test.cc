@@ -1,0 +1,332 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "broker/store/store.h"
+
+#include <gtest/gtest.h>
+#include <sched.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+#include <filesystem>
+#include <iostream>
+#include <random>
+#include <set>
+#include <string>
+#include <utility>
+
+#include "broker/store/records_for_test.h"
+#include "dataplane/unique_fd.h"
+#include "tests/control/temporary_folder.h"
+#include "tests/random_seed.h"
+
+namespace rdmabroker {
+namespace {
+
+std::unique_ptr<Store> OpenStore(const std::string& directory) {
+  absl::StatusOr<std::unique_ptr<Store>> store = Store::Open(directory);
+  EXPECT_TRUE(store.ok()) << store.status();
+  return store.ok() ? *std::move(store) : nullptr;
+}
+
+Changes All() {
+  Changes changes;
+  changes.all = true;
+  return changes;
+}
+
+absl::Status CommitChanges(Store& store, BrokerCore& core) {
+  const Changes changes = core.TakeChanges();
+  return store.Commit(core.records(), changes);
+}
+
+// The time of the last event is that of the last commit, and there is none where nothing has changed.
+void ExpectLoads(Store& store, const Records& expected) {
+  absl::StatusOr<Records> loaded = store.Load();
+  ASSERT_TRUE(loaded.ok()) << loaded.status();
+  EXPECT_LE(loaded->now, expected.now);
+  loaded->now = expected.now;
+  EXPECT_TRUE(*loaded == expected);
+}
+
+class AStore : public testing::Test {
+ protected:
+  const std::string& directory() const { return folder_.path(); }
+  std::string path() const { return directory() + "/records.mdb"; }
+
+ private:
+  TemporaryFolder folder_;
+};
+
+TEST_F(AStore, HasNothingBeforeTheFirstCommit) {
+  const auto store = OpenStore(directory());
+  ExpectLoads(*store, Records{});
+  ASSERT_TRUE(store->Commit(Records{}, All()).ok());
+  ExpectLoads(*store, Records{});
+}
+
+TEST_F(AStore, HasEveryFieldThatWasCommitted) {
+  const auto store = OpenStore(directory());
+  ASSERT_TRUE(store->Commit(FullRecords(), All()).ok());
+  ExpectLoads(*store, FullRecords());
+}
+
+TEST_F(AStore, HasWhatACoreHasAfterEveryCommit) {
+  for (uint32_t seed = 1; seed <= 5; ++seed) {
+    SCOPED_TRACE(testing::Message() << "seed " << seed);
+    const TemporaryFolder folder;
+    auto store = OpenStore(folder.path());
+    RandomWalk walk(seed);
+    for (int step = 0; step < 150 && !HasFailure(); ++step) {
+      // As many events as a turn of the loop may have.
+      for (int event = 0; event <= step % 3; ++event) walk.Step();
+      const absl::Status committed = CommitChanges(*store, walk.core());
+      ASSERT_TRUE(committed.ok()) << committed;
+      ExpectLoads(*store, walk.core().records());
+    }
+  }
+}
+
+TEST_F(AStore, GoesOnWithWhatTheProcessBeforeHasCommitted) {
+  RandomWalk walk(7);
+  for (int life = 0; life < 20; ++life) {
+    auto store = OpenStore(directory());
+    ExpectLoads(*store, walk.core().records());
+    absl::StatusOr<BrokerCore> restored = BrokerCore::Restore(Limits{}, walk.core().records());
+    ASSERT_TRUE(restored.ok()) << restored.status();
+    walk.core() = *std::move(restored);
+    for (int step = 0; step < 20; ++step) {
+      ASSERT_TRUE(CommitChanges(*store, walk.core()).ok());
+      walk.Step();
+    }
+    ASSERT_TRUE(CommitChanges(*store, walk.core()).ok());
+  }
+}
+
+// A client that never acknowledges, and one whose requests come out of order.
+TEST_F(AStore, FollowsTheListsOfASession) {
+  const auto store = OpenStore(directory());
+  Records records = FullRecords();
+  ASSERT_TRUE(store->Commit(records, All()).ok());
+  SessionRecord& session = records.sessions.at(SessionId(1));
+  Changes changes;
+  changes.sessions = {SessionId(1)};
+  const auto commit_and_load = [&] {
+    ASSERT_TRUE(store->Commit(records, changes).ok());
+    ExpectLoads(*store, records);
+  };
+  for (uint32_t i = 0; i < 3; ++i) {
+    session.events.emplace_back(DisconnectEvent{ConnectorId(i), NdkStatus::kSuccess, i});
+    session.last_event = EventNumber(session.last_event.value() + 1);
+  }
+  commit_and_load();
+  for (int i = 0; i < 5; ++i) {
+    session.events.pop_front();
+    session.acknowledged = EventNumber(session.acknowledged.value() + 1);
+  }
+  commit_and_load();
+  // Beyond all that were stored, within one commit.
+  session.acknowledged = session.last_event = EventNumber(1000);
+  session.events = {SessionEvent(AdapterRemovedEvent{AdapterId(9)})};
+  session.last_event = EventNumber(1001);
+  commit_and_load();
+  KeptAnswer late = session.answers[4];
+  late.id = RequestId(late.id.value() + 1);
+  session.answers.insert(session.answers.begin() + 5, late);
+  commit_and_load();
+  session.answers.pop_front();
+  session.answers.pop_front();
+  session.answers.push_back({RequestId(5000), CloseAdapter{AdapterId(1)}, {}});
+  commit_and_load();
+  session.answers.clear();
+  session.events.clear();
+  commit_and_load();
+  session.answers.push_back({RequestId(5001), CloseAdapter{AdapterId(1)}, {}});
+  commit_and_load();
+  records.sessions.erase(SessionId(1));
+  commit_and_load();
+  changes.sessions = {SessionId(2)};
+  records.sessions.erase(SessionId(2));
+  commit_and_load();
+}
+
+// Larger than the file is at first, in one commit and in many.
+TEST_F(AStore, GrowsWithItsRecords) {
+  const auto store = OpenStore(directory());
+  Records records;
+  ConnectorRecord connector = FullRecords().connectors.at(ConnectorId(6));
+  const auto add = [&](uint64_t first, uint64_t last) {
+    Changes changes;
+    for (uint64_t id = first; id <= last; ++id) {
+      connector.id = ConnectorId(id);
+      records.connectors[connector.id] = connector;
+      changes.connectors.push_back(connector.id);
+    }
+    const absl::Status committed = store->Commit(records, changes);
+    ASSERT_TRUE(committed.ok()) << committed;
+  };
+  add(1, 20'000);
+  for (uint64_t id = 20'001; id <= 25'000; ++id) add(id, id);
+  ExpectLoads(*store, records);
+}
+
+TEST_F(AStore, IsItsOwnersAlone) {
+  const auto store = OpenStore(directory());
+  ASSERT_TRUE(store->Commit(FullRecords(), All()).ok());
+  size_t files = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(directory())) {
+    struct stat status = {};
+    ASSERT_EQ(::stat(entry.path().c_str(), &status), 0);
+    EXPECT_EQ(status.st_mode & 07777, 0600u) << entry.path();
+    ++files;
+  }
+  EXPECT_EQ(files, 2u);
+}
+
+TEST_F(AStore, IsOneBrokersAtATime) {
+  auto store = OpenStore(directory());
+  const absl::Status second = Store::Open(directory()).status();
+  EXPECT_EQ(second.code(), absl::StatusCode::kUnavailable) << second;
+  EXPECT_NE(second.message().find(directory()), absl::string_view::npos) << second;
+  store.reset();
+  EXPECT_TRUE(Store::Open(directory()).ok());
+}
+
+TEST_F(AStore, WithoutADirectoryNamesIt) {
+  const absl::Status opened = Store::Open(directory() + "/none").status();
+  EXPECT_FALSE(opened.ok());
+  EXPECT_NE(opened.message().find(directory() + "/none"), absl::string_view::npos) << opened;
+}
+
+// --- The end of the process ---
+
+// In a child: commits one walk's steps and says so, until it is killed.
+[[noreturn]] void CommitForEver(const std::string& directory, uint32_t seed, int pipe) {
+  absl::StatusOr<std::unique_ptr<Store>> store = Store::Open(directory);
+  if (!store.ok()) ::_exit(1);
+  RandomWalk walk(seed);
+  for (uint32_t step = 1;; ++step) {
+    walk.Step();
+    if (!CommitChanges(**store, walk.core()).ok()) ::_exit(1);
+    if (::write(pipe, &step, sizeof step) != sizeof step) ::_exit(1);
+  }
+}
+
+// The last of the numbers that come through the pipe until its end, killing the writer after so many.
+uint32_t LastOf(int pipe, uint32_t kill_after, pid_t child) {
+  uint32_t step = 0;
+  while (::read(pipe, &step, sizeof step) == sizeof step) {
+    if (step == kill_after) ::kill(child, SIGKILL);
+  }
+  return step;
+}
+
+TEST_F(AStore, HasEveryCommitOfAProcessThatWasKilled) {
+  const uint32_t seed = RandomSeed();
+  std::cout << "seed " << seed << "\n";
+  std::mt19937 random(seed);
+  for (int round = 0; round < 30 && !HasFailure(); ++round) {
+    SCOPED_TRACE(testing::Message() << "seed " << seed << ", round " << round);
+    const TemporaryFolder folder;
+    const auto walk_seed = static_cast<uint32_t>(random());
+    const auto kill_after = static_cast<uint32_t>(1 + random() % 200);
+    int ends[2];
+    ASSERT_EQ(::pipe(ends), 0);
+    UniqueFd from(ends[0]);
+    UniqueFd to(ends[1]);
+    const pid_t child = ::fork();
+    ASSERT_GE(child, 0);
+    if (child == 0) CommitForEver(folder.path(), walk_seed, to.get());
+    to.Reset();
+    const uint32_t last = LastOf(from.get(), kill_after, child);
+    EXPECT_GE(last, kill_after);
+    ASSERT_EQ(::waitpid(child, nullptr, 0), child);
+    RandomWalk walk(walk_seed);
+    for (uint32_t step = 0; step < last; ++step) walk.Step();
+    const auto store = OpenStore(folder.path());
+    absl::StatusOr<Records> loaded = store->Load();
+    ASSERT_TRUE(loaded.ok()) << loaded.status();
+    loaded->now = walk.core().records().now;
+    if (*loaded == walk.core().records()) continue;
+    // One commit more may have been made, and not told.
+    walk.Step();
+    loaded->now = walk.core().records().now;
+    EXPECT_TRUE(*loaded == walk.core().records()) << "after " << last << " commits";
+  }
+}
+
+// --- A full file system ---
+
+// In a mount namespace of the process's own.
+void MountSmall(const std::string& directory, const char* options, unsigned long flags) {
+  ASSERT_EQ(::mount("tmpfs", directory.c_str(), "tmpfs", flags, options), 0) << std::strerror(errno);
+}
+
+TEST_F(AStore, WithoutRoomStaysAsItIsAndCatchesUpLater) {
+  ASSERT_EQ(::unshare(CLONE_NEWNS), 0) << "a mount namespace of one's own needs root: " << std::strerror(errno);
+  (void)::mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr);
+  ASSERT_NO_FATAL_FAILURE(MountSmall(directory(), "size=3m", 0));
+  auto store = OpenStore(directory());
+  Records records;
+  ASSERT_TRUE(store->Commit(records, All()).ok());
+  Records before;
+  ConnectorRecord connector = FullRecords().connectors.at(ConnectorId(6));
+  absl::Status committed;
+  for (uint64_t id = 1; id < 100'000 && committed.ok(); ++id) {
+    before = records;
+    connector.id = ConnectorId(id);
+    records.connectors[connector.id] = connector;
+    Changes changes;
+    changes.connectors = {connector.id};
+    committed = store->Commit(records, changes);
+  }
+  EXPECT_EQ(committed.code(), absl::StatusCode::kResourceExhausted) << committed;
+  EXPECT_NE(committed.message().find(path()), absl::string_view::npos) << committed;
+  EXPECT_NE(committed.message().find("make room"), absl::string_view::npos) << committed;
+  ExpectLoads(*store, before);
+  committed = store->Commit(records, Changes{});
+  EXPECT_EQ(committed.code(), absl::StatusCode::kResourceExhausted) << committed;
+  ExpectLoads(*store, before);
+  ASSERT_NO_FATAL_FAILURE(MountSmall(directory(), "size=16m", MS_REMOUNT));
+  committed = store->Commit(records, Changes{});
+  EXPECT_TRUE(committed.ok()) << committed;
+  ExpectLoads(*store, records);
+  store.reset();
+  EXPECT_EQ(::umount(directory().c_str()), 0) << std::strerror(errno);
+}
+
+// --- Setting aside ---
+
+TEST_F(AStore, ThatIsSetAsideStartsAnewAndFewAreKept) {
+  const auto store = OpenStore(directory());
+  std::set<std::string> names;
+  for (int i = 0; i < 5; ++i) {
+    ASSERT_TRUE(store->Commit(FullRecords(), All()).ok());
+    const absl::StatusOr<std::string> name = store->SetAside(absl::FromUnixSeconds(1'000'000'000 + i));
+    ASSERT_TRUE(name.ok()) << name.status();
+    names.insert(*name);
+    ExpectLoads(*store, Records{});
+  }
+  EXPECT_EQ(*names.begin(), path() + ".damaged-20010909T014640.000Z");
+  std::set<std::string> expected(std::next(names.begin(), 2), names.end());
+  expected.insert(directory() + "/last_commit");
+  std::set<std::string> kept;
+  for (const auto& entry : std::filesystem::directory_iterator(directory())) kept.insert(entry.path());
+  EXPECT_EQ(kept, expected);
+  ASSERT_TRUE(store->Commit(FullRecords(), All()).ok());
+  ExpectLoads(*store, FullRecords());
+}
+
+TEST_F(AStore, WithoutAFileCanBeSetAside) {
+  const auto store = OpenStore(directory());
+  const absl::StatusOr<std::string> name = store->SetAside(absl::UnixEpoch());
+  ASSERT_TRUE(name.ok()) << name.status();
+  EXPECT_EQ(*name, "");
+}
+
+}  // namespace
+}  // namespace rdmabroker
