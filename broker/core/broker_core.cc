@@ -98,7 +98,7 @@ Instant BrokerCore::NextDeadline() const {
 }
 
 absl::StatusOr<BrokerCore> BrokerCore::Restore(const Limits& limits, const Records& records) {
-  if (absl::Status status = CheckRecords(records, limits); !status.ok()) {
+  if (absl::Status status = CheckRecords(records); !status.ok()) {
     return absl::InvalidArgumentError(status.message());
   }
   BrokerCore core(limits);
@@ -118,7 +118,8 @@ Changes BrokerCore::TakeChanges() {
 }
 
 absl::Status BrokerCore::CheckInvariants() const {
-  if (absl::Status status = CheckRecords(records_, limits_); !status.ok()) return status;
+  if (absl::Status status = CheckRecords(records_); !status.ok()) return status;
+  if (absl::Status status = CheckLimits(records_, limits_); !status.ok()) return status;
   return CheckIndex(records_, index_);
 }
 

@@ -27,7 +27,8 @@ class BrokerCore {
 
   // Everything that the core knows; for inspection, and with Restore for a core that goes on where this one is.
   [[nodiscard]] const Records& records() const { return records_; }
-  // INVALID_ARGUMENT, naming the first rule that `records` break.
+  // INVALID_ARGUMENT, naming the first rule that `records` break. Who has more than `limits` allow, which may be lower
+  // than those under which the records were made, keeps it.
   [[nodiscard]] static absl::StatusOr<BrokerCore> Restore(const Limits& limits, const Records& records);
 
   // What has changed in the records since the last call. The first call gives all of it, and begins the noting: who has

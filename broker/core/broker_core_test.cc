@@ -69,6 +69,27 @@ TEST_F(HostileNumbers, AnAcknowledgementOfWhatWasNeverSentIsRefused) {
   EXPECT_TRUE(Handle(AcknowledgeEvents{SessionId(1), EventNumber(kGreatest)}).empty());
 }
 
+TEST(ARestoredCore, LetsSessionsKeepWhatItsOwnLimitsWouldNotGive) {
+  BrokerCore core{Limits{}};
+  (void)core.Handle(absl::UnixEpoch(), FabricReport(DeviceChanged{{.id = DeviceId(1), .name = "nic0"}}));
+  (void)core.Handle(absl::UnixEpoch(), OpenSession{StreamId(1), {}, {}});
+  const auto open = [](BrokerCore& in, uint64_t id) {
+    const OpenAdapter request{"nic0", kNdkVersion};
+    return AnswerOf(in.Handle(absl::UnixEpoch(), ClientRequest{SessionId(1), RequestId(id), EventNumber(), request}));
+  };
+  for (const uint64_t id : {1, 2, 3}) ASSERT_EQ(open(core, id).status, NdkStatus::kSuccess);
+  Limits lower;
+  lower.adapters_per_session = 2;
+  lower.answers_kept = 1;
+  absl::StatusOr<BrokerCore> restored = BrokerCore::Restore(lower, core.records());
+  ASSERT_TRUE(restored.ok()) << restored.status();
+  EXPECT_EQ(restored->records(), core.records());
+  EXPECT_EQ(open(*restored, 4).status, NdkStatus::kInsufficientResources);
+  const SessionRecord& session = restored->records().sessions.at(SessionId(1));
+  EXPECT_EQ(session.adapters, 3u);
+  EXPECT_EQ(session.answers.size(), 1u);
+}
+
 // The whole range, to its last port, which is also the last that 16 bits hold.
 TEST(TheEphemeralRange, GivesEachPortOnceAndThenNone) {
   Limits limits;

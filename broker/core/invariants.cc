@@ -3,6 +3,7 @@
 #include "broker/core/invariants.h"
 
 #include <algorithm>
+#include <array>
 #include <map>
 
 #include "absl/strings/str_cat.h"
@@ -120,26 +121,24 @@ void CheckCounts(Rules& rules, const Records& records, Counted& counted) {
   }
 }
 
-void CheckSessions(Rules& rules, const Records& records, const Limits& limits, Counted& counted) {
+// By kind, in the order of ObjectId.
+std::array<uint32_t, 5> CountsOf(const SessionRecord& session) {
+  return {session.adapters, session.listeners, session.shared_endpoints, session.reservations, session.connectors};
+}
+
+void CheckSessions(Rules& rules, const Records& records, Counted& counted) {
   for (const auto& [id, session] : records.sessions) {
-    const std::pair<uint32_t, uint32_t> kinds[] = {{session.adapters, limits.adapters_per_session},
-                                                   {session.listeners, limits.listeners_per_session},
-                                                   {session.shared_endpoints, limits.shared_endpoints_per_session},
-                                                   {session.reservations, limits.reservations_per_session},
-                                                   {session.connectors, limits.connectors_per_session}};
+    const std::array<uint32_t, 5> counts = CountsOf(session);
     uint32_t objects = 0;
-    for (size_t kind = 0; kind < std::size(kinds); ++kind) {
-      const auto [count, limit] = kinds[kind];
-      rules.Require(count == counted.owned[{id, kind}], "session ", id.value(), ": counts ", count, " objects of kind ",
-                    kind, ", has ", counted.owned[{id, kind}]);
-      rules.Require(count <= limit, "session ", id.value(), ": has ", count, " objects of kind ", kind);
-      objects += count;
+    for (size_t kind = 0; kind < counts.size(); ++kind) {
+      rules.Require(counts[kind] == counted.owned[{id, kind}], "session ", id.value(), ": counts ", counts[kind],
+                    " objects of kind ", kind, ", has ", counted.owned[{id, kind}]);
+      objects += counts[kind];
     }
     rules.Require(!session.ended || objects > 0, "session ", id.value(), ": has ended and owns nothing");
     rules.Require(!session.ended || session.events.empty(), "session ", id.value(), ": has ended and keeps events");
     rules.Require(session.ended || session.events.size() == session.last_event.value() - session.acknowledged.value(),
                   "session ", id.value(), ": its kept events are not those after the acknowledged one");
-    rules.Require(session.answers.size() <= limits.answers_kept, "session ", id.value(), ": keeps too many answers");
     const auto out_of_order = [](const KeptAnswer& one, const KeptAnswer& next) { return one.id >= next.id; };
     rules.Require(
         std::adjacent_find(session.answers.begin(), session.answers.end(), out_of_order) == session.answers.end(),
@@ -218,17 +217,33 @@ void CheckEndpoints(Rules& rules, const Records& records) {
 
 }  // namespace
 
-absl::Status CheckRecords(const Records& records, const Limits& limits) {
+absl::Status CheckRecords(const Records& records) {
   Rules rules;
   Counted counted = Count(rules, records);
   if (!rules.status().ok()) return rules.status();
   CheckCounts(rules, records, counted);
-  CheckSessions(rules, records, limits, counted);
+  CheckSessions(rules, records, counted);
   CheckConnections(rules, records);
   CheckEndpoints(rules, records);
   for (const auto& [id, listener] : records.listeners) {
     rules.Require(listener.closing || (listener.state == ListenerState::kCreated) == !listener.endpoint, Name(id),
                   ": listens without an endpoint, or has one without listening");
+  }
+  return rules.status();
+}
+
+absl::Status CheckLimits(const Records& records, const Limits& limits) {
+  Rules rules;
+  const std::array<uint32_t, 5> most = {limits.adapters_per_session, limits.listeners_per_session,
+                                        limits.shared_endpoints_per_session, limits.reservations_per_session,
+                                        limits.connectors_per_session};
+  for (const auto& [id, session] : records.sessions) {
+    const std::array<uint32_t, 5> counts = CountsOf(session);
+    for (size_t kind = 0; kind < counts.size(); ++kind) {
+      rules.Require(counts[kind] <= most[kind], "session ", id.value(), ": has ", counts[kind], " objects of kind ",
+                    kind);
+    }
+    rules.Require(session.answers.size() <= limits.answers_kept, "session ", id.value(), ": keeps too many answers");
   }
   return rules.status();
 }
