@@ -19,10 +19,13 @@ class Table {
   using Map = absl::node_hash_map<Key, Record>;
 
  public:
+  // As the standard library's containers name them.
+  // NOLINTBEGIN(readability-identifier-naming)
   using key_type = Key;
   using mapped_type = Record;
   using value_type = typename Map::value_type;
   using const_iterator = typename Map::const_iterator;
+  // NOLINTEND(readability-identifier-naming)
 
   // A record that was found, or end(). It does not go on to another as an iterator does: that would be noted by nobody.
   class Place {

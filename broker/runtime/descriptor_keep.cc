@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "broker/runtime/descriptor_keep.h"
+
+#include <spdlog/spdlog.h>
+
+#include <set>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "broker/runtime/watcher.h"
+
+namespace rdmabroker {
+namespace {
+
+// A supervisor that is alive answers in milliseconds; one that starts a hundred other services, in a second.
+constexpr absl::Duration kPatience = absl::Seconds(5);
+
+}  // namespace
+
+DescriptorKeep::DescriptorKeep(Supervisor& supervisor) : supervisor_(supervisor) {
+  for (KeptDescriptor& kept : supervisor_.TakeKept()) inherited_.emplace(std::move(kept.name), std::move(kept.fd));
+}
+
+void DescriptorKeep::Keep(const std::string& name, int fd) { LogUnless(supervisor_.Store(name, fd), name); }
+
+void DescriptorKeep::Forget(const std::string& name) { forgotten_.push_back(name); }
+
+void DescriptorKeep::ForgetNow(const std::string& name) { LogUnless(supervisor_.Remove(name), name); }
+
+void DescriptorKeep::Committed() {
+  for (const std::string& name : std::exchange(forgotten_, {})) ForgetNow(name);
+}
+
+bool DescriptorKeep::Await() {
+  const absl::Status done = supervisor_.Barrier(kPatience);
+  LogUnless(done, "all");
+  return done.ok();
+}
+
+std::vector<KeptDescriptor> DescriptorKeep::Take(std::string_view prefix) {
+  std::vector<KeptDescriptor> taken;
+  const auto first = inherited_.lower_bound(prefix);
+  auto last = first;
+  for (; last != inherited_.end() && absl::StartsWith(last->first, {prefix.data(), prefix.size()}); ++last) {
+    taken.push_back({last->first, std::move(last->second)});
+  }
+  inherited_.erase(first, last);
+  return taken;
+}
+
+void DescriptorKeep::ForgetTheRest() {
+  std::set<std::string> names;
+  for (const auto& [name, fd] : inherited_) names.insert(name);
+  inherited_.clear();
+  for (const std::string& name : names) ForgetNow(name);
+}
+
+void DescriptorKeep::LogUnless(const absl::Status& done, const std::string& name) {
+  if (done.ok()) return;
+  if (const auto left_out = failures_.Pass(Watcher::Now())) {
+    spdlog::warn("the supervisor was not told of a descriptor name={} cause=\"{}\" left_out={}", name,
+                 std::string(done.message()), *left_out);
+  }
+}
+
+}  // namespace rdmabroker

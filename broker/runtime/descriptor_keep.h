@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#ifndef BROKER_RUNTIME_DESCRIPTOR_KEEP_H_
+#define BROKER_RUNTIME_DESCRIPTOR_KEEP_H_
+
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "broker/runtime/kept_descriptor.h"
+#include "broker/runtime/supervisor.h"
+#include "broker/runtime/warning_limit.h"
+
+namespace rdmabroker {
+
+// The descriptors that outlive this process, by name. Each name is in use once, and one that waits to be forgotten is
+// not used again. They are short, since all of them together are one string of the next process's environment. One
+// thread.
+//
+// The supervisor keeps no more than it was told to (FileDescriptorStoreMax), and says nothing of the rest: what is not
+// found after a death must be made anew.
+class DescriptorKeep {
+ public:
+  // `supervisor` outlives it.
+  explicit DescriptorKeep(Supervisor& supervisor);
+  DescriptorKeep(const DescriptorKeep&) = delete;
+  DescriptorKeep& operator=(const DescriptorKeep&) = delete;
+
+  // False: there is nobody who keeps anything.
+  bool IsThere() const { return supervisor_.IsThere(); }
+
+  // A duplicate of `fd` is kept, on its way before this returns. What goes wrong is logged: the process goes on, and
+  // its successor makes anew what it does not find.
+  void Keep(const std::string& name, int fd);
+  // From the next Committed on it is kept no longer: as long as the records may need it, it is there.
+  void Forget(const std::string& name);
+  // At once: for what is of no use to anybody.
+  void ForgetNow(const std::string& name);
+  // The records are stored as they are.
+  void Committed();
+  // Waits until all that was to be kept is. False: the supervisor has not said so in time, or is gone.
+  bool Await();
+
+  // What the process before this one has kept under names that begin so, in the order of the names; each once. It is
+  // kept on until it is forgotten.
+  std::vector<KeptDescriptor> Take(std::string_view prefix);
+  // All that nobody has taken is closed, and forgotten at once: the records do not need it.
+  void ForgetTheRest();
+
+ private:
+  void LogUnless(const absl::Status& done, const std::string& name);
+
+  Supervisor& supervisor_;
+  std::multimap<std::string, UniqueFd, std::less<>> inherited_;
+  std::vector<std::string> forgotten_;  // Until the next commit.
+  WarningLimit failures_;
+};
+
+}  // namespace rdmabroker
+
+#endif  // BROKER_RUNTIME_DESCRIPTOR_KEEP_H_

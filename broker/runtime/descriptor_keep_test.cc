@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "broker/runtime/descriptor_keep.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+
+#include <string>
+#include <vector>
+
+#include "broker/runtime/fake_supervisor.h"
+
+namespace rdmabroker {
+namespace {
+
+using testing::ElementsAre;
+using testing::IsEmpty;
+
+UniqueFd File() { return UniqueFd(::memfd_create("kept", MFD_CLOEXEC)); }
+
+std::vector<std::string> NamesOf(const std::vector<KeptDescriptor>& kept) {
+  std::vector<std::string> names;
+  for (const KeptDescriptor& one : kept) names.push_back(one.name);
+  return names;
+}
+
+TEST(ADescriptorKeep, GivesTheNextProcessWhatWasKeptAndNotForgotten) {
+  FakeSupervisor supervisor;
+  const UniqueFd files[] = {File(), File(), File()};
+  {
+    DescriptorKeep keep(supervisor);
+    EXPECT_THAT(keep.Take(""), IsEmpty());
+    keep.Keep("e2.0", files[0].get());
+    keep.Keep("e1.0", files[1].get());
+    keep.Keep("e1.1", files[2].get());
+    keep.Forget("e2.0");
+    keep.Committed();
+  }
+  supervisor.Restart();
+  DescriptorKeep keep(supervisor);
+  const auto taken = keep.Take("e");
+  ASSERT_THAT(NamesOf(taken), ElementsAre("e1.0", "e1.1"));
+  EXPECT_TRUE(AreSameFile(taken[0].fd.get(), files[1].get()));
+  EXPECT_TRUE(AreSameFile(taken[1].fd.get(), files[2].get()));
+}
+
+TEST(ADescriptorKeep, GivesByPrefixAndEachOnce) {
+  FakeSupervisor supervisor;
+  {
+    DescriptorKeep keep(supervisor);
+    for (const char* name : {"e1.0", "e11.0", "t1", "e1.1"}) keep.Keep(name, File().get());
+  }
+  supervisor.Restart();
+  DescriptorKeep keep(supervisor);
+  EXPECT_THAT(NamesOf(keep.Take("e1.")), ElementsAre("e1.0", "e1.1"));
+  EXPECT_THAT(NamesOf(keep.Take("e1.")), IsEmpty());
+  EXPECT_THAT(NamesOf(keep.Take("x")), IsEmpty());
+  EXPECT_THAT(NamesOf(keep.Take("e")), ElementsAre("e11.0"));
+}
+
+TEST(ADescriptorKeep, KeepsWhatWasTakenUntilItIsForgotten) {
+  FakeSupervisor supervisor;
+  {
+    DescriptorKeep keep(supervisor);
+    for (const char* name : {"a", "b", "c"}) keep.Keep(name, File().get());
+  }
+  supervisor.Restart();
+  {
+    DescriptorKeep keep(supervisor);
+    ASSERT_EQ(keep.Take("a").size(), 1u);
+    ASSERT_EQ(keep.Take("b").size(), 1u);
+    keep.Forget("b");
+    keep.ForgetTheRest();
+    keep.Committed();
+  }
+  supervisor.Restart();
+  DescriptorKeep keep(supervisor);
+  EXPECT_THAT(NamesOf(keep.Take("")), ElementsAre("a"));
+}
+
+TEST(ADescriptorKeep, ForgetsNothingThatTheStoredRecordsMayNeed) {
+  FakeSupervisor supervisor;
+  DescriptorKeep keep(supervisor);
+  keep.Keep("a", File().get());
+  keep.Forget("a");
+  EXPECT_THAT(NamesOf(supervisor.stored()), ElementsAre("a"));
+  keep.Committed();
+  EXPECT_THAT(NamesOf(supervisor.stored()), IsEmpty());
+}
+
+TEST(ADescriptorKeep, WaitsForTheSupervisor) {
+  FakeSupervisor supervisor;
+  DescriptorKeep keep(supervisor);
+  keep.Keep("a", File().get());
+  EXPECT_TRUE(keep.Await());
+  EXPECT_THAT(supervisor.told(), ElementsAre("store a", "barrier"));
+}
+
+TEST(ADescriptorKeep, GoesOnWhereTheSupervisorHasGone) {
+  FakeSupervisor supervisor;
+  DescriptorKeep keep(supervisor);
+  supervisor.Answer(absl::UnavailableError("gone"));
+  keep.Keep("a", File().get());
+  keep.Forget("a");
+  keep.Committed();
+  EXPECT_FALSE(keep.Await());
+  supervisor.Answer(absl::OkStatus());
+  keep.Keep("b", File().get());
+  EXPECT_THAT(NamesOf(supervisor.stored()), ElementsAre("b"));
+}
+
+}  // namespace
+}  // namespace rdmabroker
