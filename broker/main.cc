@@ -10,9 +10,12 @@
 #include <sys/signalfd.h>
 
 #include <CLI/CLI.hpp>
-#include <cstdio>
+#include <cstdlib>
+#include <cstring>
 #include <iostream>
+#include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/synchronization/mutex.h"
 #include "broker/control/configuration.h"
@@ -21,6 +24,7 @@
 #include "broker/fabric/rdmacm/rdmacm_fabric.h"
 #include "broker/runtime/heartbeat.h"
 #include "broker/runtime/systemd_supervisor.h"
+#include "broker/survival/survival.h"
 
 namespace rdmabroker {
 namespace {
@@ -55,6 +59,74 @@ void WarnUnless(const absl::Status& told) {
   if (!told.ok()) spdlog::warn("{}", std::string(told.message()));
 }
 
+std::string StateDirectory(const Configuration& configuration) {
+  if (!configuration.state_directory.empty()) return configuration.state_directory;
+  const char* const given = std::getenv("RUNTIME_DIRECTORY");  // systemd.exec(5): one, or several with colons between.
+  if (given == nullptr || *given == '\0') return configuration.socket_directory + "/state";
+  return std::string(given, std::strcspn(given, ":"));
+}
+
+std::vector<RdmaCmPast::Device> KernelDevices(const Records& records) {
+  std::vector<RdmaCmPast::Device> devices;
+  for (const auto& [id, record] : records.devices) {
+    if (id != kIwarpDevice) devices.push_back({id, record.device.name, record.removed});
+  }
+  return devices;
+}
+
+using Fabrics = std::vector<std::unique_ptr<Fabric>>;
+
+absl::StatusOr<Fabrics> OpenFabrics(ControlServer& control, const Configuration& configuration, Survival& survival) {
+  auto iwarp = IwarpFabric::Open(kIwarpDevice, {.crc = configuration.iwarp_crc}, control.watcher(), control.handoffs(),
+                                 survival.descriptors(), survival.of_fabrics());
+  if (!iwarp.ok()) return iwarp.status();
+  const RdmaCmPast past = {survival.descriptors(), survival.of_fabrics(),
+                           KernelDevices(control.broker().core().records())};
+  auto rdmacm = RdmaCmFabric::Open(kFirstKernelDevice, {.trust_qp_numbers = configuration.trust_qp_numbers}, past,
+                                   control.executor(), control.watcher());
+  // Connections that there are must not be taken for lost.
+  if (!rdmacm.ok() && !past.devices.empty()) return rdmacm.status();
+  Fabrics fabrics;
+  fabrics.push_back(*std::move(iwarp));
+  if (rdmacm.ok()) {
+    fabrics.push_back(*std::move(rdmacm));
+  } else {
+    spdlog::warn("the kernel's RDMA devices are left out: {}", std::string(rdmacm.status().message()));
+  }
+  return fabrics;
+}
+
+// From here on nothing of what the process before has left is lost by an early end of this one.
+absl::Status Run(const Configuration& configuration, Supervisor& supervisor, const UniqueFd& signals) {
+  auto survival = Survival::Open(StateDirectory(configuration), configuration.limits, supervisor);
+  if (!survival.ok()) return survival.status();
+  auto server = ControlServer::Start(
+      configuration, (*survival)->TakeCore(), [&](BrokerCore& core) { return (*survival)->Commit(core); },
+      (*survival)->descriptors());
+  if (!server.ok()) return server.status();
+  ControlServer& control = **server;
+  auto fabrics = OpenFabrics(control, configuration, **survival);
+  if (!fabrics.ok()) return fabrics.status();
+  control.Recover(*std::move(fabrics));
+  (*survival)->descriptors().ForgetTheRest();
+  const Heartbeat heartbeat(supervisor, control.watcher());
+  control.executor().Post([&] {
+    spdlog::info("serving socket={}/control.sock", configuration.socket_directory);
+    WarnUnless(supervisor.Ready());
+    WarnUnless(supervisor.ShowStatus("serving on " + configuration.socket_directory + "/control.sock"));
+  });
+  const WatchId watch = control.watcher().Watch(signals.get(), EPOLLIN, [&](uint32_t) {
+    spdlog::info("stopping");
+    WarnUnless(supervisor.Stopping());
+    WarnUnless(supervisor.ShowStatus("stopping"));
+    control.Stop();
+  });
+  control.Run();
+  control.watcher().Unwatch(watch);
+  spdlog::info("stopped");
+  return absl::OkStatus();
+}
+
 int Serve(const Configuration& configuration) {
   spdlog::set_default_logger(spdlog::stderr_logger_mt("rdma-brokerd"));
   spdlog::set_level(spdlog::level::from_str(configuration.log_level));
@@ -62,47 +134,11 @@ int Serve(const Configuration& configuration) {
   ::signal(SIGPIPE, SIG_IGN);
   // First: what it finds in the environment are numbers of descriptors.
   const auto supervisor = SystemdSupervisor::FromEnvironment();
-  if (!supervisor.ok()) {
-    std::cerr << "rdma-brokerd: " << supervisor.status().message() << "\n";
-    return 1;
-  }
   RaiseDescriptorLimit();
-  const UniqueFd signals = TakeSignals();
-  auto server = ControlServer::Start(configuration);
-  if (!server.ok()) {
-    std::cerr << "rdma-brokerd: " << server.status().message() << "\n";
-    return 1;
-  }
-  ControlServer& control = **server;
-  auto iwarp = IwarpFabric::Open(kIwarpDevice, {.crc = configuration.iwarp_crc}, control.watcher(), control.handoffs());
-  if (!iwarp.ok()) {
-    std::cerr << "rdma-brokerd: " << iwarp.status().message() << "\n";
-    return 1;
-  }
-  control.Add(*std::move(iwarp));
-  auto rdmacm = RdmaCmFabric::Open(kFirstKernelDevice, {.trust_qp_numbers = configuration.trust_qp_numbers},
-                                   control.executor(), control.watcher());
-  if (rdmacm.ok()) {
-    control.Add(*std::move(rdmacm));
-  } else {
-    spdlog::warn("the kernel's RDMA devices are left out: {}", std::string(rdmacm.status().message()));
-  }
-  const Heartbeat heartbeat(**supervisor, control.watcher());
-  control.executor().Post([&] {
-    spdlog::info("serving socket={}/control.sock", configuration.socket_directory);
-    WarnUnless((*supervisor)->Ready());
-    WarnUnless((*supervisor)->ShowStatus("serving on " + configuration.socket_directory + "/control.sock"));
-  });
-  const WatchId watch = control.watcher().Watch(signals.get(), EPOLLIN, [&](uint32_t) {
-    spdlog::info("stopping");
-    WarnUnless((*supervisor)->Stopping());
-    WarnUnless((*supervisor)->ShowStatus("stopping"));
-    control.Stop();
-  });
-  control.Run();
-  control.watcher().Unwatch(watch);
-  spdlog::info("stopped");
-  return 0;
+  const absl::Status ran = supervisor.ok() ? Run(configuration, **supervisor, TakeSignals()) : supervisor.status();
+  if (ran.ok()) return 0;
+  std::cerr << "rdma-brokerd: " << ran.message() << "\n";
+  return 1;
 }
 
 int Main(int argc, char** argv) {

@@ -33,8 +33,12 @@ constexpr milliseconds kCloseDeadline{2000};
 constexpr milliseconds kLongestHandoff{10'000};
 constexpr milliseconds kListDeadline{10'000};
 
-// Whether the stream's end leaves the session as it is (broker.proto, Session).
-bool KeepsSession(const Outcome& outcome) {
+// Whether the session may go on after the stream's end: where the broker says so (broker.proto, Session), and where it
+// says nothing, as it has gone then, and another process goes on in its place.
+bool KeepsSession(const grpc::Status& status) {
+  const auto detail = FailureDetail(status);
+  if (!detail.has_value()) return true;
+  const Outcome outcome = FromMessage(*detail);
   return outcome.status == NdkStatus::kConnectionDisconnected && outcome.retryable;
 }
 
@@ -106,9 +110,10 @@ void BrokerLink::HandleOpened(const v1::SessionOpened& opened) {
   if (state_ == State::kOpening && opened.session_id() != 0) {
     session_ = opened;
     requests_.Open(opened.session_id(), opened.limits().answers_kept());
-  } else if (state_ != State::kAway || opened.session_id() != session_.session_id()) {
+  } else if ((state_ != State::kAway && !returns_to_close_) || opened.session_id() != session_.session_id()) {
     return End(BrokenPromise("opens a session that was not asked for"));
   }
+  if (std::exchange(returns_to_close_, false)) return SendClose();
   state_ = State::kOpen;
   returns_ = 0;
   thread_->Cancel(std::exchange(deadline_, {}));
@@ -182,26 +187,29 @@ void BrokerLink::CloseUnwanted(uint64_t connector_id) {
                    [](const Outcome&, const v1::Outcome&) {});
 }
 
-// Only a broker that says so has kept the session. Any other end of the connection is, to it, the client's death.
 void BrokerLink::HandleStreamEnd(const grpc::Status& status) {
   stream_ = nullptr;
+  if (returns_to_close_ && KeepsSession(status)) return ScheduleReturn();
   if (state_ == State::kClosing) return FinishClose();
   if (state_ == State::kOver) return;
-  const Outcome outcome = EndOf(status);
-  if (state_ == State::kOpen && KeepsSession(outcome)) {
+  Outcome outcome = EndOf(status);
+  if (state_ == State::kOpening || !KeepsSession(status)) {
+    if (state_ == State::kAway) {
+      outcome = {.status = NdkStatus::kConnectionDisconnected, .hint = "the session is over: " + outcome.hint};
+    }
+    return End(outcome);
+  }
+  if (state_ == State::kOpen) {
     state_ = State::kAway;
     requests_.Suspend();
     const milliseconds grace(session_.limits().session_grace_ms());
-    deadline_ = thread_->After(std::min(grace, kLongestGrace), [this, outcome] { End(outcome); });
-    return ScheduleReturn();
+    deadline_ = thread_->After(std::min(grace, kLongestGrace), [this] {
+      End({.status = NdkStatus::kConnectionDisconnected,
+           .hint = "the session is over: no broker on " + options_.control_socket +
+                   " has gone on with it in time; open a new one when there is one"});
+    });
   }
-  // While away, nobody on the socket may mean that the broker is just starting.
-  if (state_ == State::kAway && !FailureDetail(status).has_value()) return ScheduleReturn();
-  if (state_ == State::kAway && KeepsSession(outcome)) return ScheduleReturn();
-  if (state_ == State::kAway) {
-    return End({.status = NdkStatus::kConnectionDisconnected, .hint = "the session is over: " + outcome.hint});
-  }
-  End(outcome);
+  ScheduleReturn();
 }
 
 Outcome BrokerLink::EndOf(const grpc::Status& status) const {
@@ -212,14 +220,7 @@ Outcome BrokerLink::EndOf(const grpc::Status& status) const {
   if (state_ == State::kOpening) {
     return {.status = NdkStatus::kConnectionRefused, .retryable = true, .hint = NoBrokerHint(options_.control_socket)};
   }
-  // A broker that cannot wait for its client to read has no way to tell it more. One that has gone is UNAVAILABLE.
-  if (status.error_code() == grpc::StatusCode::CANCELLED) {
-    return {.status = NdkStatus::kConnectionDisconnected,
-            .retryable = true,
-            .hint = "the broker ended the stream, which was not read; return sooner from callbacks"};
-  }
-  return {.status = NdkStatus::kConnectionDisconnected,
-          .hint = "the broker on " + options_.control_socket + " has gone; open a new session when it is back"};
+  return {.status = NdkStatus::kConnectionDisconnected, .hint = "the broker has gone"};
 }
 
 void BrokerLink::ScheduleReturn() {
@@ -272,23 +273,29 @@ void BrokerLink::Close(CloseCompletion completion) {
     over_ = NdkStatus::kRequestAborted;
     close_called_ = true;
   }
-  const bool open = state_ == State::kOpen;
+  const State before = std::exchange(state_, State::kClosing);
   CancelTimers();
-  state_ = State::kClosing;
   // What was posted before comes first.
-  if (!open) {
+  if (before != State::kOpen && before != State::kAway) {
     PostAlways([link = shared_from_this()] { link->FinishClose(); });
     return;
   }
+  deadline_ = thread_->After(kCloseDeadline, [this] { FinishClose(); });
+  if (before == State::kOpen) return SendClose();
+  returns_to_close_ = true;
+  if (stream_ == nullptr) ScheduleReturn();
+}
+
+void BrokerLink::SendClose() {
   v1::SessionRequest message;
   message.mutable_close();
   stream_->Send(std::move(message));
-  deadline_ = thread_->After(kCloseDeadline, [this] { FinishClose(); });
 }
 
 void BrokerLink::FinishClose() {
   if (state_ == State::kOver) return;
   state_ = State::kOver;
+  returns_to_close_ = false;
   CancelTimers();
   if (stream_ != nullptr) std::exchange(stream_, nullptr)->Abandon();
   requests_.End({.status = NdkStatus::kCancelled, .hint = "the session was closed"});
@@ -305,20 +312,27 @@ void BrokerLink::FinishClose() {
 }
 
 struct BrokerLink::DeviceListing final : CompletionThread::Tag {
+  using Clock = std::chrono::system_clock;
+
   void Complete(bool) override {
     const std::unique_ptr<DeviceListing> self(this);
     if (link == nullptr) return;
     link->listings_.erase(this);
+    const auto detail = FailureDetail(status);
+    // The broker has gone in the middle of it.
+    if (status.error_code() == grpc::StatusCode::UNAVAILABLE && !detail.has_value() && Clock::now() < deadline) {
+      return link->List(std::move(completion), deadline);
+    }
     std::vector<Device> devices;
     for (const v1::Device& device : reply.devices()) devices.push_back(FromMessage(device));
     if (status.ok()) return completion({}, std::move(devices));
-    const auto detail = FailureDetail(status);
     const Outcome lost = {.status = NdkStatus::kConnectionDisconnected, .hint = status.error_message()};
     completion(detail.has_value() ? FromMessage(*detail) : lost, {});
   }
 
   BrokerLink* link = nullptr;  // Null once the session is closed.
   std::function<void(const Outcome&, std::vector<Device>)> completion;
+  Clock::time_point deadline;
   grpc::ClientContext context;
   v1::ListAdaptersReply reply;
   grpc::Status status;
@@ -326,10 +340,18 @@ struct BrokerLink::DeviceListing final : CompletionThread::Tag {
 };
 
 void BrokerLink::ListAdapters(std::function<void(const Outcome&, std::vector<Device>)> completion) {
+  List(std::move(completion), DeviceListing::Clock::now() + kListDeadline);
+}
+
+void BrokerLink::List(std::function<void(const Outcome&, std::vector<Device>)> completion,
+                      std::chrono::system_clock::time_point deadline) {
   auto* const listing = new DeviceListing;
   listing->link = this;
   listing->completion = std::move(completion);
-  listing->context.set_deadline(std::chrono::system_clock::now() + kListDeadline);
+  listing->deadline = deadline;
+  listing->context.set_deadline(deadline);
+  // While there is no broker it waits for one.
+  listing->context.set_wait_for_ready(true);
   listing->reader = inspection_->PrepareAsyncListAdapters(&listing->context, {}, thread_->queue());
   listing->reader->StartCall();
   listings_.insert(listing);

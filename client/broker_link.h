@@ -86,8 +86,11 @@ class BrokerLink : public std::enable_shared_from_this<BrokerLink> {
   Outcome EndOf(const grpc::Status& status) const;
   void End(const Outcome& outcome);
   void CancelTimers();
+  void SendClose();
   void FinishClose();
   void SetOver(NdkStatus status);
+  void List(std::function<void(const Outcome&, std::vector<Device>)> completion,
+            std::chrono::system_clock::time_point deadline);
   void EndListings(const Outcome& outcome);
 
   const SessionOptions options_;
@@ -114,6 +117,7 @@ class BrokerLink : public std::enable_shared_from_this<BrokerLink> {
   CompletionThread::TimerId return_timer_ = {};
   CompletionThread::TimerId deadline_ = {};  // Of opening, of returning, of closing.
   int returns_ = 0;                          // Attempts since the stream was lost.
+  bool returns_to_close_ = false;            // The session is closed while it is away.
   std::minstd_rand jitter_{std::random_device()()};
 };
 

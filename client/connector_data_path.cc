@@ -40,9 +40,8 @@ Outcome Connector::TakeOver(const v1::ConnectionEstablished& established) {
   request.set_session_secret(link().session().session_secret());
   request.set_connector_id(id());
   request.set_handoff_secret(established.handoff_secret());
-  Handoff handoff;
-  Outcome outcome =
-      handoff.Fetch(HandoffSocketPath(link().options().control_socket), request, link().handoff_timeout());
+  Handoff handoff(HandoffSocketPath(link().options().control_socket), std::move(request), link().handoff_timeout());
+  Outcome outcome = handoff.Fetch();
   if (!outcome.ok()) return outcome;
   outcome = AttachAs({.socket = handoff.TakeTransport(), .state = handoff.TakeState()});
   if (outcome.ok()) handoff.Acknowledge();

@@ -260,7 +260,6 @@ TEST_F(ConnectorTest, AHandOffThatFailsFailsTheConnection) {
     NdkStatus attach;
     NdkStatus status;
   } rows[] = {
-      {"closes", {}, NdkStatus::kSuccess, NdkStatus::kConnectionAborted},
       {"denies", {denied.SerializeAsString(), 0}, NdkStatus::kSuccess, NdkStatus::kAccessDenied},
       {"garbage", {"\xff\xff\xff", 1}, NdkStatus::kSuccess, NdkStatus::kInternalError},
       {"no descriptor", HandoffServer::Reply("s", 0), NdkStatus::kSuccess, NdkStatus::kInternalError},
@@ -287,11 +286,41 @@ TEST_F(ConnectorTest, AHandOffThatFailsFailsTheConnection) {
   }
 }
 
+// The broker's process went away before it answered, and another goes on.
+TEST_F(ConnectorTest, AHandOffThatBreaksOffIsBegunAgain) {
+  OpenSession();
+  int served = 0;
+  HandoffServer server(broker.folder() + "/handoff.sock", 3, [&](const auto&) {
+    return ++served < 3 ? HandoffServer::Step() : HandoffServer::Reply("state");
+  });
+  broker.On("Accept", [](const Broker::Request&) {
+    Broker::Answer answer;
+    answer.outcome = Broker::Established("fedcba9876543210");
+    return answer;
+  });
+  const auto connector = Deliver(900);
+  EXPECT_TRUE(BlockingAccept(connector, qp, {}).ok());
+  EXPECT_EQ(server.acknowledged(), 1);
+  EXPECT_EQ(BlockingClose(connector), NdkStatus::kSuccess);
+}
+
+TEST_F(ConnectorTest, AHandOffThatNobodyServesAnyMoreFailsInTime) {
+  OpenSession([](v1::SessionOpened* opened) { opened->mutable_limits()->set_handoff_timeout_ms(100); });
+  broker.On("Accept", [](const Broker::Request&) {
+    Broker::Answer answer;
+    answer.outcome = Broker::Established("fedcba9876543210");
+    return answer;
+  });
+  const auto connector = Deliver(900);
+  EXPECT_EQ(BlockingAccept(connector, qp, {}).status, NdkStatus::kConnectionAborted);
+  EXPECT_EQ(BlockingClose(connector), NdkStatus::kSuccess);
+}
+
 // With a transport that the data path holds.
 class AttachedTest : public ConnectorTest {
  protected:
-  void Attach(DisconnectEventCallback on_disconnect = {}) {
-    OpenSession();
+  void Attach(DisconnectEventCallback on_disconnect = {}, std::function<void(v1::SessionOpened*)> adjust = {}) {
+    OpenSession(std::move(adjust));
     server_ = std::make_unique<HandoffServer>(broker.folder() + "/handoff.sock", 1,
                                               [](const auto&) { return HandoffServer::Reply("state"); });
     broker.On("CompleteConnect", [](const Broker::Request&) {
@@ -366,7 +395,7 @@ TEST_F(AttachedTest, ClosingAnEstablishedConnectorEndsTheConnection) {
 }
 
 TEST_F(AttachedTest, AfterTheBrokersDeathTheDataPathStillDisconnects) {
-  Attach(LogsEnd("end"));
+  Attach(LogsEnd("end"), [](v1::SessionOpened* opened) { opened->mutable_limits()->set_session_grace_ms(300); });
   broker.Die();
   EXPECT_THAT(log.WaitFor(2),
               ElementsAre("end STATUS_CONNECTION_DISCONNECTED", "session STATUS_CONNECTION_DISCONNECTED"));

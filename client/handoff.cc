@@ -5,8 +5,10 @@
 #include <sys/socket.h>
 #include <sys/un.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <thread>
 #include <vector>
 
 #include "client/translation.h"
@@ -45,30 +47,51 @@ std::vector<UniqueFd> DescriptorsOf(msghdr* message) {
   return descriptors;
 }
 
+// Nothing listens, or has listened when it died.
+bool MeansGone(int error) { return error == ECONNREFUSED || error == ECONNRESET || error == ENOENT || error == EPIPE; }
+
+// Between tries: about what a broker takes that goes on in another's place, and no load while it does.
+constexpr std::chrono::milliseconds kPause{20};
+
 }  // namespace
 
-Outcome Handoff::Fetch(const std::string& socket_path, const v1::HandoffRequest& request,
-                       std::chrono::milliseconds timeout) {
-  connector_ = request.connector_id();
+Outcome Handoff::Fetch() {
+  Outcome outcome;
+  while (TryFetch(&outcome) == Broker::kGone && PauseBeforeNextTry()) {
+  }
+  return outcome;
+}
+
+bool Handoff::PauseBeforeNextTry() {
+  if (std::chrono::steady_clock::now() + kPause >= end_) return false;
+  std::this_thread::sleep_for(kPause);
+  return true;
+}
+
+Handoff::Broker Handoff::TryFetch(Outcome* outcome) {
+  const auto failed = [&](std::string_view what, int error) {
+    *outcome = SystemFailure(what, error);
+    return MeansGone(error) ? Broker::kGone : Broker::kThere;
+  };
   sockaddr_un address = {};
   address.sun_family = AF_UNIX;
-  if (socket_path.size() >= sizeof address.sun_path) return SystemFailure("cannot name", ENAMETOOLONG);
-  std::memcpy(address.sun_path, socket_path.data(), socket_path.size());
+  if (socket_path_.size() >= sizeof address.sun_path) return failed("cannot name", ENAMETOOLONG);
+  std::memcpy(address.sun_path, socket_path_.data(), socket_path_.size());
   socket_.Reset(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
-  const timeval wait = ToTimeval(timeout);
+  const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(end_ - std::chrono::steady_clock::now());
+  // Zero would be for ever.
+  const timeval wait = ToTimeval(std::max(left, std::chrono::milliseconds(1)));
   ::setsockopt(socket_.get(), SOL_SOCKET, SO_SNDTIMEO, &wait, sizeof wait);
   ::setsockopt(socket_.get(), SOL_SOCKET, SO_RCVTIMEO, &wait, sizeof wait);
   if (::connect(socket_.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0) {
-    return SystemFailure("cannot connect to", errno);
+    return failed("cannot connect to", errno);
   }
-  const std::string bytes = request.SerializeAsString();
-  if (::send(socket_.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL) < 0) {
-    return SystemFailure("cannot write to", errno);
-  }
-  return Receive();
+  const std::string bytes = request_.SerializeAsString();
+  if (::send(socket_.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL) < 0) return failed("cannot write to", errno);
+  return Receive(outcome);
 }
 
-Outcome Handoff::Receive() {
+Handoff::Broker Handoff::Receive(Outcome* outcome) {
   std::vector<char> bytes(kMaxReply);
   alignas(cmsghdr) char control[CMSG_SPACE(kRoomForDescriptors * sizeof(int))] = {};
   iovec part = {.iov_base = bytes.data(), .iov_len = bytes.size()};
@@ -81,25 +104,33 @@ Outcome Handoff::Receive() {
   do {
     got = ::recvmsg(socket_.get(), &message, MSG_CMSG_CLOEXEC);
   } while (got < 0 && errno == EINTR);
-  if (got < 0) return SystemFailure("cannot read from", errno);
-  if (got == 0) return SystemFailure("no answer from", ECONNRESET);
+  if (got <= 0) {
+    const int error = got == 0 ? ECONNRESET : errno;
+    *outcome = SystemFailure(got == 0 ? "no answer from" : "cannot read from", error);
+    return MeansGone(error) ? Broker::kGone : Broker::kThere;
+  }
   std::vector<UniqueFd> descriptors = DescriptorsOf(&message);
   v1::HandoffReply reply;
   if ((message.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) != 0 ||
       !reply.ParseFromArray(bytes.data(), static_cast<int>(got))) {
-    return BrokenPromise("on the hand-off socket is malformed");
+    *outcome = BrokenPromise("on the hand-off socket is malformed");
+    return Broker::kThere;
   }
-  Outcome outcome = FromMessage(reply.outcome());
-  if (!outcome.ok()) return IsSuccess(outcome.status) ? BrokenPromise("on the hand-off socket is not final") : outcome;
-  if (descriptors.size() != 1) return BrokenPromise("on the hand-off socket has not exactly one descriptor");
-  transport_ = std::move(descriptors.front());
-  state_ = std::move(*reply.mutable_connection_state());
-  return outcome;
+  *outcome = FromMessage(reply.outcome());
+  if (!outcome->ok()) {
+    if (IsSuccess(outcome->status)) *outcome = BrokenPromise("on the hand-off socket is not final");
+  } else if (descriptors.size() != 1) {
+    *outcome = BrokenPromise("on the hand-off socket has not exactly one descriptor");
+  } else {
+    transport_ = std::move(descriptors.front());
+    state_ = std::move(*reply.mutable_connection_state());
+  }
+  return Broker::kThere;
 }
 
 void Handoff::Acknowledge() {
   v1::HandoffAcknowledgement acknowledgement;
-  acknowledgement.set_connector_id(connector_);
+  acknowledgement.set_connector_id(request_.connector_id());
   const std::string bytes = acknowledgement.SerializeAsString();
   [[maybe_unused]] const ssize_t sent = ::send(socket_.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
   socket_.Reset();

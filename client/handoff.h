@@ -13,24 +13,38 @@
 
 namespace rdmabroker::client {
 
-// One hand-off of a connection's transport (handoff.proto). Each step waits for the broker, at most the timeout.
+// One hand-off of a connection's transport (handoff.proto).
 class Handoff {
  public:
-  // Connects to the hand-off socket and fetches the transport.
-  Outcome Fetch(const std::string& socket_path, const v1::HandoffRequest& request, std::chrono::milliseconds timeout);
+  Handoff(std::string socket_path, v1::HandoffRequest request, std::chrono::milliseconds timeout)
+      : socket_path_(std::move(socket_path)),
+        request_(std::move(request)),
+        end_(std::chrono::steady_clock::now() + timeout) {}
+
+  // Connects to the hand-off socket and fetches the transport. Waits for the broker, and for the one that comes after
+  // it where that has gone: until the timeout has passed since the object was made.
+  Outcome Fetch();
 
   // After a successful Fetch, once each.
   UniqueFd TakeTransport() { return std::move(transport_); }
   std::string TakeState() { return std::move(state_); }
 
   // Tells the broker that the transport is in service. Without it the broker ends the connection. A broker that is gone
-  // by now does not matter: the transport is here.
+  // by now does not matter: the next one knows that the transport was sent.
   void Acknowledge();
 
  private:
-  Outcome Receive();
+  // Whether the broker's process went away in the middle.
+  enum class Broker { kThere, kGone };
 
-  uint64_t connector_ = 0;
+  Broker TryFetch(Outcome* outcome);
+  Broker Receive(Outcome* outcome);
+  // False when the time is over.
+  bool PauseBeforeNextTry();
+
+  const std::string socket_path_;
+  const v1::HandoffRequest request_;
+  const std::chrono::steady_clock::time_point end_;
   UniqueFd socket_;
   UniqueFd transport_;
   std::string state_;

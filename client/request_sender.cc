@@ -15,6 +15,8 @@ constexpr std::chrono::seconds kReplyDeadline{10};
 constexpr int kAttempts = 6;
 // Before the first repeat; doubled for each further one.
 constexpr std::chrono::milliseconds kFirstRepeat{10};
+// Where the connection has broken, or the session has not returned on a new one. Its return comes long before.
+constexpr std::chrono::milliseconds kBrokenRepeat{1000};
 
 // Requests that wait for the window or for their lane. More than one for each object that a session may have by the
 // broker's defaults, so that its clean-up always fits.
@@ -32,8 +34,8 @@ struct RequestSender::Request {
   RequestId id = {};
   std::shared_ptr<Lane> lane;
   StartAttempt start;
-  Done done;  // Empty once called.
-  int attempts = 0;
+  Done done;         // Empty once called.
+  int attempts = 0;  // Since the session's stream was there last.
   bool answered = false;
   bool holds_lane = false;
 };
@@ -69,8 +71,9 @@ void RequestSender::Open(uint64_t session_id, uint32_t answers_kept) {
 
 void RequestSender::Resume() {
   sending_ = true;
-  for (const auto& request : std::exchange(to_repeat_, {})) {
-    if (!request->answered) Send(request);
+  for (const auto& [id, request] : std::exchange(to_repeat_, {})) {
+    request->attempts = 0;
+    SendAgain(request);
   }
   Pump();
 }
@@ -140,8 +143,12 @@ void RequestSender::HandleReply(const std::shared_ptr<Request>& request, const g
   Pump();
 }
 
-void RequestSender::Repeat(const std::shared_ptr<Request>& request, const grpc::Status& status) {
+void RequestSender::SendAgain(const std::shared_ptr<Request>& request) {
   if (request->done == nullptr) return Answered(*request);  // Its outcome has come; a reply could not tell more.
+  Send(request);
+}
+
+void RequestSender::Repeat(const std::shared_ptr<Request>& request, const grpc::Status& status) {
   if (IsFutile(status.error_code())) {
     Answered(*request);
     const NdkStatus code = status.error_code() == grpc::StatusCode::UNIMPLEMENTED ? NdkStatus::kNotSupported
@@ -149,17 +156,21 @@ void RequestSender::Repeat(const std::shared_ptr<Request>& request, const grpc::
     return FinishWith(request, {.status = code, .hint = "the broker does not take this: " + status.error_message()},
                       {});
   }
+  to_repeat_[request->id] = request;
+  if (!sending_) return;
   if (request->attempts >= kAttempts) return on_broken_();
-  const auto delay = kFirstRepeat * (1 << (request->attempts - 1));
+  const bool broken = status.error_code() == grpc::StatusCode::UNAVAILABLE;
+  const auto delay = broken ? kBrokenRepeat : kFirstRepeat * (1 << (request->attempts - 1));
   const std::chrono::milliseconds spread(jitter_() % static_cast<uint64_t>(delay.count()));
   thread_->After(delay + spread, [this, request] {
-    if (request->answered || ended_ != nullptr) return;
-    sending_ ? Send(request) : to_repeat_.push_back(request);
+    // It may have been sent since, or wait for the session's return.
+    if (sending_ && to_repeat_.erase(request->id) == 1) SendAgain(request);
   });
 }
 
 void RequestSender::Answered(Request& request) {
   request.answered = true;
+  to_repeat_.erase(request.id);
   unanswered_.erase(request.id);
   ReleaseLane(request);
 }

@@ -93,6 +93,7 @@ class RequestSender {
   void Pump();
   void Send(const std::shared_ptr<Request>& request);
   void HandleReply(const std::shared_ptr<Request>& request, const grpc::Status& status, const v1::Outcome& reply);
+  void SendAgain(const std::shared_ptr<Request>& request);
   void Repeat(const std::shared_ptr<Request>& request, const grpc::Status& status);
   void Answered(Request& request);
   void ReleaseLane(Request& request);
@@ -114,7 +115,7 @@ class RequestSender {
   std::deque<std::shared_ptr<Lane>> ready_;                   // Not busy, and something waits in it.
   std::set<RequestId> unanswered_;                            // Their reply has not come.
   std::map<RequestId, std::shared_ptr<Request>> unfinished_;  // Their outcome has not come.
-  std::vector<std::shared_ptr<Request>> to_repeat_;           // On Resume.
+  std::map<RequestId, std::shared_ptr<Request>> to_repeat_;   // After a while, or on Resume.
   std::set<Attempt*> attempts_;
 };
 

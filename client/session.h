@@ -22,12 +22,13 @@ namespace rdmabroker::client {
 // may call everything, but must not wait for another callback: blocking.h is not for callbacks. All functions of the
 // session and of its objects may be called from any thread at any time.
 //
-// If the session ends other than by Close (the broker stops or has gone, or an administrator ended it), every pending
+// If the session ends other than by Close (the broker has gone for good, or an administrator ended it), every pending
 // request completes with the reason, kConnectionDisconnected or kRequestAborted; then every established connector gets
 // its DisconnectEvent with it; then SessionOptions.on_end is called. Objects take no more requests but Close, and,
 // where the data path ends connections, Disconnect. A new session can be opened as soon as a broker runs. A stream that
-// the broker ends while it keeps the session, as when callbacks hold this thread up for long, is not an end: the
-// session returns to it, and requests wait until then.
+// the broker ends while it keeps the session, as when callbacks hold this thread up for long, is not an end, and
+// neither is the broker's death where another process goes on in its place: the session returns, for as long as
+// Limits.session_grace_ms, and requests wait until then.
 class Session {
  public:
   struct Opening;
@@ -49,8 +50,8 @@ class Session {
 
   // Ends the session with everything in it: pending requests complete with kCancelled, pending closes complete,
   // connections end, and their peers learn of it. kPending: the completion is the session's last callback. kSuccess,
-  // and no completion: Close was called before. The completion may be empty. While the session is away from its broker
-  // nothing can be told: the broker ends it when Limits.session_grace_ms are over.
+  // and no completion: Close was called before. The completion may be empty. A session that is away from its broker
+  // returns first, for two seconds at most; else the broker ends it when Limits.session_grace_ms are over.
   NdkStatus Close(CloseCompletion completion);
 
  private:

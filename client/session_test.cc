@@ -169,8 +169,8 @@ TEST_F(SessionTest, AnUnknownRpcIsNotSupportedRatherThanRepeated) {
   EXPECT_EQ(done.Get().status, NdkStatus::kNotSupported);
 }
 
-TEST_F(SessionTest, WhenTheBrokerDiesEverythingEndsOnceAndANewSessionOpens) {
-  OpenSession();
+TEST_F(SessionTest, WhenTheBrokerDiesAndNoneFollowsEverythingEndsOnceAndANewSessionOpens) {
+  OpenSession([](v1::SessionOpened* opened) { opened->mutable_limits()->set_session_grace_ms(300); });
   const auto connected = Established(qp, LogsEnd("disconnected"));
   auto* const other = new FakeQueuePair(adapter->data());
   broker.On("Connect", [](const Broker::Request&) { return Broker::Pending(); });
@@ -249,6 +249,27 @@ TEST_F(SessionTest, AStreamThatIsBrokenOffBecauseTheClientDoesNotReadIsReturnedT
   EXPECT_THAT(log.lines(), ElementsAre("stuck", "disconnected STATUS_SUCCESS"));
 }
 
+// As where its process has died: neither the stream nor a request gets a word, and both are begun again.
+TEST_F(SessionTest, AStreamThatEndsWithoutAWordIsReturnedTo) {
+  OpenSession();
+  broker.On("CreateConnector", [](const Broker::Request&) {
+    Broker::Answer answer;
+    answer.kind = Broker::Answer::Kind::kHold;
+    return answer;
+  });
+  const Later<std::shared_ptr<Connector>> made;
+  adapter->CreateConnector([made](const Outcome&, std::shared_ptr<Connector> connector) { made.Set(connector); });
+  const uint64_t id = broker.WaitFor("CreateConnector").request_id;
+  broker.On("CreateConnector", [](const Broker::Request&) { return Broker::Success(); });
+  broker.EndStream({grpc::StatusCode::UNAVAILABLE, "Socket closed"});
+  Broker::Answer lost;
+  lost.kind = Broker::Answer::Kind::kLose;
+  broker.Release(id, lost);
+  EXPECT_NE(made.Get(), nullptr);
+  EXPECT_EQ(broker.WaitFor("CreateConnector", 2).request_id, id);
+  EXPECT_EQ(broker.streams(), 2u);
+}
+
 TEST_F(SessionTest, RequestsMadeWhileAwayAreSentAfterTheReturn) {
   OpenSession();
   broker.RefuseReturns(Broker::KeptSession());
@@ -260,6 +281,19 @@ TEST_F(SessionTest, RequestsMadeWhileAwayAreSentAfterTheReturn) {
   for (const auto& request : broker.requests()) EXPECT_NE(request.method, "CreateConnector");
   broker.RefuseReturns({});
   EXPECT_NE(made.Get(), nullptr);
+}
+
+// The broker must not keep what it has until the grace period is over.
+TEST_F(SessionTest, ASessionThatIsClosedWhileItIsAwayReturnsForThat) {
+  OpenSession();
+  broker.RefuseReturns(Broker::KeptSession());
+  broker.EndStream(Broker::FailedRpc(Broker::KeptSession()));
+  broker.WaitForStreams(2);
+  ASSERT_EQ(session->Close(LogsClose("closed")), NdkStatus::kPending);
+  const size_t streams = broker.streams();
+  broker.RefuseReturns({});
+  broker.WaitForStreams(streams + 1);
+  EXPECT_THAT(log.WaitFor(1), ElementsAre("closed"));
 }
 
 TEST_F(SessionTest, ASessionThatIsOverCannotBeReturnedTo) {

@@ -23,11 +23,13 @@ constexpr absl::Duration kRest = absl::Milliseconds(100);
 }  // namespace
 
 Acceptor::Acceptor(UniqueFd listener, const char* name, Watcher& watcher, std::function<void(UniqueFd)> take)
-    : listener_(std::move(listener)), name_(name), watcher_(watcher), take_(std::move(take)) {
-  watch_ = watcher_.Watch(listener_.get(), EPOLLIN, [this](uint32_t) { AcceptSome(); });
-}
+    : listener_(std::move(listener)), name_(name), watcher_(watcher), take_(std::move(take)) {}
 
 Acceptor::~Acceptor() { Stop(); }
+
+void Acceptor::Start() {
+  watch_ = watcher_.Watch(listener_.get(), EPOLLIN, [this](uint32_t) { AcceptSome(); });
+}
 
 void Acceptor::Resume() {
   if (std::exchange(paused_, false) && rest_ == TimerId::kNone) watcher_.Rearm(watch_, EPOLLIN);

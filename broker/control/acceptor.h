@@ -14,12 +14,14 @@ namespace rdmabroker {
 // Accepts connections to a listening socket and gives them to its owner. Loop thread only.
 class Acceptor {
  public:
-  // `name` stands for the socket in logs. `take` gets each connection, without blocking, and may call Pause.
+  // `name` stands for the socket in logs. `take` gets each connection, without blocking, and may call Pause. Until
+  // Start what comes waits in the backlog.
   Acceptor(UniqueFd listener, const char* name, Watcher& watcher, std::function<void(UniqueFd)> take);
   ~Acceptor();
   Acceptor(const Acceptor&) = delete;
   Acceptor& operator=(const Acceptor&) = delete;
 
+  void Start();
   // The owner has no room: what comes waits in the backlog, until Resume.
   void Pause() { paused_ = true; }
   void Resume();

@@ -12,8 +12,23 @@
 
 namespace rdmabroker {
 
-Broker::Broker(const Limits& limits, Watcher& watcher)
-    : runner_(limits, watcher, [this](const Effect& effect) { Carry(effect); }) {}
+Broker::Broker(BrokerCore core, Watcher& watcher, CoreRunner::Commit commit)
+    : runner_(
+          std::move(core), watcher, [this](const Effect& effect) { Carry(effect); }, std::move(commit)),
+      absent_(watcher, [this](SessionId session) {
+        spdlog::info("the client has gone while it was away session={}", session.value());
+        EndSession(session, StreamEnding::kEnded);
+      }) {}
+
+void Broker::Recover(std::vector<std::unique_ptr<Fabric>> fabrics) {
+  const Records& records = core().records();
+  if (!records.sessions.empty() || !records.endpoints.empty()) {
+    spdlog::info("going on where another process was sessions={} endpoints={} connections={}", records.sessions.size(),
+                 records.endpoints.size(), records.connections.size());
+  }
+  runner_.Recover(std::move(fabrics));
+  for (const auto& [id, session] : records.sessions) Await(id);
+}
 
 Broker::Opened Broker::Open(EventStream& stream, std::shared_ptr<const Caller> caller, const SessionSecret& secret) {
   stream.id_ = StreamId(++last_stream_);
@@ -30,10 +45,9 @@ Broker::Opened Broker::Resume(EventStream& stream, std::shared_ptr<const Caller>
 
 Broker::Opened Broker::Attach(EventStream& stream, std::shared_ptr<const Caller> caller, const Event& event) {
   if (stopping_) {
-    // Nothing outlives the process: a new session can be tried again, an old one cannot be returned to.
     return Outcome{.status = NdkStatus::kConnectionDisconnected,
-                   .retryable = std::holds_alternative<OpenSession>(event),
-                   .hint = "session: the broker is stopping; open a new one when it runs again"};
+                   .retryable = true,
+                   .hint = "session: the broker is stopping; try again when it runs again"};
   }
   const Identity identity = caller->identity;
   const StreamId id = stream.id_;
@@ -61,6 +75,13 @@ void Broker::CloseStream(EventStream& stream, StreamEnd end) {
   streams_.erase(attached);
   spdlog::info("stream lost session={} by={}", session.value(), end == StreamEnd::kClient ? "client" : "broker");
   runner_.Run(StreamLost{session, id, end});
+  Await(session);
+}
+
+void Broker::Await(SessionId session) {
+  const auto found = core().records().sessions.find(session);
+  const bool away = found != core().records().sessions.end() && !found->second.ended && !found->second.stream;
+  if (away) absent_.Await(session, found->second.identity.pid);
 }
 
 bool Broker::EndSession(SessionId session, StreamEnding ending) {
@@ -126,6 +147,7 @@ void Broker::Detach(StreamId id, StreamEnding ending) {
 void Broker::Carry(const Effect& effect) {
   std::visit(Overloaded{
                  [&](const SessionOpened& opened) {
+                   absent_.Forget(opened.session);
                    streams_.at(opened.stream.value()).session = opened.session;
                    opened_ = opened.session;
                  },
@@ -138,6 +160,7 @@ void Broker::Carry(const Effect& effect) {
                  },
                  [&](const SessionEnded& ended) {
                    spdlog::info("session ended session={}", ended.session.value());
+                   absent_.Forget(ended.session);
                    Detach(ended.stream, ending_);
                  },
                  [&](const StreamReplaced& replaced) { Detach(replaced.stream, StreamEnding::kEnded); },

@@ -7,7 +7,9 @@
 #include <optional>
 #include <unordered_map>
 #include <variant>
+#include <vector>
 
+#include "broker/control/absent_clients.h"
 #include "broker/control/caller.h"
 #include "broker/core/messages.h"
 #include "broker/runtime/core_runner.h"
@@ -19,7 +21,7 @@ namespace rdmabroker {
 enum class StreamEnding : uint8_t {
   kClosed,    // The client closed its session.
   kEnded,     // Somebody else ended the session, or its stream was replaced by another.
-  kStopping,  // The broker stops, and keeps nothing when its process ends.
+  kStopping,  // The broker stops; another process goes on with the session.
 };
 
 // A session's stream, as the broker uses it.
@@ -41,9 +43,11 @@ class EventStream {
 // services call it; it runs the core.
 class Broker {
  public:
-  Broker(const Limits& limits, Watcher& watcher);
+  Broker(BrokerCore core, Watcher& watcher, CoreRunner::Commit commit);
 
   void Add(std::unique_ptr<Fabric> fabric) { runner_.Add(std::move(fabric)); }
+  // Likewise, once and instead: the core is another process's, whose clients return now or never.
+  void Recover(std::vector<std::unique_ptr<Fabric>> fabrics);
   const BrokerCore& core() const { return runner_.core(); }
 
   // The session's number, or why there is none. `stream` is the session's until CloseStream, or until it is ended.
@@ -65,7 +69,7 @@ class Broker {
   // ACCESS_DENIED where it does not come on the connection of the session's stream.
   Outcome Ask(const Caller& caller, ClientRequest request);
 
-  // Ends every stream and opens none any more. The sessions are over for their clients.
+  // Ends every stream and opens none any more.
   void StopStreams();
 
  private:
@@ -79,7 +83,11 @@ class Broker {
   void Carry(const Effect& effect);
   void Detach(StreamId id, StreamEnding ending);
 
+  // Its client is away.
+  void Await(SessionId session);
+
   CoreRunner runner_;
+  AbsentClients absent_;
   bool stopping_ = false;
   uint64_t last_stream_ = 0;
   std::unordered_map<uint64_t, Attached> streams_;  // By StreamId.

@@ -72,6 +72,8 @@ std::string AbsolutePath(const std::string& text) {
   return text.empty() || text[0] != '/' ? "must be an absolute path" : "";
 }
 
+std::string AbsolutePathOrNone(const std::string& text) { return text.empty() ? "" : AbsolutePath(text); }
+
 std::string LogLevel(const std::string& text) {
   for (const char* level : {"trace", "debug", "info", "warning", "error"}) {
     if (text == level) return "";
@@ -86,6 +88,7 @@ std::map<std::string, Section> Keys(Configuration& configuration) {
   return {
       {"control",
        {{"socket_directory", Text(configuration.socket_directory, AbsolutePath)},
+        {"state_directory", Text(configuration.state_directory, AbsolutePathOrNone)},
         {"socket_mode", Whole(configuration.socket_mode, 0, 0777)},
         {"socket_group", Text(configuration.socket_group, AnyText)},
         {"administrators_group", Text(configuration.administrators_group, AnyText)},

@@ -17,6 +17,9 @@ namespace rdmabroker {
 struct Configuration {
   // [control]
   std::string socket_directory = "/run/rdma-broker";  // control.sock and handoff.sock are made in it.
+  // What the next process finds of this one is in it, sessions' secrets included. "": $RUNTIME_DIRECTORY, as systemd
+  // sets it, else the folder "state" of socket_directory.
+  std::string state_directory;
   uint32_t socket_mode = 0660;
   std::string socket_group = "rdma";  // Owns the sockets. "": the daemon's own group.
   std::string administrators_group;   // Sees and ends every user's sessions. "": root and the daemon's user only.

@@ -33,6 +33,7 @@ struct GoodRow {
 const std::vector<GoodRow>& GoodRows() {
   static const std::vector<GoodRow> kRows = {
       {"control.socket_directory", "\"/run/x\"", [](auto& c) { c.socket_directory = "/run/x"; }},
+      {"control.state_directory", "\"/run/y\"", [](auto& c) { c.state_directory = "/run/y"; }},
       {"control.socket_mode", "0o600", [](auto& c) { c.socket_mode = 0600; }},
       {"control.socket_group", "\"g\"", [](auto& c) { c.socket_group = "g"; }},
       {"control.administrators_group", "\"adm\"", [](auto& c) { c.administrators_group = "adm"; }},
@@ -106,6 +107,7 @@ TEST(Configuration, BadTextIsRefusedWithFileLineAndKey) {
       {"[control.inner]\nx = 1\n", "broker.toml:1: control.inner: unknown key"},
       {"[control]\nsocket_directory = \"run\"\n", "broker.toml:2: control.socket_directory: must be an absolute path"},
       {"[control]\nsocket_directory = \"\"\n", "broker.toml:2: control.socket_directory: must be an absolute path"},
+      {"[control]\nstate_directory = \"run\"\n", "broker.toml:2: control.state_directory: must be an absolute path"},
       {"[control]\nsocket_mode = 0o1777\n", "broker.toml:2: control.socket_mode: 1023 is not from 0 to 511"},
       {"[control]\nsocket_mode = -1\n", "broker.toml:2: control.socket_mode: -1 is not from 0 to 511"},
       {"[control]\nconnections_per_uid = 0\n", "broker.toml:2: control.connections_per_uid: 0 is not from 1 to "},

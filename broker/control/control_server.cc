@@ -36,24 +36,31 @@ absl::StatusOr<std::optional<gid_t>> GroupOf(const std::string& key, const std::
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<ControlServer>> ControlServer::Start(const Configuration& configuration) {
+absl::StatusOr<std::unique_ptr<ControlServer>> ControlServer::Start(const Configuration& configuration, BrokerCore core,
+                                                                    CoreRunner::Commit commit, DescriptorKeep& keep) {
   const auto socket_group = GroupOf("socket_group", configuration.socket_group);
   if (!socket_group.ok()) return socket_group.status();
   const auto administrators_group = GroupOf("administrators_group", configuration.administrators_group);
   if (!administrators_group.ok()) return administrators_group.status();
   const auto mode = static_cast<mode_t>(configuration.socket_mode);
-  const std::string control_path = configuration.socket_directory + "/control.sock";
-  const std::string handoff_path = configuration.socket_directory + "/handoff.sock";
-  auto control = ListenOnUnixSocket(control_path, SOCK_STREAM, mode, *socket_group);
+  std::vector<std::unique_ptr<SocketName>> names;
+  KeptSockets kept(keep);
+  const auto listen = [&](const std::string& name, int type) {
+    const ListeningSocket wanted = {configuration.socket_directory + "/" + name, type, mode, *socket_group};
+    absl::StatusOr<UniqueFd> listener = kept.Listen(wanted, name);
+    // What is kept has its name for the next process.
+    if (listener.ok() && !keep.IsThere()) names.push_back(std::make_unique<SocketName>(wanted.path));
+    return listener;
+  };
+  auto control = listen("control.sock", SOCK_STREAM);
   if (!control.ok()) return control.status();
-  auto control_name = std::make_unique<SocketName>(control_path);
-  auto handoff = ListenOnUnixSocket(handoff_path, SOCK_SEQPACKET, mode, *socket_group);
+  auto handoff = listen("handoff.sock", SOCK_SEQPACKET);
   if (!handoff.ok()) return handoff.status();
+  kept.ForgetTheRest();
   const Administrators administrators{.daemon_uid = ::geteuid(), .group = *administrators_group};
 
   std::unique_ptr<ControlServer> self(new ControlServer);
-  self->socket_names_.push_back(std::move(control_name));
-  self->socket_names_.push_back(std::make_unique<SocketName>(handoff_path));
+  self->socket_names_ = std::move(names);
   grpc::ServerBuilder builder;
   SetTransportLimits(builder, configuration.limits.answers_kept);
   builder.RegisterService(&self->broker_service_);
@@ -64,7 +71,7 @@ absl::StatusOr<std::unique_ptr<ControlServer>> ControlServer::Start(const Config
   self->loop_.SetQueue(builder.AddCompletionQueue());
   self->server_ = builder.BuildAndStart();
   self->watcher_ = std::make_unique<Watcher>(self->loop_);
-  self->broker_ = std::make_unique<Broker>(configuration.limits, *self->watcher_);
+  self->broker_ = std::make_unique<Broker>(std::move(core), *self->watcher_, std::move(commit));
   self->control_socket_ = std::make_unique<ControlSocket>(
       *std::move(control), *self->server_, *self->watcher_,
       ControlSocket::Settings{administrators, configuration.connections_per_uid, configuration.patience});
@@ -93,13 +100,15 @@ ControlServer::~ControlServer() {
   // gRPC ends the process where a server's queue goes with operations still on it.
   if (!ran_) {
     Stop();
-    Run();
+    loop_.Run();
   }
   if (server_stopper_.joinable()) server_stopper_.join();
 }
 
 void ControlServer::Run() {
   ran_ = true;
+  control_socket_->StartAccepting();
+  handoff_socket_->StartAccepting();
   loop_.Run();
 }
 

@@ -13,8 +13,10 @@
 #include "broker/control/grpc_loop.h"
 #include "broker/control/handoff_socket.h"
 #include "broker/control/health_service.h"
+#include "broker/control/listening_socket.h"
 #include "broker/control/reflection_service.h"
 #include "broker/control/session_stream.h"
+#include "broker/runtime/descriptor_keep.h"
 #include "broker/runtime/handoff_table.h"
 #include "broker/runtime/watcher.h"
 #include "proto/rdmabroker/v1/administration.grpc.pb.h"
@@ -25,8 +27,11 @@ namespace rdmabroker {
 // The whole daemon but its fabrics: sockets, services, loop. Made, given its fabrics, run, and stopped once.
 class ControlServer {
  public:
-  // Makes the sockets and starts to serve. What ListenOnUnixSocket says, or NOT_FOUND for a group that does not exist.
-  static absl::StatusOr<std::unique_ptr<ControlServer>> Start(const Configuration& configuration);
+  // Makes the sockets, or takes over those that the process before has left in `keep`, and starts to serve with `core`,
+  // whose changes `commit` stores; `keep` is for the time of the call. What ListenOnUnixSocket says, or NOT_FOUND for a
+  // group that does not exist.
+  static absl::StatusOr<std::unique_ptr<ControlServer>> Start(const Configuration& configuration, BrokerCore core,
+                                                              CoreRunner::Commit commit, DescriptorKeep& keep);
   ~ControlServer();
   ControlServer(const ControlServer&) = delete;
   ControlServer& operator=(const ControlServer&) = delete;
@@ -36,9 +41,11 @@ class ControlServer {
   HandoffTable& handoffs() { return handoffs_; }
   Executor& executor() { return loop_; }
   void Add(std::unique_ptr<Fabric> fabric) { broker_->Add(std::move(fabric)); }
+  void Recover(std::vector<std::unique_ptr<Fabric>> fabrics) { broker_->Recover(std::move(fabrics)); }
   const Broker& broker() const { return *broker_; }
 
-  // Makes the calling thread the loop thread until Stop has done its work.
+  // Makes the calling thread the loop thread until Stop has done its work. Clients, who may have connected before, are
+  // served from now on.
   void Run();
 
   // Tells clients, ends their streams and calls, and lets Run return. From any thread; a second call changes nothing.

@@ -9,7 +9,6 @@
 #include <string>
 #include <unordered_map>
 
-#include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "broker/control/acceptor.h"
 #include "broker/control/caller.h"
@@ -22,26 +21,6 @@ class Server;
 }
 
 namespace rdmabroker {
-
-// Makes the Unix socket `path` of `type` (SOCK_STREAM, SOCK_SEQPACKET) with `mode`, listening. A socket that nobody
-// listens on any more is replaced. ALREADY_EXISTS where a live process listens on it; UNAVAILABLE where another process
-// holds a lock (flock(2)) on the folder, by which those that start at once take turns; else what the system said. All
-// with the path.
-absl::StatusOr<UniqueFd> ListenOnUnixSocket(const std::string& path, int type, mode_t mode, std::optional<gid_t> group);
-
-// The name of a socket that this process listens on: takes it away in the end, unless it is another's by then.
-class SocketName {
- public:
-  explicit SocketName(std::string path);
-  ~SocketName();
-  SocketName(const SocketName&) = delete;
-  SocketName& operator=(const SocketName&) = delete;
-
- private:
-  std::string path_;
-  dev_t device_ = 0;
-  ino_t inode_ = 0;
-};
 
 // Accepts connections to the control socket, asks the kernel who they are, and gives them to gRPC, which itself never
 // asks. Loop thread only.
@@ -60,7 +39,8 @@ class ControlSocket {
   ControlSocket(const ControlSocket&) = delete;
   ControlSocket& operator=(const ControlSocket&) = delete;
 
-  // No new connections from now on.
+  // Before, and after StopAccepting, there are no new connections.
+  void StartAccepting() { acceptor_.Start(); }
   void StopAccepting() { acceptor_.Stop(); }
 
   // Who makes the call, by ServerContext::peer(). Ask once, at the call's start: gRPC may use the descriptor's number

@@ -49,7 +49,11 @@ HandoffSocket::HandoffSocket(UniqueFd listener, const Broker& broker, HandoffTab
 
 HandoffSocket::~HandoffSocket() {
   acceptor_.Stop();
-  while (!fetchers_.empty()) Drop(fetchers_.begin()->first);
+  // Who has been sent a transport keeps it: the process ends, and the connection does not.
+  for (const auto& [fd, fetcher] : fetchers_) {
+    watcher_.Unwatch(fetcher.watch);
+    watcher_.CancelTimer(fetcher.patience);
+  }
 }
 
 void HandoffSocket::Take(UniqueFd socket) {
@@ -140,6 +144,7 @@ void HandoffSocket::Answer(Fetcher& fetcher, const std::string& record) {
   }
   ToProto(Outcome{}, reply.mutable_outcome());
   reply.set_connection_state(handoff->state);
+  if (handoff->on_sending) handoff->on_sending();
   if (!SendReply(fd, reply, handoff->socket.get())) return Drop(fd);
   handoff->sent = true;
   fetcher.sent = connection;

@@ -35,6 +35,9 @@ class HandoffSocket {
   HandoffSocket(const HandoffSocket&) = delete;
   HandoffSocket& operator=(const HandoffSocket&) = delete;
 
+  // Before, who comes waits.
+  void StartAccepting() { acceptor_.Start(); }
+
  private:
   // A client that is fetching.
   struct Fetcher {

@@ -43,7 +43,8 @@ Outcome OutcomeOf(StreamEnding ending) {
               .hint = "session: ended by an administrator, or it moved to another stream"};
     case StreamEnding::kStopping:
       return {.status = NdkStatus::kConnectionDisconnected,
-              .hint = "session: over, since the broker is stopping; open a new one when it runs again"};
+              .retryable = true,
+              .hint = "session: the broker is stopping; return when it runs again"};
   }
   return {.status = NdkStatus::kInternalError};
 }

@@ -42,10 +42,14 @@ Outcome Perform(Turn& turn, const Call& call, const Accept& request) {
   connector.pending = call.id;
   connector.state = ConnectorState::kAccepting;
   SetDeadline(turn, connector, turn.limits.establish_timeout);
-  const Identity& identity = turn.records.sessions.at(connector.session).identity;
-  turn.Emit(FabricAccept{device.id, connector.connection, connector.session, request.qp, connector.limits,
-                         request.private_data, identity.pid, identity.uid});
+  EmitAccept(turn, connector, request.private_data);
   return Pending();
+}
+
+void EmitAccept(Turn& turn, const ConnectorRecord& connector, const Bytes& private_data) {
+  const Identity& identity = std::as_const(turn.records.sessions).at(connector.session).identity;
+  turn.Emit(FabricAccept{DeviceOf(turn, connector.adapter).id, connector.connection, connector.session, connector.qp,
+                         connector.limits, private_data, identity.pid, identity.uid});
 }
 
 Outcome Perform(Turn& turn, const Call& call, const Reject& request) {

@@ -10,6 +10,7 @@
 #include "broker/core/invariants.h"
 #include "broker/core/nouns.h"
 #include "broker/core/objects.h"
+#include "broker/core/recovery.h"
 #include "broker/core/sessions.h"
 
 namespace rdmabroker {

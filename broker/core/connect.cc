@@ -12,7 +12,8 @@ namespace rdmabroker {
 namespace {
 
 // The failures after which the same connector may try again: those that NDKPI's NDK_FN_CONNECT names, and those that
-// pass when another connection has left the pair of addresses, or others have given resources back.
+// pass when another connection has left the pair of addresses, or others have given resources back, or that have come
+// of the broker's death.
 bool MayRetry(NdkStatus status) {
   switch (status) {
     case NdkStatus::kNetworkUnreachable:
@@ -21,6 +22,7 @@ bool MayRetry(NdkStatus status) {
     case NdkStatus::kIoTimeout:
     case NdkStatus::kAddressAlreadyExists:
     case NdkStatus::kInsufficientResources:
+    case NdkStatus::kConnectionAborted:
       return true;
     default:
       return false;

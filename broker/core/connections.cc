@@ -86,12 +86,23 @@ void GiveUp(Turn& turn, ConnectorRecord& connector, Farewell farewell, Bytes pri
   const ConnectionId id = std::exchange(connector.connection, ConnectionId());
   ConnectionRecord& connection = turn.records.connections.at(id);
   connection.given_up = true;
+  connection.farewell = farewell;
+  connection.farewell_data = std::move(private_data);
   connector.releasing = id;
-  if (farewell == Farewell::kReject) {
-    turn.Emit(FabricReject{connection.device, id, std::move(private_data)});
-  } else {
-    turn.Emit(FabricRelease{connection.device, id, farewell == Farewell::kClientEnded});
+  turn.Emit(FarewellOf(connection));
+}
+
+FabricRequest FarewellOf(const ConnectionRecord& connection) {
+  switch (connection.farewell) {
+    case Farewell::kReject:
+      return FabricReject{connection.device, connection.id, connection.farewell_data};
+    case Farewell::kRefuse:
+      return FabricRefuse{connection.device, connection.id};
+    case Farewell::kRelease:
+    case Farewell::kClientEnded:
+      break;
   }
+  return FabricRelease{connection.device, connection.id, connection.farewell == Farewell::kClientEnded};
 }
 
 void FreeAddresses(Turn& turn, ConnectionId id) {

@@ -25,9 +25,11 @@ Outcome RefuseUnlessFits(const Bytes& private_data, uint32_t limit, const char* 
 // `timeout` from now; absl::InfiniteDuration() for none.
 void SetDeadline(Turn& turn, ConnectorRecord& connector, absl::Duration timeout);
 
-// How a connection is given up.
-enum class Farewell : uint8_t { kRelease, kClientEnded, kReject };
 void GiveUp(Turn& turn, ConnectorRecord& connector, Farewell farewell, Bytes private_data = {});
+// Accepts the connection, by the connector's queue pair and limits.
+void EmitAccept(Turn& turn, const ConnectorRecord& connector, const Bytes& private_data);
+// What tells the fabric that the connection is given up.
+FabricRequest FarewellOf(const ConnectionRecord& connection);
 // The connection is over: others may have its addresses before it is released.
 void FreeAddresses(Turn& turn, ConnectionId connection);
 

@@ -194,8 +194,21 @@ class Exploration {
     for (const auto& [id, session] : world.core.records().sessions) {
       if (status.ok() && !session.ended) status = CheckRepeats(world, session);
     }
+    if (status.ok()) status = CheckRecovery(world);
     if (!status.ok()) Fail(status.message(), length, &move, effects);
     return status.ok();
+  }
+
+  // The process dies, and the next one, too, before anybody has answered it.
+  absl::Status CheckRecovery(World world) {
+    for (int death = 0; death < 2; ++death) {
+      const Effects effects = world.core.Handle(world.core.records().now, Recover{});
+      ++transitions_;
+      Count(Recover{});
+      if (absl::Status seen = world.See(Recover{}, effects); !seen.ok()) return seen;
+      if (absl::Status kept = world.core.CheckInvariants(); !kept.ok()) return kept;
+    }
+    return absl::OkStatus();
   }
 
   // Every request whose answer is kept, asked again: the same answer, and nothing else happens.

@@ -12,6 +12,14 @@
 //     after the fabric reported it failed or disconnected; the fabric then answers FabricReleased exactly once, after
 //     which the connection's address is in nobody's way. Giving up an established connection closes it abortively or
 //     gracefully, as the technology has it; the peer learns of it.
+//   - A core whose process has died is gone on with by another process's (Recover in messages.h), whose fabric takes
+//     over from the one that died with it. Its first reports say of each device that the core knows whether it is still
+//     there: DeviceChanged, with the id that it had, or DeviceRemoved. It is told what the fabric before it had, by
+//     FabricAdoptEndpoint and FabricAdoptConnection; then each request that the core has no answer to comes once more;
+//     then, for each device, FabricAdopted. A request in between that has been carried out already is answered as if
+//     it were carried out now; one of a connection whose fate nobody can tell fails with CONNECTION_ABORTED. What has
+//     happened meanwhile is reported, too. What nobody has adopted by then ends, and its peers learn of it. The ids
+//     that the fabric mints from then on are none of the adopted connections'.
 //   - After FabricRelease, FabricReject or FabricRefuse the core ignores the connection's other events. After a report
 //     that the connection failed or disconnected, the fabric ignores requests that crossed it, but for giving it up.
 
@@ -191,9 +199,49 @@ struct FabricRelease {
   bool operator==(const FabricRelease&) const = default;
 };
 
-using FabricRequest =
-    std::variant<FabricBind, FabricRepurpose, FabricRebind, FabricUnbind, FabricConnect, FabricComplete, FabricAccept,
-                 FabricReject, FabricRefuse, FabricDisconnect, FabricRelease>;
+// The endpoint has been bound so. Where the fabric does not find it any more it binds it again, as FabricRebind does.
+struct FabricAdoptEndpoint {
+  DeviceId device;
+  EndpointId endpoint;
+  EndpointUse use = EndpointUse::kListener;
+  std::vector<IpAddress> ips;
+  uint16_t port = 0;
+
+  bool operator==(const FabricAdoptEndpoint&) const = default;
+};
+
+// How far a connection had come, as far as its core knew. What it was asked for since comes once more.
+enum class AdoptedStage : uint8_t {
+  kConnecting,  // FabricConnect, which does not come again. Answered as that is.
+  kRequested,
+  kReplied,
+  kEstablished,
+  kOver,  // Given up.
+};
+
+// Where the fabric does not find the connection any more, or finds that it has come to an end, it reports that; for
+// kOver it waits for what gives it up.
+struct FabricAdoptConnection {
+  DeviceId device;
+  ConnectionId connection;
+  EndpointId endpoint;  // 0 where it was requested of one that is gone.
+  AdoptedStage stage = AdoptedStage::kConnecting;
+  SocketAddress local;
+  SocketAddress peer;
+
+  bool operator==(const FabricAdoptConnection&) const = default;
+};
+
+// That was all of the device's.
+struct FabricAdopted {
+  DeviceId device;
+
+  bool operator==(const FabricAdopted&) const = default;
+};
+
+using FabricRequest = std::variant<FabricBind, FabricRepurpose, FabricRebind, FabricUnbind, FabricConnect,
+                                   FabricComplete, FabricAccept, FabricReject, FabricRefuse, FabricDisconnect,
+                                   FabricRelease, FabricAdoptEndpoint, FabricAdoptConnection, FabricAdopted>;
 
 // --- Reports ---
 

@@ -59,6 +59,12 @@ constexpr ConnectionId IncomingConnection(DeviceId device, uint64_t counter) {
   return ConnectionId(kIncomingConnection | (device.value() << 48) | counter);
 }
 
+// What it was minted with; 0 for one that the core has minted.
+constexpr uint64_t IncomingCounter(ConnectionId connection) {
+  const bool incoming = (connection.value() & kIncomingConnection) != 0;
+  return incoming ? connection.value() & ((uint64_t{1} << 48) - 1) : 0;
+}
+
 // A queue pair's number on its device: 24 bits on the wire (InfiniBand Architecture Specification, volume 1, 9.2).
 struct QpNumber {
   uint32_t value = 0;

@@ -111,7 +111,8 @@ void Handle(Turn& turn, const FabricConnectRequested& report) {
   if (endpoint->second.state != EndpointState::kUnbinding) StandOn(turn, connection, report.endpoint);
   if (!connector) {
     connection.given_up = true;
-    turn.Emit(FabricRefuse{connection.device, connection.id});
+    connection.farewell = Farewell::kRefuse;
+    turn.Emit(FarewellOf(connection));
     return;
   }
   connection.connector = connector->id;

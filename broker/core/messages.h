@@ -104,8 +104,15 @@ struct DeadlineReached {
   bool operator==(const DeadlineReached&) const = default;
 };
 
+// The first event of a core that goes on where another process's was: the streams have gone with that, what the fabrics
+// had is to be taken over, and what was asked of them may have been done or not. It may come again, to the next
+// process.
+struct Recover {
+  bool operator==(const Recover&) const = default;
+};
+
 using Event = std::variant<OpenSession, ResumeSession, StreamLost, EndSession, DisableDevice, EnableDevice,
-                           ClientRequest, AcknowledgeEvents, DeadlineReached, FabricReport>;
+                           ClientRequest, AcknowledgeEvents, DeadlineReached, Recover, FabricReport>;
 
 // --- Effects on the control layer ---
 

@@ -116,12 +116,20 @@ void Handle(Turn& turn, const ResumeSession& event) {
 void Handle(Turn& turn, const StreamLost& event) {
   SessionRecord* session = FindLive(turn, event.session);
   if (session == nullptr || !event.stream || session->stream != event.stream) return;
+  if (event.end == StreamEnd::kBroker) return LoseStream(turn, *session);
   session->stream = StreamId();
-  if (event.end == StreamEnd::kClient) {
-    End(turn, *session);
-  } else {
-    SetDeadline(turn, *session, turn.now() + turn.limits.session_grace);
-  }
+  End(turn, *session);
+}
+
+void LoseStream(Turn& turn, SessionRecord& session) {
+  session.stream = StreamId();
+  SetDeadline(turn, session, turn.now() + turn.limits.session_grace);
+}
+
+const Request* FindRequest(const SessionRecord& session, RequestId request) {
+  const auto found = std::find_if(session.answers.rbegin(), session.answers.rend(),
+                                  [&](const KeptAnswer& answer) { return answer.id <= request; });
+  return found == session.answers.rend() || found->id != request ? nullptr : &found->request;
 }
 
 void Handle(Turn& turn, const EndSession& event) {

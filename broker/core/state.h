@@ -201,6 +201,9 @@ struct EndpointRecord {
   bool operator==(const EndpointRecord&) const = default;
 };
 
+// How a connection is given up.
+enum class Farewell : uint8_t { kRelease, kClientEnded, kReject, kRefuse };
+
 // A connection at the fabric.
 struct ConnectionRecord {
   ConnectionId id;
@@ -208,6 +211,8 @@ struct ConnectionRecord {
   EndpointId endpoint;
   ConnectorId connector;  // 0 once its connector does not wait for its release.
   bool given_up = false;
+  Farewell farewell = Farewell::kRelease;  // Once given up.
+  Bytes farewell_data;                     // Of kReject, for the peer.
   // The addresses that no other connection may have, while it lasts. A connection that others made is not in the way.
   bool holds_addresses = false;
   SocketAddress local;

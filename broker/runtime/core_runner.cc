@@ -2,17 +2,32 @@
 
 #include "broker/runtime/core_runner.h"
 
+#include <iterator>
 #include <utility>
 
 namespace rdmabroker {
+namespace {
 
-CoreRunner::CoreRunner(const Limits& limits, Watcher& watcher, EffectSink sink)
-    : watcher_(watcher), sink_(std::move(sink)), core_(limits) {}
+// A file system that is full stays so for longer, and a death costs what has not been stored.
+constexpr absl::Duration kCommitRetry = absl::Seconds(1);
+
+}  // namespace
+
+CoreRunner::CoreRunner(BrokerCore core, Watcher& watcher, EffectSink sink, Commit commit)
+    : watcher_(watcher), sink_(std::move(sink)), commit_(std::move(commit)), core_(std::move(core)) {}
 
 void CoreRunner::Add(std::unique_ptr<Fabric> fabric) {
   Fabric* added = fabric.get();
   fabrics_.push_back(std::move(fabric));
   added->Start([this, added](FabricReport report) { Report(added, std::move(report)); });
+}
+
+void CoreRunner::Recover(std::vector<std::unique_ptr<Fabric>> fabrics) {
+  running_ = true;
+  waiting_.push_back(rdmabroker::Recover{});
+  for (auto& fabric : fabrics) Add(std::move(fabric));
+  running_ = false;
+  Drain();
 }
 
 void CoreRunner::Run(const Event& event) {
@@ -22,6 +37,7 @@ void CoreRunner::Run(const Event& event) {
 
 void CoreRunner::Report(Fabric* fabric, FabricReport report) {
   if (const auto* changed = std::get_if<DeviceChanged>(&report)) fabric_of_device_[changed->device.id] = fabric;
+  if (const auto* removed = std::get_if<DeviceRemoved>(&report)) fabric_of_device_[removed->device] = fabric;
   waiting_.push_back(std::move(report));
   Drain();
 }
@@ -29,12 +45,41 @@ void CoreRunner::Report(Fabric* fabric, FabricReport report) {
 void CoreRunner::Drain() {
   if (running_) return;
   running_ = true;
-  while (!waiting_.empty()) {
-    const Event event = std::move(waiting_.front());
-    waiting_.pop_front();
-    HandleOne(event);
-  }
+  while (!waiting_.empty()) HandleAll();
+  CommitTheRest();
   running_ = false;
+  SetTimer();
+}
+
+void CoreRunner::CommitTheRest() {
+  watcher_.CancelTimer(std::exchange(commit_retry_, TimerId::kNone));
+  if (commit_(core_)) return;
+  commit_retry_ = watcher_.StartTimer(Watcher::Now() + kCommitRetry, [this] {
+    commit_retry_ = TimerId::kNone;
+    CommitTheRest();
+  });
+}
+
+// One commit serves all that waits.
+void CoreRunner::HandleAll() {
+  Effects effects;
+  for (; !waiting_.empty(); waiting_.pop_front()) {
+    Effects more = core_.Handle(Watcher::Now(), waiting_.front());
+    std::move(more.begin(), more.end(), std::back_inserter(effects));
+  }
+  commit_(core_);
+  for (const Effect& effect : effects) Carry(effect);
+}
+
+void CoreRunner::Carry(const Effect& effect) {
+  if (const auto* request = std::get_if<FabricRequest>(&effect)) {
+    Perform(*request);
+  } else {
+    sink_(effect);
+  }
+}
+
+void CoreRunner::SetTimer() {
   const Instant next = core_.NextDeadline();
   if (next == deadline_) return;
   watcher_.CancelTimer(timer_);
@@ -45,16 +90,6 @@ void CoreRunner::Drain() {
     deadline_ = absl::InfiniteFuture();
     Run(DeadlineReached{});
   });
-}
-
-void CoreRunner::HandleOne(const Event& event) {
-  for (const Effect& effect : core_.Handle(Watcher::Now(), event)) {
-    if (const auto* request = std::get_if<FabricRequest>(&effect)) {
-      Perform(*request);
-    } else {
-      sink_(effect);
-    }
-  }
 }
 
 void CoreRunner::Perform(const FabricRequest& request) {

@@ -15,18 +15,28 @@
 
 namespace rdmabroker {
 
-// Runs the core: takes events one at a time, carries its effects out in order, keeps its timer. Loop thread only.
+// Runs the core: takes events one at a time, has what they changed stored, carries its effects out in order, keeps its
+// timer. Loop thread only.
 class CoreRunner {
  public:
   // Takes the effects that are not a fabric's. Must not call Run.
   using EffectSink = std::function<void(const Effect&)>;
+  // Stores what has changed since the last time, where it outlives the process; often nothing has. False: it could not,
+  // and is to be called again in a while. Must not call Run.
+  using Commit = std::function<bool(BrokerCore&)>;
 
-  CoreRunner(const Limits& limits, Watcher& watcher, EffectSink sink);
+  // `commit` is called after the events that wait have been handled and before their effects are carried out, and once
+  // more after those of the last.
+  CoreRunner(BrokerCore core, Watcher& watcher, EffectSink sink, Commit commit);
   CoreRunner(const CoreRunner&) = delete;
   CoreRunner& operator=(const CoreRunner&) = delete;
 
-  // Starts the fabric; requests for the devices that it reports go to it.
+  // Starts the fabric; requests for the devices of which it says that they are there, or have gone, go to it.
   void Add(std::unique_ptr<Fabric> fabric);
+
+  // Instead of Add, once and before anything else, where the core is another process's: it recovers before it hears of
+  // what these fabrics report, and they are asked to adopt before all else.
+  void Recover(std::vector<std::unique_ptr<Fabric>> fabrics);
 
   // Handles `event` and carries out all that follows at once, reports that a fabric makes meanwhile included.
   void Run(const Event& event);
@@ -37,11 +47,16 @@ class CoreRunner {
   // Waits behind whatever is being handled.
   void Report(Fabric* fabric, FabricReport report);
   void Drain();
-  void HandleOne(const Event& event);
+  void HandleAll();
+  void Carry(const Effect& effect);
   void Perform(const FabricRequest& request);
+  // Once more for what fabrics have noted, and reported nothing of.
+  void CommitTheRest();
+  void SetTimer();
 
   Watcher& watcher_;
   EffectSink sink_;
+  Commit commit_;
   BrokerCore core_;
   std::vector<std::unique_ptr<Fabric>> fabrics_;
   std::map<DeviceId, Fabric*> fabric_of_device_;
@@ -50,6 +65,7 @@ class CoreRunner {
   bool running_ = false;
   Instant deadline_ = absl::InfiniteFuture();  // That the timer waits for.
   TimerId timer_ = TimerId::kNone;
+  TimerId commit_retry_ = TimerId::kNone;
 };
 
 }  // namespace rdmabroker

@@ -6,6 +6,8 @@
 
 #include <algorithm>
 #include <memory>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "broker/runtime/queue_executor_for_test.h"
@@ -78,10 +80,13 @@ class CoreRunnerTest : public testing::Test {
   std::vector<Effect> effects_;
   std::vector<PromptFabric*> fabrics_;
   // A sink that runs inside a fabric's Perform would see the core in the middle of its effects.
-  std::unique_ptr<CoreRunner> runner_ = std::make_unique<CoreRunner>(limits_, watcher_, [this](const Effect& effect) {
-    for (const PromptFabric* fabric : fabrics_) EXPECT_FALSE(fabric->inside());
-    effects_.push_back(effect);
-  });
+  std::unique_ptr<CoreRunner> runner_ = std::make_unique<CoreRunner>(
+      BrokerCore(limits_), watcher_,
+      [this](const Effect& effect) {
+        for (const PromptFabric* fabric : fabrics_) EXPECT_FALSE(fabric->inside());
+        effects_.push_back(effect);
+      },
+      [](BrokerCore&) { return true; });
 };
 
 TEST_F(CoreRunnerTest, AReportFromInsidePerformWaitsForTheEffectsBeforeIt) {
@@ -110,8 +115,9 @@ TEST_F(CoreRunnerTest, RequestsGoToTheFabricOfTheDevice) {
 
 TEST_F(CoreRunnerTest, DeadlinesOfTheCoreAreKept) {
   limits_.session_grace = absl::Milliseconds(1);
-  runner_ =
-      std::make_unique<CoreRunner>(limits_, watcher_, [this](const Effect& effect) { effects_.push_back(effect); });
+  runner_ = std::make_unique<CoreRunner>(
+      BrokerCore(limits_), watcher_, [this](const Effect& effect) { effects_.push_back(effect); },
+      [](BrokerCore&) { return true; });
   Open();
   effects_.clear();
   runner_->Run(StreamLost{SessionId(1), StreamId(1), StreamEnd::kBroker});
@@ -125,8 +131,9 @@ TEST_F(CoreRunnerTest, DeadlinesOfTheCoreAreKept) {
 
 TEST_F(CoreRunnerTest, ADeadlineThatIsNoLongerThereDoesNotRun) {
   limits_.session_grace = absl::Milliseconds(20);
-  runner_ =
-      std::make_unique<CoreRunner>(limits_, watcher_, [this](const Effect& effect) { effects_.push_back(effect); });
+  runner_ = std::make_unique<CoreRunner>(
+      BrokerCore(limits_), watcher_, [this](const Effect& effect) { effects_.push_back(effect); },
+      [](BrokerCore&) { return true; });
   Open();
   runner_->Run(StreamLost{SessionId(1), StreamId(1), StreamEnd::kBroker});
   runner_->Run(ResumeSession{StreamId(2), SessionId(1), {}, {}, EventNumber(0)});
@@ -134,6 +141,92 @@ TEST_F(CoreRunnerTest, ADeadlineThatIsNoLongerThereDoesNotRun) {
   watcher_.StartTimer(Watcher::Now() + absl::Milliseconds(40), [&] { later = true; });
   ASSERT_TRUE(executor_.RunUntil([&] { return later; }));
   EXPECT_TRUE(runner_->core().records().sessions.contains(SessionId(1)));
+}
+
+// What becomes of the effects of one event, and of what follows from them.
+TEST_F(CoreRunnerTest, WhatAnEventHasChangedIsStoredBeforeAnybodyHearsOfIt) {
+  size_t commits = 0;
+  std::vector<std::pair<size_t, size_t>> heard;  // How many commits there had been, and whether all was stored.
+  CoreRunner* running = nullptr;
+  Records stored;
+  runner_ = std::make_unique<CoreRunner>(
+      BrokerCore(limits_), watcher_,
+      [&](const Effect& effect) {
+        effects_.push_back(effect);
+        heard.emplace_back(commits, stored == running->core().records() ? 1 : 0);
+      },
+      [&](BrokerCore& core) {
+        ++commits;
+        stored = core.records();
+        return true;
+      });
+  running = runner_.get();
+  PromptFabric* fabric = AddFabric(1);
+  Open();
+  const Outcome opened = Ask(1, OpenAdapter{"prompt1", fabric->device().info.version});
+  const AdapterId adapter = std::get<AdapterOpened>(opened.payload).adapter;
+  heard.clear();
+  const size_t before = commits;
+  ASSERT_EQ(Ask(2, ReservePort{adapter, {fabric->device().addresses[0], 4420}}).status, NdkStatus::kSuccess);
+  // The answer comes of the request, the outcome of the fabric's report.
+  EXPECT_EQ(heard, (std::vector<std::pair<size_t, size_t>>{{before + 1, 1}, {before + 2, 1}}));
+  EXPECT_EQ(commits, before + 3) << "once more for what the fabric may have noted";
+}
+
+TEST_F(CoreRunnerTest, WhatCouldNotBeStoredIsTriedAgainThoughNothingHappens) {
+  int commits = 0;
+  runner_ = std::make_unique<CoreRunner>(
+      BrokerCore(limits_), watcher_, [](const Effect&) {}, [&](BrokerCore&) { return ++commits > 3; });
+  Open();
+  EXPECT_EQ(commits, 2);
+  EXPECT_TRUE(executor_.RunUntil([&] { return commits == 4; }));
+}
+
+// Says of its devices that one is there and that one has gone, and notes what it is asked.
+class HeirFabric final : public Fabric {
+ public:
+  explicit HeirFabric(std::vector<FabricRequest>& asked) : asked_(asked) {}
+
+  void Start(ReportSink sink) override {
+    sink(DeviceChanged{{.id = DeviceId(1), .name = "nic1", .addresses = {{.bytes = {192, 0, 2, 7}}}}});
+    sink(DeviceRemoved{DeviceId(2)});
+  }
+  void Perform(const FabricRequest& request) override { asked_.push_back(request); }
+
+ private:
+  std::vector<FabricRequest>& asked_;
+};
+
+// A wildcard listener on each of two devices, whose addresses are others by the time of the recovery.
+TEST_F(CoreRunnerTest, FabricsAreAskedToAdoptBeforeAllElse) {
+  BrokerCore former(limits_);
+  const auto handle = [&](const Event& event) { (void)former.Handle(Watcher::Now(), event); };
+  uint64_t request = 0;
+  handle(OpenSession{StreamId(1), {}, {}});
+  for (const uint64_t id : {1, 2}) {
+    const std::string name = "nic" + std::to_string(id);
+    handle(FabricReport(DeviceChanged{
+        {.id = DeviceId(id), .name = name, .addresses = {{.bytes = {192, 0, 2, static_cast<uint8_t>(id)}}}}}));
+    for (Request what : {Request(OpenAdapter{name, kNdkVersion}), Request(CreateListener{AdapterId(id)}),
+                         Request(Listen{ListenerId(id), {IpAddress::Any(IpFamily::kIpv4), 4420}, {}})}) {
+      handle(ClientRequest{SessionId(1), RequestId(++request), EventNumber(0), std::move(what)});
+    }
+    handle(FabricReport(FabricBound{EndpointId(id)}));
+  }
+  ASSERT_EQ(former.records().endpoints.size(), 2u);
+  runner_ = std::make_unique<CoreRunner>(
+      *BrokerCore::Restore(limits_, former.records()), watcher_, [](const Effect&) {},
+      [](BrokerCore&) { return true; });
+  std::vector<FabricRequest> asked;
+  std::vector<std::unique_ptr<Fabric>> fabrics;
+  fabrics.push_back(std::make_unique<HeirFabric>(asked));
+  runner_->Recover(std::move(fabrics));
+  ASSERT_EQ(asked.size(), 5u);
+  EXPECT_TRUE(std::holds_alternative<FabricAdoptEndpoint>(asked[0]));
+  EXPECT_TRUE(std::holds_alternative<FabricAdoptEndpoint>(asked[1]));
+  EXPECT_TRUE(std::holds_alternative<FabricAdopted>(asked[2]));
+  EXPECT_TRUE(std::holds_alternative<FabricAdopted>(asked[3]));
+  EXPECT_TRUE(std::holds_alternative<FabricRebind>(asked[4]));
 }
 
 }  // namespace

@@ -9,9 +9,12 @@
 namespace rdmabroker {
 
 HandoffSecret HandoffTable::Offer(ConnectionId connection, Handoff handoff) {
-  handoff.secret = RandomSecret();
-  return (handoffs_[connection] = std::move(handoff)).secret;
+  const HandoffSecret secret = handoff.secret = RandomSecret();
+  OfferAgain(connection, std::move(handoff));
+  return secret;
 }
+
+void HandoffTable::OfferAgain(ConnectionId connection, Handoff handoff) { handoffs_[connection] = std::move(handoff); }
 
 void HandoffTable::Withdraw(ConnectionId connection) { handoffs_.erase(connection); }
 

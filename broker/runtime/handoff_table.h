@@ -17,10 +17,11 @@ namespace rdmabroker {
 struct Handoff {
   HandoffSecret secret = {};
   UniqueFd socket;
-  std::string state;               // For the client's data path, which alone understands it.
-  bool sent = false;               // On its way; nobody else gets it.
-  std::function<void()> on_taken;  // The client has it: the broker's copy is closed.
-  std::function<void()> on_lost;   // The client failed between the sending and its acknowledgement.
+  std::string state;                 // For the client's data path, which alone understands it.
+  bool sent = false;                 // On its way; nobody else gets it.
+  std::function<void()> on_sending;  // Called before it is sent: the client may have it from now on.
+  std::function<void()> on_taken;    // The client has it: the broker's copy is closed.
+  std::function<void()> on_lost;     // The client failed between the sending and its acknowledgement.
 };
 
 // Where fabrics put transports and the hand-off socket finds them. Bounded by the connections, each of which is in it
@@ -29,6 +30,8 @@ class HandoffTable {
  public:
   // Makes up the secret, from the kernel's randomness. The process ends where there is none.
   HandoffSecret Offer(ConnectionId connection, Handoff handoff);
+  // Under the secret that it has, by which its client may know it already.
+  void OfferAgain(ConnectionId connection, Handoff handoff);
   // The connection is given up: closes the transport and calls nothing. Unknown ones are ignored.
   void Withdraw(ConnectionId connection);
 

@@ -53,6 +53,15 @@ TEST_F(HandoffTableTest, FindsWhatIsOfferedUnderItsSecret) {
   EXPECT_EQ(table_.Find(ConnectionId(4)), nullptr);
 }
 
+TEST_F(HandoffTableTest, OffersAgainUnderTheSameSecret) {
+  Handoff handoff;
+  handoff.secret = RandomSecret();
+  const HandoffSecret secret = handoff.secret;
+  table_.OfferAgain(ConnectionId(3), std::move(handoff));
+  ASSERT_NE(table_.Find(ConnectionId(3)), nullptr);
+  EXPECT_EQ(table_.Find(ConnectionId(3))->secret, secret);
+}
+
 TEST_F(HandoffTableTest, ClosesItsCopyBeforeItTellsWhatBecameOfIt) {
   Offer(ConnectionId(3));
   table_.Settle(ConnectionId(3), true);

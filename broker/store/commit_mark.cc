@@ -7,13 +7,23 @@
 #include <sys/file.h>
 #include <unistd.h>
 
+#include <array>
 #include <cerrno>
 #include <cstring>
 
 #include "absl/strings/str_cat.h"
+#include "broker/store/format.h"
 
 namespace rdmabroker::store {
 namespace {
+
+// The number and its checksum, both with the least significant byte first.
+using Content = std::array<uint64_t, 2>;
+
+Content ContentFor(uint64_t commit) {
+  const uint64_t number = ::htole64(commit);
+  return {number, ::htole64(ChecksumOf("last_commit", {reinterpret_cast<const char*>(&number), sizeof number}))};
+}
 
 absl::Status SystemError(const std::string& path, const char* what) {
   return absl::InternalError(absl::StrCat(path, ": ", what, ": ", std::strerror(errno)));
@@ -29,16 +39,21 @@ absl::StatusOr<CommitMark> CommitMark::Open(const std::string& path) {
     return absl::UnavailableError(
         absl::StrCat(path, ": another broker has this store; end that one, or give this one a directory of its own"));
   }
-  uint64_t bytes = 0;
-  if (::pread(file.get(), &bytes, sizeof bytes, 0) < 0) return SystemError(path, "cannot be read");
+  Content content = {};
+  const ssize_t size = ::pread(file.get(), content.data(), sizeof content, 0);
+  if (size < 0) return SystemError(path, "cannot be read");
   CommitMark mark(path, std::move(file));
-  mark.commit_ = ::le64toh(bytes);
+  if (size == 0) return mark;
+  const uint64_t commit = ::le64toh(content[0]);
+  mark.commit_ = content == ContentFor(commit) ? std::optional(commit) : std::nullopt;
   return mark;
 }
 
 absl::Status CommitMark::Set(uint64_t commit) {
-  const uint64_t bytes = ::htole64(commit);
-  if (::pwrite(file_.get(), &bytes, sizeof bytes, 0) != sizeof bytes) return SystemError(path_, "cannot be written");
+  const Content content = ContentFor(commit);
+  if (::pwrite(file_.get(), content.data(), sizeof content, 0) != sizeof content) {
+    return SystemError(path_, "cannot be written");
+  }
   commit_ = commit;
   return absl::OkStatus();
 }

@@ -4,6 +4,7 @@
 #define BROKER_STORE_COMMIT_MARK_H_
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -17,13 +18,15 @@ namespace rdmabroker::store {
 //
 // It is written after the commit and before what depends on it happens. A store has therefore that commit, or one more
 // where its broker died between the two. The records' file cannot tell by itself: LMDB keeps the state before the last
-// commit, too, and takes that where the page that leads to the last one is damaged.
+// commit, too, and takes that where the page that leads to the last one is damaged. So the number has a checksum of its
+// own: one that is damaged must not fit to that state.
 class CommitMark {
  public:
-  // 0 in a file that is not there yet. UNAVAILABLE where another process has it.
+  // UNAVAILABLE where another process has it.
   static absl::StatusOr<CommitMark> Open(const std::string& path);
 
-  [[nodiscard]] uint64_t commit() const { return commit_; }
+  // 0 in a file that is not there yet, nothing in one that Set has not written so.
+  [[nodiscard]] std::optional<uint64_t> commit() const { return commit_; }
   absl::Status Set(uint64_t commit);
 
  private:
@@ -31,7 +34,7 @@ class CommitMark {
 
   std::string path_;
   UniqueFd file_;
-  uint64_t commit_ = 0;
+  std::optional<uint64_t> commit_ = 0;
 };
 
 }  // namespace rdmabroker::store

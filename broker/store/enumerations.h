@@ -66,6 +66,13 @@ inline constexpr EnumerationRow<EndpointUse, v1::EndpointUse> kEndpointUses[] = 
     {EndpointUse::kReserved, v1::ENDPOINT_USE_RESERVED},
 };
 
+inline constexpr EnumerationRow<Farewell, v1::Farewell> kFarewells[] = {
+    {Farewell::kRelease, v1::FAREWELL_RELEASE},
+    {Farewell::kClientEnded, v1::FAREWELL_CLIENT_ENDED},
+    {Farewell::kReject, v1::FAREWELL_REJECT},
+    {Farewell::kRefuse, v1::FAREWELL_REFUSE},
+};
+
 // 0 for a value without a row, which is a mistake that Read finds.
 template <typename Core, typename Stored, size_t rows>
 constexpr Stored ToProto(const EnumerationRow<Core, Stored> (&table)[rows], Core value) {

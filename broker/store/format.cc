@@ -33,14 +33,26 @@ std::optional<Key> KeyFromBytes(std::string_view bytes) {
 }
 
 std::string ToString(const Key& key) {
-  static constexpr const char* kNames[] = {"the header", "the counters",    "device",      "session",   "adapter",
-                                           "listener",   "shared endpoint", "reservation", "connector", "endpoint",
-                                           "connection", "answer",          "event"};
+  static constexpr const char* kNames[] = {"the header",
+                                           "the counters",
+                                           "device",
+                                           "session",
+                                           "adapter",
+                                           "listener",
+                                           "shared endpoint",
+                                           "reservation",
+                                           "connector",
+                                           "endpoint",
+                                           "connection",
+                                           "answer",
+                                           "event",
+                                           "the fabric's record of endpoint",
+                                           "the fabric's record of connection"};
   static_assert(std::size(kNames) == static_cast<size_t>(kLastKind) + 1);
   const char* name = kNames[static_cast<size_t>(key.kind)];
   if (key.kind <= Kind::kCounters) return name;
-  if (key.kind < Kind::kAnswer) return absl::StrCat(name, " ", key.id);
-  return absl::StrCat(name, " ", key.number, " of session ", key.id);
+  const bool of_session = key.kind == Kind::kAnswer || key.kind == Kind::kEvent;
+  return of_session ? absl::StrCat(name, " ", key.number, " of session ", key.id) : absl::StrCat(name, " ", key.id);
 }
 
 uint64_t ChecksumOf(std::string_view key, std::string_view message) {

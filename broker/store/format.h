@@ -41,8 +41,10 @@ enum class Kind : uint8_t {
   kConnection = 10,
   kAnswer = 11,  // The id is the session's, the number the request's.
   kEvent = 12,   // The id is the session's, the number the event's.
+  kFabricEndpoint = 13,
+  kFabricConnection = 14,
 };
-inline constexpr Kind kLastKind = Kind::kEvent;
+inline constexpr Kind kLastKind = Kind::kFabricConnection;
 
 struct Key {
   Kind kind = Kind::kHeader;

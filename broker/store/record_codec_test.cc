@@ -59,6 +59,8 @@ TEST(ARecord, SurvivesWithEveryValueOfEveryEnumeration) {
                      [](EndpointRecord& record, size_t i) { record.state = static_cast<EndpointState>(i); });
   ExpectEachSurvives(&Records::endpoints, static_cast<size_t>(EndpointUse::kReserved) + 1,
                      [](EndpointRecord& record, size_t i) { record.use = static_cast<EndpointUse>(i); });
+  ExpectEachSurvives(&Records::connections, static_cast<size_t>(Farewell::kRefuse) + 1,
+                     [](ConnectionRecord& record, size_t i) { record.farewell = static_cast<Farewell>(i); });
   ExpectEachSurvives(&Records::endpoints, static_cast<size_t>(PortSpace::kTcp) + 1,
                      [](EndpointRecord& record, size_t i) { record.port_space = static_cast<PortSpace>(i); });
   ExpectEachSurvives(&Records::devices, static_cast<size_t>(PortSpace::kTcp) + 1,

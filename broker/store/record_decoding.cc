@@ -236,6 +236,8 @@ absl::Status FromProto(const v1::Connection& message, ConnectionRecord* record) 
         .endpoint = EndpointId(message.endpoint()),
         .connector = ConnectorId(message.connector()),
         .given_up = message.given_up(),
+        .farewell = Read(Field(all, "farewell"), message.farewell()),
+        .farewell_data = ReadBytes(message.farewell_data()),
         .holds_addresses = message.holds_addresses(),
         .local = Read(Field(all, "local"), message.local()),
         .peer = Read(Field(all, "peer"), message.peer()),

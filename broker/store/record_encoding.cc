@@ -168,6 +168,8 @@ void ToProto(const ConnectionRecord& record, v1::Connection* message) {
   message->set_endpoint(record.endpoint.value());
   message->set_connector(record.connector.value());
   message->set_given_up(record.given_up);
+  message->set_farewell(ToProto(record.farewell));
+  message->set_farewell_data(BytesToProto(record.farewell_data));
   message->set_holds_addresses(record.holds_addresses);
   ToProto(record.local, message->mutable_local());
   ToProto(record.peer, message->mutable_peer());

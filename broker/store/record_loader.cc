@@ -56,7 +56,7 @@ absl::Status RecordLoader::Take(std::string_view key_bytes, std::string_view val
   if (header_.format_version() == 0) return Damaged("the header is missing");
   ++totals_.records;
   totals_.checksums += checksum;
-  if (*key == Key{Kind::kCounters}) return Parse<v1::Counters>(*key, message, &records_.counters);
+  if (*key == Key{Kind::kCounters}) return Parse<v1::Counters>(*key, message, &stored_.records.counters);
   return TakeRecord(*key, message);
 }
 
@@ -71,41 +71,54 @@ absl::Status RecordLoader::TakeHeader(std::string_view message) {
                      ": start the newer broker that wrote it, or remove the file, which gives its "
                      "sessions and connections up"));
   }
-  records_.now = ReadTime(header_.now());
+  stored_.records.now = ReadTime(header_.now());
   return absl::OkStatus();
 }
 
 absl::Status RecordLoader::TakeRecord(const Key& key, std::string_view message) {
   if (key.kind == Kind::kAnswer) return TakeAnswer(key, message);
   if (key.kind == Kind::kEvent) return TakeEvent(key, message);
+  if (key.kind == Kind::kFabricEndpoint) return TakeFabricRecord(key, message, stored_.of_fabrics.endpoints);
+  if (key.kind == Kind::kFabricConnection) return TakeFabricRecord(key, message, stored_.of_fabrics.connections);
   absl::Status taken = Damaged(ToString(key), ": has no place in a store");
   ForEachTable(
       [&](auto& table) {
         using Record = typename std::decay_t<decltype(table)>::mapped_type;
         if (StoredAs<Record>::kKind == key.kind) taken = ParseInto(key, message, table);
       },
-      records_);
+      stored_.records);
   return taken;
 }
 
 absl::Status RecordLoader::TakeAnswer(const Key& key, std::string_view message) {
   const SessionId id(key.id);
-  if (!records_.sessions.contains(id)) return Damaged(ToString(key), ": there is no such session");
+  if (!stored_.records.sessions.contains(id)) return Damaged(ToString(key), ": there is no such session");
   KeptAnswer answer;
   if (absl::Status parsed = Parse<v1::Answer>(key, message, &answer); !parsed.ok()) return parsed;
   if (answer.id != RequestId(key.number)) return Damaged(ToString(key), ": is another's record");
-  records_.sessions.at(id).answers.push_back(std::move(answer));
+  stored_.records.sessions.at(id).answers.push_back(std::move(answer));
   return absl::OkStatus();
 }
 
 absl::Status RecordLoader::TakeEvent(const Key& key, std::string_view message) {
   const SessionId id(key.id);
-  if (!records_.sessions.contains(id)) return Damaged(ToString(key), ": there is no such session");
-  SessionRecord& session = records_.sessions.at(id);
+  if (!stored_.records.sessions.contains(id)) return Damaged(ToString(key), ": there is no such session");
+  SessionRecord& session = stored_.records.sessions.at(id);
   if (key.number != session.acknowledged.value() + session.events.size() + 1) {
     return Damaged(ToString(key), ": the one before it is missing");
   }
   return Parse<v1::Event>(key, message, &session.events.emplace_back());
+}
+
+template <typename Id>
+absl::Status RecordLoader::TakeFabricRecord(const Key& key, std::string_view message,
+                                            Table<Id, std::string>& of_fabrics) {
+  v1::FabricRecord record;
+  if (key.number != 0 || !record.ParseFromArray(message.data(), static_cast<int>(message.size()))) {
+    return Damaged(ToString(key), ": is no message of its kind");
+  }
+  of_fabrics[Id(key.id)] = std::move(*record.mutable_record());
+  return absl::OkStatus();
 }
 
 absl::StatusOr<RecordLoader::Loaded> RecordLoader::Finish() {
@@ -114,7 +127,7 @@ absl::StatusOr<RecordLoader::Loaded> RecordLoader::Finish() {
     return Damaged("has ", totals_.records, " of ", header_.records(), " records");
   }
   if (totals_.checksums != header_.checksums()) return Damaged("some record is not the last one written");
-  return Loaded{std::move(records_), header_.commit()};
+  return Loaded{std::move(stored_), header_.commit(), header_.boot_id()};
 }
 
 }  // namespace rdmabroker::store

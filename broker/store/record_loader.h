@@ -4,13 +4,14 @@
 #define BROKER_STORE_RECORD_LOADER_H_
 
 #include <cstdint>
+#include <string>
 #include <string_view>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "broker/core/state.h"
 #include "broker/store/format.h"
 #include "broker/store/record_file.h"
+#include "broker/store/store.h"
 
 namespace rdmabroker::store {
 
@@ -21,8 +22,9 @@ class RecordLoader {
   absl::Status Take(std::string_view key, std::string_view value);
 
   struct Loaded {
-    Records records;
+    Stored stored;
     uint64_t commit = 0;
+    std::string boot_id;
   };
   // After the last entry.
   absl::StatusOr<Loaded> Finish();
@@ -32,8 +34,10 @@ class RecordLoader {
   absl::Status TakeRecord(const Key& key, std::string_view message);
   absl::Status TakeAnswer(const Key& key, std::string_view message);
   absl::Status TakeEvent(const Key& key, std::string_view message);
+  template <typename Id>
+  absl::Status TakeFabricRecord(const Key& key, std::string_view message, Table<Id, std::string>& of_fabrics);
 
-  Records records_;
+  Stored stored_;
   v1::Header header_;  // Its version is 0 until it has been taken.
   Totals totals_;
 };

@@ -261,7 +261,8 @@ Records FullRecords() {
   }
   const ConnectionId incoming = IncomingConnection(DeviceId(1), 8);
   for (const ConnectionId id : {ConnectionId(7), incoming}) {
-    records.connections[id] = {id, DeviceId(1), EndpointId(2), ConnectorId(3), true, true, Here(1), There(2)};
+    records.connections[id] = {id,       DeviceId(1), EndpointId(2), ConnectorId(3), true, Farewell::kReject,
+                               {0, 255}, true,        Here(1),       There(2)};
   }
   records.counters = {1, 2, 3, 4, 5, 6, 7, uint64_t{1} << 63, 65535};
   records.now = At(9);

@@ -40,14 +40,38 @@ void Put(Transaction& transaction, uint64_t id, const Record& record) {
   transaction.Put({StoredAs<Record>::kKind, id}, message);
 }
 
+void Put(Transaction& transaction, Kind kind, uint64_t id, const std::string& record) {
+  store::v1::FabricRecord message;
+  message.set_record(record);
+  transaction.Put({kind, id}, message);
+}
+
+template <typename Id>
+void PutAll(Transaction& transaction, Kind kind, const Table<Id, std::string>& of_fabrics) {
+  for (const auto& [id, record] : of_fabrics) Put(transaction, kind, id.value(), record);
+}
+
+template <typename Id>
+void PutChanged(Transaction& transaction, Kind kind, const Table<Id, std::string>& of_fabrics,
+                const std::vector<Id>& changed) {
+  for (const Id id : changed) {
+    if (const auto found = of_fabrics.find(id); found != of_fabrics.end()) {
+      Put(transaction, kind, id.value(), found->second);
+    } else {
+      transaction.Erase({kind, id.value()});
+    }
+  }
+}
+
 void PutCounters(Transaction& transaction, const Records& records) {
   store::v1::Counters message;
   store::ToProto(records.counters, &message);
   transaction.Put({Kind::kCounters}, message);
 }
 
-store::v1::Header HeaderOf(const Records& records, uint64_t commit) {
+store::v1::Header HeaderOf(const Records& records, uint64_t commit, const std::string& boot_id) {
   store::v1::Header header;
+  header.set_boot_id(boot_id);
   header.set_format_version(store::kFormatVersion);
   header.set_commit(commit);
   header.set_now(store::ToProto(records.now));
@@ -72,31 +96,33 @@ void RemoveOldDamaged(const std::string& directory, const std::string& prefix) {
 
 }  // namespace
 
-Store::Store(const std::string& directory, store::CommitMark mark)
+Store::Store(const std::string& directory, store::CommitMark mark, std::string boot_id)
     : directory_(directory),
       path_(absl::StrCat(directory, "/records.mdb")),
+      boot_id_(std::move(boot_id)),
       mark_(std::move(mark)),
-      last_commit_(mark_.commit()) {}
+      last_commit_(mark_.commit().value_or(0)) {}
 
 Store::~Store() = default;
 
-absl::StatusOr<std::unique_ptr<Store>> Store::Open(const std::string& directory) {
+absl::StatusOr<std::unique_ptr<Store>> Store::Open(const std::string& directory, std::string boot_id) {
   absl::StatusOr<store::CommitMark> mark = store::CommitMark::Open(absl::StrCat(directory, "/last_commit"));
   if (!mark.ok()) return mark.status();
-  return std::unique_ptr<Store>(new Store(directory, *std::move(mark)));
+  return std::unique_ptr<Store>(new Store(directory, *std::move(mark), std::move(boot_id)));
 }
 
-absl::StatusOr<Records> Store::Load() {
+absl::StatusOr<Stored> Store::Load() {
   const auto about_file = [this](const absl::Status& status) {
     return absl::Status(status.code(), absl::StrCat(path_, ": ", status.message()));
   };
-  const uint64_t made = mark_.commit();
+  if (!mark_.commit()) return absl::DataLossError(absl::StrCat(directory_, "/last_commit: damaged"));
+  const uint64_t made = *mark_.commit();
   store::RecordLoader loader;
   absl::Status complaint;
   const absl::Status read = store::ReadEntries(
       path_, [&](std::string_view key, std::string_view value) { return complaint = loader.Take(key, value); });
   if (!complaint.ok()) return about_file(complaint);
-  if (absl::IsNotFound(read) && made == 0) return Records{};
+  if (absl::IsNotFound(read) && made == 0) return Stored{};
   if (absl::IsNotFound(read)) return absl::DataLossError(absl::StrCat(read.message(), ", after ", made, " commits"));
   if (!read.ok()) return read;
   absl::StatusOr<store::RecordLoader::Loaded> loaded = loader.Finish();
@@ -106,12 +132,19 @@ absl::StatusOr<Records> Store::Load() {
         absl::StrCat("damaged: leads to commit ", loaded->commit, ", and ", made, " was the last one")));
   }
   last_commit_ = loaded->commit;
-  return std::move(loaded->records);
+  loaded->stored.boot_id = std::move(loaded->boot_id);
+  return std::move(loaded->stored);
 }
 
-absl::Status Store::Commit(const Records& records, const Changes& changes) {
-  if (changes == Changes{} && file_ != nullptr) return absl::OkStatus();
-  absl::Status written = file_ == nullptr || changes.all ? Rewrite(records) : Update(records, changes);
+absl::Status Store::Commit(const Records& records, const Changes& changes, const FabricRecords& of_fabrics,
+                           const FabricChanges& fabric_changes) {
+  if (changes == Changes{} && fabric_changes == FabricChanges{} && file_ != nullptr) return absl::OkStatus();
+  // The process before has died between its last commit and this mark. What follows must not lead two further.
+  if (mark_.commit() != last_commit_) {
+    if (absl::Status marked = mark_.Set(last_commit_); !marked.ok()) return marked;
+  }
+  absl::Status written = file_ == nullptr || changes.all ? Rewrite(records, of_fabrics)
+                                                         : Update(records, changes, of_fabrics, fabric_changes);
   if (written.ok()) written = mark_.Set(last_commit_ + 1);
   if (written.ok()) {
     ++last_commit_;
@@ -122,13 +155,13 @@ absl::Status Store::Commit(const Records& records, const Changes& changes) {
   return written;
 }
 
-absl::Status Store::Rewrite(const Records& records) {
+absl::Status Store::Rewrite(const Records& records, const FabricRecords& of_fabrics) {
   file_ = nullptr;
   lists_.Clear();
   const std::string new_path = absl::StrCat(path_, ".new");
   absl::StatusOr<std::unique_ptr<RecordFile>> file = RecordFile::Create(new_path);
   if (!file.ok()) return file.status();
-  absl::Status written = (*file)->Commit(HeaderOf(records, last_commit_ + 1), [&](Transaction& transaction) {
+  absl::Status written = (*file)->Commit(HeaderOf(records, last_commit_ + 1, boot_id_), [&](Transaction& transaction) {
     PutCounters(transaction, records);
     ForEachTable(
         [&](const auto& table) {
@@ -136,6 +169,8 @@ absl::Status Store::Rewrite(const Records& records) {
         },
         records);
     for (const auto& [id, session] : records.sessions) lists_.Write(transaction, id, &session);
+    PutAll(transaction, Kind::kFabricEndpoint, of_fabrics.endpoints);
+    PutAll(transaction, Kind::kFabricConnection, of_fabrics.connections);
   });
   if (written.ok()) written = (*file)->MoveTo(path_);
   if (!written.ok()) {
@@ -147,8 +182,9 @@ absl::Status Store::Rewrite(const Records& records) {
   return absl::OkStatus();
 }
 
-absl::Status Store::Update(const Records& records, const Changes& changes) {
-  absl::Status written = file_->Commit(HeaderOf(records, last_commit_ + 1), [&](Transaction& transaction) {
+absl::Status Store::Update(const Records& records, const Changes& changes, const FabricRecords& of_fabrics,
+                           const FabricChanges& fabric_changes) {
+  absl::Status written = file_->Commit(HeaderOf(records, last_commit_ + 1, boot_id_), [&](Transaction& transaction) {
     if (changes.counters) PutCounters(transaction, records);
     ForEachTable(
         [&](const auto& table, const auto& ids) {
@@ -164,6 +200,8 @@ absl::Status Store::Update(const Records& records, const Changes& changes) {
         },
         records, changes);
     for (const SessionId id : changes.sessions) lists_.Write(transaction, id, Find(records, id));
+    PutChanged(transaction, Kind::kFabricEndpoint, of_fabrics.endpoints, fabric_changes.endpoints);
+    PutChanged(transaction, Kind::kFabricConnection, of_fabrics.connections, fabric_changes.connections);
   });
   if (!written.ok()) return written;
   for (const SessionId id : changes.sessions) lists_.Remember(id, Find(records, id));

@@ -12,6 +12,7 @@
 #include "absl/time/time.h"
 #include "broker/core/changes.h"
 #include "broker/core/state.h"
+#include "broker/fabric/fabric_records.h"
 #include "broker/store/commit_mark.h"
 #include "broker/store/session_lists.h"
 
@@ -20,7 +21,14 @@ namespace store {
 class RecordFile;
 }  // namespace store
 
-// Where a core's records outlive its process: a directory, of a tmpfs, with
+// What outlives the process.
+struct Stored {
+  Records records;
+  FabricRecords of_fabrics;
+  std::string boot_id;  // That of the store that has written them.
+};
+
+// Where the records of a core and its fabrics outlive their process: a directory, of a tmpfs, with
 //
 //   records.mdb              the records (records.proto), in LMDB
 //   last_commit              the number of the last commit; locked by the broker that has the store
@@ -30,8 +38,9 @@ class RecordFile;
 // that the store does not know. One thread at a time. Errors name the file.
 class Store {
  public:
-  // Takes the lock; looks at nothing yet. UNAVAILABLE where another process has it.
-  static absl::StatusOr<std::unique_ptr<Store>> Open(const std::string& directory);
+  // Takes the lock; looks at no record yet. UNAVAILABLE where another process has it.
+  // `boot_id` is written with the records, for who loads them: ids of the kernel and times mean nothing after its end.
+  static absl::StatusOr<std::unique_ptr<Store>> Open(const std::string& directory, std::string boot_id);
   ~Store();
   Store(const Store&) = delete;
   Store& operator=(const Store&) = delete;
@@ -41,27 +50,30 @@ class Store {
   //
   // DATA_LOSS where they cannot be told any more: set the store aside, then, and go on without. FAILED_PRECONDITION
   // where a newer broker has written them. What they say together is for BrokerCore::Restore to check.
-  absl::StatusOr<Records> Load();
+  absl::StatusOr<Stored> Load();
 
-  // Makes `records` the store's, of which `changes` has all that differs from the last time. The first commit writes
-  // everything, into a new file that takes the old one's place: nothing relies on pages that another process has
+  // Makes both records the store's, of which the changes have all that differs from the last time. The first commit
+  // writes everything, into a new file that takes the old one's place: nothing relies on pages that another process has
   // written, and those of an older version are replaced at once or not at all.
   //
   // After an error the store is as it was before, and the next commit writes everything again. RESOURCE_EXHAUSTED where
   // there is no room.
-  absl::Status Commit(const Records& records, const Changes& changes);
+  absl::Status Commit(const Records& records, const Changes& changes, const FabricRecords& of_fabrics,
+                      const FabricChanges& fabric_changes);
 
   // Puts what cannot be loaded, or restored, out of the way, under a name that says when (`now` by the calendar); the
   // store is as a new one then. Keeps the newest few of those. Returns the name, empty where there was no file.
   absl::StatusOr<std::string> SetAside(absl::Time now);
 
  private:
-  Store(const std::string& directory, store::CommitMark mark);
-  absl::Status Rewrite(const Records& records);
-  absl::Status Update(const Records& records, const Changes& changes);
+  Store(const std::string& directory, store::CommitMark mark, std::string boot_id);
+  absl::Status Rewrite(const Records& records, const FabricRecords& of_fabrics);
+  absl::Status Update(const Records& records, const Changes& changes, const FabricRecords& of_fabrics,
+                      const FabricChanges& fabric_changes);
 
   const std::string directory_;
   const std::string path_;  // Of the records.
+  const std::string boot_id_;
   store::CommitMark mark_;
   uint64_t last_commit_;
   std::unique_ptr<store::RecordFile> file_;  // None before the first commit, and after one that failed.

@@ -16,6 +16,7 @@
 #include <string>
 #include <utility>
 
+#include "broker/store/commit_mark.h"
 #include "broker/store/format.h"
 #include "broker/store/record_codec.h"
 #include "broker/store/records_for_test.h"
@@ -101,10 +102,10 @@ class Forger {
 class AStoreOfAnother : public testing::Test {
  protected:
   AStoreOfAnother() {
-    std::unique_ptr<Store> store = *Store::Open(directory());
+    std::unique_ptr<Store> store = *Store::Open(directory(), "");
     Changes all;
     all.all = true;
-    EXPECT_TRUE(store->Commit(FullRecords(), all).ok());
+    EXPECT_TRUE(store->Commit(FullRecords(), all, {}, {}).ok());
     // And states before the last one, with what becomes free by them.
     records_ = FullRecords();
     Changes changes;
@@ -113,14 +114,15 @@ class AStoreOfAnother : public testing::Test {
     for (int i = 0; i < 5; ++i) {
       ++records_.counters.session;
       ++records_.connectors.at(ConnectorId(6)).successors;
-      EXPECT_TRUE(store->Commit(records_, changes).ok());
+      EXPECT_TRUE(store->Commit(records_, changes, {}, {}).ok());
     }
   }
 
   const std::string& directory() const { return folder_.path(); }
   std::string path() const { return directory() + "/records.mdb"; }
   std::string mark() const { return directory() + "/last_commit"; }
-  absl::StatusOr<Records> Load() const { return (*Store::Open(directory()))->Load(); }
+  void Mark(uint64_t commit) const { EXPECT_TRUE(store::CommitMark::Open(mark())->Set(commit).ok()); }
+  absl::StatusOr<Stored> Load() const { return (*Store::Open(directory(), ""))->Load(); }
   const Records& records() const { return records_; }
 
   void ExpectDamaged(const std::string& why) const {
@@ -157,9 +159,9 @@ TEST_F(AStoreOfAnother, ThatIsNewerIsRefusedAndLeftAsItIs) {
 
 TEST_F(AStoreOfAnother, IsReadAsItIs) {
   const auto before = FilesOf(directory());
-  const absl::StatusOr<Records> loaded = Load();
+  const absl::StatusOr<Stored> loaded = Load();
   ASSERT_TRUE(loaded.ok()) << loaded.status();
-  EXPECT_TRUE(*loaded == records());
+  EXPECT_TRUE(loaded->records == records());
   EXPECT_TRUE(FilesOf(directory()) == before);
 }
 
@@ -239,12 +241,12 @@ TEST_F(AStoreOfAnother, WithARecordFromBeforeIsDamaged) {
   std::string old;
   { old = Forger(path()).Get({Kind::kConnector, 6}); }
   {
-    std::unique_ptr<Store> store = *Store::Open(directory());
+    std::unique_ptr<Store> store = *Store::Open(directory(), "");
     Changes all;
     all.all = true;
     Records records = FullRecords();
     records.connectors.at(ConnectorId(6)).broken = false;
-    ASSERT_TRUE(store->Commit(records, all).ok());
+    ASSERT_TRUE(store->Commit(records, all, {}, {}).ok());
   }
   { Forger(path()).Put({Kind::kConnector, 6}, old); }
   ExpectDamaged("some record is not the last one written");
@@ -260,9 +262,9 @@ TEST_F(AStoreOfAnother, WhoseLastCommitIsLostIsDamaged) {
     constexpr size_t kTransaction = 128;
     std::fill_n(damaged.begin() + static_cast<ptrdiff_t>(page * kPage + kTransaction), 24, '\0');
     WriteFile(path(), damaged);
-    const absl::StatusOr<Records> loaded = Load();
+    const absl::StatusOr<Stored> loaded = Load();
     if (loaded.ok()) {
-      EXPECT_TRUE(*loaded == records());
+      EXPECT_TRUE(loaded->records == records());
     } else {
       EXPECT_EQ(loaded.status().code(), absl::StatusCode::kDataLoss) << loaded.status();
       refused += loaded.status().message().find("leads to commit 5, and 6 was the last one") != absl::string_view::npos;
@@ -272,15 +274,40 @@ TEST_F(AStoreOfAnother, WhoseLastCommitIsLostIsDamaged) {
 }
 
 TEST_F(AStoreOfAnother, MayHaveOneCommitMoreThanWasMarked) {
-  const std::string last = ReadFile(mark());
-  ASSERT_EQ(last, std::string("\6\0\0\0\0\0\0\0", 8));
-  const std::pair<char, bool> marks[] = {{4, false}, {5, true}, {6, true}, {7, false}, {0, false}};
+  ASSERT_EQ(store::CommitMark::Open(mark())->commit(), 6u);
+  const std::pair<uint64_t, bool> marks[] = {{4, false}, {5, true}, {6, true}, {7, false}, {0, false}};
   for (const auto& [commit, fine] : marks) {
-    std::string other = last;
-    other[0] = commit;
-    WriteFile(mark(), other);
-    EXPECT_EQ(Load().ok(), fine) << static_cast<int>(commit);
+    Mark(commit);
+    EXPECT_EQ(Load().ok(), fine) << commit;
   }
+}
+
+// By itself, which the records' file is not: the state before the last commit is there, too.
+TEST_F(AStoreOfAnother, WithAMarkOfWhichAnythingIsFlippedOrCutOffIsDamaged) {
+  const std::string last = ReadFile(mark());
+  for (size_t bit = 0; bit < 8 * last.size(); ++bit) {
+    std::string flipped = last;
+    flipped[bit / 8] = static_cast<char>(flipped[bit / 8] ^ (1 << bit % 8));
+    WriteFile(mark(), flipped);
+    EXPECT_EQ(Load().status().code(), absl::StatusCode::kDataLoss) << bit;
+  }
+  WriteFile(mark(), last.substr(0, last.size() - 1));
+  EXPECT_EQ(Load().status().code(), absl::StatusCode::kDataLoss);
+}
+
+// Its process died between a commit and the mark, and that of the next one does while it makes its first commit.
+TEST_F(AStoreOfAnother, IsMarkedAsItIsBeforeTheNextCommit) {
+  const std::string last = ReadFile(mark());
+  Mark(5);
+  const std::string before = ReadFile(mark());
+  std::filesystem::create_directory(path() + ".new");
+  const std::unique_ptr<Store> store = *Store::Open(directory(), "");
+  ASSERT_TRUE(store->Load().ok());
+  EXPECT_EQ(ReadFile(mark()), before);
+  Changes all;
+  all.all = true;
+  EXPECT_FALSE(store->Commit(records(), all, {}, {}).ok()) << "a folder is in the way";
+  EXPECT_EQ(ReadFile(mark()), last);
 }
 
 // Whatever bits are flipped, of either file: the records are those that were committed, or it is damaged.
@@ -307,9 +334,9 @@ TEST_F(AStoreOfAnother, WithFlippedBitsIsReadOrDamaged) {
     }
     WriteFile(path(), bytes);
     WriteFile(mark(), mark_bytes);
-    const absl::StatusOr<Records> loaded = Load();
+    const absl::StatusOr<Stored> loaded = Load();
     if (loaded.ok()) {
-      ASSERT_TRUE(*loaded == records());
+      ASSERT_TRUE(loaded->records == records());
       ++read;
     } else {
       ASSERT_EQ(loaded.status().code(), absl::StatusCode::kDataLoss) << loaded.status();

@@ -28,7 +28,7 @@ namespace rdmabroker {
 namespace {
 
 std::unique_ptr<Store> OpenStore(const std::string& directory) {
-  absl::StatusOr<std::unique_ptr<Store>> store = Store::Open(directory);
+  absl::StatusOr<std::unique_ptr<Store>> store = Store::Open(directory, "");
   EXPECT_TRUE(store.ok()) << store.status();
   return store.ok() ? *std::move(store) : nullptr;
 }
@@ -41,16 +41,16 @@ Changes All() {
 
 absl::Status CommitChanges(Store& store, BrokerCore& core) {
   const Changes changes = core.TakeChanges();
-  return store.Commit(core.records(), changes);
+  return store.Commit(core.records(), changes, {}, {});
 }
 
 // The time of the last event is that of the last commit, and there is none where nothing has changed.
 void ExpectLoads(Store& store, const Records& expected) {
-  absl::StatusOr<Records> loaded = store.Load();
+  absl::StatusOr<Stored> loaded = store.Load();
   ASSERT_TRUE(loaded.ok()) << loaded.status();
-  EXPECT_LE(loaded->now, expected.now);
-  loaded->now = expected.now;
-  EXPECT_TRUE(*loaded == expected);
+  EXPECT_LE(loaded->records.now, expected.now);
+  loaded->records.now = expected.now;
+  EXPECT_TRUE(loaded->records == expected);
 }
 
 class AStore : public testing::Test {
@@ -65,13 +65,13 @@ class AStore : public testing::Test {
 TEST_F(AStore, HasNothingBeforeTheFirstCommit) {
   const auto store = OpenStore(directory());
   ExpectLoads(*store, Records{});
-  ASSERT_TRUE(store->Commit(Records{}, All()).ok());
+  ASSERT_TRUE(store->Commit(Records{}, All(), {}, {}).ok());
   ExpectLoads(*store, Records{});
 }
 
 TEST_F(AStore, HasEveryFieldThatWasCommitted) {
   const auto store = OpenStore(directory());
-  ASSERT_TRUE(store->Commit(FullRecords(), All()).ok());
+  ASSERT_TRUE(store->Commit(FullRecords(), All(), {}, {}).ok());
   ExpectLoads(*store, FullRecords());
 }
 
@@ -107,16 +107,55 @@ TEST_F(AStore, GoesOnWithWhatTheProcessBeforeHasCommitted) {
   }
 }
 
+TEST_F(AStore, SaysOfWhichStartOfTheSystemItIs) {
+  {
+    const auto store = Store::Open(directory(), "a start");
+    ASSERT_TRUE(store.ok()) << store.status();
+    ASSERT_TRUE((*store)->Commit(FullRecords(), All(), {}, {}).ok());
+  }
+  const auto store = Store::Open(directory(), "another");
+  ASSERT_TRUE(store.ok()) << store.status();
+  const absl::StatusOr<Stored> loaded = (*store)->Load();
+  ASSERT_TRUE(loaded.ok()) << loaded.status();
+  EXPECT_EQ(loaded->boot_id, "a start");
+  EXPECT_TRUE(loaded->records == FullRecords());
+}
+
+TEST_F(AStore, HasWhatFabricsKnow) {
+  const auto store = OpenStore(directory());
+  FabricRecords of_fabrics;
+  (void)TakeChanges(of_fabrics);
+  of_fabrics.endpoints[EndpointId(3)] = "an endpoint";
+  of_fabrics.connections[ConnectionId(3)] = std::string("zeros \0 and all", 15);
+  of_fabrics.connections[ConnectionId(4)] = "";
+  const auto commit_and_load = [&](const Changes& changes) {
+    ASSERT_TRUE(store->Commit(FullRecords(), changes, of_fabrics, TakeChanges(of_fabrics)).ok());
+    const absl::StatusOr<Stored> loaded = store->Load();
+    ASSERT_TRUE(loaded.ok()) << loaded.status();
+    EXPECT_TRUE(loaded->of_fabrics == of_fabrics);
+    EXPECT_TRUE(loaded->records == FullRecords());
+  };
+  commit_and_load(All());
+  of_fabrics.endpoints[EndpointId(3)] = "another";
+  of_fabrics.endpoints[EndpointId(5)] = "new";
+  of_fabrics.connections.erase(ConnectionId(3));
+  commit_and_load(Changes{});
+  of_fabrics.endpoints.erase(EndpointId(5));
+  of_fabrics.connections.erase(ConnectionId(4));
+  commit_and_load(Changes{});
+  commit_and_load(All());
+}
+
 // A client that never acknowledges, and one whose requests come out of order.
 TEST_F(AStore, FollowsTheListsOfASession) {
   const auto store = OpenStore(directory());
   Records records = FullRecords();
-  ASSERT_TRUE(store->Commit(records, All()).ok());
+  ASSERT_TRUE(store->Commit(records, All(), {}, {}).ok());
   SessionRecord& session = records.sessions.at(SessionId(1));
   Changes changes;
   changes.sessions = {SessionId(1)};
   const auto commit_and_load = [&] {
-    ASSERT_TRUE(store->Commit(records, changes).ok());
+    ASSERT_TRUE(store->Commit(records, changes, {}, {}).ok());
     ExpectLoads(*store, records);
   };
   for (uint32_t i = 0; i < 3; ++i) {
@@ -166,7 +205,7 @@ TEST_F(AStore, GrowsWithItsRecords) {
       records.connectors[connector.id] = connector;
       changes.connectors.push_back(connector.id);
     }
-    const absl::Status committed = store->Commit(records, changes);
+    const absl::Status committed = store->Commit(records, changes, {}, {});
     ASSERT_TRUE(committed.ok()) << committed;
   };
   add(1, 20'000);
@@ -176,7 +215,7 @@ TEST_F(AStore, GrowsWithItsRecords) {
 
 TEST_F(AStore, IsItsOwnersAlone) {
   const auto store = OpenStore(directory());
-  ASSERT_TRUE(store->Commit(FullRecords(), All()).ok());
+  ASSERT_TRUE(store->Commit(FullRecords(), All(), {}, {}).ok());
   size_t files = 0;
   for (const auto& entry : std::filesystem::directory_iterator(directory())) {
     struct stat status = {};
@@ -189,15 +228,15 @@ TEST_F(AStore, IsItsOwnersAlone) {
 
 TEST_F(AStore, IsOneBrokersAtATime) {
   auto store = OpenStore(directory());
-  const absl::Status second = Store::Open(directory()).status();
+  const absl::Status second = Store::Open(directory(), "").status();
   EXPECT_EQ(second.code(), absl::StatusCode::kUnavailable) << second;
   EXPECT_NE(second.message().find(directory()), absl::string_view::npos) << second;
   store.reset();
-  EXPECT_TRUE(Store::Open(directory()).ok());
+  EXPECT_TRUE(Store::Open(directory(), "").ok());
 }
 
 TEST_F(AStore, WithoutADirectoryNamesIt) {
-  const absl::Status opened = Store::Open(directory() + "/none").status();
+  const absl::Status opened = Store::Open(directory() + "/none", "").status();
   EXPECT_FALSE(opened.ok());
   EXPECT_NE(opened.message().find(directory() + "/none"), absl::string_view::npos) << opened;
 }
@@ -206,7 +245,7 @@ TEST_F(AStore, WithoutADirectoryNamesIt) {
 
 // In a child: commits one walk's steps and says so, until it is killed.
 [[noreturn]] void CommitForEver(const std::string& directory, uint32_t seed, int pipe) {
-  absl::StatusOr<std::unique_ptr<Store>> store = Store::Open(directory);
+  absl::StatusOr<std::unique_ptr<Store>> store = Store::Open(directory, "");
   if (!store.ok()) ::_exit(1);
   RandomWalk walk(seed);
   for (uint32_t step = 1;; ++step) {
@@ -248,14 +287,14 @@ TEST_F(AStore, HasEveryCommitOfAProcessThatWasKilled) {
     RandomWalk walk(walk_seed);
     for (uint32_t step = 0; step < last; ++step) walk.Step();
     const auto store = OpenStore(folder.path());
-    absl::StatusOr<Records> loaded = store->Load();
+    absl::StatusOr<Stored> loaded = store->Load();
     ASSERT_TRUE(loaded.ok()) << loaded.status();
-    loaded->now = walk.core().records().now;
-    if (*loaded == walk.core().records()) continue;
+    loaded->records.now = walk.core().records().now;
+    if (loaded->records == walk.core().records()) continue;
     // One commit more may have been made, and not told.
     walk.Step();
-    loaded->now = walk.core().records().now;
-    EXPECT_TRUE(*loaded == walk.core().records()) << "after " << last << " commits";
+    loaded->records.now = walk.core().records().now;
+    EXPECT_TRUE(loaded->records == walk.core().records()) << "after " << last << " commits";
   }
 }
 
@@ -272,7 +311,7 @@ TEST_F(AStore, WithoutRoomStaysAsItIsAndCatchesUpLater) {
   ASSERT_NO_FATAL_FAILURE(MountSmall(directory(), "size=3m", 0));
   auto store = OpenStore(directory());
   Records records;
-  ASSERT_TRUE(store->Commit(records, All()).ok());
+  ASSERT_TRUE(store->Commit(records, All(), {}, {}).ok());
   Records before;
   ConnectorRecord connector = FullRecords().connectors.at(ConnectorId(6));
   absl::Status committed;
@@ -282,17 +321,17 @@ TEST_F(AStore, WithoutRoomStaysAsItIsAndCatchesUpLater) {
     records.connectors[connector.id] = connector;
     Changes changes;
     changes.connectors = {connector.id};
-    committed = store->Commit(records, changes);
+    committed = store->Commit(records, changes, {}, {});
   }
   EXPECT_EQ(committed.code(), absl::StatusCode::kResourceExhausted) << committed;
   EXPECT_NE(committed.message().find(path()), absl::string_view::npos) << committed;
   EXPECT_NE(committed.message().find("make room"), absl::string_view::npos) << committed;
   ExpectLoads(*store, before);
-  committed = store->Commit(records, Changes{});
+  committed = store->Commit(records, Changes{}, {}, {});
   EXPECT_EQ(committed.code(), absl::StatusCode::kResourceExhausted) << committed;
   ExpectLoads(*store, before);
   ASSERT_NO_FATAL_FAILURE(MountSmall(directory(), "size=16m", MS_REMOUNT));
-  committed = store->Commit(records, Changes{});
+  committed = store->Commit(records, Changes{}, {}, {});
   EXPECT_TRUE(committed.ok()) << committed;
   ExpectLoads(*store, records);
   store.reset();
@@ -305,7 +344,7 @@ TEST_F(AStore, ThatIsSetAsideStartsAnewAndFewAreKept) {
   const auto store = OpenStore(directory());
   std::set<std::string> names;
   for (int i = 0; i < 5; ++i) {
-    ASSERT_TRUE(store->Commit(FullRecords(), All()).ok());
+    ASSERT_TRUE(store->Commit(FullRecords(), All(), {}, {}).ok());
     const absl::StatusOr<std::string> name = store->SetAside(absl::FromUnixSeconds(1'000'000'000 + i));
     ASSERT_TRUE(name.ok()) << name.status();
     names.insert(*name);
@@ -317,7 +356,7 @@ TEST_F(AStore, ThatIsSetAsideStartsAnewAndFewAreKept) {
   std::set<std::string> kept;
   for (const auto& entry : std::filesystem::directory_iterator(directory())) kept.insert(entry.path());
   EXPECT_EQ(kept, expected);
-  ASSERT_TRUE(store->Commit(FullRecords(), All()).ok());
+  ASSERT_TRUE(store->Commit(FullRecords(), All(), {}, {}).ok());
   ExpectLoads(*store, FullRecords());
 }
 

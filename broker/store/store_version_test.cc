@@ -32,11 +32,11 @@ TEST(AStoreOfEveryVersion, IsRead) {
                 "a new version has a store here, and records of its own to compare it with");
   const TemporaryFolder folder;
   for (const char* file : kFiles) std::filesystem::copy(Folder(1) + file, folder.path() + file);
-  const absl::StatusOr<std::unique_ptr<Store>> store = Store::Open(folder.path());
+  const absl::StatusOr<std::unique_ptr<Store>> store = Store::Open(folder.path(), "");
   ASSERT_TRUE(store.ok()) << store.status();
-  const absl::StatusOr<Records> loaded = (*store)->Load();
+  const absl::StatusOr<Stored> loaded = (*store)->Load();
   ASSERT_TRUE(loaded.ok()) << loaded.status();
-  EXPECT_TRUE(*loaded == FullRecords());
+  EXPECT_TRUE(loaded->records == FullRecords());
 }
 
 // Without the pages at the end that were never used.
@@ -56,10 +56,10 @@ int Rewrite() {
     return 1;
   }
   const TemporaryFolder folder;
-  absl::StatusOr<std::unique_ptr<Store>> store = Store::Open(folder.path());
+  absl::StatusOr<std::unique_ptr<Store>> store = Store::Open(folder.path(), "");
   Changes all;
   all.all = true;
-  const absl::Status committed = store.ok() ? (*store)->Commit(FullRecords(), all) : store.status();
+  const absl::Status committed = store.ok() ? (*store)->Commit(FullRecords(), all, {}, {}) : store.status();
   if (!committed.ok()) {
     std::cerr << committed << "\n";
     return 1;

@@ -29,6 +29,7 @@ v1::ListenerState ToProto(ListenerState state);
 v1::ConnectorState ToProto(ConnectorState state);
 v1::EndpointState ToProto(EndpointState state);
 v1::EndpointUse ToProto(EndpointUse use);
+v1::Farewell ToProto(Farewell farewell);
 
 // --- request_encoding.cc ---
 void ToProto(const Request& request, v1::Request* message);
@@ -41,6 +42,7 @@ ListenerState Read(const Field& field, v1::ListenerState state);
 ConnectorState Read(const Field& field, v1::ConnectorState state);
 EndpointState Read(const Field& field, v1::EndpointState state);
 EndpointUse Read(const Field& field, v1::EndpointUse use);
+Farewell Read(const Field& field, v1::Farewell farewell);
 Bytes ReadBytes(const std::string& bytes);
 IpAddress Read(const Field& field, const wire::IpAddress& message);
 SocketAddress Read(const Field& field, const wire::SocketAddress& message);

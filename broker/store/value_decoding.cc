@@ -39,6 +39,7 @@ ListenerState Read(const Field& field, v1::ListenerState state) { return Read(fi
 ConnectorState Read(const Field& field, v1::ConnectorState state) { return Read(field, kConnectorStates, state); }
 EndpointState Read(const Field& field, v1::EndpointState state) { return Read(field, kEndpointStates, state); }
 EndpointUse Read(const Field& field, v1::EndpointUse use) { return Read(field, kEndpointUses, use); }
+Farewell Read(const Field& field, v1::Farewell farewell) { return Read(field, kFarewells, farewell); }
 
 Bytes ReadBytes(const std::string& bytes) { return Bytes(bytes.begin(), bytes.end()); }
 

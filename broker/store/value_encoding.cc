@@ -17,5 +17,6 @@ v1::ListenerState ToProto(ListenerState state) { return ToProto(kListenerStates,
 v1::ConnectorState ToProto(ConnectorState state) { return ToProto(kConnectorStates, state); }
 v1::EndpointState ToProto(EndpointState state) { return ToProto(kEndpointStates, state); }
 v1::EndpointUse ToProto(EndpointUse use) { return ToProto(kEndpointUses, use); }
+v1::Farewell ToProto(Farewell farewell) { return ToProto(kFarewells, farewell); }
 
 }  // namespace rdmabroker::store

@@ -11,7 +11,7 @@
 #include <utility>
 
 #include "absl/synchronization/mutex.h"
-#include "broker/control/control_socket.h"
+#include "broker/control/listening_socket.h"
 #include "broker/control/transport_limits.h"
 #include "broker/core/limits.h"
 #include "tests/bench/require.h"
@@ -21,7 +21,7 @@ namespace rdmabroker::bench {
 QueueServer::QueueServer(const std::string& path, grpc::Service* service) {
   // As the broker does.
   absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore);
-  auto listener = ListenOnUnixSocket(path, SOCK_STREAM, 0600, std::nullopt);
+  auto listener = ListenOnUnixSocket({path, SOCK_STREAM, 0600, std::nullopt});
   Require(listener.ok(), "no socket for a server");
   listener_ = *std::move(listener);
   grpc::ServerBuilder builder;

@@ -95,11 +95,11 @@ double NanosecondsOf(CorePopulation& population, const std::function<void(Broker
 void Measure() {
   CorePopulation plain(kConnectors), taken(kConnectors), kept(kConnectors), stored(kConnectors);
   const MemoryFolder folder;
-  const std::unique_ptr<Store> store = *Store::Open(folder.path());
+  const std::unique_ptr<Store> store = *Store::Open(folder.path(), "");
   MessageMap map;
   const auto commit = [&](BrokerCore& core) {
     const Changes changes = core.TakeChanges();
-    Require(store->Commit(core.records(), changes).ok(), "a commit");
+    Require(store->Commit(core.records(), changes, {}, {}).ok(), "a commit");
   };
   auto medians = MediansOfAlternatingRuns(
       "ns", {{"event", [&] { return plain.Churn(kEvents); }},

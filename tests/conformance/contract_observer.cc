@@ -23,6 +23,13 @@ void ContractObserver::OnRequest(const FabricRequest& request) {
           [&](const FabricReject& typed) { give_up(typed); },
           [&](const FabricRefuse& typed) { give_up(typed); },
           [&](const FabricRelease& typed) { give_up(typed); },
+          [&](const FabricAdoptEndpoint& typed) { bound_[typed.endpoint] = known_[typed.endpoint] = typed.device; },
+          [&](const FabricAdoptConnection& typed) {
+            lives_[typed.connection] = {.device = typed.device,
+                                        .requested = typed.stage == AdoptedStage::kConnecting,
+                                        .established = typed.stage == AdoptedStage::kEstablished};
+          },
+          [&](const FabricAdopted&) {},
       },
       request);
 }

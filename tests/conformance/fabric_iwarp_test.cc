@@ -15,8 +15,11 @@
 #include <utility>
 #include <vector>
 
+#include "broker/fabric/fabric_records.h"
 #include "broker/fabric/iwarp/iwarp_fabric.h"
 #include "broker/fabric/iwarp/testing/task_queue.h"
+#include "broker/runtime/descriptor_keep.h"
+#include "broker/runtime/fake_supervisor.h"
 #include "broker/runtime/handoff_table.h"
 #include "broker/runtime/watcher.h"
 #include "dataplane/unique_fd.h"
@@ -57,7 +60,8 @@ class IwarpPair final : public FabricPair {
   static absl::StatusOr<std::unique_ptr<FabricPair>> Make(bool apart) {
     auto pair = std::make_unique<IwarpPair>();
     for (uint64_t id = 1; id <= (apart ? 2 : 1); ++id) {
-      auto fabric = IwarpFabric::Open(DeviceId(id), IwarpOptions(), pair->watcher_, pair->handoffs_);
+      auto fabric =
+          IwarpFabric::Open(DeviceId(id), IwarpOptions(), pair->watcher_, pair->handoffs_, pair->keep_, pair->records_);
       if (!fabric.ok()) return fabric.status();
       pair->fabrics_.push_back(*std::move(fabric));
     }
@@ -106,6 +110,9 @@ class IwarpPair final : public FabricPair {
   TaskQueue tasks_;
   Watcher watcher_{tasks_};
   HandoffTable handoffs_;
+  FakeSupervisor supervisor_{false};
+  DescriptorKeep keep_{supervisor_};
+  FabricRecords records_;
   std::vector<std::unique_ptr<IwarpFabric>> fabrics_;
   std::map<SocketAddress, UniqueFd> outsiders_;
   std::map<ConnectionId, UniqueFd> transports_;

@@ -30,6 +30,7 @@
 #include "broker/fabric/rdmacm/rdmacm_fabric.h"
 #include "broker/fabric/rdmacm/testing/cm_process.h"
 #include "broker/fabric/rdmacm/testing/mpa_peers.h"
+#include "broker/fabric/rdmacm/testing/no_past.h"
 #include "broker/fabric/rdmacm/testing/plain_listener.h"
 #include "broker/fabric/rdmacm/testing/queue_pairs.h"
 #include "broker/fabric/rdmacm/testing/silent_peers.h"
@@ -52,7 +53,9 @@ class RdmaCmPair final : public FabricPair {
     pair->outsider_ = *std::move(outsider);
     if (!pair->queue_pairs_.Open()) return absl::NotFoundError("there is no RDMA device");
     for (uint64_t id = 1; id <= (apart ? 2 : 1); ++id) {
-      auto fabric = RdmaCmFabric::Open(DeviceId(100 * id), options, pair->tasks_, pair->watcher_);
+      pair->pasts_.push_back(std::make_unique<NoPast>());
+      auto fabric =
+          RdmaCmFabric::Open(DeviceId(100 * id), options, pair->pasts_.back()->past(), pair->tasks_, pair->watcher_);
       if (!fabric.ok()) return fabric.status();
       pair->fabrics_.push_back(*std::move(fabric));
     }
@@ -100,6 +103,7 @@ class RdmaCmPair final : public FabricPair {
   Watcher watcher_{tasks_};
   QueuePairs queue_pairs_;
   std::shared_ptr<const CmFile> outsider_;
+  std::vector<std::unique_ptr<NoPast>> pasts_;
   std::vector<std::unique_ptr<RdmaCmFabric>> fabrics_;
   std::map<SocketAddress, KernelId> occupied_;
   std::unique_ptr<CmProcess> flooder_;

@@ -9,6 +9,8 @@
 
 #include "absl/synchronization/mutex.h"
 #include "absl/time/clock.h"
+#include "broker/runtime/descriptor_keep.h"
+#include "broker/runtime/fake_supervisor.h"
 #include "tests/control/patience.h"
 
 namespace rdmabroker {
@@ -43,6 +45,13 @@ FakeDevice TestHandoffDevice(uint64_t id) {
 
 SocketAddress TestAddress(uint64_t id, uint16_t port) { return {AddressOf(id), port}; }
 
+absl::StatusOr<std::unique_ptr<ControlServer>> StartAlone(const Configuration& configuration) {
+  FakeSupervisor nobody(false);
+  DescriptorKeep keep(nobody);
+  return ControlServer::Start(
+      configuration, BrokerCore(configuration.limits), [](BrokerCore&) { return true; }, keep);
+}
+
 TestDaemon::TestDaemon(NetworkThread& network, std::vector<FakeDevice> devices, Configuration configuration)
     : network_(network), devices_(std::move(devices)), configuration_(std::move(configuration)) {
   // Debian's Abseil ends the process where it thinks that gRPC's locks might lead to a deadlock.
@@ -52,7 +61,7 @@ TestDaemon::TestDaemon(NetworkThread& network, std::vector<FakeDevice> devices, 
 }
 
 void TestDaemon::Start() {
-  auto server = ControlServer::Start(configuration_);
+  auto server = StartAlone(configuration_);
   Require(server.ok(), server.status().ToString());
   server_ = *std::move(server);
   auto relay = std::make_unique<FabricRelay>(network_, devices_, server_->executor(), server_->handoffs());

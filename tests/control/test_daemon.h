@@ -10,6 +10,7 @@
 #include <thread>
 #include <vector>
 
+#include "absl/status/statusor.h"
 #include "broker/control/configuration.h"
 #include "broker/control/control_server.h"
 #include "broker/fabric/fake/fake_fabric.h"
@@ -27,6 +28,9 @@ FakeDevice TestDevice(uint64_t id);
 FakeDevice TestHandoffDevice(uint64_t id);
 // 192.0.2.`id`, with `port`.
 SocketAddress TestAddress(uint64_t id, uint16_t port = 0);
+
+// A server whose process nobody supervises and whose core nobody stores.
+absl::StatusOr<std::unique_ptr<ControlServer>> StartAlone(const Configuration& configuration);
 
 // rdma-brokerd in this process: the control layer and the core, over fake devices on `network`, with its loop on a
 // thread of its own and its sockets in a folder of its own. Several may share a network. A daemon that cannot start

@@ -23,6 +23,7 @@
 #include "broker/fabric/iwarp/testing/task_queue.h"
 #include "broker/fabric/rdmacm/cm_file.h"
 #include "broker/fabric/rdmacm/rdmacm_fabric.h"
+#include "broker/fabric/rdmacm/testing/no_past.h"
 #include "broker/runtime/watcher.h"
 #include "tests/control/child_process.h"
 #include "tests/control/patience.h"
@@ -42,7 +43,7 @@ class ChangedDevice : public testing::Test {
   }
 
   void Open() {
-    auto opened = RdmaCmFabric::Open(DeviceId(1), {}, tasks_, watcher_);
+    auto opened = RdmaCmFabric::Open(DeviceId(1), {}, no_past_.past(), tasks_, watcher_);
     ASSERT_TRUE(opened.ok()) << opened.status();
     fabric_ = *std::move(opened);
     fabric_->Start([this](FabricReport report) { reports_.push_back(std::move(report)); });
@@ -76,6 +77,7 @@ class ChangedDevice : public testing::Test {
   TaskQueue tasks_;
   Watcher watcher_{tasks_};
   std::vector<FabricReport> reports_;
+  NoPast no_past_;
   std::unique_ptr<RdmaCmFabric> fabric_;
 };
 

@@ -21,6 +21,7 @@
 #include "broker/fabric/local_addresses.h"
 #include "broker/fabric/rdmacm/device_scan.h"
 #include "broker/fabric/rdmacm/rdmacm_fabric.h"
+#include "broker/fabric/rdmacm/testing/no_past.h"
 #include "broker/runtime/watcher.h"
 #include "dataplane/unique_fd.h"
 #include "tests/captured_log.h"
@@ -95,7 +96,8 @@ TEST_F(FailedScan, LosesNoDeviceAndIsMadeAgain) {
   TaskQueue tasks;
   Watcher watcher(tasks);
   CapturedLog log;
-  const auto fabric = RdmaCmFabric::Open(DeviceId(1), {}, tasks, watcher);
+  NoPast no_past;
+  const auto fabric = RdmaCmFabric::Open(DeviceId(1), {}, no_past.past(), tasks, watcher);
   ASSERT_TRUE(fabric.ok()) << fabric.status();
   std::vector<FabricReport> reports;
   (*fabric)->Start([&](FabricReport report) { reports.push_back(std::move(report)); });

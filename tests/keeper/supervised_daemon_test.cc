@@ -63,13 +63,11 @@ class NotifySocket {
   }
   ~NotifySocket() { ::unsetenv("NOTIFY_SOCKET"); }
 
-  // The next message; "" where there comes none.
+  // The next message but those of descriptors; "" where there comes none.
   std::string Next() {
-    pollfd ready = {fd_.get(), POLLIN, 0};
-    char text[4096];
-    if (::poll(&ready, 1, static_cast<int>(absl::ToInt64Milliseconds(kTestPatience))) != 1) return "";
-    const ssize_t length = ::recv(fd_.get(), text, sizeof text, 0);
-    return std::string(text, length > 0 ? static_cast<size_t>(length) : 0);
+    std::string text = NextOfAll();
+    while (absl::StartsWith(text, "FDSTORE")) text = NextOfAll();
+    return text;
   }
   // Whether this comes, maybe after heartbeats, as these come when they do.
   ::testing::AssertionResult Hears(const std::string& expected) {
@@ -80,6 +78,14 @@ class NotifySocket {
   }
 
  private:
+  std::string NextOfAll() {
+    pollfd ready = {fd_.get(), POLLIN, 0};
+    char text[4096];
+    if (::poll(&ready, 1, static_cast<int>(absl::ToInt64Milliseconds(kTestPatience))) != 1) return "";
+    const ssize_t length = ::recv(fd_.get(), text, sizeof text, 0);
+    return std::string(text, length > 0 ? static_cast<size_t>(length) : 0);
+  }
+
   UniqueFd fd_;
 };
 

@@ -14,7 +14,7 @@ namespace {
 
 constexpr const char* kEvents[] = {"OpenSession",     "ResumeSession", "StreamLost",    "EndSession",
                                    "DisableDevice",   "EnableDevice",  "ClientRequest", "AcknowledgeEvents",
-                                   "DeadlineReached", "FabricReport"};
+                                   "DeadlineReached", "Recover",       "FabricReport"};
 constexpr const char* kReports[] = {
     "DeviceChanged",          "DeviceRemoved",   "FabricBound",         "FabricBindFailed",  "FabricUnbound",
     "FabricConnectRequested", "FabricReplied",   "FabricConnectFailed", "FabricEstablished", "FabricFailed",
@@ -41,9 +41,10 @@ constexpr const char* kRequests[] = {"OpenAdapter",
                                      "CloseConnector"};
 constexpr const char* kEffects[] = {"SessionOpened", "SessionRefused", "Answer",       "NumberedEvent",
                                     "SessionEnded",  "StreamReplaced", "FabricRequest"};
-constexpr const char* kFabricRequests[] = {"FabricBind",    "FabricRepurpose",  "FabricRebind", "FabricUnbind",
-                                           "FabricConnect", "FabricComplete",   "FabricAccept", "FabricReject",
-                                           "FabricRefuse",  "FabricDisconnect", "FabricRelease"};
+constexpr const char* kFabricRequests[] = {
+    "FabricBind",     "FabricRepurpose",     "FabricRebind",          "FabricUnbind", "FabricConnect",
+    "FabricComplete", "FabricAccept",        "FabricReject",          "FabricRefuse", "FabricDisconnect",
+    "FabricRelease",  "FabricAdoptEndpoint", "FabricAdoptConnection", "FabricAdopted"};
 constexpr const char* kSessionEvents[] = {"OutcomeEvent", "ConnectEvent", "DisconnectEvent", "AdapterRemovedEvent",
                                           "AdapterDisabledEvent"};
 constexpr const char* kPayloads[] = {"nothing",          "AdapterOpened",         "ListenerCreated",

@@ -4,7 +4,7 @@
 //   RDMA_BROKER_BLOCKS   how many blocks of 200 seeds, or
 //   RDMA_BROKER_SEED     this seed alone, with its trace
 //   RDMA_BROKER_EVENTS   events of each
-//   RDMA_BROKER_CHECK_EVERY, RDMA_BROKER_RESTART (never, sometimes, always)
+//   RDMA_BROKER_CHECK_EVERY, RDMA_BROKER_RESTART (never, sometimes, always), RDMA_BROKER_DEATHS (in 1000 events)
 
 #include <gtest/gtest.h>
 
@@ -50,6 +50,7 @@ std::string Explain(Simulation simulation, const absl::Status& status) {
   return text + "to reproduce: RDMA_BROKER_SEED=" + std::to_string(simulation.seed) +
          " RDMA_BROKER_EVENTS=" + std::to_string(simulation.events) +
          " RDMA_BROKER_RESTART=" + NameOf(simulation.restart) +
+         " RDMA_BROKER_DEATHS=" + std::to_string(simulation.deaths) +
          " RDMA_BROKER_CHECK_EVERY=" + std::to_string(simulation.check_every) +
          " bazel-bin/tests/simulation/simulation_test\n";
 }
@@ -67,6 +68,7 @@ TEST_P(SimulationTest, EverySeedKeepsEveryPromiseAndEverythingHappens) {
   simulation.events = FromEnvironment("RDMA_BROKER_EVENTS", 5000);
   simulation.check_every = FromEnvironment("RDMA_BROKER_CHECK_EVERY", 16);
   simulation.restart = RestartFromEnvironment();
+  simulation.deaths = FromEnvironment("RDMA_BROKER_DEATHS", 3);
   Coverage coverage;
   uint64_t events = 0;
   uint64_t pairs = 0;

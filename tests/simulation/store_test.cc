@@ -24,23 +24,23 @@ constexpr uint64_t kCompareEvery = 250;
 // The store of one of the brokers.
 class BrokersStore {
  public:
-  BrokersStore() : store_(*Store::Open(folder_.path())) {}
+  BrokersStore() : store_(*Store::Open(folder_.path(), "")) {}
 
   absl::Status Keep(const BrokerCore& core, const Changes& changes) {
     absl::Status kept = CheckRoundTrips(core.records(), changes);
-    if (kept.ok()) kept = store_->Commit(core.records(), changes);
+    if (kept.ok()) kept = store_->Commit(core.records(), changes, {}, {});
     if (kept.ok() && ++commits_ % kCompareEvery == 0) kept = Compare(core);
     return kept;
   }
 
  private:
   absl::Status Compare(const BrokerCore& core) {
-    absl::StatusOr<Records> loaded = store_->Load();
+    absl::StatusOr<Stored> loaded = store_->Load();
     if (!loaded.ok()) return loaded.status();
     // An event that changes nothing is not committed, and neither is its time.
-    loaded->now = core.records().now;
-    if (*loaded != core.records()) return absl::InternalError("its store has other records");
-    return BrokerCore::Restore(core.limits(), *loaded).status();
+    loaded->records.now = core.records().now;
+    if (loaded->records != core.records()) return absl::InternalError("its store has other records");
+    return BrokerCore::Restore(core.limits(), loaded->records).status();
   }
 
   TemporaryFolder folder_;

@@ -108,6 +108,41 @@ void World::Fail(const std::string& what) {
 
 void World::Handle(Broker& broker, const Event& event) {
   if (!status_.ok()) return;
+  if (simulation_.deaths > 0 && events_ < simulation_.events && dice_.Permille(simulation_.deaths)) {
+    return Die(broker, event);
+  }
+  for (const Effect& effect : HandleAlive(broker, event)) Route(broker, effect);
+}
+
+// Before what comes of the event is kept, or after it, with so much of it carried out.
+void World::Die(Broker& broker, const Event& event) {
+  if (dice_.Percent(60)) {
+    const Effects effects = HandleAlive(broker, event);
+    const uint64_t carried = dice_.Below(effects.size() + 1);
+    for (uint64_t i = 0; i < carried; ++i) Route(broker, effects[i]);
+  }
+  GoOn(broker);
+}
+
+// Another process does, with the records of the one before, its devices and its clients.
+void World::GoOn(Broker& broker) {
+  auto restored = BrokerCore::Restore(limits_, broker.core->records());
+  if (!restored.ok()) {
+    return Fail(absl::StrCat("broker ", broker.index + 1, " cannot be restored: ", restored.status().message()));
+  }
+  *broker.core = *std::move(restored);
+  broker.shadow->Adopt(*broker.core);
+  for (Client& client : clients_) {
+    if (client.broker != broker.index || client.model == nullptr) continue;
+    client.model->stream = {};
+    client.stream.clear();
+  }
+  broker.fabric->GoOnAsAnother();
+  // It may not live long.
+  Handle(broker, Recover{});
+}
+
+Effects World::HandleAlive(Broker& broker, const Event& event) {
   ++events_;
   coverage_.Count(event);
   const bool restart = simulation_.restart == Restart::kAlways ||
@@ -127,7 +162,7 @@ void World::Handle(Broker& broker, const Event& event) {
     CheckInvariants(broker);
   }
   Note(broker, event, effects);
-  for (const Effect& effect : effects) Route(broker, effect);
+  return effects;
 }
 
 // The core goes on as another one that was made from its records: nobody may see a difference.
@@ -203,6 +238,7 @@ void World::Note(Broker& broker, const Event& event, const Effects& effects) {
     } else if (const auto* released = std::get_if<FabricReleased>(report)) {
       tokens_.erase(key(released->connection));
       limits_of_.erase(key(released->connection));
+      told_.erase(key(released->connection));
     }
   }
   for (const Effect& effect : effects) {
@@ -220,6 +256,8 @@ void World::Note(Broker& broker, const Event& event, const Effects& effects) {
 
 void World::NoteEstablished(Broker& broker, ConnectionId connection, const Effects& effects) {
   const ConnectionKey key{broker.index, broker.life, connection};
+  // A fabric whose broker has died may say it again.
+  if (!told_.insert(key).second) return;
   const ReadLimits limits = limits_of_[key];
   for (const Effect& effect : effects) {
     const auto* numbered = std::get_if<NumberedEvent>(&effect);

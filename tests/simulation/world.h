@@ -9,6 +9,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <tuple>
 #include <variant>
@@ -38,6 +39,7 @@ struct Simulation {
   uint64_t events = 0;  // That the cores handle before the faults stop.
   Restart restart = Restart::kNever;
   uint64_t check_every = 1;  // Events between two checks of a core's invariants.
+  uint64_t deaths = 0;       // Of a broker's process, in thousandths of the events.
   bool trace = false;
   Keeper keep;  // May be none.
 };
@@ -91,6 +93,9 @@ class World {
   void StartClient(Client& client);
   void Fail(const std::string& what);
   void Handle(Broker& broker, const Event& event);
+  void Die(Broker& broker, const Event& event);
+  void GoOn(Broker& broker);
+  Effects HandleAlive(Broker& broker, const Event& event);
   Effects HandleRestored(Broker& broker, const Event& event);
   void CheckInvariants(const Broker& broker);
   void Keep(const Broker& broker, const Changes& changes);
@@ -144,6 +149,7 @@ class World {
   std::map<ConnectionKey, uint64_t> tokens_;
   std::map<ConnectionKey, ReadLimits> limits_of_;
   std::map<uint64_t, ReadLimits> established_;  // By token; the end that was first.
+  std::set<ConnectionKey> told_;                // That their establishment has been reported.
   uint64_t pairs_ = 0;
 };
 

@@ -137,6 +137,20 @@ std::string RequestText(const FabricRelease& request) {
   return StrCat("release ", ConnectionText(request.connection), request.client_ended ? ", ended by its client" : "");
 }
 
+std::string RequestText(const FabricAdoptEndpoint& request) {
+  return StrCat("adopt endpoint ", request.endpoint.value(), ", ", UseText(request.use), ", at ", IpsText(request.ips),
+                " port ", request.port);
+}
+
+std::string RequestText(const FabricAdoptConnection& request) {
+  static constexpr const char* kStages[] = {"connecting", "requested", "replied", "established", "over"};
+  return StrCat("adopt ", ConnectionText(request.connection), ", ", kStages[static_cast<size_t>(request.stage)],
+                request.endpoint ? StrCat(", on endpoint ", request.endpoint.value()) : "", ", from ",
+                request.local.ToString(), " to ", request.peer.ToString());
+}
+
+std::string RequestText(const FabricAdopted&) { return "adopt nothing more"; }
+
 std::string EffectText(const SessionOpened& effect) {
   return StrCat("stream ", effect.stream.value(), ": is session ", effect.session.value(), "'s");
 }

@@ -244,6 +244,7 @@ FabricReport ParseConnection(Sentence& words) {
 
 Event Parse(Sentence& words, const ClientDefaults& defaults) {
   if (words.Take("the clock strikes")) return DeadlineReached{};
+  if (words.Take("the broker is started again")) return Recover{};
   if (words.Take("stream")) return ParseStream(words);
   if (words.Take("session")) return ParseSession(words, defaults);
   if (words.Take("device")) return ParseDevice(words);

@@ -191,6 +191,8 @@ std::string TextOf(const AcknowledgeEvents& event) {
 
 std::string TextOf(const DeadlineReached&) { return "the clock strikes"; }
 
+std::string TextOf(const Recover&) { return "the broker is started again"; }
+
 std::string TextOf(const ClientRequest& event) {
   return StrCat("session ", event.session.value(), ", request ", event.id.value(), ", seen ",
                 event.acknowledged.value(), ": ",

@@ -81,6 +81,24 @@ void Observer::Before(const Event& event) {
     const auto session = sessions_.find(lost->session);
     if (session != sessions_.end() && session->second.stream == lost->stream) session->second.stream = StreamId();
   }
+  if (std::holds_alternative<Recover>(event)) BeforeRecovery();
+}
+
+void Observer::BeforeRecovery() {
+  for (auto& [id, session] : sessions_) session.stream = StreamId();
+  adopted_endpoints_.clear();
+  adopted_connections_.clear();
+  for (const auto& [id, there] : devices_) recovering_.insert(id);
+  // Nobody binds anything any more on a device that is gone.
+  const auto is_gone = [&](const SeenEndpoint& endpoint) { return !devices_[endpoint.device]; };
+  std::erase_if(endpoints_, [&](const auto& entry) {
+    return is_gone(entry.second) && entry.second.state == EndpointState::kBinding;
+  });
+  for (auto& [id, endpoint] : endpoints_) {
+    if (!is_gone(endpoint) || endpoint.state != EndpointState::kRepurposing) continue;
+    endpoint.state = EndpointState::kBound;
+    endpoint.use = endpoint.before;
+  }
 }
 
 void Observer::BeforeRequest(const ClientRequest& event) {

@@ -28,7 +28,8 @@ namespace rdmabroker {
 //             twice; no ConnectEvent of a listener that is paused or being closed
 //   fabrics   the contract of fabric_messages.h, for requests: an endpoint or connection is named only while it is
 //             there and only in a state that allows the request; a connection is given up exactly once; a device that
-//             is gone is asked for nothing but to give back
+//             is gone is asked for nothing but to give back; after Recover each is adopted once, as it was, and what
+//             had no answer, and nothing else, is asked for again
 class Observer {
  public:
   explicit Observer(const Limits& limits) : answers_kept_(limits.answers_kept) {}
@@ -104,6 +105,7 @@ class Observer {
   void Before(const Event& event);
   void BeforeRequest(const ClientRequest& event);
   void BeforeReport(const FabricReport& report);
+  void BeforeRecovery();
   void Acknowledge(SeenSession& session, EventNumber through);
   void Advance(ConnectionId connection, std::initializer_list<Stage> from, Stage to);
 
@@ -141,6 +143,11 @@ class Observer {
   void Ask(const FabricRefuse& request);
   void Ask(const FabricDisconnect& request);
   void Ask(const FabricRelease& request);
+  void Ask(const FabricAdoptEndpoint& request);
+  void Ask(const FabricAdoptConnection& request);
+  void Ask(const FabricAdopted& request);
+  bool IsAskedAgain(EndpointId endpoint, EndpointState state) const;
+  bool IsAskedAgain(ConnectionId connection, Stage stage) const;
   SeenConnection* Find(ConnectionId connection, DeviceId device);
   SeenEndpoint* Find(EndpointId endpoint, DeviceId device);
   void RequireDevice(DeviceId device, bool to_give_back);
@@ -163,6 +170,10 @@ class Observer {
   EndpointId newest_endpoint_;
   ConnectionId newest_connection_;  // Of those that the core started.
   std::map<NdkStatus, uint64_t> statuses_;
+  // From Recover to FabricAdopted.
+  std::set<DeviceId> recovering_;
+  std::set<EndpointId> adopted_endpoints_;
+  std::set<ConnectionId> adopted_connections_;
 
   // Of the event that is being observed.
   uint32_t answers_due_ = 0;  // To a client's request, or to a stream.

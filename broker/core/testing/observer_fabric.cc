@@ -102,7 +102,8 @@ Observer::SeenConnection* Observer::Find(ConnectionId id, DeviceId device) {
 
 void Observer::Ask(const FabricBind& request) {
   RequireDevice(request.device, false);
-  Require(!endpoints_.contains(request.endpoint), "endpoint ", request.endpoint.value(), ": bound twice");
+  Require(!endpoints_.contains(request.endpoint) || IsAskedAgain(request.endpoint, EndpointState::kBinding),
+          "endpoint ", request.endpoint.value(), ": bound twice");
   Require(request.port != 0, "endpoint ", request.endpoint.value(), ": bound to port 0");
   endpoints_[request.endpoint] = {.device = request.device, .use = request.use};
 }
@@ -111,6 +112,7 @@ void Observer::Ask(const FabricRepurpose& request) {
   RequireDevice(request.device, false);
   SeenEndpoint* endpoint = Find(request.endpoint, request.device);
   if (endpoint == nullptr) return;
+  if (IsAskedAgain(request.endpoint, EndpointState::kRepurposing)) return;
   Require(endpoint->state == EndpointState::kBound && endpoint->use == EndpointUse::kReserved &&
               (request.use == EndpointUse::kListener || request.use == EndpointUse::kShared),
           "endpoint ", request.endpoint.value(), ": repurposed, but not a reserved one");
@@ -128,7 +130,7 @@ void Observer::Ask(const FabricRebind& request) {
 void Observer::Ask(const FabricUnbind& request) {
   RequireDevice(request.device, true);
   SeenEndpoint* endpoint = Find(request.endpoint, request.device);
-  if (endpoint == nullptr) return;
+  if (endpoint == nullptr || IsAskedAgain(request.endpoint, EndpointState::kUnbinding)) return;
   Require(endpoint->state == EndpointState::kBound, "endpoint ", request.endpoint.value(), ": unbound, but not bound");
   endpoint->state = EndpointState::kUnbinding;
   for (const auto& [id, connection] : connections_) {
@@ -156,6 +158,7 @@ void Observer::Ask(const FabricComplete& request) {
   RequireDevice(request.device, false);
   SeenConnection* connection = Find(request.connection, request.device);
   if (connection == nullptr) return;
+  if (IsAskedAgain(request.connection, Stage::kCompleting)) return;
   Require(connection->stage == Stage::kReplied, "connection ", request.connection.value(),
           ": completed too early or late");
   connection->stage = Stage::kCompleting;
@@ -165,6 +168,7 @@ void Observer::Ask(const FabricAccept& request) {
   RequireDevice(request.device, false);
   SeenConnection* connection = Find(request.connection, request.device);
   if (connection == nullptr) return;
+  if (IsAskedAgain(request.connection, Stage::kAccepting)) return;
   Require(connection->stage == Stage::kRequested, "connection ", request.connection.value(), ": accepted, but decided");
   connection->stage = Stage::kAccepting;
 }
@@ -173,6 +177,7 @@ void Observer::Ask(const FabricReject& request) {
   RequireDevice(request.device, true);
   SeenConnection* connection = Find(request.connection, request.device);
   if (connection == nullptr) return;
+  if (IsAskedAgain(request.connection, Stage::kGivenUp)) return;
   Require(connection->stage == Stage::kRequested || connection->stage == Stage::kReplied, "connection ",
           request.connection.value(), ": rejected, but decided");
   connection->stage = Stage::kGivenUp;
@@ -182,6 +187,7 @@ void Observer::Ask(const FabricRefuse& request) {
   RequireDevice(request.device, true);
   SeenConnection* connection = Find(request.connection, request.device);
   if (connection == nullptr) return;
+  if (IsAskedAgain(request.connection, Stage::kGivenUp)) return;
   Require(connection->stage == Stage::kRequested, "connection ", request.connection.value(), ": refused, but decided");
   connection->stage = Stage::kGivenUp;
 }
@@ -190,6 +196,7 @@ void Observer::Ask(const FabricDisconnect& request) {
   RequireDevice(request.device, false);
   SeenConnection* connection = Find(request.connection, request.device);
   if (connection == nullptr) return;
+  if (IsAskedAgain(request.connection, Stage::kDisconnecting)) return;
   Require(connection->stage == Stage::kEstablished, "connection ", request.connection.value(),
           ": disconnected, but not established");
   Require(!clients_end_.contains(request.device), "connection ", request.connection.value(),
@@ -201,8 +208,61 @@ void Observer::Ask(const FabricRelease& request) {
   RequireDevice(request.device, true);
   SeenConnection* connection = Find(request.connection, request.device);
   if (connection == nullptr) return;
+  if (IsAskedAgain(request.connection, Stage::kGivenUp)) return;
   Require(connection->stage != Stage::kGivenUp, "connection ", request.connection.value(), ": given up twice");
   connection->stage = Stage::kGivenUp;
+}
+
+// Between Recover and the device's FabricAdopted, a request that has no answer yet comes once more.
+bool Observer::IsAskedAgain(EndpointId id, EndpointState state) const {
+  const auto found = endpoints_.find(id);
+  return found != endpoints_.end() && recovering_.contains(found->second.device) && found->second.state == state;
+}
+
+bool Observer::IsAskedAgain(ConnectionId id, Stage stage) const {
+  const auto found = connections_.find(id);
+  return found != connections_.end() && recovering_.contains(found->second.device) && found->second.stage == stage;
+}
+
+void Observer::Ask(const FabricAdoptEndpoint& request) {
+  Require(recovering_.contains(request.device), "endpoint ", request.endpoint.value(), ": adopted too late");
+  SeenEndpoint* endpoint = Find(request.endpoint, request.device);
+  if (endpoint == nullptr) return;
+  const bool turns = endpoint->state == EndpointState::kRepurposing;
+  Require(request.use == (turns ? endpoint->before : endpoint->use), "endpoint ", request.endpoint.value(),
+          ": adopted as another");
+  Require(adopted_endpoints_.insert(request.endpoint).second, "endpoint ", request.endpoint.value(), ": adopted twice");
+}
+
+void Observer::Ask(const FabricAdoptConnection& request) {
+  static const std::map<Stage, AdoptedStage> kStages = {{Stage::kConnecting, AdoptedStage::kConnecting},
+                                                        {Stage::kReplied, AdoptedStage::kReplied},
+                                                        {Stage::kCompleting, AdoptedStage::kReplied},
+                                                        {Stage::kRequested, AdoptedStage::kRequested},
+                                                        {Stage::kAccepting, AdoptedStage::kRequested},
+                                                        {Stage::kEstablished, AdoptedStage::kEstablished},
+                                                        {Stage::kDisconnecting, AdoptedStage::kEstablished},
+                                                        {Stage::kOver, AdoptedStage::kEstablished},
+                                                        {Stage::kGivenUp, AdoptedStage::kOver}};
+  Require(recovering_.contains(request.device), "connection ", request.connection.value(), ": adopted too late");
+  const SeenConnection* connection = Find(request.connection, request.device);
+  if (connection == nullptr) return;
+  Require(kStages.at(connection->stage) == request.stage, "connection ", request.connection.value(),
+          ": adopted in another stage");
+  Require(adopted_connections_.insert(request.connection).second, "connection ", request.connection.value(),
+          ": adopted twice");
+}
+
+void Observer::Ask(const FabricAdopted& request) {
+  for (const auto& [id, endpoint] : endpoints_) {
+    const bool adopted = adopted_endpoints_.contains(id) || endpoint.state == EndpointState::kBinding;
+    Require(endpoint.device != request.device || adopted, "endpoint ", id.value(), ": not adopted");
+  }
+  for (const auto& [id, connection] : connections_) {
+    Require(connection.device != request.device || adopted_connections_.contains(id), "connection ", id.value(),
+            ": not adopted");
+  }
+  recovering_.erase(request.device);
 }
 
 // What a client that is away will be told when it comes back.

@@ -55,6 +55,7 @@ void FakeFabric::Start(ReportSink sink) {
 }
 
 void FakeFabric::Perform(const FabricRequest& request) {
+  if (HasDone(request)) return;
   std::visit([&](const auto& typed) { Carry(typed); }, request);
 }
 

@@ -71,6 +71,9 @@ class FakeFabric final : public Fabric {
   void RemoveDevice(DeviceId device);
   // The next request of this kind on the device fails so; several calls for several requests.
   void FailNext(DeviceId device, Step step, Fault fault);
+  // The process has died, and this is the fabric of the next: of every device something is to be adopted, and those
+  // that are there are reported again.
+  void GoOnAsAnother();
   // Reports the releases that a slow device has kept back.
   void FinishReleases(DeviceId device);
 
@@ -151,6 +154,26 @@ class FakeFabric final : public Fabric {
   void Carry(const FabricRefuse& request);
   void Carry(const FabricDisconnect& request);
   void Carry(const FabricRelease& request);
+  void Carry(const FabricAdoptEndpoint& request);
+  void Carry(const FabricAdoptConnection& request);
+  void Carry(const FabricAdopted& request);
+
+  // Whether the request comes again, and was carried out before the broker died; it is answered then.
+  bool HasDone(const FabricRequest& request);
+  bool HasDone(const FabricBind& request);
+  bool HasDone(const FabricRepurpose& request);
+  bool HasDone(const FabricUnbind& request);
+  bool HasDone(const FabricComplete& request);
+  bool HasDone(const FabricAccept& request);
+  bool HasDone(const FabricDisconnect& request);
+  bool HasDone(const FabricReject& request);
+  bool HasDone(const FabricRefuse& request);
+  bool HasDone(const FabricRelease& request);
+  template <typename Other>
+  bool HasDone(const Other&) {
+    return false;
+  }
+  bool HasGivenUp(ConnectionId connection);
 
   // From the network.
   void OnReport(const FabricReport& report);
@@ -194,6 +217,11 @@ class FakeFabric final : public Fabric {
   std::map<std::pair<WireId, bool>, ConnectionId> wires_;  // By the wire and whether it is its initiator's end.
   std::set<WireId> seen_wires_;                            // So that a request that comes twice is one.
   uint64_t last_incoming_ = 0;
+  // Between a device's first adoption and its FabricAdopted.
+  std::set<DeviceId> recovering_;
+  std::set<ConnectionId> adopted_;
+  std::set<EndpointId> adopted_endpoints_;
+  std::set<EndpointId> unbound_;
 };
 
 }  // namespace rdmabroker

@@ -45,6 +45,9 @@ void FakeNetwork::Deliver(size_t index) {
   const Delivery delivery = Take(Head(index));
   if (const auto* message = std::get_if<WireMessage>(&delivery.content)) return DeliverMessage(*message);
   const auto& report = std::get<Report>(delivery.content);
+  if (const auto* released = std::get_if<FabricReleased>(&report.report)) {
+    said_.erase({LaneKind::kConnection, report.host, released->connection.value()});
+  }
   // The reports of a host that is gone have gone with it.
   hosts_.at(report.host)->OnReport(report.report);
 }
@@ -203,6 +206,7 @@ void FakeNetwork::Detach(HostId host) {
   std::erase_if(ports_, [&](const auto& port) { return port.second == host; });
   std::erase_if(heads_, [&](const auto& head) { return head.second.host == host; });
   std::erase_if(lanes_, [&](const auto& lane) { return lane.first.host == host; });
+  std::erase_if(said_, [&](const auto& lane) { return lane.first.host == host; });
 }
 
 void FakeNetwork::Send(WireMessage message) {
@@ -215,11 +219,20 @@ void FakeNetwork::Send(WireMessage message) {
 void FakeNetwork::Say(HostId host, FabricReport report) {
   if (!hosts_.contains(host)) return;
   const Lane lane = LaneOf(host, report);
+  const bool again = !std::holds_alternative<FabricConnectRequested>(report);
+  if (lane.kind == LaneKind::kConnection && again) said_[lane].push_back(report);
   Enqueue(lane, Report{host, std::move(report)});
 }
 
-void FakeNetwork::Withdraw(HostId host, ConnectionId connection) {
+void FakeNetwork::SayAgain(HostId host, ConnectionId connection) {
+  Withdraw(host, connection);
   const Lane lane{LaneKind::kConnection, host, connection.value()};
+  const auto said = said_.find(lane);
+  if (said == said_.end()) return;
+  for (const FabricReport& report : said->second) Enqueue(lane, Report{host, report});
+}
+
+void FakeNetwork::Withdraw(const Lane& lane) {
   const auto found = lanes_.find(lane);
   if (found == lanes_.end()) return;
   heads_.erase(found->second.front().sequence);

@@ -152,7 +152,11 @@ class FakeNetwork {
   WireId NewWire() { return WireId(++last_wire_); }
   void Send(WireMessage message);
   void Say(HostId host, FabricReport report);
-  void Withdraw(HostId host, ConnectionId connection);
+  void Withdraw(HostId host, ConnectionId connection) { Withdraw({LaneKind::kConnection, host, connection.value()}); }
+  void Withdraw(HostId host, EndpointId endpoint) { Withdraw({LaneKind::kEndpoint, host, endpoint.value()}); }
+  void Withdraw(const Lane& lane);
+  // All that has been said of the connection but that it was requested.
+  void SayAgain(HostId host, ConnectionId connection);
   Route RouteTo(const Device& from, const SocketAddress& peer) const;
   // All or nothing.
   bool Claim(HostId host, const Device& device, const std::vector<IpAddress>& ips, uint16_t port);
@@ -162,8 +166,9 @@ class FakeNetwork {
   uint64_t last_sequence_ = 0;
   uint64_t last_host_ = 0;
   uint64_t last_wire_ = 0;
-  std::map<Lane, std::deque<Delivery>> lanes_;  // None empty.
-  std::map<uint64_t, Lane> heads_;              // The first of each lane, by its sequence.
+  std::map<Lane, std::deque<Delivery>> lanes_;      // None empty.
+  std::map<uint64_t, Lane> heads_;                  // The first of each lane, by its sequence.
+  std::map<Lane, std::vector<FabricReport>> said_;  // Of each connection, until its release was delivered.
   std::map<HostId, FakeFabric*> hosts_;
   std::set<HostId> killed_;
   std::set<std::pair<HostId, HostId>> cut_;

@@ -18,7 +18,10 @@ constexpr uint32_t kLongestLinkSegment = 16 * 1024;
 
 Connection::Connection(const IwarpSurroundings& surroundings, ConnectionId id) : surroundings_(surroundings), id_(id) {}
 
-Connection::~Connection() { CloseSocket(); }
+Connection::~Connection() {
+  StopWaiting();
+  surroundings_.handoffs.Withdraw(id_);
+}
 
 void Connection::Release(bool client_ended) {
   CloseSocket(!client_ended);
@@ -43,14 +46,23 @@ void Connection::SetDeadline(absl::Duration after) {
 }
 
 void Connection::CloseSocket(bool reset) {
-  surroundings_.watcher.CancelTimer(deadline_);
-  surroundings_.watcher.Unwatch(std::exchange(watch_, WatchId::kNone));
-  if (const Handoff* handoff = surroundings_.handoffs.Find(id_)) {
-    if (reset) ResetConnection(handoff->socket.get());
-    surroundings_.handoffs.Withdraw(id_);
-  }
+  StopWaiting();
+  if (Handoff* handoff = surroundings_.handoffs.Find(id_)) socket_ = std::move(handoff->socket);
+  surroundings_.handoffs.Withdraw(id_);
   if (socket_ && reset) ResetConnection(socket_.get());
   socket_.Reset();
+  Forget();
+}
+
+void Connection::StopWaiting() {
+  surroundings_.watcher.CancelTimer(deadline_);
+  surroundings_.watcher.Unwatch(std::exchange(watch_, WatchId::kNone));
+}
+
+void Connection::Forget() {
+  if (!std::exchange(kept_, false)) return;
+  surroundings_.records.connections.erase(id_);
+  surroundings_.keep.Forget(TransportName(id_));
 }
 
 iwarp::Offer Connection::OfferFor(const ReadLimits& limits) const {
@@ -73,20 +85,42 @@ iwarp::Offer Connection::OfferFor(const ReadLimits& limits) const {
 }
 
 void Connection::Establish(iwarp::ConnectionState state) {
-  surroundings_.watcher.Unwatch(std::exchange(watch_, WatchId::kNone));
+  StopWaiting();
   state_ = State::kEstablished;
   state.unread = std::exchange(input_, {});
+  // From here on its client may have it, too, or the next process.
+  ResetOnClose(socket_.get(), false);
+  kept_ = true;
+  surroundings_.keep.Keep(TransportName(id_), socket_.get());
+  KeptTransport transport = {.secret = {}, .state = iwarp::EncodeConnectionState(state)};
+  transport.secret = surroundings_.handoffs.Offer(id_, MakeHandoff(transport.state));
+  surroundings_.records.connections[id_] = EncodeTransport(transport);
+  surroundings_.reports.Push(FabricEstablished{id_, transport.secret});
+}
+
+void Connection::OfferAgain(KeptTransport transport) {
+  state_ = State::kEstablished;
+  Handoff handoff = MakeHandoff(std::move(transport.state));
+  handoff.secret = transport.secret;
+  surroundings_.handoffs.OfferAgain(id_, std::move(handoff));
+}
+
+Handoff Connection::MakeHandoff(std::string state) {
   Handoff handoff;
-  handoff.socket = std::move(socket_);
-  handoff.state = iwarp::EncodeConnectionState(state);
+  handoff.on_sending = [socket = socket_.get()] { MarkSent(socket); };
   handoff.on_taken = [this] { OnTaken(true); };
   handoff.on_lost = [this] { OnTaken(false); };
-  surroundings_.reports.Push(FabricEstablished{id_, surroundings_.handoffs.Offer(id_, std::move(handoff))});
+  handoff.socket = std::move(socket_);
+  handoff.state = std::move(state);
+  return handoff;
 }
 
 void Connection::OnTaken(bool taken) {
   ReportQueue::Entry entry(surroundings_.reports);
-  if (taken) return surroundings_.reports.Push(FabricHandedOff{id_});
+  if (taken) {
+    Forget();
+    return surroundings_.reports.Push(FabricHandedOff{id_});
+  }
   End(FabricDisconnected{id_, NdkStatus::kConnectionAborted});
 }
 

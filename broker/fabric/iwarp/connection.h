@@ -9,10 +9,13 @@
 #include <string>
 
 #include "broker/core/fabric_messages.h"
+#include "broker/fabric/fabric_records.h"
+#include "broker/fabric/iwarp/kept_transport.h"
 #include "broker/fabric/iwarp/options.h"
 #include "broker/fabric/iwarp/socket_status.h"
 #include "broker/fabric/local_addresses.h"
 #include "broker/fabric/report_queue.h"
+#include "broker/runtime/descriptor_keep.h"
 #include "broker/runtime/handoff_table.h"
 #include "broker/runtime/watcher.h"
 #include "dataplane/iwarp/wire/connection_state.h"
@@ -27,6 +30,8 @@ struct IwarpSurroundings {
   const LocalAddresses& addresses;
   Watcher& watcher;
   HandoffTable& handoffs;
+  DescriptorKeep& keep;
+  FabricRecords& records;
   ReportQueue& reports;
 };
 
@@ -34,7 +39,7 @@ struct IwarpSurroundings {
 // PassiveConnection. Once it has reported FabricReleased it is to be destroyed, outside of its functions.
 class Connection {
  public:
-  // As Release, without the report.
+  // Before its release, it goes with its process: what outlives that is left as it is.
   virtual ~Connection();
   Connection(const Connection&) = delete;
   Connection& operator=(const Connection&) = delete;
@@ -57,13 +62,18 @@ class Connection {
   void Await(uint32_t events);
   // Calls OnDeadline once, in place of any that is set.
   void SetDeadline(absl::Duration after);
-  // A reset tells the peer at once; without it, what was sent still reaches the peer, and then the stream's end.
+  // A reset tells the peer at once; without it, what was sent still reaches the peer, and then the stream's end. What
+  // outlives the process of the socket is no longer needed.
   void CloseSocket(bool reset = true);
 
   // What this side wants of the negotiation on this socket.
   iwarp::Offer OfferFor(const ReadLimits& limits) const;
-  // Puts the socket and the state where the client finds them, and reports FabricEstablished.
+  // Puts the socket and the state where the client finds them, keeps both until it has, and reports FabricEstablished.
   void Establish(iwarp::ConnectionState state);
+  // Puts what was kept of another process's connection where the client finds it, by the secret that it knows.
+  void OfferAgain(KeptTransport transport);
+  // The client has the transport, or nobody is to have it.
+  void Forget();
   // Closes the socket and reports why.
   void End(FabricReport report);
   // With FabricFailed, and its explanation.
@@ -87,9 +97,13 @@ class Connection {
   State state_ = State::kWaiting;
   UniqueFd socket_;
   std::string input_;  // Received and not dealt with. Bounded by how much each side reads.
+  bool kept_ = false;  // The transport, or a record of it, may outlive the process.
 
  private:
+  Handoff MakeHandoff(std::string state);
   void OnTaken(bool taken);
+  // Stops waiting for anything of the socket.
+  void StopWaiting();
 
   WatchId watch_ = WatchId::kNone;
   TimerId deadline_ = TimerId::kNone;

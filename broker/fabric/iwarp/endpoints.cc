@@ -8,6 +8,8 @@
 #include <cerrno>
 #include <utility>
 
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
 #include "broker/fabric/iwarp/sockets.h"
 
 namespace rdmabroker {
@@ -20,6 +22,10 @@ constexpr absl::Duration kAcceptPause = absl::Milliseconds(100);
 // How often an address is tried that could not be added to a bound endpoint; nothing tells when it is free.
 constexpr absl::Duration kMissingPause = absl::Seconds(1);
 
+// All anchors are kept under names that begin so: "e7.1", "e7.2" for the endpoint 7.
+constexpr char kAnchorNames[] = "e";
+std::string NamesOf(EndpointId id) { return absl::StrCat(kAnchorNames, id.value(), "."); }
+
 bool IsShortage(int error) { return error == EMFILE || error == ENFILE || error == ENOBUFS || error == ENOMEM; }
 
 }  // namespace
@@ -29,7 +35,8 @@ Endpoints::Endpoints(const IwarpSurroundings& surroundings, Sink sink, Crowded c
 
 Endpoints::~Endpoints() {
   for (auto& [id, endpoint] : endpoints_) {
-    Release(endpoint);
+    surroundings_.watcher.CancelTimer(endpoint.retry);
+    for (auto& [ip, anchor] : endpoint.anchors) StopWatching(anchor);
   }
 }
 
@@ -50,15 +57,54 @@ int Endpoints::AddAnchor(EndpointId id, Endpoint& endpoint, const IpAddress& ip)
   NewSocket bound = BindAnchor({ip, endpoint.port});
   if (bound.error == 0) bound.error = Prepare(bound.socket.get(), endpoint.use);
   if (bound.error != 0) return bound.error;
-  Anchor& anchor = endpoint.anchors[ip];
+  Anchor anchor;
+  anchor.name = absl::StrCat(NamesOf(id), ++endpoint.last_name);
   anchor.socket = std::move(bound.socket);
-  if (endpoint.use == EndpointUse::kListener) Watch(id, ip, anchor);
+  surroundings_.keep.Keep(anchor.name, anchor.socket.get());
+  Start(id, endpoint, ip, std::move(anchor));
   return 0;
 }
 
-void Endpoints::RemoveAnchor(Anchor& anchor) {
+void Endpoints::TakeKept(EndpointId id, Endpoint& endpoint, const std::vector<IpAddress>& ips) {
+  const std::string names = NamesOf(id);
+  for (KeptDescriptor& kept : surroundings_.keep.Take(names)) {
+    uint64_t number = 0;
+    if (absl::SimpleAtoi(kept.name.substr(names.size()), &number)) {
+      endpoint.last_name = std::max(endpoint.last_name, number);
+    }
+    const std::optional<SocketAddress> address = AddressOfAnchor(kept.fd.get());
+    const bool fits = address && address->port == endpoint.port && !endpoint.anchors.contains(address->ip) &&
+                      std::find(ips.begin(), ips.end(), address->ip) != ips.end();
+    if (!fits || Prepare(kept.fd.get(), endpoint.use) != 0) {
+      PutAside(kept);
+      continue;
+    }
+    Anchor anchor;
+    anchor.name = std::move(kept.name);
+    anchor.socket = std::move(kept.fd);
+    Start(id, endpoint, address->ip, std::move(anchor));
+  }
+}
+
+void Endpoints::Start(EndpointId id, Endpoint& endpoint, const IpAddress& ip, Anchor anchor) {
+  Anchor& started = endpoint.anchors[ip] = std::move(anchor);
+  if (endpoint.use == EndpointUse::kListener) Watch(id, ip, started);
+}
+
+void Endpoints::PutAside(const KeptDescriptor& kept) {
+  if (AddressOfAnchor(kept.fd.get())) LetGoOf(kept.fd.get());
+  surroundings_.keep.Forget(kept.name);
+}
+
+void Endpoints::StopWatching(Anchor& anchor) {
   surroundings_.watcher.Unwatch(anchor.watch);
   surroundings_.watcher.CancelTimer(anchor.pause);
+}
+
+void Endpoints::RemoveAnchor(Anchor& anchor) {
+  StopWatching(anchor);
+  LetGoOf(anchor.socket.get());
+  surroundings_.keep.Forget(anchor.name);
   anchor.socket.Reset();
 }
 
@@ -69,8 +115,10 @@ void Endpoints::Release(Endpoint& endpoint) {
 
 void Endpoints::Bind(const FabricBind& request) {
   Endpoint endpoint = {.use = request.use, .port = request.port};
+  // The core may ask for what the process before this one has done and not told.
+  TakeKept(request.endpoint, endpoint, request.ips);
   for (const IpAddress& ip : request.ips) {
-    const int error = AddAnchor(request.endpoint, endpoint, ip);
+    const int error = endpoint.anchors.contains(ip) ? 0 : AddAnchor(request.endpoint, endpoint, ip);
     if (error == 0) continue;
     Release(endpoint);
     return ReportFailure(request.endpoint, error);
@@ -130,6 +178,19 @@ void Endpoints::Unbind(const FabricUnbind& request) {
   Release(found->second);
   endpoints_.erase(found);
   surroundings_.reports.Push(FabricUnbound{request.endpoint});
+}
+
+void Endpoints::Adopt(const FabricAdoptEndpoint& request) {
+  Endpoint& endpoint = endpoints_[request.endpoint];
+  endpoint.use = request.use;
+  endpoint.port = request.port;
+  endpoint.wanted = request.ips;
+  TakeKept(request.endpoint, endpoint, request.ips);
+  AddMissing(request.endpoint);
+}
+
+void Endpoints::ForgetTheRest() {
+  for (const KeptDescriptor& kept : surroundings_.keep.Take(kAnchorNames)) PutAside(kept);
 }
 
 void Endpoints::Watch(EndpointId id, const IpAddress& ip, Anchor& anchor) {

@@ -6,9 +6,11 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <string>
 #include <vector>
 
 #include "broker/fabric/iwarp/connection.h"
+#include "broker/runtime/kept_descriptor.h"
 #include "dataplane/unique_fd.h"
 
 namespace rdmabroker {
@@ -31,10 +33,15 @@ class Endpoints {
   void Repurpose(const FabricRepurpose& request);
   void Rebind(const FabricRebind& request);
   void Unbind(const FabricUnbind& request);
+  // Takes over what is left of it.
+  void Adopt(const FabricAdoptEndpoint& request);
+  // Lets go of what is left and nobody wants.
+  void ForgetTheRest();
 
  private:
   struct Anchor {
     UniqueFd socket;
+    std::string name;  // By which it is kept.
     WatchId watch = WatchId::kNone;
     TimerId pause = TimerId::kNone;  // Until it accepts again.
   };
@@ -43,15 +50,21 @@ class Endpoints {
     EndpointUse use = EndpointUse::kReserved;
     uint16_t port = 0;
     std::map<IpAddress, Anchor> anchors;
+    uint64_t last_name = 0;          // The number in it.
     std::vector<IpAddress> wanted;   // By the last Rebind.
     TimerId retry = TimerId::kNone;  // Until AddMissing tries again.
   };
 
   // Makes the anchor what `use` needs; 0 or an errno.
   static int Prepare(int anchor, EndpointUse use);
-  // Binds `ip` and starts it; 0 or an errno.
+  // Binds `ip`, starts it and has it kept; 0 or an errno.
   int AddAnchor(EndpointId id, Endpoint& endpoint, const IpAddress& ip);
+  // Of what has been kept of `id`, those at its port and one of `ips` are its anchors again.
+  void TakeKept(EndpointId id, Endpoint& endpoint, const std::vector<IpAddress>& ips);
+  void Start(EndpointId id, Endpoint& endpoint, const IpAddress& ip, Anchor anchor);
+  void PutAside(const KeptDescriptor& kept);
   void RemoveAnchor(Anchor& anchor);
+  void StopWatching(Anchor& anchor);
   void Release(Endpoint& endpoint);
   // Binds what is wanted and missing, now and again until it is there: somebody outside may have a new address's port.
   void AddMissing(EndpointId id);

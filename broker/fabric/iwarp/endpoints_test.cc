@@ -1,12 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include <netinet/in.h>
 #include <sys/socket.h>
 
-#include <cerrno>
-#include <cstring>
-
 #include "broker/fabric/iwarp/testing/fabric_fixture.h"
+#include "broker/fabric/iwarp/testing/outsider.h"
 
 namespace rdmabroker {
 namespace {
@@ -61,33 +58,6 @@ class EndpointsTest : public IwarpFabricTest {
     Await<FabricHandedOff>();
     Release(connection);
   }
-  // What another program's bind with these options comes to.
-  static int BindAsOutsider(const SocketAddress& address, bool reuse_address, bool reuse_port) {
-    UniqueFd socket;
-    return BindAsOutsider(address, reuse_address, reuse_port, &socket);
-  }
-  static int BindAsOutsider(const SocketAddress& address, bool reuse_address, bool reuse_port, UniqueFd* outsider) {
-    const bool ipv4 = address.ip.family == IpFamily::kIpv4;
-    UniqueFd& socket = *outsider = UniqueFd(::socket(ipv4 ? AF_INET : AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0));
-    const int address_option = reuse_address;
-    const int port_option = reuse_port;
-    ::setsockopt(socket.get(), SOL_SOCKET, SO_REUSEADDR, &address_option, sizeof address_option);
-    ::setsockopt(socket.get(), SOL_SOCKET, SO_REUSEPORT, &port_option, sizeof port_option);
-    sockaddr_in in = {.sin_family = AF_INET, .sin_port = htons(address.port)};
-    std::memcpy(&in.sin_addr, address.ip.bytes.data(), sizeof in.sin_addr);
-    sockaddr_in6 in6 = {.sin6_family = AF_INET6, .sin6_port = htons(address.port)};
-    std::memcpy(&in6.sin6_addr, address.ip.bytes.data(), sizeof in6.sin6_addr);
-    const auto* generic = ipv4 ? reinterpret_cast<const sockaddr*>(&in) : reinterpret_cast<const sockaddr*>(&in6);
-    return ::bind(socket.get(), generic, ipv4 ? sizeof in : sizeof in6) == 0 ? 0 : errno;
-  }
-  void ExpectExclusive(const Bound& bound, EndpointUse use) {
-    EXPECT_EQ(BindAsOutsider(bound.address, false, false), EADDRINUSE);
-    EXPECT_EQ(BindAsOutsider(bound.address, true, false), EADDRINUSE);
-    // What connects from an endpoint shares its address, which the kernel allows this test's user id, too.
-    if (use == EndpointUse::kShared || use == EndpointUse::kDedicated) return;
-    EXPECT_EQ(BindAsOutsider(bound.address, false, true), EADDRINUSE);
-    EXPECT_EQ(BindAsOutsider(bound.address, true, true), EADDRINUSE);
-  }
 };
 
 TEST_P(EndpointsTest, ThereIsOneDevice) {
@@ -111,7 +81,7 @@ TEST_P(EndpointsTest, AnAddressThatComesIsHeldOnceNobodyElseHasThePort) {
   fabric_->Perform(FabricRebind{kDevice, listener.id, {listener.address.ip}});
   outsider.Reset();
   RunUntil([&] { return BindAsOutsider(listener.address, false, false) != 0; }, "the fabric to hold the address");
-  ExpectExclusive(listener, EndpointUse::kListener);
+  ExpectExclusive(listener.address, EndpointUse::kListener);
   Unbind(listener);
 }
 
@@ -119,7 +89,7 @@ TEST_P(EndpointsTest, NobodyOutsideGetsInBesideAnEndpoint) {
   for (const EndpointUse use : kEveryUse) {
     SCOPED_TRACE(static_cast<int>(use));
     const Bound bound = Bind(use);
-    ExpectExclusive(bound, use);
+    ExpectExclusive(bound.address, use);
     Unbind(bound);
     EXPECT_EQ(BindAsOutsider(bound.address, false, false), 0);
   }
@@ -142,7 +112,7 @@ TEST_P(EndpointsTest, WhatIsLeftOfConnectionsNeitherBlocksAnAddressNorOpensIt) {
         Unbind(from);
         for (const Bound& former : {listener, from}) {
           const Bound again = Again(former, use);
-          ExpectExclusive(again, use);
+          ExpectExclusive(again.address, use);
           Unbind(again);
         }
       }
@@ -160,9 +130,9 @@ TEST_P(EndpointsTest, AReservationOverWhatIsLeftBecomesAListenerOrASharedEndpoin
   listener = Again(listener, EndpointUse::kReserved);
   from = Again(from, EndpointUse::kReserved);
   Repurpose(listener, EndpointUse::kListener);
-  ExpectExclusive(listener, EndpointUse::kListener);
+  ExpectExclusive(listener.address, EndpointUse::kListener);
   Repurpose(from, EndpointUse::kShared);
-  ExpectExclusive(from, EndpointUse::kShared);
+  ExpectExclusive(from.address, EndpointUse::kShared);
   const Bound other = Bind(EndpointUse::kListener);
   RawPeer second_active, second_passive;
   Connect(from, other, &second_active, &second_passive);

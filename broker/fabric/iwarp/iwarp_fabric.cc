@@ -4,8 +4,10 @@
 
 #include <sys/epoll.h>
 
+#include <algorithm>
 #include <utility>
 
+#include "broker/fabric/iwarp/adopted_connection.h"
 #include "dataplane/iwarp/wire/adapter_limits.h"
 
 namespace rdmabroker {
@@ -16,23 +18,25 @@ constexpr char kDeviceName[] = "iwarp0";
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<IwarpFabric>> IwarpFabric::Open(DeviceId device, const IwarpOptions& options,
-                                                               Watcher& watcher, HandoffTable& handoffs) {
+                                                               Watcher& watcher, HandoffTable& handoffs,
+                                                               DescriptorKeep& keep, FabricRecords& records) {
   const absl::StatusOr<uint64_t> network_namespace = NetworkNamespace();
   if (!network_namespace.ok()) return network_namespace.status();
   absl::StatusOr<std::unique_ptr<LocalAddresses>> addresses = LocalAddresses::Open();
   if (!addresses.ok()) return addresses.status();
   return std::unique_ptr<IwarpFabric>(
-      new IwarpFabric(device, options, watcher, handoffs, *std::move(addresses), *network_namespace));
+      new IwarpFabric(device, options, watcher, handoffs, keep, records, *std::move(addresses), *network_namespace));
 }
 
 IwarpFabric::IwarpFabric(DeviceId device, const IwarpOptions& options, Watcher& watcher, HandoffTable& handoffs,
-                         std::unique_ptr<LocalAddresses> addresses, uint64_t network_namespace)
+                         DescriptorKeep& keep, FabricRecords& records, std::unique_ptr<LocalAddresses> addresses,
+                         uint64_t network_namespace)
     : device_(device),
       options_(options),
       network_namespace_(network_namespace),
       addresses_(std::move(addresses)),
       reports_([this](FabricReport report) { Deliver(std::move(report)); }),
-      surroundings_{options_, *addresses_, watcher, handoffs, reports_},
+      surroundings_{options_, *addresses_, watcher, handoffs, keep, records, reports_},
       half_open_(surroundings_,
                  [this](EndpointId listener, UniqueFd socket, iwarp::StartupFrame request) {
                    OnRequest(listener, std::move(socket), std::move(request));
@@ -97,6 +101,17 @@ void IwarpFabric::Carry(const FabricUnbind& request) {
 
 void IwarpFabric::Carry(const FabricConnect& request) {
   connections_[request.connection] = std::make_unique<ActiveConnection>(surroundings_, request);
+}
+
+void IwarpFabric::Carry(const FabricAdoptConnection& request) {
+  last_incoming_ = std::max(last_incoming_, IncomingCounter(request.connection));
+  connections_[request.connection] = std::make_unique<AdoptedConnection>(surroundings_, request);
+}
+
+void IwarpFabric::Carry(const FabricAdopted&) {
+  endpoints_.ForgetTheRest();
+  // Nobody knows whether a client has it: its last holder ends it.
+  for (const KeptDescriptor& kept : surroundings_.keep.Take(kTransportNames)) surroundings_.keep.Forget(kept.name);
 }
 
 }  // namespace rdmabroker

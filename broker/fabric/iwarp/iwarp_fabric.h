@@ -25,9 +25,11 @@ namespace rdmabroker {
 // still remembers is tried until IwarpOptions::time_wait has passed.
 class IwarpFabric final : public Fabric {
  public:
-  // The three outlive it. UNAVAILABLE where the kernel does not tell the local addresses.
+  // The four outlive it. What `keep` and `records` have of the fabric before it is taken over as the core asks.
+  // UNAVAILABLE where the kernel does not tell the local addresses.
   static absl::StatusOr<std::unique_ptr<IwarpFabric>> Open(DeviceId device, const IwarpOptions& options,
-                                                           Watcher& watcher, HandoffTable& handoffs);
+                                                           Watcher& watcher, HandoffTable& handoffs,
+                                                           DescriptorKeep& keep, FabricRecords& records);
   ~IwarpFabric() override;
   IwarpFabric(const IwarpFabric&) = delete;
   IwarpFabric& operator=(const IwarpFabric&) = delete;
@@ -37,7 +39,8 @@ class IwarpFabric final : public Fabric {
 
  private:
   IwarpFabric(DeviceId device, const IwarpOptions& options, Watcher& watcher, HandoffTable& handoffs,
-              std::unique_ptr<LocalAddresses> addresses, uint64_t network_namespace);
+              DescriptorKeep& keep, FabricRecords& records, std::unique_ptr<LocalAddresses> addresses,
+              uint64_t network_namespace);
 
   void ReportDevice();
   void OnAddressesChanged();
@@ -57,6 +60,9 @@ class IwarpFabric final : public Fabric {
   void Carry(const FabricRelease& request) { connections_.at(request.connection)->Release(request.client_ended); }
   // Never asked of a device whose client ends connections.
   void Carry(const FabricDisconnect&) {}
+  void Carry(const FabricAdoptEndpoint& request) { endpoints_.Adopt(request); }
+  void Carry(const FabricAdoptConnection& request);
+  void Carry(const FabricAdopted& request);
 
   const DeviceId device_;
   const IwarpOptions options_;

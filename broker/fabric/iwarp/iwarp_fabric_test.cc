@@ -12,7 +12,10 @@
 #include <thread>
 #include <vector>
 
+#include "broker/fabric/fabric_records.h"
 #include "broker/fabric/iwarp/testing/task_queue.h"
+#include "broker/runtime/descriptor_keep.h"
+#include "broker/runtime/fake_supervisor.h"
 #include "broker/runtime/handoff_table.h"
 #include "broker/runtime/watcher.h"
 #include "tests/integration/interface.h"
@@ -25,7 +28,10 @@ void ExpectUnusableUntilThereIsAnAddress() {
   TaskQueue tasks;
   Watcher watcher(tasks);
   HandoffTable handoffs;
-  auto fabric = IwarpFabric::Open(DeviceId(1), IwarpOptions(), watcher, handoffs);
+  FakeSupervisor supervisor(false);
+  DescriptorKeep keep(supervisor);
+  FabricRecords records;
+  auto fabric = IwarpFabric::Open(DeviceId(1), IwarpOptions(), watcher, handoffs, keep, records);
   ASSERT_TRUE(fabric.ok()) << fabric.status();
   std::vector<Device> devices;
   (*fabric)->Start([&](const FabricReport& report) { devices.push_back(std::get<DeviceChanged>(report).device); });

@@ -58,6 +58,7 @@ void PassiveConnection::Perform(const FabricReject& request) {
   const auto reject = iwarp::BuildReject(request_, iwarp::AsText(request.private_data));
   const absl::StatusOr<std::string> frame =
       reject.ok() ? iwarp::EncodeStartupFrame(*reject) : absl::StatusOr<std::string>(reject.status());
+  ResetOnClose(socket_.get(), false);
   if (!frame.ok() || SendWhole(socket_.get(), iwarp::AsBytes(*frame)) != 0) return Release();
   ::shutdown(socket_.get(), SHUT_WR);
   state_ = State::kRejecting;

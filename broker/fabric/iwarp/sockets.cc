@@ -2,6 +2,7 @@
 
 #include "broker/fabric/iwarp/sockets.h"
 
+#include <fcntl.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <sys/socket.h>
@@ -37,8 +38,15 @@ int EndIfPeerIsGone(int socket) {
   return error;
 }
 
+int StateOf(int socket) {
+  tcp_info info = {};
+  socklen_t length = sizeof info;
+  return ::getsockopt(socket, IPPROTO_TCP, TCP_INFO, &info, &length) == 0 ? info.tcpi_state : -1;
+}
+
 // What every connection wants.
 int PrepareConnection(int socket) {
+  ResetOnClose(socket, true);
   const int error = Set(socket, IPPROTO_TCP, TCP_NODELAY, 1);
   return error == 0 ? EndIfPeerIsGone(socket) : error;
 }
@@ -87,6 +95,24 @@ int StartListening(int anchor) {
 
 void StopListening(int anchor) { ::shutdown(anchor, SHUT_RDWR); }
 
+void LetGoOf(int anchor) {
+  StopListening(anchor);
+  (void)SetReuseAddress(anchor, true);
+  (void)Set(anchor, SOL_SOCKET, SO_REUSEPORT, 1);
+}
+
+std::optional<SocketAddress> AddressOfAnchor(int socket) {
+  if (Get(socket, SOL_SOCKET, SO_PROTOCOL) != IPPROTO_TCP) return std::nullopt;
+  if (const int state = StateOf(socket); state != TCP_CLOSE && state != TCP_LISTEN) return std::nullopt;
+  // Only one of them: its process died while it began to listen, or it is shared.
+  const bool let_go = Get(socket, SOL_SOCKET, SO_REUSEADDR) != 0 && Get(socket, SOL_SOCKET, SO_REUSEPORT) != 0;
+  if (let_go || (::fcntl(socket, F_GETFL) & O_NONBLOCK) == 0) return std::nullopt;
+  const SocketAddress address = LocalAddress(socket);
+  const bool both_families = address.ip.family == IpFamily::kIpv6 && Get(socket, IPPROTO_IPV6, IPV6_V6ONLY) == 0;
+  if (both_families) return std::nullopt;
+  return address;
+}
+
 NewSocket BindBeside(const SocketAddress& local) {
   NewSocket bound = Bind(local, true, true);
   if (bound.error == 0) bound.error = PrepareConnection(bound.socket.get());
@@ -114,6 +140,20 @@ void ResetConnection(int socket) {
   sockaddr nobody = {.sa_family = AF_UNSPEC};
   (void)::connect(socket, &nobody, sizeof nobody);
 }
+
+void ResetOnClose(int socket, bool reset) {
+  const linger at_once = {.l_onoff = reset ? 1 : 0, .l_linger = 0};
+  (void)::setsockopt(socket, SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once);
+}
+
+bool IsConnection(int socket, const SocketAddress& local, const SocketAddress& peer) {
+  return Get(socket, SOL_SOCKET, SO_PROTOCOL) == IPPROTO_TCP && LocalAddress(socket) == local &&
+         PeerAddress(socket) == peer;
+}
+
+void MarkSent(int socket) { (void)Set(socket, SOL_SOCKET, SO_BROADCAST, 1); }
+
+bool WasSent(int socket) { return Get(socket, SOL_SOCKET, SO_BROADCAST) != 0; }
 
 int SendWhole(int socket, std::span<const uint8_t> bytes) {
   const ssize_t sent = ::send(socket, bytes.data(), bytes.size(), MSG_NOSIGNAL | MSG_DONTWAIT);

@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 
@@ -24,6 +25,10 @@ namespace rdmabroker {
 //   gone.
 //     It has both options, so that the next anchor, and an outsider's server, gets past it. That anchor is bound by
 //     SO_REUSEPORT, which an outsider's socket lacks: SO_REUSEADDR would let it in beside one that is only bound.
+//   - An anchor that was let go of has both options, too: as long as a supervisor keeps a duplicate, it is still bound.
+//
+// What ends when its process dies: a connection ends with its last socket, by a reset (SO_LINGER with 0 seconds) until
+// it is established, so that no TIME_WAIT is in the way of the next attempt.
 
 struct NewSocket {
   UniqueFd socket;
@@ -37,6 +42,10 @@ int ShareAnchor(int anchor);
 // Listens with the largest backlog that the kernel grants. StopListening leaves it bound.
 int StartListening(int anchor);
 void StopListening(int anchor);
+// It is in no later anchor's way, and nobody connects to it, whoever else holds it.
+void LetGoOf(int anchor);
+// Where an anchor stands that another process has left; nothing where it is none, or was let go of.
+std::optional<SocketAddress> AddressOfAnchor(int socket);
 
 // A socket to connect with, bound to the address of an anchor that is shared.
 NewSocket BindBeside(const SocketAddress& local);
@@ -50,6 +59,15 @@ NewSocket AcceptOne(int listener);
 // Ends the connection with a reset, whoever else holds the socket, and leaves no TIME_WAIT behind. What the peer has
 // not read yet is lost.
 void ResetConnection(int socket);
+// What becomes of the connection when its last holder closes it, or dies: false: what was sent still reaches the peer.
+void ResetOnClose(int socket, bool reset);
+// Whether it is a TCP connection between these, the peer not having reset it.
+bool IsConnection(int socket, const SocketAddress& local, const SocketAddress& peer);
+
+// A mark on the socket that outlives its process, for a connection that another process may have from now on:
+// SO_BROADCAST, which means nothing to a stream (socket(7)).
+void MarkSent(int socket);
+bool WasSent(int socket);
 
 // All of it, or ENOBUFS: for the few hundred bytes of a handshake, of which a send buffer holds several (the smallest
 // has 4608 bytes, SOCK_MIN_SNDBUF).

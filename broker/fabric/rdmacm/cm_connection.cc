@@ -65,6 +65,8 @@ void SetScopes(const std::vector<IpAddress>& local, CmAddresses* addresses) {
 
 }  // namespace
 
+CmConnection::~CmConnection() { surroundings_.watcher.CancelTimer(check_); }
+
 void CmConnection::Start(const FabricConnect& request) {
   request_ = request;
   towards_ = {PeerWait::kTimed, request.uid, request.session, request.peer.ip.ToString()};
@@ -80,6 +82,7 @@ bool CmConnection::Start(EndpointId listener, const CmEvent& event, const std::v
   towards_.peer = addresses.peer.ip.ToString();
   std::optional<std::vector<QpAttributes>> steps = ReadQpAttributes();
   if (!steps) return false;
+  Save();
   surroundings_.reports.Push(FabricConnectRequested{.endpoint = listener,
                                                     .connection = id_,
                                                     .local = addresses.local,
@@ -93,14 +96,20 @@ bool CmConnection::Start(EndpointId listener, const CmEvent& event, const std::v
 
 void CmConnection::Resolve() {
   state_ = State::kResolvingAddress;
-  const CmFile& file = *surroundings_.file;
   KernelId id{};
-  int error = file.Create(CookieOf(id_), &id);
-  if (error == 0) {
-    kernel_id_ = id;
-    error = file.ShareAddress(id);
-  }
-  if (error == 0) error = file.ResolveAddress(id, request_->local, request_->peer);
+  const int error = surroundings_.file == nullptr ? ENODEV : surroundings_.file->Create(CookieOf(id_), &id);
+  if (error != 0) return ConnectFailed(CmStep::kResolveAddress, error);
+  kernel_id_ = id;
+  Save();
+  ResolveAddress();
+}
+
+void CmConnection::ResolveAddress() {
+  unsure_ = false;
+  state_ = State::kResolvingAddress;
+  const CmFile& file = *surroundings_.file;
+  int error = file.ShareAddress(*kernel_id_);
+  if (error == 0) error = file.ResolveAddress(*kernel_id_, request_->local, request_->peer);
   if (error != 0) ConnectFailed(CmStep::kResolveAddress, error);
 }
 
@@ -143,6 +152,12 @@ void CmConnection::UseQueuePair(CmStep step, QpNumber qp, int32_t process, std::
 void CmConnection::OnDone(CmStep step, int error, std::string objection) {
   if (state_ == State::kReleasing) return DestroyAndReport();
   if (state_ == State::kOver) return;
+  if (unsure_ && error == EINVAL) {
+    // It was too early for CONNECT: the event that it waits for is still to come.
+    error = 0;
+  } else {
+    unsure_ = false;
+  }
   if (error == kNotTheirs) {
     Fail(NdkStatus::kAccessDenied, EACCES, {}, std::move(objection));
   } else if (error != 0) {
@@ -160,21 +175,26 @@ void CmConnection::OnEvent(const CmEvent& event) {
     return DestroyAndReport();
   }
   if (state_ == State::kOver || state_ == State::kReleasing) return;
-  if (working_ != WorkId::kNone) return held_.push_back(event);
+  // Whoever is asked to accept again must know first that the kernel has done it: before, there are no events.
+  const bool accepted_before = unsure_ && state_ == State::kRequested;
+  if (working_ != WorkId::kNone || accepted_before) return held_.push_back(event);
   Handle(event);
 }
 
 void CmConnection::LoseId() {
   kernel_id_.reset();
   held_.clear();
+  unsure_ = false;
+  surroundings_.records.connections.erase(id_);
   if (state_ != State::kReleasing) state_ = State::kOver;
 }
 
 void CmConnection::Handle(const CmEvent& event) {
+  if (event.type == CmEventType::kAddressResolved || event.type == CmEventType::kRouteResolved) {
+    return OnResolved(event);
+  }
+  unsure_ = false;
   switch (event.type) {
-    case CmEventType::kAddressResolved:
-    case CmEventType::kRouteResolved:
-      return OnResolved(event);
     case CmEventType::kAddressError:
       return ConnectFailed(CmStep::kResolveAddress, std::abs(event.status));
     case CmEventType::kRouteError:
@@ -192,13 +212,21 @@ void CmConnection::Handle(const CmEvent& event) {
       return OnFailure(event);
     case CmEventType::kDisconnected:
       return OnDisconnected(event);
+    case CmEventType::kTimewaitExit:
+      // Of the end itself only the process before has been told.
+      if (state_ == State::kEstablished) End(NdkStatus::kSuccess, 0);
+      return;
     default:
       return;
   }
 }
 
 void CmConnection::OnResolved(const CmEvent& event) {
-  if (event.type == CmEventType::kRouteResolved) return Connect();
+  const bool route = event.type == CmEventType::kRouteResolved;
+  // It comes once more where GoOnConnecting was faster.
+  if (!unsure_ && state_ != (route ? State::kResolvingRoute : State::kResolvingAddress)) return;
+  unsure_ = false;
+  if (route) return Connect();
   CmAddresses addresses;
   int error = surroundings_.file->QueryAddresses(*kernel_id_, &addresses);
   if (error == 0 && addresses.device_index != device_.index) error = ENODEV;
@@ -210,6 +238,7 @@ void CmConnection::OnResolved(const CmEvent& event) {
 
 void CmConnection::Connect() {
   state_ = State::kConnecting;
+  unchecked_ = false;
   CmParameters parameters = {request_->qp, request_->limits, request_->private_data};
   UseQueuePair(CmStep::kConnect, request_->qp, request_->process,
                [file = surroundings_.file, id = *kernel_id_, parameters = std::move(parameters)] {
@@ -219,9 +248,15 @@ void CmConnection::Connect() {
 
 void CmConnection::OnReply(const CmEvent& event) {
   if (state_ != State::kConnecting) return;
+  if (std::exchange(unchecked_, false)) {
+    held_.push_back(event);
+    return UseQueuePair(CmStep::kConnect, request_->qp, request_->process, [] { return 0; });
+  }
   std::optional<std::vector<QpAttributes>> steps = ReadQpAttributes();
   if (!steps) return Fail(NdkStatus::kConnectionAborted, EINVAL);
   state_ = State::kReplied;
+  request_->private_data.clear();
+  Save();
   // iWARP drivers tell the active side what it may do itself, as siw_cm_upcall.
   const ReadLimits peer_limits =
       device_.three_way ? event.peer_limits : ReadLimits{event.peer_limits.outbound, event.peer_limits.inbound};
@@ -238,7 +273,9 @@ void CmConnection::OnFailure(const CmEvent& event) {
   if (before_reply && by_reason && event.status == kStaleConnection && !std::exchange(tried_again_, true)) {
     // The peer has forgotten the old connection now. An id cannot connect twice.
     destroying_ = true;
-    surroundings_.Destroy(*std::exchange(kernel_id_, std::nullopt), [this] {
+    const KernelId spent = *std::exchange(kernel_id_, std::nullopt);
+    Save();
+    surroundings_.Destroy(spent, [this] {
       destroying_ = false;
       if (state_ == State::kReleasing) return DestroyAndReport();
       if (state_ != State::kOver) Resolve();
@@ -298,14 +335,20 @@ void CmConnection::Fail(NdkStatus status, uint32_t provider_error, Bytes private
   }
 }
 
+std::optional<QpAttributes> CmConnection::Tells(uint32_t state) const {
+  QpAttributes attributes;
+  if (surroundings_.file->QueryQpAttributes(*kernel_id_, state, &attributes) != 0) return std::nullopt;
+  return attributes;
+}
+
 // Nothing where the kernel does not tell. None where its driver moves the queue pair.
 std::optional<std::vector<QpAttributes>> CmConnection::ReadQpAttributes() const {
   std::vector<QpAttributes> steps;
   if (!device_.three_way) return steps;
   for (const ibv_qp_state state : {IBV_QPS_INIT, IBV_QPS_RTR, IBV_QPS_RTS}) {
-    QpAttributes step;
-    if (surroundings_.file->QueryQpAttributes(*kernel_id_, state, &step) != 0) return std::nullopt;
-    steps.push_back(step);
+    const std::optional<QpAttributes> step = Tells(state);
+    if (!step) return std::nullopt;
+    steps.push_back(*step);
   }
   return steps;
 }
@@ -313,9 +356,12 @@ std::optional<std::vector<QpAttributes>> CmConnection::ReadQpAttributes() const 
 void CmConnection::Perform(const FabricComplete&) {
   if (state_ != State::kReplied) return;
   if (device_.three_way) {
-    const int error = surroundings_.file->Establish(*kernel_id_);
+    int error = surroundings_.file->Establish(*kernel_id_);
+    // The process before has sent it.
+    if (error == EINVAL && unsure_ && Tells(IBV_QPS_RTS).has_value()) error = 0;
     if (error != 0) return Fail(CmStatus(CmStep::kFinish, error), static_cast<uint32_t>(error));
   }
+  unsure_ = false;
   state_ = State::kEstablished;
   surroundings_.reports.Push(FabricEstablished{id_, std::nullopt});
 }
@@ -327,6 +373,22 @@ void CmConnection::Perform(const FabricAccept& request) {
   towards_.wait = PeerWait::kUntimed;
   towards_.uid = request.uid;
   towards_.session = request.session;
+  const bool accepted = std::exchange(accepted_, true) || !held_.empty();
+  if (std::exchange(unsure_, false) && accepted) {
+    return UseQueuePair(CmStep::kFinish, request.qp, request.process, [] { return 0; });
+  }
+  Save();
+  if (device_.three_way) return CarryOut(request);
+  // Not before that is stored: iWARP drivers do not bear a second ACCEPT (siw_accept lets go of the same reference
+  // twice).
+  self_ = std::make_shared<CmConnection*>(this);
+  surroundings_.executor.Post([weak = std::weak_ptr<CmConnection*>(self_), request] {
+    if (const auto self = weak.lock()) (*self)->CarryOut(request);
+  });
+}
+
+void CmConnection::CarryOut(const FabricAccept& request) {
+  if (state_ != State::kAccepting) return;
   UseQueuePair(CmStep::kFinish, request.qp, request.process,
                [file = surroundings_.file, id = *kernel_id_, cookie = CookieOf(id_),
                 parameters = CmParameters{request.qp, request.limits, request.private_data}] {
@@ -336,7 +398,11 @@ void CmConnection::Perform(const FabricAccept& request) {
 
 void CmConnection::Perform(const FabricReject& request) {
   // Where there is no third message (EINVAL) the peer finds the connection ended; where it has given up, nothing.
-  if (state_ == State::kRequested || state_ == State::kReplied) {
+  // As for a second ACCEPT, so for a reject after it.
+  const bool too_late = accepted_ && !device_.three_way;
+  // Of one that was given up the kernel may have had no word.
+  const bool perhaps = state_ == State::kOver && unsure_ && kernel_id_;
+  if (((state_ == State::kRequested || perhaps) && !too_late) || state_ == State::kReplied) {
     surroundings_.file->Reject(*kernel_id_, request.private_data);
   }
   Release();
@@ -344,6 +410,7 @@ void CmConnection::Perform(const FabricReject& request) {
 
 void CmConnection::Perform(const FabricDisconnect&) {
   if (state_ != State::kEstablished) return;
+  unsure_ = false;
   const int error = surroundings_.file->Disconnect(*kernel_id_);
   // EINVAL: it has ended, and the event is on its way.
   if (error == 0 || error == EINVAL) return;
@@ -354,6 +421,7 @@ void CmConnection::Release() {
   if (state_ == State::kReleasing) return;
   unwanted_ = state_ == State::kRequested;
   state_ = State::kReleasing;
+  surroundings_.watcher.CancelTimer(std::exchange(check_, TimerId::kNone));
   if (working_ != WorkId::kNone) {
     // What blocks in the kernel holds the id until it returns.
     if (!surroundings_.pool.Cancel(working_)) return;
@@ -364,15 +432,39 @@ void CmConnection::Release() {
 
 void CmConnection::DestroyAndReport() {
   if (destroying_) return;
-  if (!kernel_id_) return surroundings_.reports.Push(FabricReleased{id_});
+  const auto done = [this] {
+    surroundings_.records.connections.erase(id_);
+    surroundings_.reports.Push(FabricReleased{id_});
+  };
+  if (!kernel_id_) return done();
   destroying_ = true;
-  auto done = [this] { surroundings_.reports.Push(FabricReleased{id_}); };
   if (unwanted_) return surroundings_.DestroyUnwanted(*kernel_id_, done);
   if (!unanswered_) {
     surroundings_.Destroy(*kernel_id_, done);
   } else {
     destruction_ = surroundings_.Destroy(*kernel_id_, done, towards_);
   }
+}
+
+void CmConnection::Save() {
+  CmConnectionRecord record = {.device_index = device_.index,
+                               .kernel_id = kernel_id_,
+                               .session = towards_.session,
+                               .uid = towards_.uid,
+                               .peer = towards_.peer,
+                               .accepted = accepted_,
+                               .tried_again = tried_again_,
+                               .qp = {},
+                               .process = 0,
+                               .limits = {},
+                               .private_data = {}};
+  if (request_) {
+    record.qp = request_->qp;
+    record.process = request_->process;
+    record.limits = request_->limits;
+    record.private_data = request_->private_data;
+  }
+  surroundings_.records.connections[id_] = Encode(record);
 }
 
 }  // namespace rdmabroker

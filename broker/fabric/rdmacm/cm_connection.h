@@ -5,11 +5,13 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "broker/core/fabric_messages.h"
+#include "broker/fabric/rdmacm/cm_records.h"
 #include "broker/fabric/rdmacm/cm_status.h"
 #include "broker/fabric/rdmacm/surroundings.h"
 
@@ -25,18 +27,28 @@ struct CmDevice {
 
 // One end of a connection, from the kernel's id to its release. Loop thread only. Once it has reported FabricReleased
 // it is to be destroyed, outside of its functions.
+//
+// One that another process began is adopted with what that has left. The kernel's events and the state of its id tell
+// how far it has come; events that the dead process had read are found out where the kernel shows it, and otherwise the
+// core's deadline ends the wait for them.
 class CmConnection {
  public:
   CmConnection(const RdmaCmSurroundings& surroundings, const CmDevice& device, ConnectionId id)
       : surroundings_(surroundings), device_(device), id_(id) {}
+  ~CmConnection();
   CmConnection(const CmConnection&) = delete;
   CmConnection& operator=(const CmConnection&) = delete;
 
-  // The first call of each connection: our own, or one that came to a listener with `event`. The latter is false where
-  // the peer or the device is gone again: nothing was reported, and the kernel's id is to be destroyed. `local` are the
-  // device's addresses.
+  // The first call of each connection: our own, one that came to a listener with `event`, or one that is adopted. The
+  // second is false where the peer or the device is gone again: nothing was reported, and the kernel's id is to be
+  // destroyed. `local` are the device's addresses.
   void Start(const FabricConnect& request);
   [[nodiscard]] bool Start(EndpointId listener, const CmEvent& event, const std::vector<IpAddress>& local);
+  // `record`: none where the process before has left none. `migrated`: its id is here.
+  void Adopt(const FabricAdoptConnection& request, const std::optional<CmConnectionRecord>& record, bool migrated);
+  // All events that had come have been handed on, and all requests that were made again: goes on where the process
+  // before has stopped.
+  void GoOn();
 
   // Requests that crossed the report of a failure do nothing.
   void Perform(const FabricComplete& request);
@@ -72,6 +84,7 @@ class CmConnection {
   void OnDone(CmStep step, int error, std::string objection);
   void Handle(const CmEvent& event);
   void Resolve();
+  void ResolveAddress();
   void Connect();
   void OnResolved(const CmEvent& event);
   void OnReply(const CmEvent& event);
@@ -84,6 +97,18 @@ class CmConnection {
   void Fail(NdkStatus status, uint32_t provider_error, Bytes private_data = {}, std::string explanation = {});
   std::optional<std::vector<QpAttributes>> ReadQpAttributes() const;
   void DestroyAndReport();
+  // For the next process.
+  void Save();
+  void CarryOut(const FabricAccept& request);
+
+  // Of an adopted one: nothing of it is left.
+  void Lose();
+  void GoOnConnecting();
+  // The kernel has CONNECT: whether its outcome was told to the process before.
+  void CheckConnecting();
+  // None where the kernel has none, as InfiniBand's CM for each of its states (cm_init_qp_*_attr in
+  // drivers/infiniband/core/cm.c).
+  std::optional<QpAttributes> Tells(uint32_t state) const;
 
   const RdmaCmSurroundings& surroundings_;
   const CmDevice device_;
@@ -103,6 +128,13 @@ class CmConnection {
   bool unwanted_ = false;               // A connect request that was given up undecided.
   bool qp_reusable_ = true;
   bool tried_again_ = false;
+  bool accepted_ = false;  // The kernel has ACCEPT, or is about to get it.
+  // It is adopted, and neither an event nor a request has said how far the kernel is with it.
+  bool unsure_ = false;
+  // It is adopted, and perhaps nobody has looked whose the queue pair is that the driver has taken.
+  bool unchecked_ = false;
+  TimerId check_ = TimerId::kNone;
+  std::shared_ptr<CmConnection*> self_;  // What is posted to the loop reaches this by it. Null while nothing is.
 };
 
 }  // namespace rdmabroker

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <memory>
+#include <string>
 #include <utility>
 
 #include "broker/fabric/rdmacm/cm_status.h"
@@ -15,18 +16,28 @@ namespace {
 
 // How often an address is tried that could not be added to a bound endpoint; nothing tells when it is free.
 constexpr absl::Duration kMissingPause = absl::Seconds(1);
+// The same of one that a dead process's file holds, which the kernel is closing: in milliseconds, but for thousands of
+// ids.
+constexpr absl::Duration kClosingPause = absl::Milliseconds(10);
+
+bool Names(const std::vector<IpAddress>& ips, const IpAddress& ip) {
+  return std::find(ips.begin(), ips.end(), ip) != ips.end();
+}
 
 }  // namespace
 
 CmEndpoints::~CmEndpoints() {
   for (auto& [id, endpoint] : endpoints_) surroundings_.watcher.CancelTimer(endpoint.retry);
+  for (const auto& [id, timer] : binds_) surroundings_.watcher.CancelTimer(timer);
 }
 
-int CmEndpoints::Prepare(Anchor& anchor, EndpointUse use) const {
+int CmEndpoints::Prepare(CmAnchor& anchor, EndpointUse use, bool adopted) const {
   switch (use) {
     case EndpointUse::kListener: {
       if (anchor.listens) return 0;
-      const int error = surroundings_.file->Listen(anchor.id);
+      int error = surroundings_.file->Listen(anchor.id);
+      // It listens already, of which the process before has left no word.
+      if (error == EINVAL && adopted) error = 0;
       anchor.listens = error == 0;
       return error;
     }
@@ -40,11 +51,12 @@ int CmEndpoints::Prepare(Anchor& anchor, EndpointUse use) const {
 }
 
 int CmEndpoints::AddAnchor(EndpointId id, Endpoint& endpoint, const IpAddress& ip) {
+  if (surroundings_.file == nullptr) return ENODEV;
   const CmFile& file = *surroundings_.file;
-  Anchor anchor;
+  CmAnchor anchor;
   if (const int error = file.Create(CookieOf(id), &anchor.id); error != 0) return error;
   int error = file.BindOn(anchor.id, {ip, endpoint.port}, endpoint.device_index);
-  if (error == 0) error = Prepare(anchor, endpoint.use);
+  if (error == 0) error = Prepare(anchor, endpoint.use, false);
   endpoint.anchors[ip] = anchor;
   return error;
 }
@@ -74,31 +86,44 @@ void CmEndpoints::Bind(const FabricBind& request, uint32_t device_index, const s
     const int error = AddAnchor(request.endpoint, endpoint, ip);
     if (error == 0) continue;
     const NdkStatus status = CmBindStatus(error, std::binary_search(local.begin(), local.end(), ip));
-    return Release(endpoint, [this, id = request.endpoint, status, error] {
-      surroundings_.reports.Push(FabricBindFailed{id, status, static_cast<uint32_t>(error)});
+    return Release(endpoint, [this, request, device_index, local, status, error] {
+      if (error == EADDRINUSE && Watcher::Now() < released_by_) return BindLater(request, device_index, local);
+      surroundings_.reports.Push(FabricBindFailed{request.endpoint, status, static_cast<uint32_t>(error)});
     });
   }
+  Save(request.endpoint, endpoint);
   endpoints_[request.endpoint] = std::move(endpoint);
   surroundings_.reports.Push(FabricBound{request.endpoint});
+}
+
+void CmEndpoints::BindLater(const FabricBind& request, uint32_t device_index, const std::vector<IpAddress>& local) {
+  binds_[request.endpoint] =
+      surroundings_.watcher.StartTimer(Watcher::Now() + kClosingPause, [this, request, device_index, local] {
+        ReportQueue::Entry entry(surroundings_.reports);
+        binds_.erase(request.endpoint);
+        Bind(request, device_index, local);
+      });
 }
 
 // An anchor that listens does so for good. Where not all of them can, those that do refuse until the next time.
 void CmEndpoints::Repurpose(const FabricRepurpose& request) {
   Endpoint& endpoint = endpoints_.at(request.endpoint);
   for (auto& [ip, anchor] : endpoint.anchors) {
-    const int error = Prepare(anchor, request.use);
+    const int error = Prepare(anchor, request.use, endpoint.adopted);
     if (error == 0) continue;
+    Save(request.endpoint, endpoint);
     return surroundings_.reports.Push(
         FabricBindFailed{request.endpoint, CmStatus(CmStep::kBind, error), static_cast<uint32_t>(error)});
   }
   endpoint.use = request.use;
+  Save(request.endpoint, endpoint);
   surroundings_.reports.Push(FabricBound{request.endpoint});
 }
 
 void CmEndpoints::Rebind(const FabricRebind& request) {
   Endpoint& endpoint = endpoints_.at(request.endpoint);
   for (auto held = endpoint.anchors.begin(); held != endpoint.anchors.end();) {
-    if (std::find(request.ips.begin(), request.ips.end(), held->first) != request.ips.end()) {
+    if (Names(request.ips, held->first)) {
       ++held;
       continue;
     }
@@ -117,8 +142,11 @@ void CmEndpoints::AddMissing(EndpointId id) {
     RemoveAnchor(endpoint, ip);
     missing = true;
   }
+  Save(id, endpoint);
   if (!missing) return;
-  endpoint.retry = surroundings_.watcher.StartTimer(Watcher::Now() + kMissingPause, [this, id] {
+  const absl::Time now = Watcher::Now();
+  const absl::Duration pause = now < released_by_ ? kClosingPause : kMissingPause;
+  endpoint.retry = surroundings_.watcher.StartTimer(now + pause, [this, id] {
     if (endpoints_.contains(id)) AddMissing(id);
   });
 }
@@ -127,7 +155,59 @@ void CmEndpoints::Unbind(const FabricUnbind& request) {
   const auto found = endpoints_.find(request.endpoint);
   const Endpoint endpoint = std::move(found->second);
   endpoints_.erase(found);
-  Release(endpoint, [this, id = request.endpoint] { surroundings_.reports.Push(FabricUnbound{id}); });
+  Release(endpoint, [this, id = request.endpoint] {
+    surroundings_.records.endpoints.erase(id);
+    surroundings_.reports.Push(FabricUnbound{id});
+  });
+}
+
+void CmEndpoints::Adopt(const FabricAdoptEndpoint& request, uint32_t device_index, const CmEndpointRecord& record,
+                        const std::function<bool(KernelId)>& migrate) {
+  Endpoint endpoint = {.device = request.device,
+                       .device_index = device_index,
+                       .use = request.use,
+                       .port = request.port,
+                       .anchors = {},
+                       .wanted = request.ips,
+                       .adopted = true};
+  for (auto [ip, anchor] : record.anchors) {
+    if (!Names(request.ips, ip) || !migrate(anchor.id)) continue;
+    if (IsAnchorOf(anchor.id, endpoint, ip) && Prepare(anchor, request.use, true) == 0) {
+      endpoint.anchors[ip] = anchor;
+    } else {
+      surroundings_.Destroy(anchor.id, [] {});
+    }
+  }
+  endpoints_[request.endpoint] = std::move(endpoint);
+}
+
+void CmEndpoints::AdoptLost(const FabricAdoptEndpoint& request) {
+  endpoints_[request.endpoint] = {.device = request.device, .use = request.use, .port = request.port};
+}
+
+// The number of an id that has ended meanwhile may be another's.
+bool CmEndpoints::IsAnchorOf(KernelId id, const Endpoint& endpoint, const IpAddress& ip) const {
+  CmAddresses addresses;
+  if (surroundings_.file->QueryAddresses(id, &addresses) != 0) return false;
+  // The kernel does not say on which interface a link-local address is.
+  addresses.local.ip.scope_id = ip.scope_id;
+  return addresses.local == SocketAddress{ip, endpoint.port} && addresses.device_index == endpoint.device_index &&
+         addresses.peer.ip.IsAny();
+}
+
+void CmEndpoints::BindMissing(absl::Time until) {
+  released_by_ = until;
+  for (const auto& [id, endpoint] : endpoints_) {
+    if (endpoint.adopted) AddMissing(id);
+  }
+}
+
+void CmEndpoints::Save(EndpointId id, const Endpoint& endpoint) {
+  const CmEndpointRecord record = {.device_index = endpoint.device_index, .anchors = endpoint.anchors};
+  std::string bytes = Encode(record);
+  const auto& records = std::as_const(surroundings_.records.endpoints);
+  if (const auto known = records.find(id); known != records.end() && known->second == bytes) return;
+  surroundings_.records.endpoints[id] = std::move(bytes);
 }
 
 void CmEndpoints::LoseIds() {
@@ -135,6 +215,7 @@ void CmEndpoints::LoseIds() {
     surroundings_.watcher.CancelTimer(std::exchange(endpoint.retry, TimerId::kNone));
     endpoint.anchors.clear();
     endpoint.wanted.clear();
+    Save(id, endpoint);
   }
 }
 

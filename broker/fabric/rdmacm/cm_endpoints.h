@@ -8,7 +8,9 @@
 #include <map>
 #include <vector>
 
+#include "absl/time/time.h"
 #include "broker/core/fabric_messages.h"
+#include "broker/fabric/rdmacm/cm_records.h"
 #include "broker/fabric/rdmacm/surroundings.h"
 
 namespace rdmabroker {
@@ -17,7 +19,8 @@ namespace rdmabroker {
 //
 // Anchors are bound without sharing their address, so that nobody outside gets in; those from which connections start
 // share it afterwards, which ids that connect do as well. The kernel frees a listener's port with its id, although
-// connections that it accepted live, so an anchor lives until the core unbinds it.
+// connections that it accepted live, so an anchor lives until the core unbinds it. Anchors are kept in the records, so
+// that the next process has them under the same addresses, and nobody else in between.
 class CmEndpoints {
  public:
   explicit CmEndpoints(const RdmaCmSurroundings& surroundings) : surroundings_(surroundings) {}
@@ -31,6 +34,15 @@ class CmEndpoints {
   void Rebind(const FabricRebind& request);
   void Unbind(const FabricUnbind& request);
 
+  // It was bound by another process, which has left `record`; `migrate` says whether it has moved an id of that here.
+  void Adopt(const FabricAdoptEndpoint& request, uint32_t device_index, const CmEndpointRecord& record,
+             const std::function<bool(KernelId)>& migrate);
+  // The device of an adopted one has gone with everything that was bound there.
+  void AdoptLost(const FabricAdoptEndpoint& request);
+  // Binds what of the adopted ones was not found. What else that process held is let go of until `until`: where an
+  // address is in use that the core asks for, it is tried again till then.
+  void BindMissing(absl::Time until);
+
   // The ids have gone with their file: nothing is bound any more but needs its Unbind.
   void LoseIds();
 
@@ -40,23 +52,20 @@ class CmEndpoints {
   DeviceId DeviceOf(EndpointId id) const;
 
  private:
-  struct Anchor {
-    KernelId id{};
-    bool listens = false;
-  };
-
   struct Endpoint {
     DeviceId device;
     uint32_t device_index = 0;
     EndpointUse use = EndpointUse::kReserved;
     uint16_t port = 0;
-    std::map<IpAddress, Anchor> anchors;
-    std::vector<IpAddress> wanted;   // By the last Rebind.
+    std::map<IpAddress, CmAnchor> anchors;
+    std::vector<IpAddress> wanted;  // By the last Rebind, or when it was adopted.
+    bool adopted = false;
     TimerId retry = TimerId::kNone;  // Until AddMissing tries again.
   };
 
   // Makes the anchor what `use` needs; 0 or an errno.
-  int Prepare(Anchor& anchor, EndpointUse use) const;
+  int Prepare(CmAnchor& anchor, EndpointUse use, bool adopted) const;
+  bool IsAnchorOf(KernelId id, const Endpoint& endpoint, const IpAddress& ip) const;
   // Binds `ip` and prepares it; 0 or an errno, with which there may be an anchor, too.
   int AddAnchor(EndpointId id, Endpoint& endpoint, const IpAddress& ip);
   void RemoveAnchor(Endpoint& endpoint, const IpAddress& ip);
@@ -64,9 +73,13 @@ class CmEndpoints {
   void Release(const Endpoint& endpoint, const std::function<void()>& done);
   // Binds what is wanted and missing, now and again until it is there: somebody outside may have a new address's port.
   void AddMissing(EndpointId id);
+  void BindLater(const FabricBind& request, uint32_t device_index, const std::vector<IpAddress>& local);
+  void Save(EndpointId id, const Endpoint& endpoint);
 
   const RdmaCmSurroundings& surroundings_;
   std::map<EndpointId, Endpoint> endpoints_;
+  absl::Time released_by_ = absl::InfinitePast();  // BindMissing's `until`.
+  std::map<EndpointId, TimerId> binds_;            // That are tried again.
 };
 
 }  // namespace rdmabroker

@@ -40,6 +40,7 @@
 #include "broker/fabric/rdmacm/cm_file.h"
 #include "broker/fabric/rdmacm/rdmacm_fabric.h"
 #include "broker/fabric/rdmacm/testing/cm_process.h"
+#include "broker/fabric/rdmacm/testing/no_past.h"
 #include "broker/fabric/rdmacm/testing/plain_listener.h"
 #include "broker/fabric/rdmacm/testing/queue_pairs.h"
 #include "broker/runtime/watcher.h"
@@ -85,7 +86,7 @@ class Kernel : public CmProcess {
  public:
   Kernel() : CmProcess(*IpAddress::Parse(kLocal)) {
     // So that a queue pair that nobody has gets as far as the kernel.
-    auto opened = RdmaCmFabric::Open(DeviceId(1), {.trust_qp_numbers = true}, tasks_, watcher_);
+    auto opened = RdmaCmFabric::Open(DeviceId(1), {.trust_qp_numbers = true}, no_past_.past(), tasks_, watcher_);
     EXPECT_TRUE(opened.ok()) << opened.status();
     fabric_ = *std::move(opened);
     fabric_->Start([this](FabricReport report) { reports_.push_back(std::move(report)); });
@@ -204,6 +205,7 @@ class Kernel : public CmProcess {
   TaskQueue tasks_;
   Watcher watcher_{tasks_};
   QueuePairs others_, peers_;
+  NoPast no_past_;
   std::unique_ptr<RdmaCmFabric> fabric_;
   std::vector<FabricReport> reports_;
   std::vector<Device> devices_;

@@ -23,34 +23,58 @@ constexpr int kEventsAtATime = 64;
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<RdmaCmFabric>> RdmaCmFabric::Open(DeviceId first_device, const RdmaCmOptions& options,
-                                                                 Executor& executor, Watcher& watcher) {
+                                                                 const RdmaCmPast& past, Executor& executor,
+                                                                 Watcher& watcher) {
   const absl::StatusOr<uint64_t> network_namespace = NetworkNamespace();
   if (!network_namespace.ok()) return network_namespace.status();
   absl::StatusOr<std::unique_ptr<LocalAddresses>> addresses = LocalAddresses::Open();
   if (!addresses.ok()) return addresses.status();
   absl::StatusOr<DeviceEvents> device_events = DeviceEvents::Open();
   if (!device_events.ok()) return device_events.status();
-  return std::unique_ptr<RdmaCmFabric>(new RdmaCmFabric(first_device, options, executor, watcher, *std::move(addresses),
-                                                        *std::move(device_events), *network_namespace));
+  std::unique_ptr<RdmaCmFabric> fabric(new RdmaCmFabric(first_device, options, past, executor, watcher,
+                                                        *std::move(addresses), *std::move(device_events),
+                                                        *network_namespace));
+  if (absl::Status prepared = fabric->Prepare(); !prepared.ok()) return prepared;
+  return fabric;
 }
 
-RdmaCmFabric::RdmaCmFabric(DeviceId first_device, const RdmaCmOptions& options, Executor& executor, Watcher& watcher,
-                           std::unique_ptr<LocalAddresses> addresses, DeviceEvents device_events,
-                           uint64_t network_namespace)
+RdmaCmFabric::RdmaCmFabric(DeviceId first_device, const RdmaCmOptions& options, const RdmaCmPast& past,
+                           Executor& executor, Watcher& watcher, std::unique_ptr<LocalAddresses> addresses,
+                           DeviceEvents device_events, uint64_t network_namespace)
     : options_(options),
+      records_(past.records),
       network_namespace_(network_namespace),
       addresses_(std::move(addresses)),
       device_events_(std::move(device_events)),
       next_device_(first_device.value()),
+      known_(past.devices),
+      files_(past.keep),
       reports_([this](FabricReport report) { Deliver(std::move(report)); }),
       pool_(executor),
       unwanted_([this] { surroundings_.watcher.Rearm(file_watch_, EPOLLIN); }),
-      surroundings_{options_, file_, pool_, watcher, reports_, unwanted_},
-      endpoints_(surroundings_) {}
+      surroundings_{options_, file_, records_, executor, pool_, watcher, reports_, unwanted_},
+      endpoints_(surroundings_) {
+  for (const RdmaCmPast::Device& device : known_) {
+    next_device_ = std::max(next_device_, device.id.value() + 1);
+    unadopted_.insert(device.id);
+  }
+}
 
 RdmaCmFabric::~RdmaCmFabric() {
   for (const WatchId watch : {file_watch_, address_watch_, device_watch_}) surroundings_.watcher.Unwatch(watch);
-  surroundings_.watcher.CancelTimer(scan_retry_);
+  for (const TimerId timer : {scan_retry_, go_on_}) surroundings_.watcher.CancelTimer(timer);
+}
+
+absl::Status RdmaCmFabric::Prepare() {
+  OpenFile();
+  if (file_ == nullptr && files_.HasOld()) return file_status_;
+  // A second death must not cost what is about to be moved here.
+  if (files_.HasOld()) files_.AwaitKept();
+  if (known_.empty()) return absl::OkStatus();
+  // Devices that are not found now are lost for good.
+  absl::StatusOr<ScanResult> found = ScanDevices(NextScan());
+  if (found.ok()) first_scan_ = *std::move(found);
+  return found.status();
 }
 
 void RdmaCmFabric::Start(ReportSink sink) {
@@ -60,12 +84,17 @@ void RdmaCmFabric::Start(ReportSink sink) {
   device_watch_ = watcher.Watch(device_events_.descriptor(), EPOLLIN, [this](uint32_t) { OnDeviceEvents(); });
   // Here and not in the pool: nobody is served yet, and whoever is first finds all devices.
   ReportQueue::Entry entry(reports_);
-  OpenFile();
-  OnScanned(file_watch_, ScanDevices(NextScan()));
+  OnScanned(file_watch_, first_scan_ ? *std::move(first_scan_) : ScanDevices(NextScan()));
+  for (const RdmaCmPast::Device& gone : std::exchange(known_, {})) reports_.Push(DeviceRemoved{gone.id});
+  if (unadopted_.empty()) TakeOver();
 }
 
 void RdmaCmFabric::Perform(const FabricRequest& request) {
   ReportQueue::Entry entry(reports_);
+  const bool adopts = std::holds_alternative<FabricAdoptEndpoint>(request) ||
+                      std::holds_alternative<FabricAdoptConnection>(request) ||
+                      std::holds_alternative<FabricAdopted>(request);
+  if (taking_over_ && !adopts) return waiting_.push_back(request);
   std::visit([this](const auto& typed) { Carry(typed); }, request);
 }
 
@@ -76,6 +105,7 @@ void RdmaCmFabric::OpenFile() {
   file_status_ = opened.status();
   if (!opened.ok()) return;
   file_ = *std::move(opened);
+  files_.Keep(file_->descriptor());
   file_watch_ = surroundings_.watcher.Watch(file_->descriptor(), EPOLLIN, [this](uint32_t) { OnFileReadable(); });
 }
 
@@ -156,7 +186,7 @@ void RdmaCmFabric::AddDevice(FoundDevice found) {
   const auto known = std::find_if(devices_.begin(), devices_.end(),
                                   [&](const auto& entry) { return entry.second.found.index == found.index; });
   if (known == devices_.end()) {
-    const DeviceId id(next_device_++);
+    const DeviceId id = NewId(found.name);
     ReportDevice(id, found);
     KnownDevice& device = devices_[id];
     device.found = std::move(found);
@@ -168,6 +198,16 @@ void RdmaCmFabric::AddDevice(FoundDevice found) {
     device.found = std::move(found);
   }
   PlaceSentinel(known->first, device);
+}
+
+DeviceId RdmaCmFabric::NewId(const std::string& name) {
+  const auto known = std::find_if(known_.begin(), known_.end(), [&](const RdmaCmPast::Device& device) {
+    return device.name == name && !device.removed;
+  });
+  if (known == known_.end()) return DeviceId(next_device_++);
+  const DeviceId id = known->id;
+  known_.erase(known);
+  return id;
 }
 
 void RdmaCmFabric::PlaceSentinel(DeviceId id, KnownDevice& device) {
@@ -207,6 +247,7 @@ void RdmaCmFabric::RemoveDevice(DeviceId id) {
 }
 
 void RdmaCmFabric::OnFileReadable() {
+  if (adopting_) return;
   ReportQueue::Entry entry(reports_);
   CmEvent event;
   for (int i = 0; i < kEventsAtATime && !unwanted_.many(); ++i) {
@@ -221,6 +262,7 @@ void RdmaCmFabric::OnFileReadable() {
 void RdmaCmFabric::LoseFile(int error) {
   spdlog::error("connection manager lost error=\"{}\"", std::strerror(error));
   surroundings_.watcher.Unwatch(std::exchange(file_watch_, WatchId::kNone));
+  files_.ForgetOwn();
   for (const auto& [id, connection] : connections_) connection->LoseId();
   endpoints_.LoseIds();
   for (const auto& [id, device] : devices_) {

@@ -4,25 +4,44 @@
 #define BROKER_FABRIC_RDMACM_RDMACM_FABRIC_H_
 
 #include <cstdint>
+#include <deque>
 #include <map>
 #include <memory>
 #include <optional>
 #include <set>
+#include <string>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "broker/fabric/fabric.h"
+#include "broker/fabric/fabric_records.h"
 #include "broker/fabric/local_addresses.h"
 #include "broker/fabric/rdmacm/cm_connection.h"
 #include "broker/fabric/rdmacm/cm_endpoints.h"
 #include "broker/fabric/rdmacm/cookie.h"
 #include "broker/fabric/rdmacm/device_events.h"
 #include "broker/fabric/rdmacm/device_scan.h"
+#include "broker/fabric/rdmacm/kept_files.h"
 #include "broker/fabric/rdmacm/unwanted_ids.h"
+#include "broker/runtime/descriptor_keep.h"
 #include "broker/runtime/executor.h"
 
 namespace rdmabroker {
+
+// What outlives the process: its fabric finds here what the one before it has left, and leaves what the next needs.
+struct RdmaCmPast {
+  // A device that the core knows of, if only because something of it is still to be given up.
+  struct Device {
+    DeviceId id;
+    std::string name;
+    bool removed = false;
+  };
+
+  DescriptorKeep& keep;    // The two outlive the fabric. Descriptors are kept by names that begin with a "c".
+  FabricRecords& records;  // Without those of objects that the core has not.
+  std::vector<Device> devices;
+};
 
 // The kernel's RDMA devices, InfiniBand, RoCE and iWARP, and its connection manager. The queue pairs are the clients',
 // who make them ready by the attributes that come with requests and replies; on iWARP the kernel does.
@@ -31,10 +50,13 @@ namespace rdmabroker {
 // stays open, as that would keep it from being removed.
 class RdmaCmFabric final : public Fabric {
  public:
-  // Devices are numbered from `first_device`. Executor and watcher outlive it. UNAVAILABLE where the kernel does not
-  // tell of addresses or devices; that it has none is no error.
+  // Devices are numbered from `first_device`, and above those of `past`. Executor and watcher outlive it. UNAVAILABLE
+  // where the kernel does not tell of addresses or devices; that it has none is no error. Nor is it that the kernel's
+  // connection manager cannot be opened, but where there is something of the process before in it: after another error
+  // nothing of that is lost, and another process may take it over.
   static absl::StatusOr<std::unique_ptr<RdmaCmFabric>> Open(DeviceId first_device, const RdmaCmOptions& options,
-                                                            Executor& executor, Watcher& watcher);
+                                                            const RdmaCmPast& past, Executor& executor,
+                                                            Watcher& watcher);
   ~RdmaCmFabric() override;
   RdmaCmFabric(const RdmaCmFabric&) = delete;
   RdmaCmFabric& operator=(const RdmaCmFabric&) = delete;
@@ -50,9 +72,12 @@ class RdmaCmFabric final : public Fabric {
     uint64_t requests = 0;  // That have come to its listeners; each one's connection is numbered by it.
   };
 
-  RdmaCmFabric(DeviceId first_device, const RdmaCmOptions& options, Executor& executor, Watcher& watcher,
-               std::unique_ptr<LocalAddresses> addresses, DeviceEvents device_events, uint64_t network_namespace);
+  RdmaCmFabric(DeviceId first_device, const RdmaCmOptions& options, const RdmaCmPast& past, Executor& executor,
+               Watcher& watcher, std::unique_ptr<LocalAddresses> addresses, DeviceEvents device_events,
+               uint64_t network_namespace);
 
+  // What may fail of taking over.
+  absl::Status Prepare();
   void OpenFile();
   void OnDeviceEvents();
   void OnAddressesChanged();
@@ -62,6 +87,8 @@ class RdmaCmFabric final : public Fabric {
   void OnScanned(WatchId watch, absl::StatusOr<ScanResult> found);
   void ScanLater();
   void AddDevice(FoundDevice found);
+  // An id that the core has for it, or a new one.
+  DeviceId NewId(const std::string& name);
   void PlaceSentinel(DeviceId id, KnownDevice& device);
   void ReportDevice(DeviceId id, const FoundDevice& found);
   void RemoveDevice(DeviceId id);
@@ -72,6 +99,20 @@ class RdmaCmFabric final : public Fabric {
   void OnEvent(const CmEvent& event);
   void OnConnectRequest(const CmEvent& event);
   DeviceId DeviceOf(const CookieMeaning& meaning) const;
+
+  // --- Taking over (take_over.cc) ---
+  // All has been adopted that will be.
+  void TakeOver();
+  void ReadAllEvents();
+  // Nothing is held by the processes before any more.
+  void GoOn();
+  // From that one on, in the order of their ids.
+  void GoOnWithConnections(ConnectionId from);
+  // The device that something was on, which had `index` then; null: it has gone.
+  KnownDevice* FindAdopted(DeviceId id, std::optional<uint32_t> index);
+  // It has gone, and the one that has come in its place has its name.
+  void Renew(DeviceId id);
+
   // A report on its way out.
   void Deliver(FabricReport report);
 
@@ -87,12 +128,24 @@ class RdmaCmFabric final : public Fabric {
   void Carry(const FabricRefuse& request) { connections_.at(request.connection)->Perform(FabricReject{}); }
   void Carry(const FabricDisconnect& request) { connections_.at(request.connection)->Perform(request); }
   void Carry(const FabricRelease& request) { connections_.at(request.connection)->Release(); }
+  void Carry(const FabricAdoptEndpoint& request);
+  void Carry(const FabricAdoptConnection& request);
+  void Carry(const FabricAdopted& request);
 
   const RdmaCmOptions options_;
+  FabricRecords& records_;
   const uint64_t network_namespace_;
   const std::unique_ptr<LocalAddresses> addresses_;
   const DeviceEvents device_events_;
   uint64_t next_device_;
+  std::vector<RdmaCmPast::Device> known_;  // That the core knows and the first scan has not found.
+  std::optional<ScanResult> first_scan_;   // Until Start.
+  std::set<DeviceId> unadopted_;           // Those of them for which FabricAdopted has not come.
+  bool adopting_ = true;                   // Until it has come for all. No events are read before,
+  bool taking_over_ = true;                // and until the processes before hold nothing any more
+  std::deque<FabricRequest> waiting_;      // these wait, of which adopting is none.
+  TimerId go_on_ = TimerId::kNone;
+  KeptFiles files_;
   ReportSink sink_;
   ReportQueue reports_;
   std::shared_ptr<const CmFile> file_;  // Null until the kernel has a connection manager for us, and

@@ -8,10 +8,12 @@
 #include <optional>
 #include <utility>
 
+#include "broker/fabric/fabric_records.h"
 #include "broker/fabric/rdmacm/cm_file.h"
 #include "broker/fabric/rdmacm/unwanted_ids.h"
 #include "broker/fabric/report_queue.h"
 #include "broker/runtime/blocking_pool.h"
+#include "broker/runtime/executor.h"
 #include "broker/runtime/watcher.h"
 
 namespace rdmabroker {
@@ -28,6 +30,8 @@ struct RdmaCmOptions {
 struct RdmaCmSurroundings {
   const RdmaCmOptions& options;
   const std::shared_ptr<const CmFile>& file;  // Shared with work in the pool.
+  FabricRecords& records;                     // The device's endpoints' and connections', for the next process.
+  Executor& executor;
   BlockingPool& pool;
   Watcher& watcher;
   ReportQueue& reports;

@@ -31,10 +31,15 @@
 #include "absl/synchronization/mutex.h"
 #include "broker/control/configuration.h"
 #include "broker/control/control_server.h"
+#include "broker/fabric/fabric_records.h"
 #include "broker/fabric/fake/fake_fabric.h"
 #include "broker/fabric/iwarp/iwarp_fabric.h"
 #include "broker/fabric/rdmacm/rdmacm_fabric.h"
+#include "broker/fabric/rdmacm/testing/no_past.h"
+#include "broker/runtime/descriptor_keep.h"
+#include "broker/runtime/fake_supervisor.h"
 #include "tests/control/network_thread.h"
+#include "tests/control/test_daemon.h"
 
 namespace rdmabroker {
 namespace {
@@ -86,7 +91,7 @@ FakeDevice TheFakeDevice() {
 class CountingBroker {
  public:
   CountingBroker(const std::string& adapter, const Configuration& configuration)
-      : server_(Required(ControlServer::Start(configuration))) {
+      : server_(Required(StartAlone(configuration))) {
     server_->Add(std::make_unique<CountingFabric>(Open(adapter, configuration), count_));
     loop_ = std::thread([this] { server_->Run(); });
   }
@@ -166,11 +171,11 @@ class CountingBroker {
 
   std::unique_ptr<Fabric> Open(const std::string& adapter, const Configuration& configuration) {
     if (adapter == "iwarp") {
-      return Required(
-          IwarpFabric::Open(kDevice, {.crc = configuration.iwarp_crc}, server_->watcher(), server_->handoffs()));
+      return Required(IwarpFabric::Open(kDevice, {.crc = configuration.iwarp_crc}, server_->watcher(),
+                                        server_->handoffs(), keep_, fabric_records_));
     }
     if (adapter != "fake") {
-      return Required(RdmaCmFabric::Open(kDevice, {.trust_qp_numbers = configuration.trust_qp_numbers},
+      return Required(RdmaCmFabric::Open(kDevice, {.trust_qp_numbers = configuration.trust_qp_numbers}, no_past_.past(),
                                          server_->executor(), server_->watcher()));
     }
     network_ = std::make_unique<NetworkThread>();
@@ -189,6 +194,10 @@ class CountingBroker {
   FabricRelay* relay_ = nullptr;
   std::unique_ptr<FakeFabric> stranger_;        // On the network's thread only.
   std::optional<std::promise<void>> standing_;  // As long as nothing happens at the fabric.
+  FakeSupervisor supervisor_{false};
+  DescriptorKeep keep_{supervisor_};
+  FabricRecords fabric_records_;
+  NoPast no_past_;
   std::unique_ptr<ControlServer> server_;
   std::thread loop_;
 };

@@ -4,130 +4,20 @@
 #define BROKER_FABRIC_IWARP_TESTING_FABRIC_FIXTURE_H_
 
 #include <gtest/gtest.h>
-#include <unistd.h>
 
-#include <concepts>
-#include <memory>
+#include <initializer_list>
 #include <string>
 #include <string_view>
-#include <utility>
-#include <vector>
 
-#include "broker/fabric/iwarp/iwarp_fabric.h"
-#include "broker/fabric/iwarp/testing/raw_peer.h"
-#include "broker/fabric/iwarp/testing/task_queue.h"
-#include "broker/runtime/handoff_table.h"
-#include "broker/runtime/watcher.h"
-#include "dataplane/iwarp/wire/connection_state.h"
+#include "broker/fabric/iwarp/testing/fabric_life.h"
 #include "dataplane/iwarp/wire/startup_frame.h"
 
 namespace rdmabroker {
 
-inline constexpr DeviceId kDevice(1);
-
-// One fabric, whose peers are raw sockets. The test is the core.
-class IwarpFabricTest : public ::testing::TestWithParam<IpFamily> {
+// One fabric, without a supervisor.
+class IwarpFabricTest : public ::testing::TestWithParam<IpFamily>, protected FabricLife {
  protected:
-  // Far beyond what any of this takes: only what never comes waits so long.
-  static constexpr absl::Duration kPatience = absl::Seconds(20);
-  // What still comes on one machine comes within this; too short, a test might pass that should fail.
-  static constexpr absl::Duration kQuiet = absl::Milliseconds(50);
-
-  explicit IwarpFabricTest(IwarpOptions options = {}) {
-    auto opened = IwarpFabric::Open(kDevice, options, watcher_, handoffs_);
-    EXPECT_TRUE(opened.ok()) << opened.status();
-    fabric_ = *std::move(opened);
-    fabric_->Start([this](FabricReport report) { reports_.push_back(std::move(report)); });
-    device_ = Await<DeviceChanged>().device;
-  }
-
-  // Runs the loop until `done`.
-  void RunUntil(const std::predicate auto& done, const char* what) {
-    const absl::Time end = Watcher::Now() + kPatience;
-    while (!done()) {
-      if (Watcher::Now() >= end) {
-        ADD_FAILURE() << "in vain waited for: " << what;
-        return;
-      }
-      // A raw peer's bytes come without a task of the loop.
-      tasks_.RunOne(absl::Milliseconds(1));
-    }
-  }
-  void Settle() {
-    while (tasks_.RunOne(kQuiet)) continue;
-  }
-
-  template <typename Report>
-  Report Await() {
-    Report taken;
-    RunUntil([&] { return Take(&taken); }, typeid(Report).name());
-    return taken;
-  }
-  // The first report of the kind; false if none has come.
-  template <typename Report>
-  bool Take(Report* taken) {
-    for (auto report = reports_.begin(); report != reports_.end(); ++report) {
-      const auto* typed = std::get_if<Report>(&*report);
-      if (typed == nullptr) continue;
-      *taken = *typed;
-      reports_.erase(report);
-      return true;
-    }
-    return false;
-  }
-
-  void AwaitBytes(RawPeer& peer, size_t count) {
-    RunUntil([&] { return peer.Poll(), peer.received().size() >= count || peer.end() != RawPeer::End::kNone; },
-             "bytes from the fabric");
-    EXPECT_EQ(peer.received().size(), count);
-  }
-  RawPeer::End AwaitEnd(RawPeer& peer) {
-    RunUntil([&] { return peer.Poll(), peer.end() != RawPeer::End::kNone; }, "the end of the stream");
-    return peer.end();
-  }
-
-  // An endpoint on a port that is free; several tests run side by side, so each begins elsewhere.
-  struct Bound {
-    EndpointId id;
-    SocketAddress address;
-  };
-  Bound Bind(EndpointUse use) {
-    static uint32_t next = static_cast<uint32_t>(::getpid()) * 37;
-    for (int tries = 0; tries < 1000; ++tries) {
-      const Bound bound = {EndpointId(++last_id_),
-                           {LoopbackOf(GetParam()), static_cast<uint16_t>(49152 + next++ % 16384)}};
-      fabric_->Perform(FabricBind{kDevice, bound.id, use, {bound.address.ip}, bound.address.port});
-      FabricBound done;
-      if (Take(&done)) return bound;
-      EXPECT_EQ(Await<FabricBindFailed>().status, NdkStatus::kSharingViolation);
-    }
-    ADD_FAILURE() << "no port is free";
-    return {};
-  }
-  void Release(ConnectionId connection) {
-    fabric_->Perform(FabricRelease{kDevice, connection});
-    EXPECT_EQ(Await<FabricReleased>().connection, connection);
-  }
-
-  // The client's part of the hand-over.
-  iwarp::ConnectionState StateOf(ConnectionId connection) {
-    const Handoff* handoff = handoffs_.Find(connection);
-    if (handoff == nullptr) {
-      ADD_FAILURE() << "nothing to hand over";
-      return {};
-    }
-    const auto state = iwarp::DecodeConnectionState(handoff->state);
-    EXPECT_TRUE(state.ok()) << state.status();
-    return state.value_or(iwarp::ConnectionState{});
-  }
-
-  TaskQueue tasks_;
-  Watcher watcher_{tasks_};
-  HandoffTable handoffs_;
-  std::unique_ptr<IwarpFabric> fabric_;
-  std::vector<FabricReport> reports_;
-  Device device_;
-  uint64_t last_id_ = 0;
+  explicit IwarpFabricTest(const IwarpOptions& options = {}) : FabricLife(GetParam(), options) {}
 };
 
 inline std::string Frame(const iwarp::StartupFrame& frame) { return *iwarp::EncodeStartupFrame(frame); }

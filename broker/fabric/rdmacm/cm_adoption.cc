@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// What a connection does that another process began.
+
+#include <infiniband/verbs.h>
+
+#include <cerrno>
+#include <string>
+#include <utility>
+
+#include "broker/fabric/rdmacm/cm_connection.h"
+
+namespace rdmabroker {
+namespace {
+
+// How long after all events have been read one may still be on its way from the CM of the kernel, which has changed its
+// state already. It takes a work queue's turn.
+constexpr absl::Duration kLateEvents = absl::Seconds(1);
+
+constexpr char kLost[] =
+    "the broker was started again in the middle of it, and the kernel has nothing of it left; connect again";
+constexpr char kAnswerLost[] =
+    "the broker was started again just when the peer's answer had come, which is lost; connect again";
+
+bool IsOwn(ConnectionId id) { return (id.value() & kIncomingConnection) == 0; }
+
+// The kernel does not say on which interface a link-local address is.
+bool IsSame(SocketAddress kernels, const SocketAddress& ours) {
+  kernels.ip.scope_id = ours.ip.scope_id;
+  return kernels == ours;
+}
+
+}  // namespace
+
+void CmConnection::Adopt(const FabricAdoptConnection& request, const std::optional<CmConnectionRecord>& record,
+                         bool migrated) {
+  switch (request.stage) {
+    case AdoptedStage::kConnecting:
+      state_ = State::kConnecting;
+      break;
+    case AdoptedStage::kRequested:
+      state_ = State::kRequested;
+      break;
+    case AdoptedStage::kReplied:
+      state_ = State::kReplied;
+      break;
+    case AdoptedStage::kEstablished:
+      state_ = State::kEstablished;
+      break;
+    case AdoptedStage::kOver:
+      state_ = State::kOver;
+      break;
+  }
+  const bool connecting = state_ == State::kConnecting;
+  const bool between_attempts = connecting && record && !record->kernel_id;
+  if (!migrated && !between_attempts) return Lose();
+  kernel_id_ = record->kernel_id;
+  tried_again_ = record->tried_again;
+  accepted_ = record->accepted;
+  towards_ = {IsOwn(id_) ? PeerWait::kTimed : PeerWait::kUntimed, record->uid, record->session, record->peer};
+  unsure_ = true;
+  unchecked_ = connecting && !device_.three_way;
+  unanswered_ = !device_.three_way && (connecting || accepted_ || state_ == State::kOver);
+  if (!connecting) return;
+  request_ = FabricConnect{.device = request.device,
+                           .connection = id_,
+                           .endpoint = request.endpoint,
+                           .session = record->session,
+                           .qp = record->qp,
+                           .local = request.local,
+                           .peer = request.peer,
+                           .limits = record->limits,
+                           .private_data = record->private_data,
+                           .process = record->process,
+                           .uid = record->uid};
+}
+
+void CmConnection::Lose() {
+  if (state_ == State::kOver) return;
+  if (state_ == State::kEstablished) return End(NdkStatus::kConnectionAborted, 0);
+  // A driver that moves the queue pair may have begun to.
+  qp_reusable_ = device_.three_way;
+  Fail(NdkStatus::kConnectionAborted, 0, {}, kLost);
+}
+
+void CmConnection::GoOn() {
+  if (!unsure_) return;
+  if (state_ == State::kConnecting) return GoOnConnecting();
+  unsure_ = false;
+  // iWARP's CM says the same of every state.
+  if (!device_.three_way || Tells(IBV_QPS_INIT).has_value()) return;
+  if (state_ == State::kReplied) return Fail(NdkStatus::kConnectionAborted, 0, {}, kLost);
+  // Nobody here has ended it, so the peer has, gracefully: the CM has no other end that it begins by itself.
+  if (state_ == State::kEstablished) End(NdkStatus::kSuccess, 0);
+}
+
+// RESOLVE_ROUTE and CONNECT are refused with EINVAL, and change nothing, but where their turn has come (cma_comp_exch
+// in drivers/infiniband/core/cma.c). RESOLVE_ADDR is not so harmless: it forgets the peer's address.
+void CmConnection::GoOnConnecting() {
+  if (!kernel_id_) return Resolve();
+  CmAddresses at;
+  if (surroundings_.file->QueryAddresses(*kernel_id_, &at) != 0) return Lose();
+  if (at.peer.ip.IsAny()) return ResolveAddress();
+  // The number of an id that has ended meanwhile may be another's.
+  if (!IsSame(at.local, request_->local) || !IsSame(at.peer, request_->peer)) return Lose();
+  const std::optional<QpAttributes> initial = Tells(IBV_QPS_INIT);
+  // There are rights for the peer from CONNECT on (rdma_init_qp_attr).
+  if (!initial || initial->access_flags != 0) {
+    check_ = surroundings_.watcher.StartTimer(Watcher::Now() + kLateEvents, [this] {
+      ReportQueue::Entry entry(surroundings_.reports);
+      CheckConnecting();
+    });
+    return;
+  }
+  if (at.device_index != device_.index) return ConnectFailed(CmStep::kResolveAddress, ENODEV);
+  // CONNECT has failed, or has not been asked for.
+  unanswered_ = false;
+  if (surroundings_.file->ResolveRoute(*kernel_id_) != 0) return Connect();
+  unsure_ = false;
+  state_ = State::kResolvingRoute;
+}
+
+void CmConnection::CheckConnecting() {
+  check_ = TimerId::kNone;
+  if (!unsure_ || state_ != State::kConnecting) return;
+  const bool over = !Tells(IBV_QPS_INIT).has_value();
+  const bool replied = device_.three_way && Tells(IBV_QPS_RTR).has_value();
+  if (!over && !replied) return;
+  qp_reusable_ = device_.three_way;
+  Fail(NdkStatus::kConnectionAborted, 0, {}, kAnswerLost);
+}
+
+}  // namespace rdmabroker

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#ifndef BROKER_FABRIC_RDMACM_CM_RECORDS_H_
+#define BROKER_FABRIC_RDMACM_CM_RECORDS_H_
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+
+#include "broker/core/fabric_messages.h"
+#include "broker/fabric/rdmacm/cm_file.h"
+
+namespace rdmabroker {
+
+// What the fabric's successor in another process must know of the kernel's ids (records.proto), as the strings of
+// FabricRecords.
+
+// An id that holds an endpoint's port at one IP address.
+struct CmAnchor {
+  KernelId id{};
+  bool listens = false;
+
+  bool operator==(const CmAnchor&) const = default;
+};
+
+struct CmEndpointRecord {
+  uint32_t device_index = 0;
+  std::map<IpAddress, CmAnchor> anchors;
+
+  bool operator==(const CmEndpointRecord&) const = default;
+};
+
+struct CmConnectionRecord {
+  uint32_t device_index = 0;
+  std::optional<KernelId> kernel_id;  // None while an attempt's is being replaced.
+  SessionId session;
+  uint32_t uid = 0;
+  std::string peer;  // Its IP address.
+  bool accepted = false;
+  bool tried_again = false;
+  // As FabricConnect's.
+  QpNumber qp;
+  int32_t process = 0;
+  ReadLimits limits;
+  Bytes private_data;
+
+  bool operator==(const CmConnectionRecord&) const = default;
+};
+
+std::string Encode(const CmEndpointRecord& record);
+std::string Encode(const CmConnectionRecord& record);
+// None: it cannot be read.
+std::optional<CmEndpointRecord> DecodeEndpoint(const std::string& bytes);
+std::optional<CmConnectionRecord> DecodeConnection(const std::string& bytes);
+
+}  // namespace rdmabroker
+
+#endif  // BROKER_FABRIC_RDMACM_CM_RECORDS_H_

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "broker/fabric/rdmacm/cm_records.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "dataplane/ndk/socket_address.h"
+
+namespace rdmabroker {
+namespace {
+
+CmConnectionRecord FullConnection() {
+  return {.device_index = 3,
+          .kernel_id = KernelId{0},
+          .session = SessionId(4),
+          .uid = 5,
+          .peer = "10.77.0.2",
+          .accepted = true,
+          .tried_again = true,
+          .qp = {6},
+          .process = 7,
+          .limits = {8, 9},
+          .private_data = Bytes(255, 10)};
+}
+
+TEST(CmRecords, AnEndpointIsReadAsItWasWritten) {
+  const CmEndpointRecord record = {.device_index = 2,
+                                   .anchors = {{*IpAddress::Parse("10.77.0.1"), {KernelId{0}, true}},
+                                               {*IpAddress::Parse("fe80::1%3"), {KernelId{70000}, false}}}};
+  EXPECT_EQ(DecodeEndpoint(Encode(record)), record);
+  EXPECT_EQ(DecodeEndpoint(Encode(CmEndpointRecord{})), CmEndpointRecord{});
+}
+
+TEST(CmRecords, AConnectionIsReadAsItWasWritten) {
+  EXPECT_EQ(DecodeConnection(Encode(FullConnection())), FullConnection());
+  EXPECT_EQ(DecodeConnection(Encode(CmConnectionRecord{})), CmConnectionRecord{});
+}
+
+TEST(CmRecords, AConnectionWithoutAnIdIsNotTheFirstIds) {
+  CmConnectionRecord record = FullConnection();
+  record.kernel_id.reset();
+  EXPECT_EQ(DecodeConnection(Encode(record)), record);
+}
+
+TEST(CmRecords, WhatCannotBeReadIsNotThere) {
+  EXPECT_EQ(DecodeEndpoint("\xff"), std::nullopt);
+  EXPECT_EQ(DecodeConnection("\xff"), std::nullopt);
+  const std::string whole = Encode(FullConnection());
+  EXPECT_EQ(DecodeConnection(whole.substr(0, whole.size() - 1)), std::nullopt);
+}
+
+TEST(CmRecords, WithAnAddressThatIsNoneAreNotThere) {
+  const std::string good = Encode(CmEndpointRecord{2, {{*IpAddress::Parse("10.77.0.1"), {}}}});
+  std::string bad = good;
+  bad[good.find("10.77.0.1")] = 'x';
+  EXPECT_NE(DecodeEndpoint(good), std::nullopt);
+  EXPECT_EQ(DecodeEndpoint(bad), std::nullopt);
+}
+
+// They would be cut off, or written beyond the end of what the kernel is given.
+TEST(CmRecords, WithMoreThanTheKernelTakesAreNotThere) {
+  CmConnectionRecord record = FullConnection();
+  record.private_data.push_back(0);
+  EXPECT_EQ(DecodeConnection(Encode(record)), std::nullopt);
+  for (const ReadLimits limits : {ReadLimits{256, 0}, ReadLimits{0, 256}}) {
+    record = FullConnection();
+    record.limits = limits;
+    EXPECT_EQ(DecodeConnection(Encode(record)), std::nullopt);
+  }
+}
+
+}  // namespace
+}  // namespace rdmabroker

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#ifndef BROKER_FABRIC_RDMACM_KEPT_FILES_H_
+#define BROKER_FABRIC_RDMACM_KEPT_FILES_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "broker/fabric/rdmacm/cm_file.h"
+#include "broker/runtime/descriptor_keep.h"
+#include "dataplane/unique_fd.h"
+
+namespace rdmabroker {
+
+// The rdma_cm files that outlive the process, by the names "c1", "c2" ...: the fabric's own, and those of the processes
+// before, of which there are several where one has died while it took over. What is kept under such a name and is no
+// rdma_cm file does no harm: the kernel finds no id in it. Loop thread only.
+class KeptFiles {
+ public:
+  explicit KeptFiles(DescriptorKeep& keep);
+  KeptFiles(const KeptFiles&) = delete;
+  KeptFiles& operator=(const KeptFiles&) = delete;
+
+  // The fabric's own is kept from now on.
+  void Keep(int file);
+  // Its own is of no use any more.
+  void ForgetOwn();
+
+  // Whether those before have left any that have not been given up.
+  bool HasOld() const { return !old_.empty(); }
+  // Moves the id to `file` from the one that has it. False: none has.
+  bool Migrate(KernelId id, const CmFile& file) const;
+  // Forgets the old ones. Their last ids end when these descriptors are closed, which may block, and the supervisor's.
+  std::vector<UniqueFd> GiveUpOld();
+  // Wait until the supervisor has its own file, and has closed those that were forgotten before the last commit.
+  void AwaitKept() { keep_.Await(); }
+  void AwaitForgotten() { keep_.Await(); }
+
+ private:
+  struct Old {
+    std::string name;
+    UniqueFd fd;
+  };
+
+  DescriptorKeep& keep_;
+  std::vector<Old> old_;
+  uint64_t last_ = 0;  // The number in the last name.
+  std::string own_;    // Empty: it is not kept.
+};
+
+}  // namespace rdmabroker
+
+#endif  // BROKER_FABRIC_RDMACM_KEPT_FILES_H_

@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "broker/survival/survival.h"
+
+#include <linux/magic.h>
+#include <spdlog/spdlog.h>
+#include <sys/stat.h>
+#include <sys/statfs.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <fstream>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "broker/fabric/unknown_records.h"
+#include "broker/runtime/watcher.h"
+
+namespace rdmabroker {
+namespace {
+
+// Nobody else's: sessions' secrets are in it, and what is in it is believed.
+absl::Status MakeDirectory(const std::string& directory) {
+  constexpr char kKey[] = "name another as control.state_directory";
+  if (::mkdir(directory.c_str(), 0700) != 0 && errno != EEXIST) {
+    return absl::ErrnoToStatus(errno, absl::StrCat(directory, ": cannot be made; make it, or ", kKey));
+  }
+  struct stat found = {};
+  if (::lstat(directory.c_str(), &found) != 0) return absl::ErrnoToStatus(errno, directory);
+  if (!S_ISDIR(found.st_mode) || found.st_uid != ::geteuid() || (found.st_mode & 0077) != 0) {
+    return absl::FailedPreconditionError(
+        absl::StrCat(directory, ": is not a folder of the daemon's user alone (mode 0700); make it one, or ", kKey));
+  }
+  return absl::OkStatus();
+}
+
+// Which start of the system a directory's records are of: a tmpfs goes with it, so that it need not say.
+absl::StatusOr<std::string> BootIdFor(const std::string& directory) {
+  constexpr char kBootId[] = "/proc/sys/kernel/random/boot_id";  // random(4).
+  struct statfs on = {};
+  if (::statfs(directory.c_str(), &on) != 0) return absl::ErrnoToStatus(errno, absl::StrCat(directory, ": statfs"));
+  std::string boot_id;
+  if (on.f_type == TMPFS_MAGIC || std::getline(std::ifstream(kBootId), boot_id)) return boot_id;
+  return absl::InternalError(absl::StrCat(directory, ": is on no tmpfs, and ", kBootId,
+                                          " cannot be read, which would tell whether its records are of before the "
+                                          "system's start; name a folder of a tmpfs as control.state_directory"));
+}
+
+}  // namespace
+
+Survival::Survival(std::unique_ptr<Store> store, const Limits& limits, Supervisor& supervisor)
+    : store_(std::move(store)), descriptors_(supervisor), core_(limits) {}
+
+absl::StatusOr<std::unique_ptr<Survival>> Survival::Open(const std::string& directory, const Limits& limits,
+                                                         Supervisor& supervisor) {
+  if (absl::Status made = MakeDirectory(directory); !made.ok()) return made;
+  const absl::StatusOr<std::string> boot_id = BootIdFor(directory);
+  if (!boot_id.ok()) return boot_id.status();
+  absl::StatusOr<std::unique_ptr<Store>> store = Store::Open(directory, *boot_id);
+  if (!store.ok()) return store.status();
+  std::unique_ptr<Survival> self(new Survival(*std::move(store), limits, supervisor));
+  if (absl::Status restored = self->Restore(limits, *boot_id); !restored.ok()) return restored;
+  return self;
+}
+
+absl::Status Survival::Restore(const Limits& limits, const std::string& boot_id) {
+  absl::StatusOr<Stored> stored = store_->Load();
+  if (absl::IsDataLoss(stored.status())) return SetAside(stored.status());
+  if (!stored.ok()) return stored.status();
+  // The connections are no more.
+  if (stored->boot_id != boot_id) return absl::OkStatus();
+  if (stored->records.now > Watcher::Now()) return SetAside(absl::DataLossError("the records are of the future"));
+  absl::StatusOr<BrokerCore> core = BrokerCore::Restore(limits, stored->records);
+  if (!core.ok()) return SetAside(core.status());
+  core_ = *std::move(core);
+  of_fabrics_ = std::move(stored->of_fabrics);
+  DropUnknown(core_.records(), &of_fabrics_);
+  return absl::OkStatus();
+}
+
+absl::Status Survival::SetAside(const absl::Status& cause) {
+  const absl::StatusOr<std::string> name = store_->SetAside(absl::Now());
+  if (!name.ok()) return name.status();
+  spdlog::error("the store is of no use, and sessions and listeners before are lost; begins anew cause=\"{}\" kept={}",
+                std::string(cause.message()), *name);
+  return absl::OkStatus();
+}
+
+bool Survival::Commit(BrokerCore& core) {
+  const Changes changes = core.TakeChanges();
+  const absl::Status committed = store_->Commit(core.records(), changes, of_fabrics_, TakeChanges(of_fabrics_));
+  if (committed.ok()) {
+    descriptors_.Committed();
+    return true;
+  }
+  if (const auto left_out = failures_.Pass(Watcher::Now())) {
+    spdlog::error("not stored, so that a crash would lose it cause=\"{}\" left_out={}",
+                  std::string(committed.message()), *left_out);
+  }
+  return false;
+}
+
+}  // namespace rdmabroker

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#ifndef BROKER_SURVIVAL_SURVIVAL_H_
+#define BROKER_SURVIVAL_SURVIVAL_H_
+
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "broker/core/broker_core.h"
+#include "broker/fabric/fabric_records.h"
+#include "broker/runtime/descriptor_keep.h"
+#include "broker/runtime/supervisor.h"
+#include "broker/runtime/warning_limit.h"
+#include "broker/store/store.h"
+
+namespace rdmabroker {
+
+// By what a broker goes on where the process before it was: the records of its core and its fabrics, and the
+// descriptors that belong to them. One thread.
+class Survival {
+ public:
+  // Reads what there is in `directory`, which is made where it is not there; a store that is damaged is set aside, and
+  // said so. `supervisor` outlives it. It forks: call it before there are other threads.
+  //
+  // FAILED_PRECONDITION where a newer broker has written the store, UNAVAILABLE where another one has it.
+  static absl::StatusOr<std::unique_ptr<Survival>> Open(const std::string& directory, const Limits& limits,
+                                                        Supervisor& supervisor);
+
+  // Once: the core of the process before, or a new one.
+  BrokerCore TakeCore() { return std::move(core_); }
+  FabricRecords& of_fabrics() { return of_fabrics_; }
+  DescriptorKeep& descriptors() { return descriptors_; }
+
+  // Stores what has changed since the last time. False where it could not, which is said so, and is tried again the
+  // next time: the connections that there are matter more than those that a death would cost.
+  bool Commit(BrokerCore& core);
+
+ private:
+  Survival(std::unique_ptr<Store> store, const Limits& limits, Supervisor& supervisor);
+  // Nothing where there is nothing to go on with.
+  absl::Status Restore(const Limits& limits, const std::string& boot_id);
+  absl::Status SetAside(const absl::Status& cause);
+
+  std::unique_ptr<Store> store_;
+  DescriptorKeep descriptors_;
+  BrokerCore core_;
+  FabricRecords of_fabrics_;
+  WarningLimit failures_;
+};
+
+}  // namespace rdmabroker
+
+#endif  // BROKER_SURVIVAL_SURVIVAL_H_

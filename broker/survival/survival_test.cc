@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "broker/survival/survival.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "broker/core/messages.h"
+#include "broker/runtime/fake_supervisor.h"
+#include "broker/runtime/watcher.h"
+#include "broker/store/store.h"
+#include "tests/control/temporary_folder.h"
+
+namespace rdmabroker {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+class SurvivalTest : public testing::Test {
+ protected:
+  std::string directory() const { return folder_.path() + "/state"; }
+  std::string records() const { return directory() + "/records.mdb"; }
+  absl::StatusOr<std::unique_ptr<Survival>> Open() { return Survival::Open(directory(), Limits{}, supervisor_); }
+  // A process that has handled these events and died.
+  void Live(const std::vector<Event>& events) {
+    auto life = Open();
+    ASSERT_TRUE(life.ok()) << life.status();
+    BrokerCore core = (*life)->TakeCore();
+    for (const Event& event : events) (void)core.Handle(Watcher::Now(), event);
+    (*life)->Commit(core);
+    supervisor_.Restart();
+  }
+  // The sessions that the next process finds.
+  size_t SessionsOfTheNext() {
+    auto life = Open();
+    EXPECT_TRUE(life.ok()) << life.status();
+    return life.ok() ? (*life)->TakeCore().records().sessions.size() : 0;
+  }
+  std::vector<std::string> Names() const {
+    std::vector<std::string> names;
+    for (const KeptDescriptor& kept : supervisor_.stored()) names.push_back(kept.name);
+    return names;
+  }
+
+  TemporaryFolder folder_;
+  FakeSupervisor supervisor_;
+};
+
+TEST_F(SurvivalTest, BeginsWithNothingInAFolderOfItsOwn) {
+  const auto life = Open();
+  ASSERT_TRUE(life.ok()) << life.status();
+  EXPECT_TRUE((*life)->TakeCore().records() == Records{});
+  struct stat made = {};
+  ASSERT_EQ(::stat(directory().c_str(), &made), 0);
+  EXPECT_EQ(made.st_mode & 0777, 0700u);
+}
+
+TEST_F(SurvivalTest, GoesOnWithWhatTheCoreKnew) {
+  Live({OpenSession{StreamId(1), {.uid = 7}, {}}, OpenSession{StreamId(2), {}, {}}});
+  auto life = Open();
+  ASSERT_TRUE(life.ok()) << life.status();
+  BrokerCore core = (*life)->TakeCore();
+  ASSERT_EQ(core.records().sessions.size(), 2u);
+  EXPECT_EQ(core.records().sessions.at(SessionId(1)).identity.uid, 7u);
+}
+
+TEST_F(SurvivalTest, GoesOnWithWhatFabricsKnewOfTheCoresObjects) {
+  Device device;
+  device.id = DeviceId(1);
+  device.name = "nic0";
+  device.addresses = {{.bytes = {192, 0, 2, 1}}};
+  auto life = Open();
+  ASSERT_TRUE(life.ok()) << life.status();
+  BrokerCore core = (*life)->TakeCore();
+  const ReservePort reserve{AdapterId(1), {device.addresses[0], 4420}};
+  for (const Event& event :
+       {Event(FabricReport(DeviceChanged{device})), Event(OpenSession{StreamId(1), {}, {}}),
+        Event(ClientRequest{SessionId(1), RequestId(1), EventNumber(), OpenAdapter{"nic0", kNdkVersion}}),
+        Event(ClientRequest{SessionId(1), RequestId(2), EventNumber(), reserve})}) {
+    (void)core.Handle(Watcher::Now(), event);
+  }
+  (*life)->of_fabrics().endpoints[EndpointId(1)] = "first";
+  (*life)->of_fabrics().endpoints[EndpointId(2)] = "of an endpoint that there is not";
+  (*life)->Commit(core);
+  life->reset();
+  const auto next = Open();
+  ASSERT_TRUE(next.ok()) << next.status();
+  EXPECT_EQ((*next)->of_fabrics().endpoints.size(), 1u);
+  EXPECT_EQ((*next)->of_fabrics().endpoints.at(EndpointId(1)), "first");
+}
+
+TEST_F(SurvivalTest, HandsDescriptorsOnUntilWhatForgetsThemIsStored) {
+  auto life = Open();
+  ASSERT_TRUE(life.ok()) << life.status();
+  BrokerCore core = (*life)->TakeCore();
+  (*life)->descriptors().Keep("a", UniqueFd(::memfd_create("a", MFD_CLOEXEC)).get());
+  (*life)->descriptors().Forget("a");
+  EXPECT_THAT(Names(), ElementsAre("a"));
+  (*life)->Commit(core);
+  EXPECT_THAT(Names(), IsEmpty());
+}
+
+// A full file system, for one: the file cannot be replaced.
+TEST_F(SurvivalTest, WhatCannotBeStoredIsStoredLater) {
+  auto life = Open();
+  ASSERT_TRUE(life.ok()) << life.status();
+  BrokerCore core = (*life)->TakeCore();
+  (*life)->Commit(core);
+  (*life)->descriptors().Keep("a", UniqueFd(::memfd_create("a", MFD_CLOEXEC)).get());
+  std::filesystem::rename(directory(), directory() + ".away");
+  std::ofstream(directory()) << "in the way";
+  (void)core.Handle(Watcher::Now(), OpenSession{StreamId(1), {}, {}});
+  (*life)->descriptors().Forget("a");
+  for (int i = 0; i < 3; ++i) {
+    core = *BrokerCore::Restore(Limits{}, core.records());
+    (*life)->Commit(core);
+    EXPECT_THAT(Names(), ElementsAre("a"));
+  }
+  std::filesystem::remove(directory());
+  std::filesystem::rename(directory() + ".away", directory());
+  (*life)->Commit(core);
+  EXPECT_THAT(Names(), IsEmpty());
+  life->reset();
+  EXPECT_EQ(SessionsOfTheNext(), 1u);
+}
+
+TEST_F(SurvivalTest, ADamagedStoreIsSetAsideAndABrokerBeginsAnew) {
+  Live({OpenSession{StreamId(1), {}, {}}});
+  std::filesystem::resize_file(records(), 5000);
+  EXPECT_EQ(SessionsOfTheNext(), 0u);
+  size_t damaged = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(directory())) {
+    damaged += entry.path().string().find("records.mdb.damaged-") != std::string::npos ? 1 : 0;
+  }
+  EXPECT_EQ(damaged, 1u);
+  Live({OpenSession{StreamId(1), {}, {}}});
+  EXPECT_EQ(SessionsOfTheNext(), 1u);
+}
+
+TEST_F(SurvivalTest, RecordsOfTheFutureAreSetAside) {
+  auto life = Open();
+  ASSERT_TRUE(life.ok()) << life.status();
+  BrokerCore core = (*life)->TakeCore();
+  (void)core.Handle(Watcher::Now() + absl::Hours(1), OpenSession{StreamId(1), {}, {}});
+  (*life)->Commit(core);
+  life->reset();
+  EXPECT_EQ(SessionsOfTheNext(), 0u) << "a core whose time goes back ends the process";
+}
+
+TEST_F(SurvivalTest, RecordsOfBeforeTheSystemsStartAreNone) {
+  Live({OpenSession{StreamId(1), {}, {}}});
+  {
+    // As if another kernel had been running.
+    const auto store = Store::Open(directory(), "another start");
+    ASSERT_TRUE(store.ok()) << store.status();
+    const auto stored = (*store)->Load();
+    ASSERT_TRUE(stored.ok()) << stored.status();
+    Changes all;
+    all.all = true;
+    ASSERT_TRUE((*store)->Commit(stored->records, all, {}, {}).ok());
+  }
+  EXPECT_EQ(SessionsOfTheNext(), 0u);
+}
+
+TEST_F(SurvivalTest, OneBrokerHasAFolder) {
+  const auto first = Open();
+  ASSERT_TRUE(first.ok()) << first.status();
+  EXPECT_EQ(Open().status().code(), absl::StatusCode::kUnavailable);
+}
+
+TEST_F(SurvivalTest, AFolderThatIsNotTheDaemonsAloneIsRefused) {
+  std::filesystem::create_directory(directory());
+  const std::string elsewhere = folder_.path() + "/elsewhere";
+  for (const mode_t mode : {0770, 0705}) {
+    ASSERT_EQ(::chmod(directory().c_str(), mode), 0);
+    EXPECT_EQ(Open().status().code(), absl::StatusCode::kFailedPrecondition) << mode;
+  }
+  std::filesystem::rename(directory(), elsewhere);
+  ASSERT_EQ(::chmod(elsewhere.c_str(), 0700), 0);
+  std::filesystem::create_symlink(elsewhere, directory());
+  const absl::Status linked = Open().status();
+  EXPECT_EQ(linked.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(std::string(linked.message()), HasSubstr(directory() + ": is not a folder of the daemon's user alone"));
+}
+
+TEST_F(SurvivalTest, AFolderThatCannotBeMadeIsNamedWithItsKey) {
+  const auto nowhere = Survival::Open(folder_.path() + "/no/where", Limits{}, supervisor_);
+  EXPECT_EQ(nowhere.status().code(), absl::StatusCode::kNotFound);
+  EXPECT_THAT(std::string(nowhere.status().message()), HasSubstr(folder_.path() + "/no/where: cannot be made"));
+  EXPECT_THAT(std::string(nowhere.status().message()), HasSubstr("control.state_directory"));
+}
+
+}  // namespace
+}  // namespace rdmabroker
