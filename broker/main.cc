@@ -8,6 +8,7 @@
 #include <sys/epoll.h>
 #include <sys/resource.h>
 #include <sys/signalfd.h>
+#include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <cstdlib>
@@ -44,12 +45,16 @@ void RaiseDescriptorLimit() {
   if (::setrlimit(RLIMIT_NOFILE, &limit) != 0) spdlog::warn("cannot raise the limit on open files");
 }
 
+// The exit status by which it knows that the next process is wanted at once: EX_TEMPFAIL of sysexits.h.
+constexpr int kStartAnother = 75;
+
 // Blocks the signals that end the daemon, before any thread is there to get them.
 UniqueFd TakeSignals() {
   sigset_t signals;
   ::sigemptyset(&signals);
   ::sigaddset(&signals, SIGTERM);
   ::sigaddset(&signals, SIGINT);
+  ::sigaddset(&signals, SIGUSR2);
   ::pthread_sigmask(SIG_BLOCK, &signals, nullptr);
   return UniqueFd(::signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK));
 }
@@ -96,8 +101,13 @@ absl::StatusOr<Fabrics> OpenFabrics(ControlServer& control, const Configuration&
   return fabrics;
 }
 
-// From here on nothing of what the process before has left is lost by an early end of this one.
-absl::Status Run(const Configuration& configuration, Supervisor& supervisor, const UniqueFd& signals) {
+int NextSignal(const UniqueFd& signals) {
+  signalfd_siginfo info = {};
+  return ::read(signals.get(), &info, sizeof info) == sizeof info ? static_cast<int>(info.ssi_signo) : 0;
+}
+
+// The exit status. From here on nothing of what the process before has left is lost by an early end of this one.
+absl::StatusOr<int> Run(const Configuration& configuration, Supervisor& supervisor, const UniqueFd& signals) {
   auto survival = Survival::Open(StateDirectory(configuration), configuration.limits, supervisor);
   if (!survival.ok()) return survival.status();
   auto server = ControlServer::Start(
@@ -115,16 +125,34 @@ absl::Status Run(const Configuration& configuration, Supervisor& supervisor, con
     WarnUnless(supervisor.Ready());
     WarnUnless(supervisor.ShowStatus("serving on " + configuration.socket_directory + "/control.sock"));
   });
-  const WatchId watch = control.watcher().Watch(signals.get(), EPOLLIN, [&](uint32_t) {
-    spdlog::info("stopping");
+  int exit_status = 0;
+  bool stopping = false;
+  const auto stop = [&](int status) {
+    stopping = true;
+    exit_status = status;
+    spdlog::info(status == kStartAnother ? "making way for another process" : "stopping");
     WarnUnless(supervisor.Stopping());
     WarnUnless(supervisor.ShowStatus("stopping"));
     control.Stop();
+  };
+  const auto restart = [&] {
+    if (!supervisor.IsThere()) return false;
+    if (!stopping) stop(kStartAnother);
+    return true;
+  };
+  control.OnRestart(restart);
+  WatchId watch = WatchId::kNone;
+  watch = control.watcher().Watch(signals.get(), EPOLLIN, [&](uint32_t) {
+    const int signal = NextSignal(signals);
+    if (signal == SIGUSR2 && !restart()) spdlog::warn("nobody would start another process; this one goes on");
+    // It may come while the daemon makes way.
+    if (signal == SIGTERM || signal == SIGINT) stop(0);
+    control.watcher().Rearm(watch, EPOLLIN);
   });
   control.Run();
   control.watcher().Unwatch(watch);
   spdlog::info("stopped");
-  return absl::OkStatus();
+  return exit_status;
 }
 
 int Serve(const Configuration& configuration) {
@@ -135,9 +163,10 @@ int Serve(const Configuration& configuration) {
   // First: what it finds in the environment are numbers of descriptors.
   const auto supervisor = SystemdSupervisor::FromEnvironment();
   RaiseDescriptorLimit();
-  const absl::Status ran = supervisor.ok() ? Run(configuration, **supervisor, TakeSignals()) : supervisor.status();
-  if (ran.ok()) return 0;
-  std::cerr << "rdma-brokerd: " << ran.message() << "\n";
+  const absl::StatusOr<int> ran =
+      supervisor.ok() ? Run(configuration, **supervisor, TakeSignals()) : absl::StatusOr<int>(supervisor.status());
+  if (ran.ok()) return *ran;
+  std::cerr << "rdma-brokerd: " << ran.status().message() << "\n";
   return 1;
 }
 

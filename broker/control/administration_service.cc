@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <string>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "broker/control/status_mapping.h"
@@ -52,9 +53,18 @@ grpc::Status Switch(Broker& broker, const Caller* caller, const std::string& nam
   return grpc::Status::OK;
 }
 
+grpc::Status Restart(const Caller* caller, const std::function<bool()>& restart) {
+  if (auto refusal = RefuseUnlessAdministrator(caller, "restart it"); !refusal.ok()) return refusal;
+  if (restart()) return grpc::Status::OK;
+  return GrpcStatusOf(
+      {.status = NdkStatus::kNotSupported,
+       .hint = "broker: nobody would start it anew; run it by systemd or by rdma-broker-keeper, or start it by hand"});
+}
+
 }  // namespace
 
-void ServeAdministration(UnaryContext& context, Broker& broker, v1::Administration::AsyncService& service) {
+void ServeAdministration(UnaryContext& context, Broker& broker, v1::Administration::AsyncService& service,
+                         std::function<bool()> restart) {
   using Service = v1::Administration::AsyncService;
   const UnaryHandler<v1::EndSessionRequest, v1::EndSessionReply> end_session =
       [&broker](const Caller* caller, const v1::EndSessionRequest& request, v1::EndSessionReply*) {
@@ -78,6 +88,11 @@ void ServeAdministration(UnaryContext& context, Broker& broker, v1::Administrati
         return Switch(broker, caller, request.device(), true, &device);
       };
   ServeUnary(context, service, &Service::RequestEnableAdapter, enable);
+  const UnaryHandler<v1::RestartRequest, v1::RestartReply> make_way =
+      [restart = std::move(restart)](const Caller* caller, const v1::RestartRequest&, v1::RestartReply*) {
+        return Restart(caller, restart);
+      };
+  ServeUnary(context, service, &Service::RequestRestart, make_way);
 }
 
 }  // namespace rdmabroker

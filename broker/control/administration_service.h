@@ -3,13 +3,17 @@
 #ifndef BROKER_CONTROL_ADMINISTRATION_SERVICE_H_
 #define BROKER_CONTROL_ADMINISTRATION_SERVICE_H_
 
+#include <functional>
+
 #include "broker/control/broker.h"
 #include "broker/control/unary_call.h"
 #include "proto/rdmabroker/v1/administration.grpc.pb.h"
 
 namespace rdmabroker {
 
-void ServeAdministration(UnaryContext& context, Broker& broker, v1::Administration::AsyncService& service);
+// `restart` begins to let another process take this one's place; false where nobody would start it.
+void ServeAdministration(UnaryContext& context, Broker& broker, v1::Administration::AsyncService& service,
+                         std::function<bool()> restart);
 
 }  // namespace rdmabroker
 

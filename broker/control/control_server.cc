@@ -7,6 +7,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <optional>
 #include <utility>
@@ -23,6 +24,26 @@ namespace {
 
 // For replies that are under way when the daemon stops; the streams have been ended before.
 constexpr auto kShutdownPatience = std::chrono::milliseconds(500);
+
+// A handshake takes a few round trips, unless its peer or its client takes its time, and that has no bound. Some of
+// those that are under way end with the process, and have to be begun again.
+constexpr absl::Duration kDrainPatience = absl::Seconds(1);
+constexpr absl::Duration kDrainLook = absl::Milliseconds(5);
+
+bool HasHandshakes(const Records& records) {
+  return std::any_of(records.connectors.begin(), records.connectors.end(), [](const auto& entry) {
+    switch (entry.second.state) {
+      case ConnectorState::kConnecting:
+      case ConnectorState::kReplied:
+      case ConnectorState::kCompleting:
+      case ConnectorState::kRequested:
+      case ConnectorState::kAccepting:
+        return true;
+      default:
+        return false;
+    }
+  });
+}
 
 absl::StatusOr<std::optional<gid_t>> GroupOf(const std::string& key, const std::string& name) {
   if (name.empty()) return std::nullopt;
@@ -84,7 +105,8 @@ absl::StatusOr<std::unique_ptr<ControlServer>> ControlServer::Start(const Config
   SessionStream::Serve(*self->streams_);
   ServeRequests(*self->unary_, *self->broker_, self->broker_service_);
   ServeInspection(*self->unary_, *self->broker_, self->inspection_service_);
-  ServeAdministration(*self->unary_, *self->broker_, self->administration_service_);
+  ServeAdministration(*self->unary_, *self->broker_, self->administration_service_,
+                      [server = self.get()] { return server->restart_ != nullptr && server->restart_(); });
   self->health_ = std::make_unique<HealthService>(*self->unary_, self->health_service_);
   if (configuration.reflection) {
     ServeReflection(
@@ -120,6 +142,14 @@ void ControlServer::StopOnLoop() {
   if (std::exchange(stopping_, true)) return;
   health_->StopServing();
   control_socket_->StopAccepting();
+  Drain(Watcher::Now() + kDrainPatience);
+}
+
+void ControlServer::Drain(absl::Time end) {
+  if (Watcher::Now() < end && HasHandshakes(broker_->core().records())) {
+    watcher_->StartTimer(Watcher::Now() + kDrainLook, [this, end] { Drain(end); });
+    return;
+  }
   broker_->StopStreams();
   server_stopper_ = std::thread([this] {
     server_->Shutdown(std::chrono::system_clock::now() + kShutdownPatience);

@@ -3,6 +3,7 @@
 #ifndef BROKER_CONTROL_CONTROL_SERVER_H_
 #define BROKER_CONTROL_CONTROL_SERVER_H_
 
+#include <functional>
 #include <memory>
 #include <thread>
 #include <vector>
@@ -48,13 +49,20 @@ class ControlServer {
   // served from now on.
   void Run();
 
-  // Tells clients, ends their streams and calls, and lets Run return. From any thread; a second call changes nothing.
+  // Waits for the handshakes that are under way, for a second at most, tells clients, ends their streams and calls, and
+  // lets Run return. From any thread; a second call changes nothing.
   void Stop();
+
+  // What an administrator's wish for another process calls, on the loop thread: false where nobody would start it.
+  // Before Run.
+  void OnRestart(std::function<bool()> restart) { restart_ = std::move(restart); }
 
  private:
   ControlServer() = default;
 
   void StopOnLoop();
+  // Until `end`, or until there are no handshakes; then the rest of StopOnLoop.
+  void Drain(absl::Time end);
 
   std::vector<std::unique_ptr<SocketName>> socket_names_;
   GrpcLoop loop_;
@@ -72,6 +80,7 @@ class ControlServer {
   std::unique_ptr<UnaryContext> unary_;
   std::unique_ptr<SessionStream::Context> streams_;
   std::unique_ptr<HealthService> health_;
+  std::function<bool()> restart_;
   bool ran_ = false;
   bool stopping_ = false;       // Loop thread only.
   std::thread server_stopper_;  // grpc::Server::Shutdown blocks while the loop goes on.

@@ -35,7 +35,8 @@ std::optional<Step> Lifecycle::Ended(absl::Time now, ChildEnd end) {
   const bool hopeless =
       last_status_ == kBadConfiguration || last_status_ == kCannotExecute || last_status_ == kNoCommand;
   if (asked_to_end_ || last_status_ == 0 || (hopeless && !one_was_ready_)) return End(last_status_);
-  if (ready_since_ && now - *ready_since_ >= kSteady) back_off_.Reset();
+  const bool makes_way = last_status_ == kStartAnother && ready_since_;
+  if (makes_way || (ready_since_ && now - *ready_since_ >= kSteady)) back_off_.Reset();
   Enter(Phase::kWaiting, now + back_off_.Next(random_()));
   return std::nullopt;
 }

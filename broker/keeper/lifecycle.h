@@ -60,6 +60,9 @@ class Lifecycle {
   static constexpr int kCannotExecute = 126;
   static constexpr int kNoCommand = 127;
 
+  // rdma-brokerd's, where it makes way for the next one (EX_TEMPFAIL of sysexits.h): that is started at once.
+  static constexpr int kStartAnother = 75;
+
   // `random` returns numbers from 0 to 1.
   Lifecycle(const Settings& settings, std::function<double()> random);
 

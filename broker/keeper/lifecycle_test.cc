@@ -89,6 +89,20 @@ TEST_F(LifecycleTest, AChildThatWasReadyForLongIsStartedAgainAtOnce) {
   EXPECT_EQ(WaitAfterDeath(), absl::Milliseconds(100)) << "that one was never ready";
 }
 
+TEST_F(LifecycleTest, AChildThatMakesWayIsFollowedAtOnce) {
+  Start();
+  for (int i = 0; i < 10; ++i) WaitAfterDeath();
+  for (int i = 0; i < 3; ++i) {
+    Hear("READY=1");
+    Hear("STOPPING=1");
+    EXPECT_EQ(Exit(75), kNothing);
+    EXPECT_EQ(life_.deadline(), now_);
+    Start();
+  }
+  EXPECT_EQ(Exit(75), kNothing);
+  EXPECT_EQ(life_.deadline(), now_ + absl::Milliseconds(100)) << "that one was never ready";
+}
+
 TEST_F(LifecycleTest, AChildThatEndsWellEndsTheKeeper) {
   Start();
   Hear("READY=1");

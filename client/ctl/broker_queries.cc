@@ -158,6 +158,12 @@ ExitCode BrokerQueries::EnableAdapter(const std::string& device) {
   return code == ExitCode::kDone ? SayDone() : code;
 }
 
+ExitCode BrokerQueries::Restart() {
+  v1::RestartReply reply;
+  const ExitCode code = Ask(*administration_, &v1::Administration::Stub::Restart, v1::RestartRequest(), &reply);
+  return code == ExitCode::kDone ? SayDone() : code;
+}
+
 ExitCode BrokerQueries::SayDone() {
   if (form_ == OutputForm::kJson) output_ = "{}\n";
   return ExitCode::kDone;

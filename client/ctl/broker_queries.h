@@ -38,6 +38,8 @@ class BrokerQueries {
   // Waits until the last adapter is closed, but at most `patience`; kRefused: some are open still.
   ExitCode DisableAdapter(const std::string& device, std::chrono::seconds patience);
   ExitCode EnableAdapter(const std::string& device);
+  // Returns when it has begun.
+  ExitCode Restart();
 
   const std::string& output() const { return output_; }
   const std::string& error() const { return error_; }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// rdma-brokerctl: shows what a broker holds, ends sessions, disables devices, and looks for what is missing.
+// rdma-brokerctl: shows what a broker holds, ends sessions, disables devices, restarts it, and looks for what is
+// missing.
 
 #include <CLI/CLI.hpp>
 #include <chrono>
@@ -44,6 +45,7 @@ ExitCode Ask(BrokerQueries& queries, const std::string& command, const Arguments
   if (command == "disable-adapter") {
     return queries.DisableAdapter(arguments.device, std::chrono::seconds(arguments.wait_seconds));
   }
+  if (command == "restart") return queries.Restart();
   return queries.List(command);
 }
 
@@ -64,8 +66,9 @@ int Run(const CLI::App& app, const std::string& socket, OutputForm form, const A
 }  // namespace
 
 int main(int argc, char** argv) {
-  CLI::App app("Shows what a broker holds, ends sessions, disables devices, and looks for what is missing.",
-               "rdma-brokerctl");
+  CLI::App app(
+      "Shows what a broker holds, ends sessions, disables devices, restarts it, and looks for what is missing.",
+      "rdma-brokerctl");
   app.footer(kFooter);
   app.require_subcommand(1);
   app.fallthrough();
@@ -94,6 +97,8 @@ int main(int argc, char** argv) {
   app.add_subcommand("enable-adapter", "Ends what disable-adapter has begun; for administrators")
       ->add_option("NAME", arguments.device, "The device")
       ->required();
+  app.add_subcommand(
+      "restart", "Lets another process of the broker go on with everything, as after an upgrade; for administrators");
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

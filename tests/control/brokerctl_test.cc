@@ -67,6 +67,7 @@ TEST_F(BrokerctlTest, TheExitStatusTellsWhatWentWrong) {
       {{"enable-adapter"}, 2, "", "NAME is required"},
       {{"disable-adapter", "siw9"}, 1, "", "STATUS_OBJECT_NAME_NOT_FOUND"},
       {{"enable-adapter", ""}, 1, "", "STATUS_INVALID_PARAMETER"},
+      {{"restart"}, 1, "", "STATUS_NOT_SUPPORTED: broker: nobody would start it anew"},
   };
   for (const Row& row : rows) {
     std::string line;

@@ -22,8 +22,11 @@ sed "$built" "$here/rdma-brokerd.service" >"$work/rdma-brokerd.service"
 says_nothing() {
   "$@" >"$work/said" 2>&1 && [[ ! -s $work/said ]] || { cat "$work/said" && return 1; }
 }
-expect 'systemd understands the unit' says_nothing \
-  systemd-analyze verify --man=no --recursive-errors=no "$work/rdma-brokerd.service"
+cp "$here/rdma-brokerd.socket" "$work"
+for unit in service socket; do
+  expect "systemd understands the $unit" says_nothing \
+    systemd-analyze verify --man=no --recursive-errors=no "$work/rdma-brokerd.$unit"
+done
 # 10 is the most exposed, in tenths: what a daemon with devices, a network and the host's users can come down to.
 expect 'the unit is hardened' systemd-analyze security --offline=true --no-pager --threshold=23 \
   "$work/rdma-brokerd.service" >"$work/security"
@@ -35,6 +38,11 @@ expect 'the user of the unit' says "$work/root/etc/passwd" "^$(setting User):"
 expect 'the group of the unit' says "$work/root/etc/group" "^$(setting Group):.*:$(setting User)\$"
 
 folder=$(setting ReadWritePaths)
+sockets=("ListenStream=$folder/control.sock" "ListenSequentialPacket=$folder/handoff.sock" "SocketUser=$(setting User)"
+  "SocketGroup=$(setting Group)" SocketMode=0660 FileDescriptorName=socket)
+for socket in "${sockets[@]}"; do
+  expect "the socket unit says $socket" grep -qx "$socket" "$here/rdma-brokerd.socket"
+done
 expect 'the folder is made' says "$here/rdma-broker.tmpfiles" "^d $folder 0750 $(setting User) $(setting Group) -\$"
 expect 'the folder is the default' says docs/configuration.md "^\| .control.socket_directory. \| ..$folder.. \|"
 expect 'the group is the default' says docs/configuration.md "^\| .control.socket_group. \| ..$(setting Group).. \|"
