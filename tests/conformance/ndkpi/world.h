@@ -37,11 +37,13 @@ extern const Lack kTwoWay;
 // The acceptor cannot tell that its peer has not completed.
 void ExpectTwoWay(const Handshake& made);
 
-// What a case has: one broker, and consumers a and b with an instance of the adapter each, who meet through it like
-// strangers. When it ends, every call must have ended as calls do, and the broker must hold nothing any more.
+// One broker, and consumers a and b with an instance of the adapter each, who meet through it like strangers. When it
+// ends, every call must have ended as calls do, and the broker must hold nothing any more.
 class World {
  public:
+  // A case's, with a broker that counts.
   World(const Surroundings& surroundings, const Case& which);
+  World(const Surroundings& surroundings, std::shared_ptr<RunningBroker> broker);
   ~World();
   World(const World&) = delete;
   World& operator=(const World&) = delete;
@@ -103,12 +105,13 @@ class World {
   // From a request to an established connection.
   void Finish(Party& active, Party& passive, Handshake& made, const client::AcceptParameters& parameters = {});
   uint64_t OperationsSoFar();
+  void CheckWhatTheCaseSays();
   // Notes whether the case has used the adapter's data side.
   void Note(const Party& party) { used_data_ = used_data_ || party.has_side(); }
 
   const Surroundings& surroundings_;
-  const Case& case_;
-  const bool lacks_;
+  const Case* const case_ = nullptr;
+  const bool lacks_ = false;
   mutable bool lacks_was_asked_ = false;
   std::shared_ptr<RunningBroker> broker_;
   uint64_t operations_before_ = 0;

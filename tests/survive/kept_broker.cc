@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "tests/survive/kept_broker.h"
+
+#include <gtest/gtest.h>
+#include <signal.h>
+
+#include <fstream>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "tests/control/patience.h"
+
+namespace rdmabroker {
+namespace {
+
+constexpr char kKeeper[] = "broker/keeper/rdma-broker-keeper";
+
+// -1 for none.
+pid_t ChildOf(pid_t parent) {
+  pid_t child = -1;
+  std::ifstream(absl::StrCat("/proc/", parent, "/task/", parent, "/children")) >> child;
+  return child;
+}
+
+}  // namespace
+
+KeptBroker::KeptBroker(const std::string& settings) : RunningBroker(settings, {kKeeper, "--", kDaemon}) {}
+
+pid_t KeptBroker::Daemon() {
+  pid_t daemon = -1;
+  EXPECT_TRUE(Becomes([&] { return (daemon = ChildOf(pid())) > 0; })) << "the keeper starts no daemon";
+  return daemon;
+}
+
+void KeptBroker::KillDaemon() {
+  const pid_t former = Daemon();
+  ASSERT_GT(former, 0);
+  ASSERT_EQ(::kill(former, SIGKILL), 0);
+  AwaitAnother(former);
+}
+
+void KeptBroker::AwaitAnother(pid_t former) {
+  EXPECT_TRUE(Becomes([&] {
+    const pid_t daemon = ChildOf(pid());
+    return daemon > 0 && daemon != former;
+  })) << "the keeper starts no other daemon";
+}
+
+}  // namespace rdmabroker

@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// What the clients of rdma-brokerd notice of its death: nothing but a wait. Over user-space iWARP, by the client
+// library.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <signal.h>
+#include <sys/socket.h>
+
+#include <cerrno>
+#include <cstring>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "dataplane/unique_fd.h"
+#include "tests/conformance/ndkpi/surroundings.h"
+#include "tests/conformance/ndkpi/world.h"
+#include "tests/control/child_process.h"
+#include "tests/survive/kept_broker.h"
+
+namespace rdmabroker {
+namespace {
+
+using ndkpi::Call;
+using ndkpi::Connection;
+using ndkpi::Handshake;
+using ndkpi::Party;
+using ndkpi::TestListener;
+using ndkpi::World;
+
+const ndkpi::Surroundings& On() {
+  static const auto* const kOn = new ndkpi::Surroundings(ndkpi::Prepare("iwarp"));
+  return *kOn;
+}
+
+class RestartTest : public testing::Test {
+ protected:
+  // Before there is a broker, which is to be in the same network.
+  static void SetUpTestSuite() { On(); }
+
+  Party& a() { return world_.a(); }
+  Party& b() { return world_.b(); }
+
+  void ExpectUntouched(const Connection& connection) {
+    world_.ExpectCarries(connection);
+    EXPECT_EQ(connection.active_events.count(), 0u);
+    EXPECT_EQ(connection.passive_events.count(), 0u);
+  }
+
+  const std::shared_ptr<KeptBroker> broker_ = std::make_shared<KeptBroker>(ndkpi::OwnPorts());
+  World world_{On(), broker_};
+};
+
+// 0, or the error that a server outside gets, which what is left of ended connections does not keep away.
+int BindOutside(const SocketAddress& address) {
+  const UniqueFd socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  const int on = 1;
+  EXPECT_EQ(::setsockopt(socket.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on), 0);
+  sockaddr_in wanted = {.sin_family = AF_INET, .sin_port = htons(address.port)};
+  std::memcpy(&wanted.sin_addr, address.ip.bytes.data(), sizeof wanted.sin_addr);
+  return ::bind(socket.get(), reinterpret_cast<const sockaddr*>(&wanted), sizeof wanted) == 0 ? 0 : errno;
+}
+
+TEST_F(RestartTest, ConnectionsCarryOnAndListenersDeliver) {
+  const TestListener listener = b().Listening();
+  std::vector<Connection> connections = {world_.Establish(a(), b(), listener)};
+  for (int death = 0; death < 3; ++death) {
+    broker_->KillDaemon();
+    for (const Connection& connection : connections) ExpectUntouched(connection);
+    connections.push_back(world_.Establish(a(), b(), listener));
+    for (const Connection& connection : connections) ExpectUntouched(connection);
+  }
+}
+
+TEST_F(RestartTest, ConnectionsEndInOrderAfterIt) {
+  const Connection connection = world_.Establish();
+  broker_->KillDaemon();
+  world_.Disconnect(a(), b(), connection);
+  broker_->KillDaemon();
+  world_.Close(connection);
+}
+
+TEST_F(RestartTest, AddressesStayTakenUntilTheyAreGivenBack) {
+  const TestListener listener = b().Listening();
+  const Connection connection = world_.Establish(a(), b(), listener);
+  for (int death = 0; death < 3; ++death) {
+    broker_->KillDaemon();
+    EXPECT_EQ(BindOutside(listener.address), EADDRINUSE);
+    EXPECT_EQ(b().Listen(b().NewListener(), listener.address).Status(), NdkStatus::kSharingViolation);
+  }
+  const Call close = b().Close(listener.object);
+  broker_->KillDaemon();
+  EXPECT_EQ(BindOutside(listener.address), EADDRINUSE) << "the connection lives";
+  world_.Close(connection);
+  close.Wait();
+  EXPECT_EQ(BindOutside(listener.address), 0);
+}
+
+// Every kind of object, made before a death, is there after it, and is closed after another.
+TEST_F(RestartTest, ObjectsAreClosedAfterItAsEver) {
+  const TestListener idle = b().NewListener();
+  const TestListener listener = b().Listening();
+  const auto endpoint = a().NewSharedEndpoint(a().At());
+  const auto connector = a().NewConnector();
+  const Connection connection = world_.EstablishThrough(endpoint, a(), b(), listener);
+  broker_->KillDaemon();
+  const TestListener another = b().Listening();
+  const Connection second = world_.EstablishThrough(endpoint, a(), b(), another);
+  ExpectUntouched(connection);
+  broker_->KillDaemon();
+  ExpectUntouched(second);
+  const Call closes[] = {b().Close(idle.object), b().Close(listener.object), b().Close(another.object),
+                         a().Close(endpoint), a().Close(connector)};
+  world_.Close(connection);
+  world_.Close(second);
+  for (const Call& close : closes) close.Wait();
+}
+
+// Requests that are made while there is no daemon, or none that serves yet.
+TEST_F(RestartTest, RequestsMeanwhileWaitAndSucceed) {
+  const TestListener listener = b().Listening();
+  for (int death = 0; death < 5; ++death) {
+    broker_->KillDaemon();
+    const auto connector = a().NewConnector();
+    const Handshake made = world_.Request(a(), b(), listener);
+    ASSERT_EQ(b().Reject(made.passive).Status(), NdkStatus::kSuccess);
+    EXPECT_EQ(made.connect.Status(), NdkStatus::kConnectionRefused);
+    EXPECT_TRUE(a().Close(connector).Wait().ok());
+  }
+}
+
+// Over user-space iWARP the bytes of a handshake under way go with the process.
+TEST_F(RestartTest, AHandshakeUnderWayEndsAndItsPeerTriesAgain) {
+  const TestListener listener = b().Listening();
+  Handshake requested = world_.Request(a(), b(), listener);
+  Handshake replied = world_.Reply(a(), b(), listener);
+  broker_->KillDaemon();
+  const client::Outcome connect = requested.connect.Wait();
+  EXPECT_EQ(connect.status, NdkStatus::kConnectionAborted) << connect.hint;
+  EXPECT_TRUE(connect.retryable);
+  EXPECT_EQ(b().Accept(requested.passive, requested.passive_qp).Status(), NdkStatus::kConnectionAborted);
+  EXPECT_EQ(replied.accept.Status(), NdkStatus::kConnectionAborted);
+  EXPECT_EQ(a().CompleteConnect(replied.active).Status(), NdkStatus::kConnectionAborted);
+  ExpectUntouched(world_.Establish(a(), b(), listener));
+}
+
+// As an administrator asks for it, and as an operator does by the keeper.
+TEST_F(RestartTest, AProcessThatMakesWayIsMissedByNobody) {
+  const TestListener listener = b().Listening();
+  const Connection connection = world_.Establish(a(), b(), listener);
+  for (int restart = 0; restart < 4; ++restart) {
+    const pid_t former = broker_->Daemon();
+    if (restart % 2 == 0) {
+      ASSERT_EQ(::kill(broker_->pid(), SIGUSR2), 0);
+    } else {
+      const std::vector<std::string> command = {"client/ctl/rdma-brokerctl", "--socket", broker_->control_socket(),
+                                                "restart"};
+      const Ending ending = RunToEnd(command, broker_->folder() + "/errors" + std::to_string(restart));
+      EXPECT_EQ(ending.status, 0) << ending.error;
+    }
+    broker_->AwaitAnother(former);
+    ExpectUntouched(connection);
+    ExpectUntouched(world_.Establish(a(), b(), listener));
+  }
+}
+
+TEST_F(RestartTest, AProcessThatMakesWayLetsHandshakesEnd) {
+  const TestListener listener = b().Listening();
+  const pid_t former = broker_->Daemon();
+  Handshake made = world_.Request(a(), b(), listener);
+  ASSERT_EQ(::kill(broker_->pid(), SIGUSR2), 0);
+  world_.Finish(made);
+  broker_->AwaitAnother(former);
+  ExpectUntouched(made);
+}
+
+TEST_F(RestartTest, TwoDeathsInARowAreAsOne) {
+  const TestListener listener = b().Listening();
+  const Connection connection = world_.Establish(a(), b(), listener);
+  for (int death = 0; death < 5; ++death) broker_->KillDaemon();
+  ExpectUntouched(connection);
+  ExpectUntouched(world_.Establish(a(), b(), listener));
+}
+
+}  // namespace
+}  // namespace rdmabroker
