@@ -12,6 +12,7 @@
 
 #include "broker/control/translation.h"
 #include "broker/core/secrets.h"
+#include "broker/runtime/descriptor_message.h"
 #include "proto/rdmabroker/v1/handoff.pb.h"
 
 namespace rdmabroker {
@@ -21,20 +22,7 @@ namespace {
 constexpr size_t kMaxRecord = 256;
 
 bool SendReply(int socket, const v1::HandoffReply& reply, int transport) {
-  const std::string bytes = reply.SerializeAsString();
-  iovec part = {const_cast<char*>(bytes.data()), bytes.size()};
-  alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
-  msghdr message = {.msg_iov = &part, .msg_iovlen = 1};
-  if (transport >= 0) {
-    message.msg_control = control;
-    message.msg_controllen = sizeof control;
-    cmsghdr* header = CMSG_FIRSTHDR(&message);
-    header->cmsg_level = SOL_SOCKET;
-    header->cmsg_type = SCM_RIGHTS;
-    header->cmsg_len = CMSG_LEN(sizeof(int));
-    std::memcpy(CMSG_DATA(header), &transport, sizeof transport);
-  }
-  return ::sendmsg(socket, &message, MSG_NOSIGNAL | MSG_DONTWAIT) == static_cast<ssize_t>(bytes.size());
+  return SendWithDescriptor(socket, reply.SerializeAsString(), transport, MSG_DONTWAIT);
 }
 
 }  // namespace

@@ -15,6 +15,7 @@
 #include <optional>
 #include <string>
 
+#include "broker/runtime/descriptor_message.h"
 #include "dataplane/iwarp/wire/connection_state.h"
 #include "proto/rdmabroker/v1/handoff.pb.h"
 #include "tests/control/handoff_fetcher.h"
@@ -200,16 +201,7 @@ TEST_F(HandoffTest, AnotherProcessOfTheUserDoesNotGetIt) {
     std::memcpy(address.sun_path, path.c_str(), path.size() + 1);
     const int fd = ::socket(AF_UNIX, SOCK_SEQPACKET, 0);
     if (::connect(fd, reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0) ::_exit(1);
-    char byte = 0;
-    iovec part = {&byte, 1};
-    alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
-    msghdr message = {.msg_iov = &part, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof control};
-    cmsghdr* header = CMSG_FIRSTHDR(&message);
-    header->cmsg_level = SOL_SOCKET;
-    header->cmsg_type = SCM_RIGHTS;
-    header->cmsg_len = CMSG_LEN(sizeof(int));
-    std::memcpy(CMSG_DATA(header), &fd, sizeof fd);
-    ::_exit(::sendmsg(ends[1], &message, 0) == 1 ? 0 : 1);
+    ::_exit(SendWithDescriptor(ends[1], "x", fd, 0) ? 0 : 1);
   }
   char byte = 0;
   iovec part = {&byte, 1};

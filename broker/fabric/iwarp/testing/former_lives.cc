@@ -15,6 +15,7 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "broker/runtime/descriptor_message.h"
 
 namespace rdmabroker {
 namespace {
@@ -92,21 +93,7 @@ void LastWords::Commit(FabricLife& life) {
 void LastWords::Send(char kind, std::string_view bytes, int fd) const {
   std::string record(1, kind);
   record.append(bytes);
-  iovec part = {record.data(), record.size()};
-  alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
-  msghdr message = {};
-  message.msg_iov = &part;
-  message.msg_iovlen = 1;
-  if (fd >= 0) {
-    message.msg_control = control;
-    message.msg_controllen = sizeof control;
-    cmsghdr* header = CMSG_FIRSTHDR(&message);
-    header->cmsg_level = SOL_SOCKET;
-    header->cmsg_type = SCM_RIGHTS;
-    header->cmsg_len = CMSG_LEN(sizeof(int));
-    std::memcpy(CMSG_DATA(header), &fd, sizeof fd);
-  }
-  EXPECT_EQ(::sendmsg(channel_, &message, MSG_NOSIGNAL), static_cast<ssize_t>(record.size())) << std::strerror(errno);
+  EXPECT_TRUE(SendWithDescriptor(channel_, record, fd, 0)) << std::strerror(errno);
 }
 
 void FormerLives::Live(const Script& script) {
