@@ -23,6 +23,7 @@
 #include "broker/control/control_server.h"
 #include "broker/fabric/iwarp/iwarp_fabric.h"
 #include "broker/fabric/rdmacm/rdmacm_fabric.h"
+#include "broker/runtime/exit_status.h"
 #include "broker/runtime/heartbeat.h"
 #include "broker/runtime/systemd_supervisor.h"
 #include "broker/survival/survival.h"
@@ -34,9 +35,6 @@ namespace {
 constexpr DeviceId kIwarpDevice(1);
 constexpr DeviceId kFirstKernelDevice(2);
 
-// The exit status by which rdma-broker-keeper knows that another try does not help.
-constexpr int kBadConfiguration = 2;
-
 // A descriptor for each client's connection, its duplicate, and each connection that is being made.
 void RaiseDescriptorLimit() {
   rlimit limit = {};
@@ -44,9 +42,6 @@ void RaiseDescriptorLimit() {
   limit.rlim_cur = limit.rlim_max;
   if (::setrlimit(RLIMIT_NOFILE, &limit) != 0) spdlog::warn("cannot raise the limit on open files");
 }
-
-// The exit status by which it knows that the next process is wanted at once: EX_TEMPFAIL of sysexits.h.
-constexpr int kStartAnother = 75;
 
 // Blocks the signals that end the daemon, before any thread is there to get them.
 UniqueFd TakeSignals() {

@@ -7,6 +7,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "broker/runtime/exit_status.h"
+
 namespace rdmabroker::keeper {
 
 int ExitStatusOf(ChildEnd end) { return end.signal != 0 ? 128 + end.signal : end.status; }

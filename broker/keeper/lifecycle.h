@@ -54,14 +54,10 @@ class Lifecycle {
   // A child that was ready for so long before it died has not failed to start: the next is started at once. One that
   // dies each time after so long is started no more often than one that never comes up.
   static constexpr absl::Duration kSteady = BackOff::kLongest;
-  // Exit statuses that another try does not mend: rdma-brokerd's for a bad configuration, and the shells' for a command
-  // that cannot be executed or is not there.
-  static constexpr int kBadConfiguration = 2;
+  // Exit statuses that another try mends no more than kBadConfiguration: the shells' for a command that cannot be
+  // executed or is not there.
   static constexpr int kCannotExecute = 126;
   static constexpr int kNoCommand = 127;
-
-  // rdma-brokerd's, where it makes way for the next one (EX_TEMPFAIL of sysexits.h): that is started at once.
-  static constexpr int kStartAnother = 75;
 
   // `random` returns numbers from 0 to 1.
   Lifecycle(const Settings& settings, std::function<double()> random);
