@@ -45,8 +45,7 @@ class Broker {
  public:
   Broker(BrokerCore core, Watcher& watcher, CoreRunner::Commit commit);
 
-  void Add(std::unique_ptr<Fabric> fabric) { runner_.Add(std::move(fabric)); }
-  // Likewise, once and instead: the core is another process's, whose clients return now or never.
+  // Once: starts the fabrics, with which the core goes on. Clients of the process before return now or never.
   void Recover(std::vector<std::unique_ptr<Fabric>> fabrics);
   const BrokerCore& core() const { return runner_.core(); }
 

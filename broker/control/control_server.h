@@ -41,7 +41,6 @@ class ControlServer {
   Watcher& watcher() { return *watcher_; }
   HandoffTable& handoffs() { return handoffs_; }
   Executor& executor() { return loop_; }
-  void Add(std::unique_ptr<Fabric> fabric) { broker_->Add(std::move(fabric)); }
   void Recover(std::vector<std::unique_ptr<Fabric>> fabrics) { broker_->Recover(std::move(fabrics)); }
   const Broker& broker() const { return *broker_; }
 

@@ -5,7 +5,9 @@
 #include <cstdio>
 #include <cstdlib>
 #include <future>
+#include <memory>
 #include <utility>
+#include <vector>
 
 #include "absl/synchronization/mutex.h"
 #include "absl/time/clock.h"
@@ -66,7 +68,9 @@ void TestDaemon::Start() {
   server_ = *std::move(server);
   auto relay = std::make_unique<FabricRelay>(network_, devices_, server_->executor(), server_->handoffs());
   relay_ = relay.get();
-  server_->Add(std::move(relay));
+  std::vector<std::unique_ptr<Fabric>> fabrics;
+  fabrics.push_back(std::move(relay));
+  server_->Recover(std::move(fabrics));
   thread_ = std::thread([this] { server_->Run(); });
 }
 

@@ -92,7 +92,9 @@ class CountingBroker {
  public:
   CountingBroker(const std::string& adapter, const Configuration& configuration)
       : server_(Required(StartAlone(configuration))) {
-    server_->Add(std::make_unique<CountingFabric>(Open(adapter, configuration), count_));
+    std::vector<std::unique_ptr<Fabric>> fabrics;
+    fabrics.push_back(std::make_unique<CountingFabric>(Open(adapter, configuration), count_));
+    server_->Recover(std::move(fabrics));
     loop_ = std::thread([this] { server_->Run(); });
   }
   ~CountingBroker() {
