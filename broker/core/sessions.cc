@@ -35,7 +35,7 @@ bool IsForgotten(const Turn& turn, const SessionRecord& session, RequestId reque
 }
 
 // The first kept answer to `request` or a later one. Requests come nearly in order, so the newest are looked at first.
-std::deque<KeptAnswer>::iterator FindAnswer(SessionRecord& session, RequestId request) {
+std::deque<KeptAnswer>::const_iterator FindAnswer(const SessionRecord& session, RequestId request) {
   auto found = session.answers.end();
   while (found != session.answers.begin() && std::prev(found)->id >= request) --found;
   return found;
@@ -127,9 +127,8 @@ void LoseStream(Turn& turn, SessionRecord& session) {
 }
 
 const Request* FindRequest(const SessionRecord& session, RequestId request) {
-  const auto found = std::find_if(session.answers.rbegin(), session.answers.rend(),
-                                  [&](const KeptAnswer& answer) { return answer.id <= request; });
-  return found == session.answers.rend() || found->id != request ? nullptr : &found->request;
+  const auto found = FindAnswer(session, request);
+  return found == session.answers.end() || found->id != request ? nullptr : &found->request;
 }
 
 void Handle(Turn& turn, const EndSession& event) {

@@ -22,8 +22,6 @@ constexpr char kLost[] =
 constexpr char kAnswerLost[] =
     "the broker was started again just when the peer's answer had come, which is lost; connect again";
 
-bool IsOwn(ConnectionId id) { return (id.value() & kIncomingConnection) == 0; }
-
 // The kernel does not say on which interface a link-local address is.
 bool IsSame(SocketAddress kernels, const SocketAddress& ours) {
   kernels.ip.scope_id = ours.ip.scope_id;
@@ -57,7 +55,8 @@ void CmConnection::Adopt(const FabricAdoptConnection& request, const std::option
   kernel_id_ = record->kernel_id;
   tried_again_ = record->tried_again;
   accepted_ = record->accepted;
-  towards_ = {IsOwn(id_) ? PeerWait::kTimed : PeerWait::kUntimed, record->uid, record->session, record->peer};
+  const bool own = IncomingCounter(id_) == 0;
+  towards_ = {own ? PeerWait::kTimed : PeerWait::kUntimed, record->uid, record->session, record->peer};
   unsure_ = true;
   unchecked_ = connecting && !device_.three_way;
   unanswered_ = !device_.three_way && (connecting || accepted_ || state_ == State::kOver);

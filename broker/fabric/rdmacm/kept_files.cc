@@ -14,11 +14,10 @@ constexpr char kPrefix[] = "c";
 
 }  // namespace
 
-KeptFiles::KeptFiles(DescriptorKeep& keep) : keep_(keep) {
-  for (KeptDescriptor& kept : keep_.Take(kPrefix)) {
+KeptFiles::KeptFiles(DescriptorKeep& keep) : keep_(keep), old_(keep.Take(kPrefix)) {
+  for (const KeptDescriptor& old : old_) {
     uint64_t number = 0;
-    if (absl::SimpleAtoi(kept.name.substr(sizeof kPrefix - 1), &number)) last_ = std::max(last_, number);
-    old_.push_back({std::move(kept.name), std::move(kept.fd)});
+    if (absl::SimpleAtoi(old.name.substr(sizeof kPrefix - 1), &number)) last_ = std::max(last_, number);
   }
 }
 
@@ -33,12 +32,13 @@ void KeptFiles::ForgetOwn() {
 }
 
 bool KeptFiles::Migrate(KernelId id, const CmFile& file) const {
-  return std::any_of(old_.begin(), old_.end(), [&](const Old& old) { return file.Migrate(id, old.fd.get()) == 0; });
+  return std::any_of(old_.begin(), old_.end(),
+                     [&](const KeptDescriptor& old) { return file.Migrate(id, old.fd.get()) == 0; });
 }
 
 std::vector<UniqueFd> KeptFiles::GiveUpOld() {
   std::vector<UniqueFd> files;
-  for (Old& old : std::exchange(old_, {})) {
+  for (KeptDescriptor& old : std::exchange(old_, {})) {
     keep_.Forget(old.name);
     files.push_back(std::move(old.fd));
   }

@@ -9,6 +9,7 @@
 
 #include "broker/fabric/rdmacm/cm_file.h"
 #include "broker/runtime/descriptor_keep.h"
+#include "broker/runtime/kept_descriptor.h"
 #include "dataplane/unique_fd.h"
 
 namespace rdmabroker {
@@ -33,18 +34,12 @@ class KeptFiles {
   bool Migrate(KernelId id, const CmFile& file) const;
   // Forgets the old ones. Their last ids end when these descriptors are closed, which may block, and the supervisor's.
   std::vector<UniqueFd> GiveUpOld();
-  // Wait until the supervisor has its own file, and has closed those that were forgotten before the last commit.
-  void AwaitKept() { keep_.Await(); }
-  void AwaitForgotten() { keep_.Await(); }
+  // Waits until the supervisor has its own file, and has closed those that were forgotten before the last commit.
+  void Await() { keep_.Await(); }
 
  private:
-  struct Old {
-    std::string name;
-    UniqueFd fd;
-  };
-
   DescriptorKeep& keep_;
-  std::vector<Old> old_;
+  std::vector<KeptDescriptor> old_;
   uint64_t last_ = 0;  // The number in the last name.
   std::string own_;    // Empty: it is not kept.
 };

@@ -69,7 +69,7 @@ absl::Status RdmaCmFabric::Prepare() {
   OpenFile();
   if (file_ == nullptr && files_.HasOld()) return file_status_;
   // A second death must not cost what is about to be moved here.
-  if (files_.HasOld()) files_.AwaitKept();
+  if (files_.HasOld()) files_.Await();
   if (known_.empty()) return absl::OkStatus();
   // Devices that are not found now are lost for good.
   absl::StatusOr<ScanResult> found = ScanDevices(NextScan());

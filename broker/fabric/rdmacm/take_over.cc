@@ -29,10 +29,6 @@ constexpr absl::Duration kClosingPatience = absl::Seconds(5);
 // One turn of the loop, where each costs a system call: clients must not wait until all have been looked at.
 constexpr int kConnectionsAtATime = 512;
 
-constexpr uint64_t kCounterMask = (uint64_t{1} << 48) - 1;
-
-bool IsIncoming(ConnectionId id) { return (id.value() & kIncomingConnection) != 0; }
-
 }  // namespace
 
 void RdmaCmFabric::Carry(const FabricAdoptEndpoint& request) {
@@ -54,8 +50,7 @@ void RdmaCmFabric::Carry(const FabricAdoptConnection& request) {
   if (device != nullptr) {
     of.index = device->found.index;
     of.three_way = !device->found.iwarp;
-    const uint64_t counter = request.connection.value() & kCounterMask;
-    if (IsIncoming(request.connection)) device->requests = std::max(device->requests, counter);
+    device->requests = std::max(device->requests, IncomingCounter(request.connection));
   }
   auto& connection = connections_[request.connection] =
       std::make_unique<CmConnection>(surroundings_, of, request.connection);
@@ -97,7 +92,7 @@ void RdmaCmFabric::TakeOver() {
       },
       [this](int) {
         ReportQueue::Entry entry(reports_);
-        files_.AwaitForgotten();
+        files_.Await();
         GoOn();
         // Nobody else may report anything now, and what has been noted here is stored only with a report.
         if (!devices_.empty()) ReportDevice(devices_.begin()->first, devices_.begin()->second.found);
