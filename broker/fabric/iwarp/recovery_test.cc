@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <functional>
 
 #include "absl/strings/str_cat.h"
 #include "broker/fabric/iwarp/kept_transport.h"
@@ -86,6 +87,18 @@ class RecoveryTest : public ::testing::TestWithParam<IpFamily> {
     return client;
   }
 
+  // What a life leaves that dies once it has made a connection, and has stored what it knows of it.
+  Known Leave(const std::function<Known(FabricLife&, RawPeer*)>& make, RawPeer* peer) {
+    lives_.Live([&](FabricLife& life, LastWords& words) {
+      RawPeer its;
+      words.Tell(make(life, &its));
+      words.Leave(its);
+      words.Commit(life);
+    });
+    *peer = lives_.TakePeer();
+    return lives_.Told<Known>();
+  }
+
   // --- What the core asks of the life after it ---
 
   static void Adopt(FabricLife& life, const Bound& bound, EndpointUse use) {
@@ -102,6 +115,12 @@ class RecoveryTest : public ::testing::TestWithParam<IpFamily> {
   static void Unbind(FabricLife& life, const Bound& bound) {
     life.Perform(FabricUnbind{kDevice, bound.id});
     EXPECT_EQ(life.Await<FabricUnbound>().endpoint, bound.id);
+  }
+  // Of the endpoint nothing is left to the next life.
+  void LetGo(FabricLife& life, const Bound& bound) {
+    Unbind(life, bound);
+    life.keep().Committed();
+    lives_.records() = life.records();
   }
   static void ExpectQuiet(FabricLife& life) {
     life.Settle();
@@ -359,14 +378,8 @@ TEST_P(RecoveryTest, AnAddressThatGoesIsNoLongerKept) {
 // --- Transports ---
 
 TEST_P(RecoveryTest, ATransportThatWasNotFetchedIsOfferedAgain) {
-  lives_.Live([](FabricLife& life, LastWords& words) {
-    RawPeer peer;
-    words.Tell(Establish(life, &peer));
-    words.Leave(peer);
-    words.Commit(life);
-  });
-  const auto known = lives_.Told<Known>();
-  RawPeer peer = lives_.TakePeer();
+  RawPeer peer;
+  const Known known = Leave(Establish, &peer);
   const auto life = lives_.GoOn();
   AdoptAll(*life, known, AdoptedStage::kEstablished);
   ExpectQuiet(*life);
@@ -405,23 +418,15 @@ TEST_P(RecoveryTest, ATransportThatWasFetchedGoesOnUndisturbed) {
     EXPECT_EQ(life->handoffs().Find(known.connection), nullptr);
     life->Release(known.connection);
     ExpectOnlyTheClientHasIt(*life, client, peer);
-    Unbind(*life, known.endpoint);
-    life->keep().Committed();
-    lives_.records() = life->records();
+    LetGo(*life, known.endpoint);
   }
 }
 
 TEST_P(RecoveryTest, ATransportThatIsReleasedBeforeItIsFetchedIsReset) {
   for (const AdoptedStage stage : {AdoptedStage::kEstablished, AdoptedStage::kOver}) {
     SCOPED_TRACE(static_cast<int>(stage));
-    lives_.Live([](FabricLife& life, LastWords& words) {
-      RawPeer peer;
-      words.Tell(Establish(life, &peer));
-      words.Leave(peer);
-      words.Commit(life);
-    });
-    const auto known = lives_.Told<Known>();
-    RawPeer peer = lives_.TakePeer();
+    RawPeer peer;
+    const Known known = Leave(Establish, &peer);
     const auto life = lives_.GoOn();
     AdoptAll(*life, known, stage);
     ExpectQuiet(*life);
@@ -432,9 +437,7 @@ TEST_P(RecoveryTest, ATransportThatIsReleasedBeforeItIsFetchedIsReset) {
     EXPECT_TRUE(life->records().connections.empty());
     life->keep().Committed();
     EXPECT_EQ(lives_.KeptNames(), std::vector<std::string>{NameOf(known.endpoint, 1)});
-    Unbind(*life, known.endpoint);
-    life->keep().Committed();
-    lives_.records() = life->records();
+    LetGo(*life, known.endpoint);
   }
 }
 
@@ -442,14 +445,8 @@ TEST_P(RecoveryTest, ATransportThatIsLostIsReported) {
   enum class Loss { kSocket, kRecord, kOtherSocket, kReset };
   for (const Loss loss : {Loss::kSocket, Loss::kRecord, Loss::kOtherSocket, Loss::kReset}) {
     SCOPED_TRACE(static_cast<int>(loss));
-    lives_.Live([](FabricLife& life, LastWords& words) {
-      RawPeer peer, other;
-      words.Tell(Establish(life, &peer));
-      words.Leave(peer);
-      words.Commit(life);
-    });
-    const auto known = lives_.Told<Known>();
-    RawPeer peer = lives_.TakePeer();
+    RawPeer peer;
+    const Known known = Leave(Establish, &peer);
     if (loss == Loss::kSocket || loss == Loss::kOtherSocket) {
       EXPECT_TRUE(lives_.supervisor().Remove(TransportName(known.connection)).ok());
     }
@@ -466,10 +463,8 @@ TEST_P(RecoveryTest, ATransportThatIsLostIsReported) {
     EXPECT_EQ(life->handoffs().Find(known.connection), nullptr);
     life->Release(known.connection);
     EXPECT_TRUE(life->records().connections.empty());
-    Unbind(*life, known.endpoint);
-    life->keep().Committed();
+    LetGo(*life, known.endpoint);
     EXPECT_TRUE(lives_.KeptNames().empty());
-    lives_.records() = life->records();
   }
 }
 
@@ -481,17 +476,15 @@ TEST_P(RecoveryTest, ALastStepThatTheCoreWasNotToldOfIsAnsweredWhenItComesAgain)
       if (active) return life.Perform(FabricComplete{kDevice, connection, {1, 1}});
       life.Perform(Accepted(connection));
     };
-    lives_.Live([&](FabricLife& life, LastWords& words) {
-      RawPeer peer;
-      Known known = active ? Replied(life, listener, &peer) : Request(life, &peer);
-      ask(life, known.connection);
-      known.secret = *life.Await<FabricEstablished>().handoff;
-      words.Tell(known);
-      words.Leave(peer);
-      words.Commit(life);
-    });
-    const auto known = lives_.Told<Known>();
-    RawPeer peer = lives_.TakePeer();
+    RawPeer peer;
+    const Known known = Leave(
+        [&](FabricLife& life, RawPeer* its) {
+          Known made = active ? Replied(life, listener, its) : Request(life, its);
+          ask(life, made.connection);
+          made.secret = *life.Await<FabricEstablished>().handoff;
+          return made;
+        },
+        &peer);
     const auto life = lives_.GoOn();
     Adopt(*life, known.endpoint, active ? EndpointUse::kDedicated : EndpointUse::kListener);
     Adopt(*life, known, active ? AdoptedStage::kReplied : AdoptedStage::kRequested);
@@ -502,9 +495,7 @@ TEST_P(RecoveryTest, ALastStepThatTheCoreWasNotToldOfIsAnsweredWhenItComesAgain)
     RawPeer client = Fetch(*life, known.connection);
     ExpectOnlyTheClientHasIt(*life, client, peer);
     life->Release(known.connection);
-    Unbind(*life, known.endpoint);
-    life->keep().Committed();
-    lives_.records() = life->records();
+    LetGo(*life, known.endpoint);
   }
 }
 
@@ -512,14 +503,10 @@ TEST_P(RecoveryTest, ALastStepThatTheCoreWasNotToldOfIsAnsweredWhenItComesAgain)
 
 TEST_P(RecoveryTest, AConnectThatWasUnderWayFailsAndItsAddressesAreFreeAtOnce) {
   RawListener listener(GetParam());
-  lives_.Live([&](FabricLife& life, LastWords& words) {
-    RawPeer peer;
-    words.Tell(Connect(life, life.Bind(EndpointUse::kDedicated), listener, &peer));
-    words.Leave(peer);
-    words.Commit(life);
-  });
-  const auto known = lives_.Told<Known>();
-  RawPeer peer = lives_.TakePeer();
+  RawPeer peer;
+  const Known known = Leave(
+      [&](FabricLife& life, RawPeer* its) { return Connect(life, life.Bind(EndpointUse::kDedicated), listener, its); },
+      &peer);
   const auto life = lives_.GoOn();
   EXPECT_EQ(life->AwaitEnd(peer), End::kReset) << "no TIME_WAIT is in the next attempt's way";
   Adopt(*life, known.endpoint, EndpointUse::kDedicated);
@@ -537,14 +524,8 @@ TEST_P(RecoveryTest, AConnectThatWasUnderWayFailsAndItsAddressesAreFreeAtOnce) {
 
 TEST_P(RecoveryTest, AReplyThatWasNotAnsweredEndsWithItsProcess) {
   RawListener listener(GetParam());
-  lives_.Live([&](FabricLife& life, LastWords& words) {
-    RawPeer peer;
-    words.Tell(Replied(life, listener, &peer));
-    words.Leave(peer);
-    words.Commit(life);
-  });
-  const auto known = lives_.Told<Known>();
-  RawPeer peer = lives_.TakePeer();
+  RawPeer peer;
+  const Known known = Leave([&](FabricLife& life, RawPeer* its) { return Replied(life, listener, its); }, &peer);
   const auto life = lives_.GoOn();
   EXPECT_EQ(life->AwaitEnd(peer), End::kReset);
   Adopt(*life, known, AdoptedStage::kReplied);
@@ -562,14 +543,8 @@ TEST_P(RecoveryTest, AReplyThatWasNotAnsweredEndsWithItsProcess) {
 TEST_P(RecoveryTest, ARequestThatWasNotDecidedEndsWithItsProcessAndItsPeerConnectsAgain) {
   for (const AdoptedStage stage : {AdoptedStage::kRequested, AdoptedStage::kOver}) {
     SCOPED_TRACE(static_cast<int>(stage));
-    lives_.Live([](FabricLife& life, LastWords& words) {
-      RawPeer peer;
-      words.Tell(Request(life, &peer));
-      words.Leave(peer);
-      words.Commit(life);
-    });
-    const auto known = lives_.Told<Known>();
-    RawPeer peer = lives_.TakePeer();
+    RawPeer peer;
+    const Known known = Leave(Request, &peer);
     const auto life = lives_.GoOn();
     EXPECT_EQ(life->AwaitEnd(peer), End::kReset);
     Adopt(*life, known.endpoint, EndpointUse::kListener);
@@ -595,14 +570,8 @@ TEST_P(RecoveryTest, ARequestThatWasNotDecidedEndsWithItsProcessAndItsPeerConnec
 // --- The whole ---
 
 TEST_P(RecoveryTest, WhatNobodyAdoptsEndsAndItsPeersLearnOfIt) {
-  lives_.Live([](FabricLife& life, LastWords& words) {
-    RawPeer peer;
-    words.Tell(Establish(life, &peer));
-    words.Leave(peer);
-    words.Commit(life);
-  });
-  const auto known = lives_.Told<Known>();
-  RawPeer peer = lives_.TakePeer();
+  RawPeer peer;
+  const Known known = Leave(Establish, &peer);
   RawPeer early = RawPeer::ConnectTo(known.endpoint.address);
   lives_.records() = {};
   const auto life = lives_.GoOn();
@@ -615,14 +584,8 @@ TEST_P(RecoveryTest, WhatNobodyAdoptsEndsAndItsPeersLearnOfIt) {
 }
 
 TEST_P(RecoveryTest, AProcessThatDiesAsItTakesOverIsTakenOverFrom) {
-  lives_.Live([](FabricLife& life, LastWords& words) {
-    RawPeer peer;
-    words.Tell(Establish(life, &peer));
-    words.Leave(peer);
-    words.Commit(life);
-  });
-  const auto known = lives_.Told<Known>();
-  RawPeer peer = lives_.TakePeer();
+  RawPeer peer;
+  const Known known = Leave(Establish, &peer);
   lives_.Live([&](FabricLife&, LastWords&) {});
   lives_.Live([&](FabricLife& life, LastWords&) { Adopt(life, known.endpoint, EndpointUse::kListener); });
   lives_.Live([&](FabricLife& life, LastWords& words) {
