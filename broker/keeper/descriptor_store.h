@@ -3,9 +3,13 @@
 #ifndef BROKER_KEEPER_DESCRIPTOR_STORE_H_
 #define BROKER_KEEPER_DESCRIPTOR_STORE_H_
 
+#include <sys/types.h>
+
 #include <cstddef>
+#include <map>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "broker/runtime/kept_descriptor.h"
@@ -39,11 +43,16 @@ class DescriptorStore {
   std::string Names() const;
 
  private:
+  using Inode = std::pair<dev_t, ino_t>;
+
   template <typename Condition>
   void RemoveWhere(const Condition& condition);
 
   const size_t most_;
   std::vector<Stored> stored_;
+  // The numbers of the stored descriptors. Only those of one inode can be one file, so that not every new one is
+  // compared with all; they need not be: all that are opened of one device share its inode.
+  std::multimap<Inode, int> by_inode_;
   size_t names_ = 0;  // Bytes.
 };
 

@@ -66,6 +66,28 @@ TEST(DescriptorStore, KeepsAFileOnceAndByItsFirstName) {
   EXPECT_EQ(::fcntl(number, F_GETFD), -1) << "the duplicate is closed";
 }
 
+// As the rdma_cm files of several processes do.
+TEST(DescriptorStore, KeepsFilesThatShareAnInode) {
+  DescriptorStore store(10);
+  for (int i = 0; i < 3; ++i) {
+    UniqueFd fd(::open("/dev/null", O_RDONLY | O_CLOEXEC));
+    EXPECT_EQ(store.Add("null", std::move(fd), false), Outcome::kStored);
+  }
+  store.RemoveBroken(store.stored()[1].fd.get());
+  EXPECT_EQ(store.Names(), "null:null");
+}
+
+// What is no longer kept is in nobody's way.
+TEST(DescriptorStore, KeepsAgainWhatItHasForgotten) {
+  Pipe pipe;
+  DescriptorStore store(10);
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_EQ(store.Add("a", pipe.DuplicateOfWriter(), false), Outcome::kStored);
+    store.Remove("a");
+  }
+  EXPECT_EQ(store.Names(), "");
+}
+
 TEST(DescriptorStore, RemovesAllOfAName) {
   Pipe pipes[3];
   DescriptorStore store(10);
