@@ -19,9 +19,18 @@ constexpr size_t kMaxReply = iwarp::kStartupHeaderLength + iwarp::kMaxStartupPri
 }  // namespace
 
 ActiveConnection::ActiveConnection(const IwarpSurroundings& surroundings, const FabricConnect& request)
-    : Connection(surroundings, request.connection),
-      wanted_(request),
-      give_up_at_(Watcher::Now() + surroundings.options.time_wait) {
+    : Connection(surroundings, request.connection), wanted_(request) {
+  AwaitTurn();
+}
+
+void ActiveConnection::AwaitTurn() {
+  state_ = State::kWaiting;
+  surroundings_.turns.Wait(id_, wanted_.session, wanted_.peer.ip, [this] { OnTurn(); });
+}
+
+void ActiveConnection::OnTurn() {
+  // The time before it is not the handshake's.
+  if (give_up_at_ == absl::InfinitePast()) give_up_at_ = Watcher::Now() + surroundings_.options.time_wait;
   StartConnecting();
 }
 
@@ -35,6 +44,7 @@ void ActiveConnection::StartConnecting() {
   if (error == EADDRNOTAVAIL) return TryLater(error);
   if (error != 0 && error != EINPROGRESS) return Refuse(error);
   state_ = State::kConnecting;
+  SetDeadline(surroundings_.options.reply_wait);
   Await(EPOLLOUT);
 }
 
@@ -46,7 +56,9 @@ void ActiveConnection::TryLater(int error) {
 }
 
 void ActiveConnection::OnDeadline() {
-  if (state_ == State::kWaiting) StartConnecting();
+  if (state_ == State::kWaiting) return AwaitTurn();
+  // Another's turn; the reply is waited for on.
+  surroundings_.turns.End(id_);
 }
 
 void ActiveConnection::OnReady() {
@@ -97,6 +109,7 @@ void ActiveConnection::OnReply(const iwarp::StartupFrame& reply) {
   }
   agreed_ = std::get<iwarp::ConnectionState>(*std::move(outcome));
   state_ = State::kReplied;
+  surroundings_.turns.End(id_);
   surroundings_.reports.Push(FabricReplied{id_,
                                            {agreed_.outbound_read_limit, agreed_.inbound_read_limit},
                                            Bytes(agreed_.peer_data.begin(), agreed_.peer_data.end()),

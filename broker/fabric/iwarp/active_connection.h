@@ -8,10 +8,10 @@
 
 namespace rdmabroker {
 
-// The side that connects: TCP, MPA request and reply, ready-to-receive message.
+// The side that connects: TCP, MPA request and reply, ready-to-receive message. It waits for its turn first.
 class ActiveConnection final : public Connection {
  public:
-  // Begins to connect at once.
+  // Begins to connect as soon as it may.
   ActiveConnection(const IwarpSurroundings& surroundings, const FabricConnect& request);
 
   void Perform(const FabricComplete& request) override;
@@ -20,6 +20,8 @@ class ActiveConnection final : public Connection {
   void OnReady() override;
   void OnDeadline() override;
 
+  void AwaitTurn();
+  void OnTurn();
   void StartConnecting();
   // The address is waited for, within a bound.
   void TryLater(int error);
@@ -30,7 +32,7 @@ class ActiveConnection final : public Connection {
   void Refuse(int error, std::string explanation = {});
 
   const FabricConnect wanted_;
-  absl::Time give_up_at_;  // When to stop waiting for the address.
+  absl::Time give_up_at_ = absl::InfinitePast();  // When to stop waiting for the address; not before the first turn.
   iwarp::StartupFrame request_;
   iwarp::Offer offer_;
   iwarp::ConnectionState agreed_;

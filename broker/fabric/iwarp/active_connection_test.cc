@@ -3,6 +3,8 @@
 #include "broker/fabric/iwarp/testing/fabric_fixture.h"
 
 #include <cerrno>
+#include <utility>
+#include <vector>
 
 #include "dataplane/iwarp/wire/bytes.h"
 #include "dataplane/iwarp/wire/negotiation.h"
@@ -20,10 +22,10 @@ class ActiveConnectionTest : public IwarpFabricTest {
  protected:
   using IwarpFabricTest::IwarpFabricTest;
 
-  ConnectionId Connect(const Bound& from, const SocketAddress& to) {
+  ConnectionId Connect(const Bound& from, const SocketAddress& to, SessionId session = SessionId(1)) {
     const ConnectionId connection(++last_id_);
     fabric_->Perform(
-        FabricConnect{kDevice, connection, from.id, SessionId(1), QpNumber{2}, from.address, to, {8, 3}, {'h', 'i'}});
+        FabricConnect{kDevice, connection, from.id, session, QpNumber{2}, from.address, to, {8, 3}, {'h', 'i'}});
     return connection;
   }
   // A connection whose request the raw listener has taken.
@@ -242,6 +244,113 @@ TEST_P(ImpatientActiveConnectionTest, AddressesThatStayTakenFailTheAttempt) {
 
 INSTANTIATE_TEST_SUITE_P(Iwarp, ImpatientActiveConnectionTest, ::testing::Values(IpFamily::kIpv4, IpFamily::kIpv6),
                          FamilyName);
+
+// Four handshakes at a time, so two of a session.
+class PacedActiveConnectionTest : public ActiveConnectionTest {
+ protected:
+  explicit PacedActiveConnectionTest(absl::Duration reply_wait = kPatience)
+      : ActiveConnectionTest(IwarpOptions{.handshakes_per_host = 4, .reply_wait = reply_wait}) {}
+
+  std::vector<ConnectionId> ConnectMany(int count, SessionId session) {
+    std::vector<ConnectionId> connections;
+    for (int i = 0; i < count; ++i) {
+      connections.push_back(Connect(Bind(EndpointUse::kDedicated), listener_.address(), session));
+    }
+    return connections;
+  }
+  // All that come by and by.
+  void AwaitPeers(size_t count) {
+    RunUntil(
+        [&] {
+          for (RawPeer peer; listener_.Accept(&peer);) peers_.push_back(std::move(peer));
+          return peers_.size() >= count;
+        },
+        "connections");
+    Settle();
+    for (RawPeer peer; listener_.Accept(&peer);) peers_.push_back(std::move(peer));
+    EXPECT_EQ(peers_.size(), count);
+  }
+
+  std::vector<RawPeer> peers_;
+};
+
+TEST_P(PacedActiveConnectionTest, SoManyHandshakesAreUnderWayTowardsAHost) {
+  ConnectMany(5, SessionId(1));
+  AwaitPeers(2);
+  ConnectMany(1, SessionId(2));
+  AwaitPeers(3);
+  ConnectMany(5, SessionId(3));
+  AwaitPeers(4);
+}
+
+TEST_P(PacedActiveConnectionTest, AReplyAFailureOrAReleaseIsAnothersTurn) {
+  const std::vector<ConnectionId> connections = ConnectMany(5, SessionId(1));
+  AwaitPeers(2);
+  AwaitBytes(peers_[0], 26);
+  peers_[0].Send(ThreeWayReply());
+  Await<FabricReplied>();
+  AwaitPeers(3);
+  peers_[1].Close();
+  EXPECT_EQ(Await<FabricConnectFailed>().status, NdkStatus::kConnectionRefused);
+  AwaitPeers(4);
+  Release(connections[2]);
+  AwaitPeers(5);
+}
+
+TEST_P(PacedActiveConnectionTest, AnAttemptThatWaitsForItsTurnCanBeReleased) {
+  const std::vector<ConnectionId> connections = ConnectMany(4, SessionId(1));
+  AwaitPeers(2);
+  Release(connections[2]);
+  Release(connections[0]);
+  AwaitPeers(3);
+  Release(connections[1]);
+  AwaitPeers(3);
+}
+
+INSTANTIATE_TEST_SUITE_P(Iwarp, PacedActiveConnectionTest, ::testing::Values(IpFamily::kIpv4, IpFamily::kIpv6),
+                         FamilyName);
+
+class SilentPeersTest : public PacedActiveConnectionTest {
+ protected:
+  SilentPeersTest() : PacedActiveConnectionTest(absl::Milliseconds(10)) {}
+};
+
+TEST_P(SilentPeersTest, APeerThatDoesNotReplyKeepsNobodyWaitingAndMayReplyLater) {
+  const std::vector<ConnectionId> connections = ConnectMany(7, SessionId(1));
+  AwaitPeers(7);
+  AwaitBytes(peers_[0], 26);
+  peers_[0].Send(ThreeWayReply());
+  EXPECT_EQ(Await<FabricReplied>().connection, connections[0]);
+}
+
+INSTANTIATE_TEST_SUITE_P(Iwarp, SilentPeersTest, ::testing::Values(IpFamily::kIpv4, IpFamily::kIpv6), FamilyName);
+
+// Its time in the queue is not the time for which it waits for its addresses.
+class LateTurnTest : public ActiveConnectionTest {
+ protected:
+  static constexpr absl::Duration kTimeWait = absl::Milliseconds(300);
+  LateTurnTest()
+      : ActiveConnectionTest(IwarpOptions{.time_wait = kTimeWait,
+                                          .time_wait_poll = absl::Milliseconds(10),
+                                          .handshakes_per_host = 2,
+                                          .reply_wait = kPatience}) {}
+};
+
+TEST_P(LateTurnTest, AnAttemptHasAllItsTimeOnceItsTurnHasCome) {
+  RawPeer first;
+  const ConnectionId holds_turn = Requested(first);
+  const Bound shared = Bind(EndpointUse::kShared);
+  RawPeer former = RawPeer::ConnectFrom(shared.address, listener_.address());
+  const ConnectionId late = Connect(shared, listener_.address());
+  const absl::Time end = Watcher::Now() + kTimeWait;
+  RunUntil([&] { return Watcher::Now() >= end; }, "the time for addresses");
+  Release(holds_turn);
+  const absl::Time turn = Watcher::Now();
+  EXPECT_EQ(Await<FabricConnectFailed>().connection, late);
+  EXPECT_GE(Watcher::Now() - turn, kTimeWait);
+}
+
+INSTANTIATE_TEST_SUITE_P(Iwarp, LateTurnTest, ::testing::Values(IpFamily::kIpv4, IpFamily::kIpv6), FamilyName);
 
 }  // namespace
 }  // namespace rdmabroker

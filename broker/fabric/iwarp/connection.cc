@@ -52,6 +52,7 @@ void Connection::CloseSocket(bool reset) {
   if (socket_ && reset) ResetConnection(socket_.get());
   socket_.Reset();
   Forget();
+  surroundings_.turns.End(id_);
 }
 
 void Connection::StopWaiting() {

@@ -10,6 +10,7 @@
 
 #include "broker/core/fabric_messages.h"
 #include "broker/fabric/fabric_records.h"
+#include "broker/fabric/iwarp/handshake_turns.h"
 #include "broker/fabric/iwarp/kept_transport.h"
 #include "broker/fabric/iwarp/options.h"
 #include "broker/fabric/iwarp/socket_status.h"
@@ -33,6 +34,7 @@ struct IwarpSurroundings {
   DescriptorKeep& keep;
   FabricRecords& records;
   ReportQueue& reports;
+  HandshakeTurns& turns;
 };
 
 // One end of a connection, from its socket to its release. What is common to both sides; see ActiveConnection and
@@ -63,7 +65,7 @@ class Connection {
   // Calls OnDeadline once, in place of any that is set.
   void SetDeadline(absl::Duration after);
   // A reset tells the peer at once; without it, what was sent still reaches the peer, and then the stream's end. What
-  // outlives the process of the socket is no longer needed.
+  // outlives the process of the socket is no longer needed, and neither is its turn.
   void CloseSocket(bool reset = true);
 
   // What this side wants of the negotiation on this socket.

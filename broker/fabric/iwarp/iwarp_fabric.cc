@@ -36,7 +36,8 @@ IwarpFabric::IwarpFabric(DeviceId device, const IwarpOptions& options, Watcher& 
       network_namespace_(network_namespace),
       addresses_(std::move(addresses)),
       reports_([this](FabricReport report) { Deliver(std::move(report)); }),
-      surroundings_{options_, *addresses_, watcher, handoffs, keep, records, reports_},
+      turns_(options_.handshakes_per_host),
+      surroundings_{options_, *addresses_, watcher, handoffs, keep, records, reports_, turns_},
       half_open_(surroundings_,
                  [this](EndpointId listener, UniqueFd socket, iwarp::StartupFrame request) {
                    OnRequest(listener, std::move(socket), std::move(request));

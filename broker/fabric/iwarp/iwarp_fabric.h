@@ -12,6 +12,7 @@
 #include "broker/fabric/iwarp/active_connection.h"
 #include "broker/fabric/iwarp/endpoints.h"
 #include "broker/fabric/iwarp/half_open_sockets.h"
+#include "broker/fabric/iwarp/handshake_turns.h"
 #include "broker/fabric/iwarp/passive_connection.h"
 
 namespace rdmabroker {
@@ -70,6 +71,7 @@ class IwarpFabric final : public Fabric {
   const std::unique_ptr<LocalAddresses> addresses_;
   ReportSink sink_;
   ReportQueue reports_;
+  HandshakeTurns turns_;
   const IwarpSurroundings surroundings_;
   WatchId address_watch_ = WatchId::kNone;
   HalfOpenSockets half_open_;

@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#ifndef BROKER_FABRIC_IWARP_HANDSHAKE_TURNS_H_
+#define BROKER_FABRIC_IWARP_HANDSHAKE_TURNS_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <utility>
+
+#include "broker/core/ids.h"
+#include "dataplane/ndk/socket_address.h"
+
+namespace rdmabroker {
+
+// When handshakes towards a host may begin: so many at a time, so that a storm of them does not overflow the queues of
+// its listeners, whose kernel would drop what is too much, and TCP try again after seconds. The others wait. The
+// sessions that wait for one host take turns, and none of them has more than half of what is under way there, so that
+// one session's thousand do not keep another's one waiting. What one session has waiting begins in the order in which
+// it came.
+//
+// What waits is bounded by how many connectors sessions may have (limits.h). Each function takes logarithmic time.
+// Without input or output. One thread.
+class HandshakeTurns {
+ public:
+  using Begin = std::function<void()>;
+
+  // At least two.
+  explicit HandshakeTurns(size_t at_a_time) : at_a_time_(at_a_time) {}
+  HandshakeTurns(const HandshakeTurns&) = delete;
+  HandshakeTurns& operator=(const HandshakeTurns&) = delete;
+
+  // Calls `begin` once, when its turn has come, unless End comes before: from here, or from another's End. It may call
+  // all functions; what these let begin does so after it has returned. No other of that connection's waits or is under
+  // way.
+  void Wait(ConnectionId connection, SessionId session, const IpAddress& ip, Begin begin);
+  // It waits no more and is not under way any more. Nothing where it does neither.
+  void End(ConnectionId connection);
+
+ private:
+  // What a session has towards a host.
+  struct Share {
+    size_t under_way = 0;
+    uint64_t turn = 0;  // When its last one began, or its first one came: the least is next.
+    std::map<uint64_t, std::pair<ConnectionId, Begin>> waiting;  // In the order in which they came.
+  };
+  struct Host {
+    size_t under_way = 0;
+    std::map<SessionId, Share> shares;
+    std::map<uint64_t, SessionId> line;  // The sessions one of which is next, by turn.
+  };
+  struct Place {
+    IpAddress host;
+    SessionId session;
+    uint64_t number = 0;  // In `waiting`.
+    bool under_way = false;
+  };
+
+  void StandInLine(Host& host, SessionId session, Share& share);
+  void LeaveLine(Host& host, const Share& share) { host.line.erase(share.turn); }
+  // The next one there, which counts as under way; nothing where none may begin.
+  Begin Next(const IpAddress& ip);
+  void BeginAll(const IpAddress& ip);
+
+  const size_t at_a_time_;
+  uint64_t last_ = 0;  // Of numbers and turns.
+  std::map<IpAddress, Host> hosts_;
+  std::map<ConnectionId, Place> places_;
+  std::deque<IpAddress> changed_;  // Where something may begin.
+  bool beginning_ = false;
+};
+
+}  // namespace rdmabroker
+
+#endif  // BROKER_FABRIC_IWARP_HANDSHAKE_TURNS_H_
