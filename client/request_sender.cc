@@ -45,10 +45,11 @@ struct RequestSender::Attempt final : CompletionThread::Tag {
     const std::unique_ptr<Attempt> self(this);
     if (sender == nullptr) return;
     sender->attempts_.erase(this);
-    sender->HandleReply(request, status, reply);
+    sender->HandleReply(*this);
   }
 
   RequestSender* sender = nullptr;  // Null once it has ended.
+  uint64_t returns = 0;             // The sender's, when it began.
   std::shared_ptr<Request> request;
   grpc::ClientContext context;
   OutcomeReader reader;
@@ -71,6 +72,7 @@ void RequestSender::Open(uint64_t session_id, uint32_t answers_kept) {
 
 void RequestSender::Resume() {
   sending_ = true;
+  ++returns_;
   for (const auto& [id, request] : std::exchange(to_repeat_, {})) {
     request->attempts = 0;
     SendAgain(request);
@@ -115,6 +117,7 @@ void RequestSender::Send(const std::shared_ptr<Request>& request) {
   ++request->attempts;
   auto attempt = std::make_unique<Attempt>();
   attempt->sender = this;
+  attempt->returns = returns_;
   attempt->request = request;
   attempt->context.set_deadline(std::chrono::system_clock::now() + kReplyDeadline);
   v1::RequestHeader header;
@@ -128,17 +131,17 @@ void RequestSender::Send(const std::shared_ptr<Request>& request) {
   begun->reader->Finish(&begun->reply, &begun->status, thread_->Begin(begun));
 }
 
-void RequestSender::HandleReply(const std::shared_ptr<Request>& request, const grpc::Status& status,
-                                const v1::Outcome& reply) {
+void RequestSender::HandleReply(const Attempt& attempt) {
+  const std::shared_ptr<Request>& request = attempt.request;
   if (request->answered || ended_ != nullptr) return;
-  if (status.ok()) {
+  if (attempt.status.ok()) {
     Answered(*request);
-    if (reply.status() != v1::STATUS_PENDING) Finish(request, reply);
-  } else if (const auto detail = FailureDetail(status); detail.has_value()) {
+    if (attempt.reply.status() != v1::STATUS_PENDING) Finish(request, attempt.reply);
+  } else if (const auto detail = FailureDetail(attempt.status); detail.has_value()) {
     Answered(*request);
     Finish(request, *detail);
   } else {
-    Repeat(request, status);
+    Repeat(attempt);
   }
   Pump();
 }
@@ -148,13 +151,20 @@ void RequestSender::SendAgain(const std::shared_ptr<Request>& request) {
   Send(request);
 }
 
-void RequestSender::Repeat(const std::shared_ptr<Request>& request, const grpc::Status& status) {
+void RequestSender::Repeat(const Attempt& attempt) {
+  const std::shared_ptr<Request>& request = attempt.request;
+  const grpc::Status& status = attempt.status;
   if (IsFutile(status.error_code())) {
     Answered(*request);
     const NdkStatus code = status.error_code() == grpc::StatusCode::UNIMPLEMENTED ? NdkStatus::kNotSupported
                                                                                   : NdkStatus::kInvalidParameter;
     return FinishWith(request, {.status = code, .hint = "the broker does not take this: " + status.error_message()},
                       {});
+  }
+  if (sending_ && attempt.returns != returns_) {
+    // What it failed of is over: most likely it overtook the session's return.
+    request->attempts = 0;
+    return SendAgain(request);
   }
   to_repeat_[request->id] = request;
   if (!sending_) return;

@@ -92,9 +92,9 @@ class RequestSender {
 
   void Pump();
   void Send(const std::shared_ptr<Request>& request);
-  void HandleReply(const std::shared_ptr<Request>& request, const grpc::Status& status, const v1::Outcome& reply);
+  void HandleReply(const Attempt& attempt);
   void SendAgain(const std::shared_ptr<Request>& request);
-  void Repeat(const std::shared_ptr<Request>& request, const grpc::Status& status);
+  void Repeat(const Attempt& attempt);
   void Answered(Request& request);
   void ReleaseLane(Request& request);
   void Finish(const std::shared_ptr<Request>& request, const v1::Outcome& message);
@@ -109,6 +109,7 @@ class RequestSender {
   EventNumber acknowledged_ = {};
   EventNumber told_ = {};
   bool sending_ = false;
+  uint64_t returns_ = 0;  // Of the session.
   std::unique_ptr<Outcome> ended_;
   uint64_t last_id_ = 0;
   size_t waiting_ = 0;

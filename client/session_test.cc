@@ -4,6 +4,7 @@
 
 #include <gmock/gmock.h>
 
+#include <chrono>
 #include <functional>
 #include <future>
 
@@ -268,6 +269,24 @@ TEST_F(SessionTest, AStreamThatEndsWithoutAWordIsReturnedTo) {
   EXPECT_NE(made.Get(), nullptr);
   EXPECT_EQ(broker.WaitFor("CreateConnector", 2).request_id, id);
   EXPECT_EQ(broker.streams(), 2u);
+}
+
+// As where a request reaches the next broker before the session has returned to it, and is refused after that.
+TEST_F(SessionTest, ARequestThatOvertookTheReturnIsMadeAgainAtOnce) {
+  OpenSession();
+  broker.On("CreateConnector", [](const Broker::Request&) { return Broker::Answer{Broker::Answer::Kind::kHold, {}}; });
+  const Later<std::shared_ptr<Connector>> made;
+  adapter->CreateConnector([made](const Outcome&, std::shared_ptr<Connector> connector) { made.Set(connector); });
+  const uint64_t id = broker.WaitFor("CreateConnector").request_id;
+  broker.On("CreateConnector", [](const Broker::Request&) { return Broker::Success(); });
+  broker.EndStream({grpc::StatusCode::UNAVAILABLE, "Socket closed"});
+  broker.WaitForStreams(2);
+  NewListener([](const std::shared_ptr<Connector>&) {});  // Which is made after the return.
+  const auto lost = std::chrono::steady_clock::now();
+  broker.Release(id, {.kind = Broker::Answer::Kind::kLose, .outcome = {}});
+  EXPECT_NE(made.Get(), nullptr);
+  EXPECT_LT(std::chrono::steady_clock::now() - lost, std::chrono::seconds(1)) << "the shortest back-off there is";
+  EXPECT_EQ(broker.WaitFor("CreateConnector", 2).request_id, id);
 }
 
 TEST_F(SessionTest, RequestsMadeWhileAwayAreSentAfterTheReturn) {
