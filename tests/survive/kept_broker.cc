@@ -7,6 +7,7 @@
 
 #include <fstream>
 #include <string>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "tests/control/patience.h"
@@ -23,9 +24,16 @@ pid_t ChildOf(pid_t parent) {
   return child;
 }
 
+std::vector<std::string> Command(const std::string& log) {
+  std::vector<std::string> command = {kKeeper, "--", RunningBroker::kDaemon};
+  if (log.empty()) return command;
+  command.insert(command.begin(), {"sh", "-c", absl::StrCat("exec \"$0\" \"$@\" 2>>'", log, "'")});
+  return command;
+}
+
 }  // namespace
 
-KeptBroker::KeptBroker(const std::string& settings) : RunningBroker(settings, {kKeeper, "--", kDaemon}) {}
+KeptBroker::KeptBroker(const std::string& settings, const std::string& log) : RunningBroker(settings, Command(log)) {}
 
 pid_t KeptBroker::Daemon() {
   pid_t daemon = -1;

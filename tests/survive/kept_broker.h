@@ -15,7 +15,8 @@ namespace rdmabroker {
 // the keeper.
 class KeptBroker : public RunningBroker {
  public:
-  explicit KeptBroker(const std::string& settings = "");
+  // `log`: the file to which the keeper and the daemon write theirs, instead of the test's.
+  explicit KeptBroker(const std::string& settings = "", const std::string& log = "");
 
   // The daemon's process, which may not serve yet. -1 where the keeper starts none, and the test has failed.
   pid_t Daemon();
