@@ -33,13 +33,17 @@ constexpr milliseconds kCloseDeadline{2000};
 constexpr milliseconds kLongestHandoff{10'000};
 constexpr milliseconds kListDeadline{10'000};
 
-// Whether the session may go on after the stream's end: where the broker says so (broker.proto, Session), and where it
-// says nothing, as it has gone then, and another process goes on in its place.
+// The broker says so where it is stopping, or keeps a session whose stream it ends (broker.proto, Session).
+bool SaysReturn(const v1::Outcome& detail) {
+  const Outcome outcome = FromMessage(detail);
+  return outcome.status == NdkStatus::kConnectionDisconnected && outcome.retryable;
+}
+
+// Whether the session may go on after the stream's end: where the broker says so, and where it says nothing, as it has
+// gone then, and another process goes on in its place.
 bool KeepsSession(const grpc::Status& status) {
   const auto detail = FailureDetail(status);
-  if (!detail.has_value()) return true;
-  const Outcome outcome = FromMessage(*detail);
-  return outcome.status == NdkStatus::kConnectionDisconnected && outcome.retryable;
+  return !detail.has_value() || SaysReturn(*detail);
 }
 
 }  // namespace
@@ -83,12 +87,10 @@ milliseconds BrokerLink::handoff_timeout() const {
 
 void BrokerLink::Open(OutcomeCompletion opened) {
   opened_ = std::move(opened);
-  v1::SessionRequest first;
-  first.mutable_open()->set_api_minor(kApiMinor);
   deadline_ = thread_->After(options_.open_timeout, [this] {
     End({.status = NdkStatus::kIoTimeout, .hint = "the broker on " + options_.control_socket + " does not answer"});
   });
-  StartStream(first);
+  Return();
 }
 
 void BrokerLink::StartStream(const v1::SessionRequest& first) {
@@ -189,9 +191,13 @@ void BrokerLink::CloseUnwanted(uint64_t connector_id) {
 
 void BrokerLink::HandleStreamEnd(const grpc::Status& status) {
   stream_ = nullptr;
-  if (returns_to_close_ && KeepsSession(status)) return ScheduleReturn();
-  if (state_ == State::kClosing) return FinishClose();
   if (state_ == State::kOver) return;
+  if (state_ == State::kClosing) {
+    // A broker that goes away may not have heard of it, and the next one would keep the session.
+    returns_to_close_ = returns_to_close_ ? KeepsSession(status) : AnotherBrokerMayCome(status);
+    return returns_to_close_ ? ScheduleReturn() : FinishClose();
+  }
+  if (state_ == State::kOpening && AnotherBrokerMayCome(status)) return ScheduleReturn();
   Outcome outcome = EndOf(status);
   if (state_ == State::kOpening || !KeepsSession(status)) {
     if (state_ == State::kAway) {
@@ -212,9 +218,15 @@ void BrokerLink::HandleStreamEnd(const grpc::Status& status) {
   ScheduleReturn();
 }
 
+bool BrokerLink::AnotherBrokerMayCome(const grpc::Status& status) const {
+  const auto detail = FailureDetail(status);
+  const bool going = detail.has_value() ? SaysReturn(*detail) : HasGone(status);
+  return going && SomebodyListens(options_.control_socket);
+}
+
 Outcome BrokerLink::EndOf(const grpc::Status& status) const {
   if (const auto detail = FailureDetail(status); detail.has_value()) return FromMessage(*detail);
-  if (state_ == State::kOpening && status.error_code() != grpc::StatusCode::UNAVAILABLE) {
+  if (state_ == State::kOpening && !HasGone(status)) {
     return BrokenPromise("to a new session is not one: " + status.error_message());
   }
   if (state_ == State::kOpening) {
@@ -231,6 +243,10 @@ void BrokerLink::ScheduleReturn() {
 
 void BrokerLink::Return() {
   v1::SessionRequest first;
+  if (state_ == State::kOpening) {
+    first.mutable_open()->set_api_minor(kApiMinor);
+    return StartStream(first);
+  }
   v1::ResumeSession& resume = *first.mutable_resume();
   resume.set_session_id(session_.session_id());
   resume.set_session_secret(session_.session_secret());
@@ -319,8 +335,7 @@ struct BrokerLink::DeviceListing final : CompletionThread::Tag {
     if (link == nullptr) return;
     link->listings_.erase(this);
     const auto detail = FailureDetail(status);
-    // The broker has gone in the middle of it.
-    if (status.error_code() == grpc::StatusCode::UNAVAILABLE && !detail.has_value() && Clock::now() < deadline) {
+    if (HasGone(status) && Clock::now() < deadline) {
       return link->List(std::move(completion), deadline);
     }
     std::vector<Device> devices;

@@ -81,8 +81,11 @@ class BrokerLink : public std::enable_shared_from_this<BrokerLink> {
   void Acknowledge();
   void AcknowledgeLater();
   void HandleStreamEnd(const grpc::Status& status);
+  // A new stream, for a session that is to be opened or to be returned to.
   void Return();
   void ScheduleReturn();
+  // Whether a stream that ended so is worth another one.
+  bool AnotherBrokerMayCome(const grpc::Status& status) const;
   Outcome EndOf(const grpc::Status& status) const;
   void End(const Outcome& outcome);
   void CancelTimers();
@@ -116,7 +119,7 @@ class BrokerLink : public std::enable_shared_from_this<BrokerLink> {
   CompletionThread::TimerId acknowledge_timer_ = {};
   CompletionThread::TimerId return_timer_ = {};
   CompletionThread::TimerId deadline_ = {};  // Of opening, of returning, of closing.
-  int returns_ = 0;                          // Attempts since the stream was lost.
+  int returns_ = 0;                          // Attempts since the stream was lost, or opening began.
   bool returns_to_close_ = false;            // The session is closed while it is away.
   std::minstd_rand jitter_{std::random_device()()};
 };

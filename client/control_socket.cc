@@ -5,11 +5,15 @@
 #include <grpcpp/create_channel.h>
 #include <grpcpp/security/credentials.h>
 #include <grpcpp/support/channel_arguments.h>
+#include <sys/socket.h>
 #include <sys/un.h>
 
+#include <cerrno>
 #include <cstdlib>
+#include <cstring>
 
 #include "absl/synchronization/mutex.h"
+#include "dataplane/unique_fd.h"
 
 namespace rdmabroker::client {
 namespace {
@@ -40,6 +44,16 @@ std::string_view SocketPathProblem(std::string_view path) {
     return "the socket's path is longer than 107 bytes";
   }
   return {};
+}
+
+bool SomebodyListens(const std::string& control_socket) {
+  sockaddr_un address = {};
+  address.sun_family = AF_UNIX;
+  if (control_socket.size() >= sizeof address.sun_path) return false;
+  std::memcpy(address.sun_path, control_socket.data(), control_socket.size());
+  const UniqueFd socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  if (::connect(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0) return true;
+  return errno == EAGAIN;  // Nobody accepts yet, and many wait.
 }
 
 std::string NoBrokerHint(std::string_view control_socket) {

@@ -23,6 +23,10 @@ std::string HandoffSocketPath(std::string_view control_socket);
 // Why a Unix socket cannot have this path; empty if it can. Its limit is 107 bytes (unix(7)).
 std::string_view SocketPathProblem(std::string_view path);
 
+// Whether a process holds that socket and listens there. It may be a supervisor, which keeps the socket until another
+// broker answers. Never waits.
+bool SomebodyListens(const std::string& control_socket);
+
 // What to do when no broker answers on that socket, for a person.
 std::string NoBrokerHint(std::string_view control_socket);
 

@@ -169,8 +169,7 @@ void RequestSender::Repeat(const Attempt& attempt) {
   to_repeat_[request->id] = request;
   if (!sending_) return;
   if (request->attempts >= kAttempts) return on_broken_();
-  const bool broken = status.error_code() == grpc::StatusCode::UNAVAILABLE;
-  const auto delay = broken ? kBrokenRepeat : kFirstRepeat * (1 << (request->attempts - 1));
+  const auto delay = HasGone(status) ? kBrokenRepeat : kFirstRepeat * (1 << (request->attempts - 1));
   const std::chrono::milliseconds spread(jitter_() % static_cast<uint64_t>(delay.count()));
   thread_->After(delay + spread, [this, request] {
     // It may have been sent since, or wait for the session's return.

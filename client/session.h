@@ -32,8 +32,9 @@ namespace rdmabroker::client {
 class Session {
  public:
   struct Opening;
-  // Waits for the broker, at most SessionOptions.open_timeout. kConnectionRefused: nobody answers on the socket;
-  // kIoTimeout; kInvalidParameter: the socket's path; and those of Broker.Session in broker.proto.
+  // Waits for the broker, and for the one that comes after it where it has gone and a supervisor keeps its socket, at
+  // most SessionOptions.open_timeout. kConnectionRefused: nobody listens on the socket; kIoTimeout; kInvalidParameter:
+  // the socket's path; and those of Broker.Session in broker.proto.
   static Opening Open(SessionOptions options = {});
 
   // Closes the session, and waits for the last of its callbacks unless it is called from one.
@@ -50,8 +51,9 @@ class Session {
 
   // Ends the session with everything in it: pending requests complete with kCancelled, pending closes complete,
   // connections end, and their peers learn of it. kPending: the completion is the session's last callback. kSuccess,
-  // and no completion: Close was called before. The completion may be empty. A session that is away from its broker
-  // returns first, for two seconds at most; else the broker ends it when Limits.session_grace_ms are over.
+  // and no completion: Close was called before. The completion may be empty. A session that is away from its broker, or
+  // whose broker goes away meanwhile, returns first, for two seconds at most; else the broker ends it when
+  // Limits.session_grace_ms are over.
   NdkStatus Close(CloseCompletion completion);
 
  private:

@@ -3,12 +3,19 @@
 #include "client/session.h"
 
 #include <gmock/gmock.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
+#include <cstring>
 #include <functional>
 #include <future>
 
+#include "client/control_socket.h"
 #include "client/testing/fixture.h"
+#include "dataplane/unique_fd.h"
 #include "proto/rdmabroker/v1/requests.pb.h"
 
 namespace rdmabroker::client {
@@ -36,6 +43,49 @@ TEST_F(SessionTest, ASocketThatNobodyServesIsNamed) {
   EXPECT_EQ(opening.outcome.status, NdkStatus::kConnectionRefused);
   EXPECT_THAT(opening.outcome.hint, HasSubstr(options.control_socket));
   EXPECT_EQ(opening.session, nullptr);
+}
+
+// A server that stops cancels calls, a connection that breaks fails them, and one that makes way says so.
+TEST_F(SessionTest, AnOpeningWaitsForTheBrokerThatComesAfterTheOneThatDiedOfIt) {
+  std::vector<grpc::Status> ends = {{grpc::StatusCode::UNAVAILABLE, "Socket closed"},
+                                    {grpc::StatusCode::CANCELLED, "CANCELLED"},
+                                    Broker::FailedRpc(Broker::KeptSession())};
+  broker.OnStream([ends](const v1::SessionRequest& message) mutable {
+    if (!message.has_open() || ends.empty()) return grpc::Status::OK;
+    const grpc::Status end = ends.front();
+    ends.erase(ends.begin());
+    return end;
+  });
+  OpenSession();
+  EXPECT_EQ(broker.streams(), 4u);
+}
+
+TEST_F(SessionTest, AnOpeningForWhichNoBrokerLivesLongEnoughEndsInTime) {
+  broker.OnStream([](const v1::SessionRequest&) { return grpc::Status(grpc::StatusCode::UNAVAILABLE, "lost"); });
+  SessionOptions options;
+  options.control_socket = broker.control_socket();
+  options.open_timeout = std::chrono::milliseconds(200);
+  EXPECT_EQ(Session::Open(options).outcome.status, NdkStatus::kIoTimeout);
+  EXPECT_GT(broker.streams(), 1u);
+}
+
+// A dead broker that nobody supervises leaves its socket behind.
+TEST_F(SessionTest, ASocketThatNobodyListensOnAnyMoreIsNotWaitedFor) {
+  SessionOptions options;
+  options.control_socket = broker.folder() + "/left.sock";
+  options.open_timeout = std::chrono::hours(1);
+  sockaddr_un address = {.sun_family = AF_UNIX, .sun_path = {}};
+  std::strncpy(address.sun_path, options.control_socket.c_str(), sizeof address.sun_path - 1);
+  UniqueFd left(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  ASSERT_EQ(::bind(left.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address), 0);
+  ASSERT_EQ(::listen(left.get(), 1), 0);
+  EXPECT_TRUE(SomebodyListens(options.control_socket));
+  left.Reset();
+  EXPECT_FALSE(SomebodyListens(options.control_socket));
+  const auto opening = Session::Open(options);
+  EXPECT_EQ(opening.outcome.status, NdkStatus::kConnectionRefused);
+  EXPECT_THAT(opening.outcome.hint, HasSubstr(options.control_socket));
+  EXPECT_EQ(::unlink(options.control_socket.c_str()), 0);
 }
 
 TEST_F(SessionTest, ASocketPathThatIsTooLongIsRefused) {
@@ -312,6 +362,38 @@ TEST_F(SessionTest, ASessionThatIsClosedWhileItIsAwayReturnsForThat) {
   const size_t streams = broker.streams();
   broker.RefuseReturns({});
   broker.WaitForStreams(streams + 1);
+  EXPECT_THAT(log.WaitFor(1), ElementsAre("closed"));
+}
+
+// The next broker would keep what the session has until the grace period is over.
+TEST_F(SessionTest, ACloseThatTheBrokerDiesOfIsAskedForAgain) {
+  OpenSession();
+  broker.OnStream([closes = 0](const v1::SessionRequest& message) mutable {
+    if (!message.has_close()) return grpc::Status::OK;
+    const grpc::StatusCode codes[] = {grpc::StatusCode::UNAVAILABLE, grpc::StatusCode::CANCELLED, grpc::StatusCode::OK};
+    return grpc::Status(codes[std::min(closes++, 2)], "");
+  });
+  ASSERT_EQ(session->Close(LogsClose("closed")), NdkStatus::kPending);
+  EXPECT_THAT(log.WaitFor(1), ElementsAre("closed"));
+  EXPECT_EQ(broker.streams(), 3u);
+}
+
+// The broker had closed it before it died.
+TEST_F(SessionTest, ACloseOfASessionThatIsOverByThenEnds) {
+  OpenSession();
+  broker.RefuseReturns(Broker::Error(NdkStatus::kAccessDenied));
+  broker.OnStream([](const v1::SessionRequest& message) {
+    return message.has_close() ? grpc::Status(grpc::StatusCode::UNAVAILABLE, "") : grpc::Status::OK;
+  });
+  ASSERT_EQ(session->Close(LogsClose("closed")), NdkStatus::kPending);
+  EXPECT_THAT(log.WaitFor(1), ElementsAre("closed"));
+  EXPECT_EQ(broker.streams(), 2u);
+}
+
+TEST_F(SessionTest, ACloseThatNoBrokerLivesToHearEndsAllTheSame) {
+  OpenSession();
+  broker.OnStream([](const v1::SessionRequest&) { return grpc::Status(grpc::StatusCode::UNAVAILABLE, ""); });
+  ASSERT_EQ(session->Close(LogsClose("closed")), NdkStatus::kPending);
   EXPECT_THAT(log.WaitFor(1), ElementsAre("closed"));
 }
 

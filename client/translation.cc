@@ -137,6 +137,13 @@ std::optional<v1::Outcome> FailureDetail(const grpc::Status& status) {
   return outcome;
 }
 
+// A server that stops cancels its calls; a connection that ends in the middle, or is not made, makes them unavailable.
+bool HasGone(const grpc::Status& status) {
+  const bool may_be =
+      status.error_code() == grpc::StatusCode::UNAVAILABLE || status.error_code() == grpc::StatusCode::CANCELLED;
+  return may_be && !FailureDetail(status).has_value();
+}
+
 Outcome BrokenPromise(std::string_view what) {
   return {.status = NdkStatus::kInternalError,
           .hint = "the broker's answer " + std::string(what) + "; client and broker do not fit together"};

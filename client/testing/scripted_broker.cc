@@ -281,8 +281,10 @@ void ScriptedBroker::HandleStreamMessage(Call* call) {
   Unpack(call->received, &message);
   v1::Outcome refused;
   v1::SessionReply reply;
+  grpc::Status end;
   {
     const std::lock_guard lock(mutex_);
+    if (on_stream_) end = on_stream_(message);
     if (message.has_resume()) refused = refuse_returns_;
     if (message.has_acknowledge()) acknowledged_ = message.acknowledge().acknowledged_event();
     if (message.has_open() || message.has_resume()) {
@@ -300,6 +302,7 @@ void ScriptedBroker::HandleStreamMessage(Call* call) {
     }
     changed_.notify_all();
   }
+  if (!end.ok()) return call->Finish(end);
   if (refused.status() != v1::STATUS_SUCCESS) return call->Finish(FailedRpc(refused));
   if (message.has_close()) return call->Finish(grpc::Status::OK);
   if (reply.has_opened()) {
@@ -331,6 +334,11 @@ void ScriptedBroker::OnOpen(std::function<void(v1::SessionOpened*)> adjust) {
 void ScriptedBroker::RefuseReturns(v1::Outcome outcome) {
   const std::lock_guard lock(mutex_);
   refuse_returns_ = std::move(outcome);
+}
+
+void ScriptedBroker::OnStream(std::function<grpc::Status(const v1::SessionRequest&)> script) {
+  const std::lock_guard lock(mutex_);
+  on_stream_ = std::move(script);
 }
 
 void ScriptedBroker::Emit(v1::SessionEvent event) {

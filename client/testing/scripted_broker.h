@@ -69,6 +69,8 @@ class ScriptedBroker {
   void OnOpen(std::function<void(v1::SessionOpened*)> adjust);
   // How a stream that returns to the session is answered; with success, the default, it is opened.
   void RefuseReturns(v1::Outcome outcome);
+  // What a message on a stream ends the stream with; OK: what it would without a script.
+  void OnStream(std::function<grpc::Status(const v1::SessionRequest&)> script);
 
   // Numbers the event, unless it has a number, and sends it on the stream.
   void Emit(v1::SessionEvent event);
@@ -130,6 +132,7 @@ class ScriptedBroker {
   std::map<std::string, Script> scripts_;
   std::function<void(v1::SessionOpened*)> adjust_opened_;
   v1::Outcome refuse_returns_;
+  std::function<grpc::Status(const v1::SessionRequest&)> on_stream_;
   std::vector<Request> requests_;
   size_t streams_ = 0;
   uint64_t acknowledged_ = 0;
