@@ -97,8 +97,8 @@ Handoff* HandoffSocket::Authorise(const Fetcher& fetcher, const std::string& rec
   // One answer for everything that is wrong, so that nothing can be found out by trying.
   *outcome = {.status = NdkStatus::kAccessDenied,
               .hint =
-                  "request: there is no such session or connector, a secret is wrong or used up, or the user or "
-                  "the process is not the session's"};
+                  "request: there is no such session or connector, a secret is wrong, the transport is on its way "
+                  "to another, or the user or the process is not the session's"};
   const Records& records = broker_.core().records();
   const auto session = records.sessions.find(SessionId(request.session_id()));
   if (session == records.sessions.end() || session->second.ended) return nullptr;
@@ -109,7 +109,15 @@ Handoff* HandoffSocket::Authorise(const Fetcher& fetcher, const std::string& rec
   const auto found = records.connectors.find(ConnectorId(request.connector_id()));
   if (found == records.connectors.end() || found->second.session != session->first) return nullptr;
   Handoff* handoff = table_.Find(found->second.connection);
-  if (handoff == nullptr || handoff->sent || !SecretsEqual(handoff->secret, handoff_secret)) return nullptr;
+  if (handoff == nullptr) {
+    // The connector is the caller's own, so this tells it nothing that its events do not.
+    *outcome = {.status = NdkStatus::kConnectionAborted,
+                .hint =
+                    "connector: there is no transport for it: its connection has ended, or it was sent before; "
+                    "connect again"};
+    return nullptr;
+  }
+  if (handoff->sent || !SecretsEqual(handoff->secret, handoff_secret)) return nullptr;
   *connection = found->second.connection;
   *connector = found->first;
   return handoff;

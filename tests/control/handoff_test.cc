@@ -166,7 +166,7 @@ TEST_F(HandoffTest, ATransportIsGivenOnce) {
     EXPECT_TRUE(second.Send(ActiveRequest().SerializeAsString()));
     const auto refusal = second.Receive();
     ASSERT_TRUE(refusal);
-    EXPECT_EQ(refusal->outcome().status(), v1::STATUS_ACCESS_DENIED);
+    EXPECT_EQ(refusal->outcome().status(), i == 0 ? v1::STATUS_ACCESS_DENIED : v1::STATUS_CONNECTION_ABORTED);
     EXPECT_FALSE(second.transport);
     if (i == 0) {
       EXPECT_TRUE(first.Acknowledge(connection_.active));
@@ -273,7 +273,8 @@ TEST_F(HandoffTest, ATransportThatNobodyFetchesIsGivenUp) {
   EXPECT_TRUE(late.Send(ActiveRequest().SerializeAsString()));
   const auto reply = late.Receive();
   ASSERT_TRUE(reply);
-  EXPECT_EQ(reply->outcome().status(), v1::STATUS_ACCESS_DENIED);
+  EXPECT_EQ(reply->outcome().status(), v1::STATUS_CONNECTION_ABORTED);
+  EXPECT_FALSE(late.transport);
 }
 
 TEST_F(HandoffTest, OneUserLeavesRoomForOthers) {
