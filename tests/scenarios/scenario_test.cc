@@ -10,9 +10,11 @@
 //   show endpoints, show objects              what there is, with its counts
 //   show counts                               what has become of each device's connections
 //
-// Every scenario is played twice: as it is, and with the core taken apart and restored before every event.
-// `bazel run //tests/scenarios:scenario_test -- --rewrite` writes what the core does into the scenarios; read the
-// difference before you keep it.
+// Every scenario is played three times: as it is; with the core taken apart and restored before every event; and with
+// the broker's process dying before every event, to which the next one recovers, its devices say what they have, and
+// its clients return. Clients and fabrics must not see a difference, but for the adoption. `bazel run
+// //tests/scenarios:scenario_test -- --rewrite` writes what the core does into the scenarios; read the difference
+// before you keep it.
 
 #include <gtest/gtest.h>
 
@@ -34,13 +36,14 @@
 #include "broker/core/testing/observer.h"
 #include "broker/core/testing/shadow.h"
 #include "broker/core/testing/text.h"
+#include "broker/store/round_trip_for_test.h"
 
 namespace rdmabroker {
 namespace {
 
 bool rewrite = false;
 
-enum class Restarts : uint8_t { kNone, kBeforeEveryEvent };
+enum class Restarts : uint8_t { kNone, kBeforeEveryEvent, kDeathBeforeEveryEvent };
 
 template <typename Key, typename Record>
 std::vector<const Record*> InOrder(const Table<Key, Record>& table) {
@@ -89,6 +92,11 @@ absl::Status SetLimit(Limits& limits, std::string text) {
   return absl::InvalidArgumentError(absl::StrCat("limits: \"", text, "\" is not understood"));
 }
 
+template <typename Kind, typename Any>
+bool Is(const Any& any) {
+  return std::holds_alternative<Kind>(any);
+}
+
 class Stage {
  public:
   explicit Stage(Restarts restarts) : restarts_(restarts) {}
@@ -133,24 +141,20 @@ class Stage {
   std::string PassTime(const std::string& text) {
     absl::Duration time;
     EXPECT_TRUE(absl::ParseDuration(text, &time)) << text << ": is no duration";
+    std::string trace = DieIfDue();
     now_ += time;
-    return Handle(DeadlineReached{});
+    return trace + HandleAlive(DeadlineReached{});
   }
 
   std::string Handle(const Event& event) {
-    if (restarts_ == Restarts::kBeforeEveryEvent) {
-      absl::StatusOr<BrokerCore> restored = BrokerCore::Restore(limits_, core_.records());
-      EXPECT_TRUE(restored.ok()) << restored.status();
-      if (restored.ok()) core_ = *std::move(restored);
-      shadow_.Adopt(core_);
-    }
-    const Effects effects = core_.Handle(now_, event);
-    const absl::Status seen = observer_.Observe(event, effects, core_.records());
-    EXPECT_TRUE(seen.ok()) << seen << " at\n" << ToText(event);
-    const absl::Status invariants = core_.CheckInvariants();
-    EXPECT_TRUE(invariants.ok()) << invariants << " at\n" << ToText(event);
-    const absl::Status followed = shadow_.Follow(core_);
-    EXPECT_TRUE(followed.ok()) << followed << " at\n" << ToText(event);
+    // A scenario's own death is one.
+    const std::string trace = Is<Recover>(event) ? "" : DieIfDue();
+    return trace + HandleAlive(event);
+  }
+
+  std::string HandleAlive(const Event& event) {
+    if (restarts_ == Restarts::kBeforeEveryEvent) Restore();
+    const Effects effects = HandleChecked(event);
     if (const auto* request = std::get_if<ClientRequest>(&event)) {
       RequestId& next = clients_.next_request.try_emplace(request->session, RequestId(1)).first->second;
       next = std::max(next, RequestId(request->id.value() + 1));
@@ -160,6 +164,71 @@ class Stage {
       absl::StrAppend(&trace, ToText(effect), "\n");
       const auto* news = std::get_if<NumberedEvent>(&effect);
       if (news != nullptr && !silent_.contains(news->session)) clients_.seen[news->session] = news->number;
+    }
+    return trace;
+  }
+
+  void Restore() {
+    absl::StatusOr<BrokerCore> restored = BrokerCore::Restore(limits_, core_.records());
+    EXPECT_TRUE(restored.ok()) << restored.status();
+    if (restored.ok()) core_ = *std::move(restored);
+    shadow_.Adopt(core_);
+  }
+
+  // The observer says so where a recovery asks for more than it may.
+  Effects HandleChecked(const Event& event) {
+    Effects effects = core_.Handle(now_, event);
+    const absl::Status seen = observer_.Observe(event, effects, core_.records());
+    EXPECT_TRUE(seen.ok()) << seen << " at\n" << ToText(event);
+    const absl::Status invariants = core_.CheckInvariants();
+    EXPECT_TRUE(invariants.ok()) << invariants << " at\n" << ToText(event);
+    const absl::Status followed = shadow_.Follow(core_);
+    EXPECT_TRUE(followed.ok()) << followed << " at\n" << ToText(event);
+    return effects;
+  }
+
+  std::string DieIfDue() { return restarts_ == Restarts::kDeathBeforeEveryEvent && !RecoveryIsSeen() ? Die() : ""; }
+
+  // Who has been away for a while has the whole grace period again, and what was to be bound on a device that has gone
+  // fails without the fabric's word.
+  bool RecoveryIsSeen() const {
+    const Records& records = core_.records();
+    const bool away = std::any_of(records.sessions.begin(), records.sessions.end(), [this](const auto& entry) {
+      return !entry.second.ended && entry.second.deadline < now_ + limits_.session_grace;
+    });
+    return away || std::any_of(records.endpoints.begin(), records.endpoints.end(), [&](const auto& entry) {
+             return entry.second.state == EndpointState::kBinding && records.devices.at(entry.second.device).removed;
+           });
+  }
+
+  // Another process goes on. What clients see of it but the events that they have seen before, line by line.
+  std::string Die() {
+    const absl::Status stored = CheckRoundTrips(core_.records(), {.all = true});
+    EXPECT_TRUE(stored.ok()) << stored;
+    std::vector<ResumeSession> returns;
+    for (const SessionRecord* session : InOrder(core_.records().sessions)) {
+      if (!session->stream) continue;
+      returns.push_back({session->stream, session->id, session->identity, session->secret, session->acknowledged});
+    }
+    const Records before = core_.records();
+    Restore();
+    Effects effects = HandleChecked(Recover{});
+    // The devices have been asked for it before: what they have done by then comes as the scenario has it.
+    std::erase_if(effects, [](const Effect& effect) { return Is<FabricRequest>(effect); });
+    const auto take = [&effects](Effects more) { effects.insert(effects.end(), more.begin(), more.end()); };
+    for (const DeviceRecord* record : InOrder(before.devices)) {
+      if (!record->removed) take(HandleChecked(FabricReport(DeviceChanged{record->device})));
+    }
+    for (const ResumeSession& resume : returns) take(HandleChecked(resume));
+    return NewOf(effects, before);
+  }
+
+  static std::string NewOf(const Effects& effects, const Records& before) {
+    std::string trace;
+    for (const Effect& effect : effects) {
+      const auto* news = std::get_if<NumberedEvent>(&effect);
+      const bool seen = news != nullptr && news->number <= before.sessions.at(news->session).last_event;
+      if (!seen && !Is<SessionOpened>(effect)) absl::StrAppend(&trace, ToText(effect), "\n");
     }
     return trace;
   }
@@ -271,13 +340,17 @@ TEST_P(Scenario, GoesAsItIsWritten) {
   }
 }
 
+std::string NameOf(const testing::TestParamInfo<std::tuple<std::string, Restarts>>& info) {
+  static constexpr const char* kSuffixes[] = {"", "_restored", "_recovered"};
+  const auto& [name, restarts] = info.param;
+  return absl::StrCat(name, kSuffixes[static_cast<int>(restarts)]);
+}
+
 INSTANTIATE_TEST_SUITE_P(All, Scenario,
                          testing::Combine(testing::ValuesIn(Names()),
-                                          testing::Values(Restarts::kNone, Restarts::kBeforeEveryEvent)),
-                         [](const auto& param) {
-                           const bool restarts = std::get<1>(param.param) == Restarts::kBeforeEveryEvent;
-                           return absl::StrCat(std::get<0>(param.param), restarts ? "_restored" : "");
-                         });
+                                          testing::Values(Restarts::kNone, Restarts::kBeforeEveryEvent,
+                                                          Restarts::kDeathBeforeEveryEvent)),
+                         NameOf);
 
 }  // namespace
 }  // namespace rdmabroker
