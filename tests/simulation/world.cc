@@ -126,7 +126,8 @@ void World::Die(Broker& broker, const Event& event) {
 
 // Another process does, with the records of the one before, its devices and its clients.
 void World::GoOn(Broker& broker) {
-  auto restored = BrokerCore::Restore(limits_, broker.core->records());
+  absl::StatusOr<Records> found = simulation_.find ? simulation_.find(broker.index) : broker.core->records();
+  auto restored = found.ok() ? BrokerCore::Restore(limits_, *std::move(found)) : found.status();
   if (!restored.ok()) {
     return Fail(absl::StrCat("broker ", broker.index + 1, " cannot be restored: ", restored.status().message()));
   }
@@ -137,6 +138,7 @@ void World::GoOn(Broker& broker) {
     client.model->stream = {};
     client.stream.clear();
   }
+  Keep(broker, {.all = true});
   broker.fabric->GoOnAsAnother();
   // It may not live long.
   Handle(broker, Recover{});

@@ -16,9 +16,11 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "broker/core/broker_core.h"
 #include "broker/core/changes.h"
+#include "broker/core/state.h"
 #include "broker/core/testing/observer.h"
 #include "broker/core/testing/shadow.h"
 #include "broker/fabric/fake/fake_fabric.h"
@@ -33,6 +35,8 @@ enum class Restart : uint8_t { kNever, kSometimes, kAlways };
 
 // Keeps a core's records as a store does: is told after each event what has changed; an error is a broken promise.
 using Keeper = std::function<absl::Status(size_t broker, const BrokerCore& core, const Changes& changes)>;
+// What another process finds of what was kept, to go on with.
+using Finder = std::function<absl::StatusOr<Records>(size_t broker)>;
 
 struct Simulation {
   uint64_t seed = 0;
@@ -42,6 +46,7 @@ struct Simulation {
   uint64_t deaths = 0;       // Of a broker's process, in thousandths of the events.
   bool trace = false;
   Keeper keep;  // May be none.
+  Finder find;  // Likewise: a broker's process goes on with the records that the one before had.
 };
 
 // Several brokers, each a core over a fake fabric, their clients, and everything that can go wrong around them. Chance
