@@ -5,11 +5,22 @@
 #include <iterator>
 #include <utility>
 
+#include "broker/crash_points/crash_points.h"
+
 namespace rdmabroker {
 namespace {
 
 // A file system that is full stays so for longer, and a death costs what has not been stored.
 constexpr absl::Duration kCommitRetry = absl::Seconds(1);
+
+// Steps are in the order of the alternatives.
+Step StepOf(const Effect& effect) {
+  const auto* const request = std::get_if<FabricRequest>(&effect);
+  return static_cast<Step>(static_cast<size_t>(Step::kSessionOpened) + effect.index() +
+                           (request == nullptr ? 0 : request->index()));
+}
+static_assert(static_cast<size_t>(Step::kFabricAdopted) - static_cast<size_t>(Step::kSessionOpened) ==
+              std::variant_size_v<Effect> + std::variant_size_v<FabricRequest> - 2);
 
 }  // namespace
 
@@ -53,6 +64,7 @@ void CoreRunner::Drain() {
 
 void CoreRunner::CommitTheRest() {
   watcher_.CancelTimer(std::exchange(commit_retry_, TimerId::kNone));
+  const CrashPoints points(Step::kCommitTheRest);
   if (commit_(core_)) return;
   commit_retry_ = watcher_.StartTimer(Watcher::Now() + kCommitRetry, [this] {
     commit_retry_ = TimerId::kNone;
@@ -67,11 +79,15 @@ void CoreRunner::HandleAll() {
     Effects more = core_.Handle(Watcher::Now(), waiting_.front());
     std::move(more.begin(), more.end(), std::back_inserter(effects));
   }
-  commit_(core_);
+  {
+    const CrashPoints points(Step::kCommit);
+    commit_(core_);
+  }
   for (const Effect& effect : effects) Carry(effect);
 }
 
 void CoreRunner::Carry(const Effect& effect) {
+  const CrashPoints points(StepOf(effect));
   if (const auto* request = std::get_if<FabricRequest>(&effect)) {
     Perform(*request);
   } else {

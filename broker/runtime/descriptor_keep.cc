@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "absl/strings/match.h"
+#include "broker/crash_points/crash_points.h"
 #include "broker/runtime/watcher.h"
 
 namespace rdmabroker {
@@ -19,20 +20,28 @@ constexpr absl::Duration kPatience = absl::Seconds(5);
 }  // namespace
 
 DescriptorKeep::DescriptorKeep(Supervisor& supervisor) : supervisor_(supervisor) {
+  const CrashPoints points(Step::kTakeDescriptors);
   for (KeptDescriptor& kept : supervisor_.TakeKept()) inherited_.emplace(std::move(kept.name), std::move(kept.fd));
 }
 
-void DescriptorKeep::Keep(const std::string& name, int fd) { LogUnless(supervisor_.Store(name, fd), name); }
+void DescriptorKeep::Keep(const std::string& name, int fd) {
+  const CrashPoints points(Step::kKeepDescriptor);
+  LogUnless(supervisor_.Store(name, fd), name);
+}
 
 void DescriptorKeep::Forget(const std::string& name) { forgotten_.push_back(name); }
 
-void DescriptorKeep::ForgetNow(const std::string& name) { LogUnless(supervisor_.Remove(name), name); }
+void DescriptorKeep::ForgetNow(const std::string& name) {
+  const CrashPoints points(Step::kForgetDescriptor);
+  LogUnless(supervisor_.Remove(name), name);
+}
 
 void DescriptorKeep::Committed() {
   for (const std::string& name : std::exchange(forgotten_, {})) ForgetNow(name);
 }
 
 bool DescriptorKeep::Await() {
+  const CrashPoints points(Step::kAwaitSupervisor);
   const absl::Status done = supervisor_.Barrier(kPatience);
   LogUnless(done, "all");
   return done.ok();

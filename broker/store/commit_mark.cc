@@ -12,6 +12,7 @@
 #include <cstring>
 
 #include "absl/strings/str_cat.h"
+#include "broker/crash_points/crash_points.h"
 #include "broker/store/format.h"
 
 namespace rdmabroker::store {
@@ -50,6 +51,7 @@ absl::StatusOr<CommitMark> CommitMark::Open(const std::string& path) {
 }
 
 absl::Status CommitMark::Set(uint64_t commit) {
+  const CrashPoints points(Step::kMark);
   const Content content = ContentFor(commit);
   if (::pwrite(file_.get(), content.data(), sizeof content, 0) != sizeof content) {
     return SystemError(path_, "cannot be written");

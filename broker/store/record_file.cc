@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "broker/crash_points/crash_points.h"
 
 namespace rdmabroker::store {
 namespace {
@@ -53,6 +54,7 @@ bool Transaction::Find(const KeyBytes& key, MDB_val& value) {
 }
 
 void Transaction::Put(const Key& key, const google::protobuf::MessageLite& message) {
+  const CrashPoints points(Step::kPutRecord);
   const KeyBytes bytes = ToBytes(key);
   buffer_.assign(kChecksumSize, '\0');
   if (!message.AppendToString(&buffer_)) Note(EOVERFLOW);
@@ -74,6 +76,7 @@ void Transaction::Put(const Key& key, const google::protobuf::MessageLite& messa
 }
 
 void Transaction::Erase(const Key& key) {
+  const CrashPoints points(Step::kEraseRecord);
   const KeyBytes bytes = ToBytes(key);
   MDB_val old = {};
   if (!Find(bytes, old)) return;
@@ -84,6 +87,7 @@ void Transaction::Erase(const Key& key) {
 }
 
 int Transaction::Finish(v1::Header header) {
+  const CrashPoints points(Step::kFinishTransaction);
   const Totals all = totals_;
   header.set_records(all.records);
   header.set_checksums(all.checksums);
@@ -94,6 +98,7 @@ int Transaction::Finish(v1::Header header) {
 }
 
 absl::StatusOr<std::unique_ptr<RecordFile>> RecordFile::Create(const std::string& path) {
+  const CrashPoints points(Step::kCreateFile);
   ::unlink(path.c_str());
   MDB_env* env = nullptr;
   const int created = ::mdb_env_create(&env);
@@ -127,6 +132,7 @@ absl::Status RecordFile::Commit(const v1::Header& header, absl::FunctionRef<void
 }
 
 absl::Status RecordFile::Grow() {
+  const CrashPoints points(Step::kGrowFile);
   if (size_ >= kGreatestSize) {
     return absl::ResourceExhaustedError(absl::StrCat(path_, ": has ", size_, " bytes, and more than ", kGreatestSize,
                                                      " are not given to it; end sessions or lower their limits"));
@@ -151,6 +157,7 @@ absl::Status RecordFile::Allocate(size_t size) {
 }
 
 absl::Status RecordFile::MoveTo(const std::string& path) {
+  const CrashPoints points(Step::kMoveFile);
   if (std::rename(path_.c_str(), path.c_str()) != 0) return Failed("cannot be renamed", errno);
   path_ = path;
   return absl::OkStatus();

@@ -15,6 +15,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "broker/crash_points/crash_points.h"
 #include "broker/store/entry_reader.h"
 #include "broker/store/format.h"
 #include "broker/store/record_codec.h"
@@ -209,6 +210,7 @@ absl::Status Store::Update(const Records& records, const Changes& changes, const
 }
 
 absl::StatusOr<std::string> Store::SetAside(absl::Time now) {
+  const CrashPoints points(Step::kSetAside);
   file_ = nullptr;
   const std::string prefix = absl::StrCat(path_, kDamaged);
   std::string name = absl::StrCat(prefix, absl::FormatTime("%Y%m%dT%H%M%E3SZ", now, absl::UTCTimeZone()));

@@ -24,8 +24,9 @@ pid_t ChildOf(pid_t parent) {
   return child;
 }
 
-std::vector<std::string> Command(const std::string& log) {
-  std::vector<std::string> command = {kKeeper, "--", RunningBroker::kDaemon};
+std::vector<std::string> Command(const std::vector<std::string>& daemon, const std::string& log) {
+  std::vector<std::string> command = {kKeeper, "--"};
+  command.insert(command.end(), daemon.begin(), daemon.end());
   if (log.empty()) return command;
   command.insert(command.begin(), {"sh", "-c", absl::StrCat("exec \"$0\" \"$@\" 2>>'", log, "'")});
   return command;
@@ -33,7 +34,8 @@ std::vector<std::string> Command(const std::string& log) {
 
 }  // namespace
 
-KeptBroker::KeptBroker(const std::string& settings, const std::string& log) : RunningBroker(settings, Command(log)) {}
+KeptBroker::KeptBroker(const std::string& settings, const std::vector<std::string>& daemon, const std::string& log)
+    : RunningBroker(settings, Command(daemon, log)) {}
 
 pid_t KeptBroker::Daemon() {
   pid_t daemon = -1;
@@ -45,6 +47,15 @@ void KeptBroker::KillDaemon() {
   const pid_t former = Daemon();
   ASSERT_GT(former, 0);
   ASSERT_EQ(::kill(former, SIGKILL), 0);
+  AwaitAnother(former);
+}
+
+void KeptBroker::KillDaemonAnd(const std::function<void()>& meanwhile) {
+  const pid_t former = Daemon();
+  ASSERT_EQ(::kill(pid(), SIGSTOP), 0) << "the keeper would start another one";
+  ASSERT_EQ(::kill(former, SIGKILL), 0);
+  meanwhile();
+  ASSERT_EQ(::kill(pid(), SIGCONT), 0);
   AwaitAnother(former);
 }
 

@@ -5,7 +5,9 @@
 
 #include <sys/types.h>
 
+#include <functional>
 #include <string>
+#include <vector>
 
 #include "tests/integration/running_broker.h"
 
@@ -15,13 +17,17 @@ namespace rdmabroker {
 // the keeper.
 class KeptBroker : public RunningBroker {
  public:
+  // `daemon` is the command that the keeper runs, to which the daemon's options are added.
   // `log`: the file to which the keeper and the daemon write theirs, instead of the test's.
-  explicit KeptBroker(const std::string& settings = "", const std::string& log = "");
+  explicit KeptBroker(const std::string& settings = "", const std::vector<std::string>& daemon = {kDaemon},
+                      const std::string& log = "");
 
   // The daemon's process, which may not serve yet. -1 where the keeper starts none, and the test has failed.
   pid_t Daemon();
   // SIGKILL; returns when nothing of it is left, and the next one has been started.
   void KillDaemon();
+  // Likewise, and `meanwhile` is done when there is none.
+  void KillDaemonAnd(const std::function<void()>& meanwhile);
   // Another daemon than that.
   void AwaitAnother(pid_t former);
 };

@@ -9,6 +9,7 @@
 #include <signal.h>
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <memory>
@@ -19,6 +20,7 @@
 #include "tests/conformance/ndkpi/surroundings.h"
 #include "tests/conformance/ndkpi/world.h"
 #include "tests/control/child_process.h"
+#include "tests/control/patience.h"
 #include "tests/survive/kept_broker.h"
 
 namespace rdmabroker {
@@ -38,6 +40,9 @@ const ndkpi::Surroundings& On() {
 
 class RestartTest : public testing::Test {
  protected:
+  explicit RestartTest(const std::string& settings = "")
+      : broker_(std::make_shared<KeptBroker>(ndkpi::OwnPorts() + settings)) {}
+
   // Before there is a broker, which is to be in the same network.
   static void SetUpTestSuite() { On(); }
 
@@ -50,7 +55,7 @@ class RestartTest : public testing::Test {
     EXPECT_EQ(connection.passive_events.count(), 0u);
   }
 
-  const std::shared_ptr<KeptBroker> broker_ = std::make_shared<KeptBroker>(ndkpi::OwnPorts());
+  const std::shared_ptr<KeptBroker> broker_;
   World world_{On(), broker_};
 };
 
@@ -175,6 +180,94 @@ TEST_F(RestartTest, AProcessThatMakesWayLetsHandshakesEnd) {
   world_.Finish(made);
   broker_->AwaitAnother(former);
   ExpectUntouched(made);
+}
+
+// --- Clients that are not there when the broker is back ---
+
+// A listening client in a process of its own, to which a connects.
+class ClientAside {
+ public:
+  explicit ClientAside(const KeptBroker& broker)
+      : process_({"tests/integration/doomed_client", broker.control_socket(), "attached"}) {
+    const auto address = SocketAddress::Parse(process_.ReadLine());
+    EXPECT_TRUE(address) << "the client does not listen";
+    address_ = address.value_or(SocketAddress());
+  }
+
+  const SocketAddress& address() const { return address_; }
+  ChildProcess& process() { return process_; }
+  void ExpectConnected() { EXPECT_EQ(process_.ReadLine(), "there"); }
+
+ private:
+  ChildProcess process_;
+  SocketAddress address_;
+};
+
+class AbsenceTest : public RestartTest {
+ protected:
+  using RestartTest::RestartTest;
+
+  // From a, over the loopback interface; as far as Connect.
+  Handshake ConnectTo(const SocketAddress& address) {
+    Handshake made;
+    made.active = a().NewConnector();
+    made.active_qp = a().NewQueuePair();
+    made.connect = a().Connect(made.active, made.active_qp, address, {.source = {.ip = address.ip}});
+    return made;
+  }
+  void Complete(Handshake& made) {
+    EXPECT_EQ(made.connect.Status(), NdkStatus::kSuccess) << made.connect.Wait().hint;
+    made.complete = a().CompleteConnect(made.active, made.active_events.callback());
+    EXPECT_EQ(made.complete.Status(), NdkStatus::kSuccess) << made.complete.Wait().hint;
+  }
+  // The broker holds only what the parties of this test have.
+  bool HasOnlyOurSessions() {
+    const std::vector<std::string> objects = broker_->Objects();
+    return std::none_of(objects.begin(), objects.end(),
+                        [](const std::string& object) { return object.rfind("listener", 0) == 0; });
+  }
+};
+
+// Long before its grace period is over.
+TEST_F(AbsenceTest, AClientThatDiesMeanwhileIsFoundDead) {
+  ClientAside client(*broker_);
+  Handshake made = ConnectTo(client.address());
+  Complete(made);
+  client.ExpectConnected();
+  broker_->KillDaemonAnd([&] { client.process().Kill(); });
+  made.active_events.Wait();
+  EXPECT_TRUE(Becomes([this] { return HasOnlyOurSessions(); }));
+  EXPECT_EQ(BindOutside(client.address()), 0);
+  EXPECT_EQ(made.active_events.count(), 1u);
+}
+
+TEST_F(AbsenceTest, APausedClientFindsEverythingWhenItIsBack) {
+  ClientAside client(*broker_);
+  client.process().Signal(SIGSTOP);
+  for (int death = 0; death < 2; ++death) broker_->KillDaemon();
+  Handshake made = ConnectTo(client.address());
+  world_.ExpectPending(made.connect);
+  client.process().Signal(SIGCONT);
+  Complete(made);
+  client.ExpectConnected();
+}
+
+class ShortGraceTest : public AbsenceTest {
+ protected:
+  ShortGraceTest() : AbsenceTest("timeouts.session_grace_ms = 1000\n") {}
+};
+
+TEST_F(ShortGraceTest, AClientThatDoesNotReturnIsClosed) {
+  ClientAside client(*broker_);
+  Handshake made = ConnectTo(client.address());
+  Complete(made);
+  client.ExpectConnected();
+  client.process().Signal(SIGSTOP);
+  broker_->KillDaemon();
+  EXPECT_TRUE(Becomes([this] { return HasOnlyOurSessions(); }));
+  EXPECT_EQ(made.active_events.count(), 0u) << "the transport is the client's";
+  client.process().Kill();
+  made.active_events.Wait();
 }
 
 TEST_F(RestartTest, TwoDeathsInARowAreAsOne) {

@@ -21,6 +21,14 @@ std::shared_ptr<client::Connector> TestListener::Next() const {
   return next;
 }
 
+std::shared_ptr<client::Connector> TestListener::TakeWaiting() const {
+  const std::lock_guard lock(events_->mutex);
+  if (events_->waiting.empty()) return nullptr;
+  auto next = std::move(events_->waiting.front());
+  events_->waiting.pop_front();
+  return next;
+}
+
 size_t TestListener::delivered() const {
   const std::lock_guard lock(events_->mutex);
   return events_->delivered;

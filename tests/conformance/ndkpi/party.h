@@ -34,6 +34,8 @@ class TestListener {
 
   // Waits for a request. Null, and the test has failed, where none comes.
   std::shared_ptr<client::Connector> Next() const;
+  // A request that waits; null where none does.
+  std::shared_ptr<client::Connector> TakeWaiting() const;
   // So many have been delivered so far.
   size_t delivered() const;
   client::ConnectEventCallback callback() const;

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "broker/crash_points/armed_points.h"
+
+#include <cstddef>
+#include <cstdlib>
+
+#include "broker/crash_points/crash_points.h"
+
+namespace rdmabroker {
+namespace {
+
+struct Row {
+  Step step;
+  const char* name;
+  const char* meaning;
+};
+
+constexpr Row kRows[] = {
+    {Step::kCommit, "commit", "what a turn of the loop has changed is stored"},
+    {Step::kCommitTheRest, "commit_the_rest", "what fabrics have noted meanwhile is stored"},
+    {Step::kSessionOpened, "session_opened", "a client gets its session, or its return is confirmed"},
+    {Step::kSessionRefused, "session_refused", "a client is told that it gets none"},
+    {Step::kAnswer, "answer", "a request is answered"},
+    {Step::kEvent, "event", "an event goes to a client"},
+    {Step::kSessionEnded, "session_ended", "a session's end goes to its client"},
+    {Step::kStreamReplaced, "stream_replaced", "a session's former stream is ended"},
+    {Step::kFabricBind, "bind", "an endpoint gets its address"},
+    {Step::kFabricRepurpose, "repurpose", "a reserved address becomes a listener's or a shared endpoint's"},
+    {Step::kFabricRebind, "rebind", "a wildcard listener follows the device's addresses"},
+    {Step::kFabricUnbind, "unbind", "an endpoint's address is given back"},
+    {Step::kFabricConnect, "connect", "a connect request leaves"},
+    {Step::kFabricComplete, "complete", "the connecting side confirms"},
+    {Step::kFabricAccept, "accept", "the reply that accepts leaves"},
+    {Step::kFabricReject, "reject", "the reply that rejects leaves"},
+    {Step::kFabricRefuse, "refuse", "a request that nobody takes is refused"},
+    {Step::kFabricDisconnect, "disconnect", "a connection is ended for its client"},
+    {Step::kFabricRelease, "release", "a connection is given up"},
+    {Step::kFabricAdoptEndpoint, "adopt_endpoint", "a fabric is told of an endpoint that there was"},
+    {Step::kFabricAdoptConnection, "adopt_connection", "a fabric is told of a connection that there was"},
+    {Step::kFabricAdopted, "adopted", "a fabric ends what nobody has adopted"},
+    {Step::kCreateFile, "create_file", "a new file of records is made"},
+    {Step::kPutRecord, "put_record", "a record is written"},
+    {Step::kEraseRecord, "erase_record", "a record is removed"},
+    {Step::kFinishTransaction, "finish_transaction", "LMDB makes a transaction's records the file's"},
+    {Step::kGrowFile, "grow_file", "the file grows"},
+    {Step::kMoveFile, "move_file", "the new file takes the former one's place"},
+    {Step::kMark, "mark", "the number of the last commit is written"},
+    {Step::kSetAside, "set_aside", "a damaged file is put out of the way"},
+    {Step::kKeepDescriptor, "keep_descriptor", "the supervisor is given a descriptor"},
+    {Step::kForgetDescriptor, "forget_descriptor", "the supervisor is told to close one"},
+    {Step::kAwaitSupervisor, "await_supervisor", "the supervisor has done all it was told"},
+    {Step::kTakeDescriptors, "take_descriptors", "descriptors of the process before are taken over"},
+};
+
+std::vector<StepPoints> MakeSteps() {
+  std::vector<StepPoints> steps;
+  for (const Row& row : kRows) {
+    if (static_cast<size_t>(row.step) != steps.size()) std::abort();
+    steps.push_back({"before_" + std::string(row.name), "after_" + std::string(row.name), row.meaning});
+  }
+  return steps;
+}
+
+}  // namespace
+
+const std::vector<StepPoints>& AllSteps() {
+  static const auto* const kSteps = new std::vector<StepPoints>(MakeSteps());
+  return *kSteps;
+}
+
+}  // namespace rdmabroker

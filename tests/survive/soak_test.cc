@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Random work of consumers while the broker is killed, and restarted, all the time: nothing is lost, and nothing grows.
+// Over user-space iWARP, by the client library.
+
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <memory>
+#include <mutex>
+#include <random>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "tests/conformance/ndkpi/surroundings.h"
+#include "tests/conformance/ndkpi/world.h"
+#include "tests/control/patience.h"
+#include "tests/integration/footprint.h"
+#include "tests/random_seed.h"
+#include "tests/survive/kept_broker.h"
+#include "tests/survive/traffic.h"
+#include "tests/survive/workload.h"
+
+namespace rdmabroker {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using ndkpi::World;
+
+// What one process has; and what the test's own has must not grow by more.
+struct Sample {
+  Footprint descriptors;
+  int64_t memory = 0;
+};
+
+Sample SampleOf(pid_t pid) { return {Descriptors(pid), ResidentMemory(pid)}; }
+
+int Setting(const char* name, int otherwise) {
+  const char* const given = std::getenv(name);
+  return given == nullptr ? otherwise : std::atoi(given);
+}
+
+const ndkpi::Surroundings& On() {
+  static const auto* const kOn = new ndkpi::Surroundings(ndkpi::Prepare("iwarp"));
+  return *kOn;
+}
+
+// Kills the daemon, or has it make way for another, as long as this object lives.
+class Reaper {
+ public:
+  Reaper(KeptBroker& broker, uint32_t seed) : broker_(broker), random_(seed), thread_([this] { Run(); }) {}
+  ~Reaper() {
+    {
+      const std::lock_guard lock(mutex_);
+      stopping_ = true;
+    }
+    changed_.notify_all();
+    thread_.join();
+  }
+  Reaper(const Reaper&) = delete;
+  Reaper& operator=(const Reaper&) = delete;
+
+ private:
+  // The broker is up for so long at most; often it dies while it takes over.
+  static constexpr int kLongestLife = 1500;
+  static constexpr int kOnePlannedIn = 4;
+
+  void Run() {
+    while (LetLive(std::chrono::milliseconds(random_() % kLongestLife))) {
+      const pid_t former = broker_.Daemon();
+      const bool planned = random_() % kOnePlannedIn == 0;
+      ::kill(planned ? broker_.pid() : former, planned ? SIGUSR2 : SIGKILL);
+      broker_.AwaitAnother(former);
+    }
+  }
+  bool LetLive(std::chrono::milliseconds life) {
+    std::unique_lock lock(mutex_);
+    return !changed_.wait_for(lock, life, [this] { return stopping_; });
+  }
+
+  KeptBroker& broker_;
+  std::mt19937 random_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool stopping_ = false;  // Guarded by mutex_.
+  std::thread thread_;
+};
+
+class SoakTest : public testing::TestWithParam<int> {
+ protected:
+  // Before there is a broker, which is to be in the same network.
+  static void SetUpTestSuite() { On(); }
+
+  // So many activities, of consumers who come and go with them, under a broker that dies.
+  void Round() {
+    constexpr int kActivities = 100;
+    World world(On(), broker_);
+    Workload workload(world);
+    Traffic traffic(world);
+    {
+      const Reaper reaper(*broker_, random_());
+      for (int i = 0; i < kActivities && !HasFailure(); ++i, ++activities_) RunOne(workload);
+    }
+    traffic.ExpectGoesOn();
+    messages_ += traffic.messages();
+  }
+
+  void RunOne(Workload& workload) {
+    const auto& all = Workload::Activities();
+    const Workload::Activity* activity = nullptr;
+    do activity = &all[random_() % all.size()];
+    while (activity->special);
+    workload.Run(*activity);
+  }
+
+  // A process that has just taken over has no more than any other that has.
+  std::vector<Sample> TakeSamples() {
+    broker_->KillDaemon();
+    EXPECT_TRUE(Becomes([this] { return broker_->Objects().empty(); })) << "the broker does not serve";
+    return {SampleOf(::getpid()), SampleOf(broker_->pid()), SampleOf(broker_->Daemon())};
+  }
+
+  const uint32_t seed_ = RandomSeed() + static_cast<uint32_t>(GetParam());
+  std::mt19937 random_{seed_};
+  const std::shared_ptr<KeptBroker> broker_ = std::make_shared<KeptBroker>(ndkpi::OwnPorts());
+  int activities_ = 0;
+  uint64_t messages_ = 0;
+};
+
+TEST_P(SoakTest, NothingIsLostAndNothingGrows) {
+  // What allocators keep of freed memory, which settles in the first rounds.
+  constexpr int64_t kSlack = 8 << 20;
+  std::printf("seed: %u\n", seed_);
+  const auto end = Clock::now() + std::chrono::seconds(Setting("RDMA_BROKER_SOAK_SECONDS", 60));
+  Round();
+  const std::vector<Sample> before = TakeSamples();
+  while (Clock::now() < end && !HasFailure()) Round();
+  const std::vector<Sample> after = TakeSamples();
+  const std::vector<std::string> whose = {"the clients", "the keeper", "the daemon"};
+  for (size_t i = 0; i < whose.size(); ++i) {
+    EXPECT_EQ(Difference(before[i].descriptors, after[i].descriptors), "") << whose[i];
+    EXPECT_LE(after[i].memory, before[i].memory + kSlack) << "bytes of " << whose[i];
+    std::printf("%s: %zu descriptors, %ld KiB, %+ld KiB\n", whose[i].c_str(), after[i].descriptors.size(),
+                static_cast<long>(after[i].memory >> 10),
+                static_cast<long>((after[i].memory - before[i].memory) >> 10));
+  }
+  std::printf("covered: %d activities, %lu messages\n", activities_, static_cast<unsigned long>(messages_));
+}
+
+INSTANTIATE_TEST_SUITE_P(Blocks, SoakTest, testing::Range(0, Setting("RDMA_BROKER_SOAK_BLOCKS", 1)));
+
+}  // namespace
+}  // namespace rdmabroker
