@@ -28,6 +28,7 @@ class RunningBroker {
   // `settings` is TOML; the folder and the group of the sockets need not be in it. `command` is what takes the daemon's
   // options: the daemon, or one that runs it, such as nsenter(1).
   explicit RunningBroker(const std::string& settings = "", std::vector<std::string> command = {kDaemon});
+  virtual ~RunningBroker() = default;
 
   // Where it does not serve soon, the test has failed.
   void Start();
@@ -38,6 +39,8 @@ class RunningBroker {
   int Finish();
 
   pid_t pid() const { return process_->pid(); }
+  // That serves, which may be a child of the command's.
+  virtual pid_t Daemon() { return pid(); }
   const std::string& folder() const { return folder_.path(); }
   std::string control_socket() const { return folder() + "/control.sock"; }
   // What the broker itself says that it holds: sessions, endpoints, listeners, shared endpoints, reservations and

@@ -13,8 +13,8 @@
 
 namespace rdmabroker {
 
-// rdma-brokerd under rdma-broker-keeper, which starts it anew when it has died. The process that RunningBroker knows is
-// the keeper.
+// rdma-brokerd, or a test's broker in its place, under rdma-broker-keeper, which starts it anew when it has died. The
+// process that RunningBroker knows is the keeper.
 class KeptBroker : public RunningBroker {
  public:
   // `daemon` is the command that the keeper runs, to which the daemon's options are added.
@@ -23,13 +23,19 @@ class KeptBroker : public RunningBroker {
                       const std::string& log = "");
 
   // The daemon's process, which may not serve yet. -1 where the keeper starts none, and the test has failed.
-  pid_t Daemon();
+  pid_t Daemon() override;
   // SIGKILL; returns when nothing of it is left, and the next one has been started.
   void KillDaemon();
   // Likewise, and `meanwhile` is done when there is none.
   void KillDaemonAnd(const std::function<void()>& meanwhile);
   // Another daemon than that.
   void AwaitAnother(pid_t former);
+
+  // A setting: a session whose opening the dead daemon has not answered ends soon. Nobody can return to it.
+  static constexpr char kShortGrace[] = "timeouts.session_grace_ms = 3000\n";
+  // So many deaths in a row, and the keeper takes its time to start the next daemon: it starts these at once, or
+  // nearly.
+  static constexpr int kPromptRestarts = 2;
 };
 
 }  // namespace rdmabroker

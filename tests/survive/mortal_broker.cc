@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// rdma-brokerd with a single fabric, which kills itself when it is told to; rdma-broker-keeper starts it anew.
+//
+//   mortal_broker iwarp|rxe|siw --config FILE
+//
+// "die before COUNT" and "die after COUNT" on its input make it die before or after that commit from then on, by
+// SIGKILL. A handshake may end with the process (docs/ARCHITECTURE.md, "Restart"): while one is under way, the death
+// waits for a later commit, unless "anyhow" follows. Each line is answered by one. Ends at the end of its input.
+
+#include <signal.h>
+#include <spdlog/sinks/stdout_sinks.h>
+#include <spdlog/spdlog.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstdint>
+#include <cstdlib>
+#include <iostream>
+#include <memory>
+#include <sstream>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "absl/synchronization/mutex.h"
+#include "broker/control/configuration.h"
+#include "broker/control/control_server.h"
+#include "broker/fabric/iwarp/iwarp_fabric.h"
+#include "broker/fabric/rdmacm/rdmacm_fabric.h"
+#include "broker/runtime/systemd_supervisor.h"
+#include "broker/survival/survival.h"
+
+namespace rdmabroker {
+namespace {
+
+constexpr DeviceId kDevice(1);
+
+void Require(bool fine, const std::string& what) {
+  if (fine) return;
+  std::cerr << "mortal_broker: " << what << "\n";
+  std::exit(1);
+}
+
+template <typename Opened>
+auto Required(Opened opened) {
+  Require(opened.ok(), std::string(opened.status().message()));
+  return *std::move(opened);
+}
+
+bool HasHandshake(const Records& records) {
+  return std::any_of(records.connectors.begin(), records.connectors.end(), [](const auto& entry) {
+    const ConnectorState state = entry.second.state;
+    return state != ConnectorState::kIdle && state != ConnectorState::kDead && state < ConnectorState::kEstablished;
+  });
+}
+
+// When the process dies.
+class Death {
+ public:
+  // Any thread.
+  void Await(bool after, bool anyhow, uint64_t commits) {
+    after_ = after;
+    anyhow_ = anyhow;
+    commits_ = commits;
+  }
+  // Around each commit, on one thread.
+  void Before(const Records& records) {
+    const bool has_handshake = HasHandshake(records);
+    const bool had_handshake = std::exchange(had_handshake_, has_handshake);
+    uint64_t left = commits_;
+    if (left > 1) commits_.compare_exchange_strong(left, left - 1);
+    due_ = left == 1 && (anyhow_ || (!has_handshake && (after_ || !had_handshake)));
+    if (due_ && !after_) Die();
+  }
+  void After() {
+    if (due_) Die();
+  }
+
+ private:
+  static void Die() { ::kill(::getpid(), SIGKILL); }
+
+  std::atomic<bool> after_ = false;
+  std::atomic<bool> anyhow_ = false;
+  std::atomic<uint64_t> commits_ = 0;  // 0: none is to come.
+  bool had_handshake_ = false;
+  bool due_ = false;
+};
+
+std::unique_ptr<Fabric> Open(const std::string& adapter, const Configuration& configuration, ControlServer& control,
+                             Survival& survival) {
+  if (adapter == "iwarp") {
+    return Required(IwarpFabric::Open(kDevice, {.crc = configuration.iwarp_crc}, control.watcher(), control.handoffs(),
+                                      survival.descriptors(), survival.of_fabrics()));
+  }
+  std::vector<RdmaCmPast::Device> devices;
+  for (const auto& [id, record] : control.broker().core().records().devices) {
+    devices.push_back({id, record.device.name, record.removed});
+  }
+  return Required(RdmaCmFabric::Open(kDevice, {.trust_qp_numbers = configuration.trust_qp_numbers},
+                                     {survival.descriptors(), survival.of_fabrics(), devices}, control.executor(),
+                                     control.watcher()));
+}
+
+void TakeLines(Death& death) {
+  for (std::string line; std::getline(std::cin, line);) {
+    std::istringstream words(line);
+    std::string die, when, how;
+    uint64_t commits = 0;
+    words >> die >> when >> commits >> how;
+    Require(die == "die" && (when == "before" || when == "after") && commits > 0, "there is no command " + line);
+    death.Await(when == "after", how == "anyhow", commits);
+    std::cout << "answer: done" << std::endl;
+  }
+  std::_Exit(0);
+}
+
+void Serve(const std::string& adapter, const std::string& file) {
+  // Debian's Abseil ends the process where it thinks that gRPC's locks might lead to a deadlock.
+  absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore);
+  // The answers have the standard output to themselves.
+  const auto log = spdlog::stderr_logger_mt("mortal_broker");
+  log->set_level(spdlog::level::err);
+  spdlog::set_default_logger(log);
+  const auto supervisor = Required(SystemdSupervisor::FromEnvironment());
+  const Configuration configuration = Required(ReadConfiguration(file));
+  const auto survival =
+      Required(Survival::Open(configuration.socket_directory + "/state", configuration.limits, *supervisor));
+  Death death;
+  const auto commit = [&](BrokerCore& core) {
+    death.Before(core.records());
+    const bool stored = survival->Commit(core);
+    death.After();
+    return stored;
+  };
+  const auto control =
+      Required(ControlServer::Start(configuration, survival->TakeCore(), commit, survival->descriptors()));
+  std::vector<std::unique_ptr<Fabric>> fabrics;
+  fabrics.push_back(Open(adapter, configuration, *control, *survival));
+  control->Recover(std::move(fabrics));
+  survival->descriptors().ForgetTheRest();
+  control->executor().Post([&supervisor] { Require(supervisor->Ready().ok(), "nobody supervises it"); });
+  std::thread(TakeLines, std::ref(death)).detach();
+  control->Run();
+}
+
+}  // namespace
+}  // namespace rdmabroker
+
+int main(int argc, char** argv) {
+  if (argc != 4) return 64;
+  rdmabroker::Serve(argv[1], argv[3]);
+}
