@@ -270,7 +270,7 @@ void AddEvents(Cases* cases) {
 // As long as it lives, the broker's process stands still.
 class Frozen {
  public:
-  explicit Frozen(World& w) : broker_(w.broker().pid()) { EXPECT_EQ(::kill(broker_, SIGSTOP), 0); }
+  explicit Frozen(World& w) : broker_(w.broker().Daemon()) { EXPECT_EQ(::kill(broker_, SIGSTOP), 0); }
   ~Frozen() { ::kill(broker_, SIGCONT); }
   Frozen(const Frozen&) = delete;
   Frozen& operator=(const Frozen&) = delete;

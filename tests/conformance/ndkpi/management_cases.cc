@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -26,14 +27,28 @@ namespace {
 
 constexpr char kShortDisconnect[] = "timeouts.disconnect_ms = 500";
 
+// Asks the broker, and the one that comes after it, if it dies of it: to do these things twice does no harm.
+template <typename Stub, typename Request, typename Reply>
+Reply Ask(const std::unique_ptr<Stub>& stub, grpc::Status (Stub::*method)(grpc::ClientContext*, const Request&, Reply*),
+          const Request& request) {
+  constexpr int kTries = 3;
+  Reply reply;
+  grpc::Status status;
+  for (int i = 0; i < kTries; ++i) {
+    grpc::ClientContext context;
+    context.set_wait_for_ready(true);
+    context.set_deadline(std::chrono::system_clock::now() + kPatience);
+    status = (stub.get()->*method)(&context, request, &reply);
+    if (status.error_code() != grpc::StatusCode::UNAVAILABLE) break;
+  }
+  EXPECT_TRUE(status.ok()) << status.error_message();
+  return reply;
+}
+
 // The broker's rows of one kind: fewer than a page.
 template <typename Request, typename Reply>
 Reply List(World& w, grpc::Status (v1::Inspection::Stub::*list)(grpc::ClientContext*, const Request&, Reply*)) {
-  grpc::ClientContext context;
-  Reply reply;
-  const grpc::Status status = (v1::Inspection::NewStub(w.broker().channel()).get()->*list)(&context, Request(), &reply);
-  EXPECT_TRUE(status.ok()) << status.error_message();
-  return reply;
+  return Ask<v1::Inspection::Stub>(v1::Inspection::NewStub(w.broker().channel()), list, Request());
 }
 
 bool Is(const v1::SocketAddress& row, const SocketAddress& address) {
@@ -159,24 +174,15 @@ Call Open(World& w, Party& party, std::shared_ptr<client::Adapter>* made, const 
 }
 
 v1::DisableAdapterReply Disable(World& w) {
-  grpc::ClientContext context;
   v1::DisableAdapterRequest request;
   request.set_device(w.on().device);
-  v1::DisableAdapterReply reply;
-  const grpc::Status status =
-      v1::Administration::NewStub(w.broker().channel())->DisableAdapter(&context, request, &reply);
-  EXPECT_TRUE(status.ok()) << status.error_message();
-  return reply;
+  return Ask(v1::Administration::NewStub(w.broker().channel()), &v1::Administration::Stub::DisableAdapter, request);
 }
 
 void Enable(World& w) {
-  grpc::ClientContext context;
   v1::EnableAdapterRequest request;
   request.set_device(w.on().device);
-  v1::EnableAdapterReply reply;
-  const grpc::Status status =
-      v1::Administration::NewStub(w.broker().channel())->EnableAdapter(&context, request, &reply);
-  EXPECT_TRUE(status.ok()) << status.error_message();
+  Ask(v1::Administration::NewStub(w.broker().channel()), &v1::Administration::Stub::EnableAdapter, request);
 }
 
 bool IsUsable(World& w) {

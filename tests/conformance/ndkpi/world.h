@@ -43,6 +43,8 @@ class World {
  public:
   // A case's, with a broker that counts.
   World(const Surroundings& surroundings, const Case& which);
+  // A case's, with a broker that does not.
+  World(const Surroundings& surroundings, const Case& which, std::shared_ptr<RunningBroker> broker);
   World(const Surroundings& surroundings, std::shared_ptr<RunningBroker> broker);
   ~World();
   World(const World&) = delete;
@@ -110,7 +112,7 @@ class World {
   void Note(const Party& party) { used_data_ = used_data_ || party.has_side(); }
 
   const Surroundings& surroundings_;
-  const Case* const case_ = nullptr;
+  const Case* const counted_ = nullptr;  // The case whose operations are counted, if they are.
   const bool lacks_ = false;
   mutable bool lacks_was_asked_ = false;
   std::shared_ptr<RunningBroker> broker_;

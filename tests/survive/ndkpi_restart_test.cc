@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// The cases of NDKPI's assertions on one adapter, in each of which the broker's process dies once, between two of its
+// commits, as a seed decides.
+//
+//   ndkpi_restart_test iwarp|rxe|siw [GTEST_OPTION ...]
+//
+// RDMA_BROKER_SEED in the environment is the seed to run, RDMA_BROKER_SEEDS how many are run, one after the other.
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <functional>
+#include <iostream>
+#include <memory>
+#include <random>
+#include <string>
+
+#include "tests/conformance/ndkpi/case.h"
+#include "tests/conformance/ndkpi/surroundings.h"
+#include "tests/conformance/ndkpi/world.h"
+#include "tests/random_seed.h"
+#include "tests/survive/kept_broker.h"
+
+namespace rdmabroker::ndkpi {
+namespace {
+
+constexpr char kBroker[] = "tests/survive/mortal_broker";
+// Commits of a case, of most of which there are more.
+constexpr uint32_t kLatest = 24;
+
+std::shared_ptr<KeptBroker> NewBroker(const Surroundings& on, const std::string& settings) {
+  std::string all = settings;
+  if (settings.find("_ephemeral_port") == std::string::npos) all = OwnPorts() + all;
+  if (settings.find("session_grace_ms") == std::string::npos) all = KeptBroker::kShortGrace + all;
+  return std::make_shared<KeptBroker>(all, std::vector<std::string>{kBroker, on.adapter});
+}
+
+uint64_t cases_run = 0;
+uint64_t deaths = 0;
+
+// The cases without settings share one for some time.
+std::shared_ptr<KeptBroker> BrokerFor(const Surroundings& on, const std::string& settings) {
+  static auto* const shared = new std::shared_ptr<KeptBroker>;
+  static uint64_t deaths_before = 0;
+  if (!settings.empty()) return NewBroker(on, settings);
+  if (*shared == nullptr || deaths - deaths_before >= KeptBroker::kPromptRestarts) {
+    *shared = NewBroker(on, "");
+    deaths_before = deaths;
+  }
+  return *shared;
+}
+
+class RestartedCase : public testing::Test {
+ public:
+  RestartedCase(const Surroundings& surroundings, const Case& which, uint32_t seed)
+      : surroundings_(surroundings), case_(which), seed_(seed) {}
+
+  void TestBody() override {
+    // The name makes each case die elsewhere.
+    std::minstd_rand random(seed_ + static_cast<uint32_t>(std::hash<std::string>()(NameOf(case_))));
+    const std::string when = random() % 2 == 0 ? "before" : "after";
+    const std::string death = "die " + when + " " + std::to_string(1 + random() % kLatest);
+    SCOPED_TRACE("RDMA_BROKER_SEED=" + std::to_string(seed_) + ": " + death);
+    const std::shared_ptr<KeptBroker> broker = BrokerFor(surroundings_, case_.settings);
+    const pid_t former = broker->Daemon();
+    ASSERT_EQ(broker->Ask(death), "done");
+    {
+      World world(surroundings_, case_, broker);
+      if (!HasFatalFailure()) case_.run(world);
+    }
+    ++cases_run;
+    deaths += broker->Daemon() == former ? 0 : 1;
+  }
+
+ private:
+  const Surroundings& surroundings_;
+  const Case& case_;
+  const uint32_t seed_;
+};
+
+// Too few deaths, and the test shows nothing.
+class EnoughDeaths : public testing::Environment {
+ public:
+  void TearDown() override {
+    std::cout << "covered: " << deaths << " deaths in " << cases_run << " cases\n";
+    EXPECT_GE(2 * deaths, cases_run > 9 ? cases_run : 0);
+  }
+};
+
+int Run(int argc, char** argv) {
+  testing::InitGoogleTest(&argc, argv);
+  if (argc != 2) {
+    std::fprintf(stderr, "usage: ndkpi_restart_test ADAPTER\n");
+    return 64;
+  }
+  static const Surroundings surroundings = Prepare(argv[1]);
+  static const Cases cases = AllCases();
+  const char* const seeds = std::getenv("RDMA_BROKER_SEEDS");
+  const uint32_t first = RandomSeed();
+  std::cout << "RDMA_BROKER_SEED=" << first << "\n";
+  for (uint32_t i = 0; i < (seeds == nullptr ? 1 : std::strtoul(seeds, nullptr, 10)); ++i) {
+    for (const Case& which : cases) {
+      if (which.core_only) continue;
+      const std::string name = NameOf(which) + "/" + surroundings.adapter + (i == 0 ? "" : "/" + std::to_string(i));
+      testing::RegisterTest(
+          "Restarted", name.c_str(), nullptr, nullptr, __FILE__, __LINE__,
+          [&which, seed = first + i]() -> testing::Test* { return new RestartedCase(surroundings, which, seed); });
+    }
+  }
+  testing::AddGlobalTestEnvironment(new EnoughDeaths);
+  return RUN_ALL_TESTS();
+}
+
+}  // namespace
+}  // namespace rdmabroker::ndkpi
+
+int main(int argc, char** argv) { return rdmabroker::ndkpi::Run(argc, argv); }
