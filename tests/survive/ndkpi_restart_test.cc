@@ -32,10 +32,16 @@ constexpr char kBroker[] = "tests/survive/mortal_broker";
 // Commits of a case, of most of which there are more.
 constexpr uint32_t kLatest = 24;
 
+// In a guest, where the kernel's devices are, the daemon may take some seconds to start, of which its clients must not
+// tire. A test waits for half a minute until all is closed: for a start, and then this.
+std::string GraceOn(const std::string& adapter) {
+  return adapter == "iwarp" ? KeptBroker::kShortGrace : "timeouts.session_grace_ms = 10000\n";
+}
+
 std::shared_ptr<KeptBroker> NewBroker(const Surroundings& on, const std::string& settings) {
   std::string all = settings;
   if (settings.find("_ephemeral_port") == std::string::npos) all = OwnPorts() + all;
-  if (settings.find("session_grace_ms") == std::string::npos) all = KeptBroker::kShortGrace + all;
+  if (settings.find("session_grace_ms") == std::string::npos) all = GraceOn(on.adapter) + all;
   return std::make_shared<KeptBroker>(all, std::vector<std::string>{kBroker, on.adapter});
 }
 

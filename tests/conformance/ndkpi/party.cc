@@ -77,6 +77,7 @@ client::DisconnectEvent DisconnectEvents::Wait() const {
 Party::Party(const Home& home, Calls& calls) : home_(home), calls_(calls) {
   client::SessionOptions options;
   options.control_socket = home.control_socket;
+  options.open_timeout = kPatience;
   auto opening = client::Session::Open(std::move(options));
   EXPECT_TRUE(opening.outcome.ok()) << opening.outcome.hint;
   session_ = std::move(opening.session);
