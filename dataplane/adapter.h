@@ -3,6 +3,7 @@
 #ifndef DATAPLANE_ADAPTER_H_
 #define DATAPLANE_ADAPTER_H_
 
+#include <chrono>
 #include <cstdint>
 
 #include "dataplane/completion_queue.h"
@@ -13,6 +14,12 @@
 #include "dataplane/shared_receive_queue.h"
 
 namespace rdmabroker {
+
+// A peer's silence by which its host counts as dead. The least leaves TCP, which counts in seconds, time for a
+// question.
+inline constexpr std::chrono::seconds kDefaultKeepalive{30};
+inline constexpr std::chrono::seconds kMinKeepalive{2};
+inline constexpr std::chrono::hours kMaxKeepalive{1};
 
 // The numbers are bounded by AdapterInfo; more is kInvalidParameter. The queues must belong to the same adapter.
 struct QueuePairAttributes {
@@ -25,9 +32,14 @@ struct QueuePairAttributes {
   uint32_t max_receive_request_sge = 0;
   uint32_t max_initiator_request_sge = 0;
   uint32_t inline_data_size = 0;  // Bytes.
+  // A connection whose peer's host has not been heard for so long, though it was asked meanwhile, ends as one that
+  // breaks. The host answers, not the program: one that is stopped, or takes nothing, is not dead. 0: nobody asks, and
+  // a host that dies silently may go unnoticed for good. Anything else below kMinKeepalive or above kMaxKeepalive is
+  // kInvalidParameter. docs/reliability.md says which adapters may take longer.
+  std::chrono::seconds keepalive = kDefaultKeepalive;
 };
 
-// Whether its numbers are within the adapter's limits.
+// Whether its numbers are within the adapter's limits, and its keepalive within its own.
 bool Fits(const QueuePairAttributes& attributes, const AdapterInfo& info);
 
 // The numbers are bounded by AdapterInfo; more, or a depth of 0, is kInvalidParameter.
@@ -50,8 +62,8 @@ class ProtectionDomain : public DataObject {
   virtual Created<MemoryWindow> CreateMemoryWindow() = 0;
   // Empty. kInvalidParameter: the attributes are beyond the adapter's limits.
   virtual Created<SharedReceiveQueue> CreateSharedReceiveQueue(SharedReceiveQueueAttributes attributes) = 0;
-  // Not connected. Receives may be posted to it. kInvalidParameter: the attributes are beyond the adapter's limits, or
-  // a queue is missing or another adapter's.
+  // Not connected. Receives may be posted to it. kInvalidParameter: the attributes are beyond the adapter's limits,
+  // keepalive is beyond its own, or a queue is missing or another adapter's.
   virtual Created<QueuePair> CreateQueuePair(const QueuePairAttributes& attributes) = 0;
 };
 

@@ -36,6 +36,7 @@ SoftwareQueuePair::SoftwareQueuePair(ProtectionDomain* domain, MemoryTable* memo
       receive_cq_(static_cast<SoftwareCompletionQueue*>(attributes.receive_cq)),
       initiator_cq_(static_cast<SoftwareCompletionQueue*>(attributes.initiator_cq)),
       srq_(static_cast<SoftwareSharedReceiveQueue*>(attributes.srq)),
+      keepalive_(attributes.keepalive),
       receive_queue_(attributes.receive_queue_depth, attributes.max_receive_request_sge),
       transmitter_(ForTransmitter(this, domain, memory, attributes)),
       receiver_({.qp_context = attributes.context,
@@ -45,7 +46,8 @@ SoftwareQueuePair::SoftwareQueuePair(ProtectionDomain* domain, MemoryTable* memo
                  .cq = receive_cq_.get(),
                  .queue = &receive_queue_,
                  .srq = srq_.get(),
-                 .transmitter = &transmitter_}) {
+                 .transmitter = &transmitter_}),
+      silence_(attributes.keepalive) {
   receive_cq_->Attach(this);
   if (initiator_cq_.get() != receive_cq_.get()) initiator_cq_->Attach(this);
 }

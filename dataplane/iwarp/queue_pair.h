@@ -8,14 +8,17 @@
 #include <cstddef>
 #include <cstdint>
 #include <mutex>
+#include <optional>
 #include <span>
 
 #include "dataplane/adapter.h"
 #include "dataplane/iwarp/completion_queue.h"
 #include "dataplane/iwarp/driven_queue_pair.h"
 #include "dataplane/iwarp/memory_table.h"
+#include "dataplane/iwarp/peer_silence.h"
 #include "dataplane/iwarp/receive_queue.h"
 #include "dataplane/iwarp/receiver.h"
+#include "dataplane/iwarp/timed.h"
 #include "dataplane/iwarp/transmitter.h"
 
 namespace rdmabroker::iwarp {
@@ -25,7 +28,7 @@ namespace rdmabroker::iwarp {
 // Locks, outermost first: a completion queue's list of queue pairs, the connection lock here, the transmitter's, then
 // receive queues, completion queues, memory windows, memory regions, the progress thread. Posts take only the
 // transmitter's, or the receive queue's. Consumers' callbacks run on the progress thread with none of them.
-class SoftwareQueuePair final : public DrivenQueuePair {
+class SoftwareQueuePair final : public DrivenQueuePair, public Timed {
  public:
   SoftwareQueuePair(ProtectionDomain* domain, MemoryTable* memory, const QueuePairAttributes& attributes);
 
@@ -51,6 +54,9 @@ class SoftwareQueuePair final : public DrivenQueuePair {
   void OnReady() override;
   void OnDeadline() override;
   void OnArm() override;
+  // Listens whether the peer's host lives.
+  void OnTimer() override;
+  DataObject& object() override { return *this; }
   uint64_t poll_count() const override { return polls_.load(std::memory_order_relaxed); }
   void CountPoll() override { polls_.fetch_add(1, std::memory_order_relaxed); }
   bool wants_read() const override { return !peer_ended_; }
@@ -75,6 +81,7 @@ class SoftwareQueuePair final : public DrivenQueuePair {
   void HandleReceived(Receiver::Outcome outcome);
   void PeerHasEnded();
   void CheckHalfOpenSocket();
+  void StartKeepalive();
   void AdvanceDisconnect();
   void Break(const RequestFailure& failure, uint32_t provider_error);
   void Terminate(const TerminateMessage& message, const RequestFailure& failure);
@@ -88,6 +95,7 @@ class SoftwareQueuePair final : public DrivenQueuePair {
   const ObjectReference<SoftwareCompletionQueue> receive_cq_;
   const ObjectReference<SoftwareCompletionQueue> initiator_cq_;
   const ObjectReference<SoftwareSharedReceiveQueue> srq_;
+  const std::chrono::seconds keepalive_;
   ReceiveQueue receive_queue_;
   Transmitter transmitter_;
   std::atomic<uint64_t> polls_ = 0;
@@ -102,6 +110,7 @@ class SoftwareQueuePair final : public DrivenQueuePair {
   bool closed_ = false;
   bool said_goodbye_ = false;
   Receiver receiver_;
+  PeerSilence silence_;
   UniqueFd socket_;
   ConnectionEndCallback on_end_;
   RequestCompletion disconnect_completion_;

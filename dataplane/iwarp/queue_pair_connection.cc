@@ -7,10 +7,12 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <optional>
 #include <utility>
 #include <vector>
 
 #include "dataplane/iwarp/limits.h"
+#include "dataplane/iwarp/peer_silence.h"
 #include "dataplane/iwarp/progress_thread.h"
 #include "dataplane/iwarp/provider_error.h"
 #include "dataplane/iwarp/queue_pair.h"
@@ -54,8 +56,29 @@ NdkStatus SoftwareQueuePair::Attach(Attachment attachment, ConnectionEndCallback
   receiver_.Start(*state);
   transmitter_.Start(socket_.get(), *state);
   alive_ = true;
+  StartKeepalive();
   DriveLocked();
   return NdkStatus::kSuccess;
+}
+
+// The broker has its own times while it has the socket.
+void SoftwareQueuePair::StartKeepalive() {
+  AskSilentPeer(socket_.get(), keepalive_);
+  if (keepalive_.count() == 0) return;
+  const auto now = ProgressThread::Clock::now();
+  ProgressThread::Get().SetTimer(this, silence_.NextLook({}, now));
+}
+
+void SoftwareQueuePair::OnTimer() {
+  const std::lock_guard lock(mutex_);
+  if (phase_ != Phase::kConnected) return;
+  const auto now = ProgressThread::Clock::now();
+  const TcpState state = ReadTcpState(socket_.get()).value_or(TcpState());
+  if (silence_.IsDead(state, now)) {
+    constexpr uint32_t kDead = kSocketError | ETIMEDOUT;
+    return Break({NdkStatus::kIoTimeout, kDead}, kDead);
+  }
+  ProgressThread::Get().SetTimer(this, silence_.NextLook(state, now));
 }
 
 void SoftwareQueuePair::Drive() {
@@ -121,8 +144,10 @@ void SoftwareQueuePair::HandleReceived(Receiver::Outcome outcome) {
   }
 }
 
-// Nobody reads any more, so nobody would notice that the peer has reset the connection after its goodbye.
+// Nobody reads any more, so nobody would notice that the peer has reset the connection after its goodbye. SO_ERROR
+// alone would also tell what a router has said of a single packet, which is the end of nothing.
 void SoftwareQueuePair::CheckHalfOpenSocket() {
+  if (const auto state = ReadTcpState(socket_.get()); !state || !state->closed) return;
   int error = 0;
   socklen_t length = sizeof error;
   if (::getsockopt(socket_.get(), SOL_SOCKET, SO_ERROR, &error, &length) != 0 || error == 0) return;
@@ -246,6 +271,7 @@ void SoftwareQueuePair::CloseSocket() {
   phase_ = Phase::kEnded;
   alive_ = false;
   transmitter_.Stop();
+  ProgressThread::Get().SetTimer(this, std::nullopt);
   ProgressThread::Get().Unwatch(handle_.exchange(0));
   socket_.Reset();
 }

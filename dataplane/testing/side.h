@@ -79,6 +79,7 @@ struct SideOptions {
   uint32_t max_sge = 4;
   uint32_t inline_data = 64;
   bool srq = false;
+  std::chrono::seconds keepalive = kDefaultKeepalive;
 };
 
 // One process's worth of objects.
@@ -121,7 +122,8 @@ class DataSide {
                            .initiator_queue_depth = options.depth,
                            .max_receive_request_sge = options.max_sge,
                            .max_initiator_request_sge = options.max_sge,
-                           .inline_data_size = options.inline_data})
+                           .inline_data_size = options.inline_data,
+                           .keepalive = options.keepalive})
         .object;
   }
 

@@ -6,6 +6,7 @@
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <system_error>
@@ -109,13 +110,32 @@ void AdapterThread::Call(std::function<void()> callback) {
 void* AdapterThread::Register(EventTarget* target) {
   const std::lock_guard lock(mutex_);
   const uintptr_t cookie = next_cookie_++;
-  targets_[cookie] = target;
+  targets_[cookie].target = target;
   return reinterpret_cast<void*>(cookie);
 }
 
 void AdapterThread::Unregister(void* cookie) {
   const std::lock_guard lock(mutex_);
-  targets_.erase(reinterpret_cast<uintptr_t>(cookie));
+  const auto found = targets_.find(reinterpret_cast<uintptr_t>(cookie));
+  if (found == targets_.end()) return;
+  if (found->second.time) timers_.erase({*found->second.time, found->first});
+  targets_.erase(found);
+}
+
+void AdapterThread::SetTimer(const void* cookie, Clock::time_point time) {
+  {
+    const std::lock_guard lock(mutex_);
+    const auto found = targets_.find(reinterpret_cast<uintptr_t>(cookie));
+    if (found == targets_.end()) return;
+    if (found->second.time) timers_.erase({*found->second.time, found->first});
+    found->second.time = time;
+    timers_.insert({time, found->first});
+    if (timers_.begin()->second != found->first) return;
+  }
+  // The thread itself looks before it waits.
+  if (thread_.get_id() == std::this_thread::get_id()) return;
+  const std::lock_guard lock(state_->mutex);
+  state_->Signal();
 }
 
 // An object is registered as long as its consumer's own reference is there, so that another one may be taken.
@@ -123,14 +143,14 @@ AdapterThread::Held AdapterThread::Find(const void* cookie) {
   const std::lock_guard lock(mutex_);
   const auto found = targets_.find(reinterpret_cast<uintptr_t>(cookie));
   if (found == targets_.end()) return {};
-  return {found->second, ObjectReference<DataObject>(found->second->data_object())};
+  return {found->second.target, ObjectReference<DataObject>(found->second.target->data_object())};
 }
 
 std::vector<AdapterThread::Held> AdapterThread::All() {
   std::vector<Held> all;
   const std::lock_guard lock(mutex_);
-  for (const auto& [cookie, target] : targets_) {
-    all.push_back({target, ObjectReference<DataObject>(target->data_object())});
+  for (const auto& [cookie, registered] : targets_) {
+    all.push_back({registered.target, ObjectReference<DataObject>(registered.target->data_object())});
   }
   return all;
 }
@@ -149,7 +169,7 @@ void AdapterThread::Run(State& state) {
   const int completions = channel_->fd;
   std::array<epoll_event, 8> events;
   while (true) {
-    const int count = ::epoll_wait(state.epoll.get(), events.data(), static_cast<int>(events.size()), -1);
+    const int count = ::epoll_wait(state.epoll.get(), events.data(), static_cast<int>(events.size()), WaitTimeout());
     for (int i = 0; i < count; ++i) {
       const int fd = events[static_cast<size_t>(i)].data.fd;
       if (fd == state.event.get()) continue;
@@ -161,6 +181,7 @@ void AdapterThread::Run(State& state) {
       // The device is gone, and would say so for ever.
       if (!good) ::epoll_ctl(state.epoll.get(), EPOLL_CTL_DEL, fd, nullptr);
     }
+    HandleTimers();
     std::deque<std::function<void()>> callbacks;
     {
       const std::lock_guard lock(state.mutex);
@@ -208,6 +229,34 @@ bool AdapterThread::HandleAsyncEvents() {
     if (state->stopping) return true;
   }
   return errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR;
+}
+
+// Milliseconds until the first timer; -1 for never.
+int AdapterThread::WaitTimeout() {
+  const std::lock_guard lock(mutex_);
+  if (timers_.empty()) return -1;
+  const auto left = std::chrono::ceil<std::chrono::milliseconds>(timers_.begin()->first - Clock::now()).count();
+  return static_cast<int>(std::clamp<int64_t>(left, 0, 60'000));
+}
+
+void AdapterThread::HandleTimers() {
+  const auto state = state_;
+  std::vector<const void*> due;
+  {
+    const std::lock_guard lock(mutex_);
+    const Clock::time_point now = Clock::now();
+    while (!timers_.empty() && timers_.begin()->first <= now) {
+      const uintptr_t cookie = timers_.begin()->second;
+      due.push_back(reinterpret_cast<const void*>(cookie));
+      targets_.at(cookie).time.reset();
+      timers_.erase(timers_.begin());
+    }
+  }
+  for (const void* const cookie : due) {
+    if (const Held held = Find(cookie); held.target != nullptr) held.target->OnTimer();
+    const std::lock_guard lock(state->mutex);
+    if (state->stopping) return;
+  }
 }
 
 void AdapterThread::Tell(const void* cookie, ibv_event_type type) {

@@ -5,13 +5,17 @@
 
 #include <infiniband/verbs.h>
 
+#include <chrono>
 #include <cstdint>
 #include <deque>
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
+#include <set>
 #include <thread>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "dataplane/data_object.h"
@@ -24,6 +28,8 @@ namespace rdmabroker::verbs {
 // called from any thread.
 class AdapterThread {
  public:
+  using Clock = std::chrono::steady_clock;
+
   // Null where the kernel has no descriptors or no thread left. The context must outlive it.
   static std::unique_ptr<AdapterThread> Start(ibv_context* context);
 
@@ -39,6 +45,8 @@ class AdapterThread {
   // events reach it.
   void* Register(EventTarget* target);
   void Unregister(void* cookie);
+  // Has OnTimer called once at that time, in place of a time that was set before, if the object is registered then.
+  void SetTimer(const void* cookie, Clock::time_point time);
   // Has all that are registered take in what is completed.
   void ReapAll();
   // Tells all that are registered that this one is dead.
@@ -53,10 +61,17 @@ class AdapterThread {
     ObjectReference<DataObject> reference;
   };
 
+  struct Registered {
+    EventTarget* target = nullptr;
+    std::optional<Clock::time_point> time;
+  };
+
   AdapterThread(ibv_context* context, ibv_comp_channel* channel, std::shared_ptr<State> state);
   void Run(State& state);
   bool HandleCompletionEvents();
   bool HandleAsyncEvents();
+  void HandleTimers();
+  int WaitTimeout();
   void TellAll(ibv_event_type type);
   void Tell(const void* cookie, ibv_event_type type);
   Held Find(const void* cookie);
@@ -69,7 +84,8 @@ class AdapterThread {
 
   std::mutex mutex_;  // Guards what follows; innermost of all locks.
   uintptr_t next_cookie_ = 1;
-  std::unordered_map<uintptr_t, EventTarget*> targets_;
+  std::unordered_map<uintptr_t, Registered> targets_;
+  std::set<std::pair<Clock::time_point, uintptr_t>> timers_;  // Of targets_.
 };
 
 }  // namespace rdmabroker::verbs

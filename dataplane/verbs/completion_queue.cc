@@ -94,12 +94,6 @@ void VerbsCompletionQueue::Reap() {
   }
 }
 
-bool VerbsCompletionQueue::ReserveHidden() {
-  if (hidden_.fetch_add(1, std::memory_order_relaxed) < kHiddenCompletions) return true;
-  ReturnHidden();
-  return false;
-}
-
 bool VerbsCompletionQueue::HardwareDecides() const {
   return arming_.armed_for(CqNotify::kSolicited) && adapter_->description().tells_of_solicited;
 }

@@ -42,10 +42,26 @@ class VerbsCompletionQueue final : public CompletionQueue, public EventTarget {
   void Reap() override;
   DataObject* data_object() override { return this; }
 
-  // A place for a completion that the consumer does not know of: false if there is none now. Given back when the
-  // completion has come, or never will.
-  bool ReserveHidden();
-  void ReturnHidden() { hidden_.fetch_sub(1, std::memory_order_relaxed); }
+  // Places for completions that the consumer does not know of: of silent requests, and of the data path's own
+  // questions.
+  class HiddenPlaces {
+   public:
+    explicit HiddenPlaces(uint32_t most) : most_(most) {}
+    // False if there is none now.
+    bool Reserve() {
+      if (taken_.fetch_add(1, std::memory_order_relaxed) < most_) return true;
+      Return();
+      return false;
+    }
+    // When the completion has come, or never will.
+    void Return() { taken_.fetch_sub(1, std::memory_order_relaxed); }
+
+   private:
+    const uint32_t most_;
+    std::atomic<uint32_t> taken_ = 0;
+  };
+  HiddenPlaces& silent_places() { return silent_places_; }
+  HiddenPlaces& question_places() { return question_places_; }
 
   // Whose completions, by the number of the hardware's queue pair, come here: from before that has any until it is
   // destroyed and they are taken in. Another queue pair may have its number from the moment it is destroyed, and take
@@ -84,7 +100,8 @@ class VerbsCompletionQueue final : public CompletionQueue, public EventTarget {
   const CqNotification notification_;
   ibv_cq* queue_ = nullptr;
   void* cookie_ = nullptr;
-  std::atomic<uint32_t> hidden_ = 0;
+  HiddenPlaces silent_places_{kSilentCompletions};
+  HiddenPlaces question_places_{kHiddenCompletions - kSilentCompletions};
 
   std::mutex mutex_;  // Guards what follows; before a queue pair's locks.
   uint32_t depth_;

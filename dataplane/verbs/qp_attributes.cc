@@ -2,6 +2,7 @@
 
 #include "dataplane/verbs/qp_attributes.h"
 
+#include <algorithm>
 #include <cstring>
 #include <limits>
 
@@ -14,6 +15,13 @@ bool Narrow(uint32_t value, Field* field) {
   *field = static_cast<Field>(value);
   return true;
 }
+
+// A timeout of t is 4.096 us * 2^t; 0 is for ever.
+constexpr std::chrono::nanoseconds kTimeoutUnit{4096};
+constexpr uint8_t kMostTimeout = 31;
+
+// To Soft-RoCE 7 is for ever (rxe_completer in drivers/infiniband/sw/rxe/rxe_comp.c).
+constexpr uint8_t kMostRetries = 6;
 
 bool FillAddress(const QpAttributes& transition, ibv_ah_attr* address) {
   std::memcpy(address->grh.dgid.raw, transition.destination_gid.data(), transition.destination_gid.size());
@@ -51,6 +59,14 @@ std::optional<ibv_qp_attr> AttributesOf(const QpAttributes& transition) {
       FillAddress(transition, &attributes.ah_attr);
   if (!fits) return std::nullopt;
   return attributes;
+}
+
+void FailWithin(std::chrono::nanoseconds most, ibv_qp_attr* attributes) {
+  attributes->retry_cnt = std::min(attributes->retry_cnt, kMostRetries);
+  const std::chrono::nanoseconds each = most / (attributes->retry_cnt + 1);
+  uint8_t timeout = kMostTimeout;
+  while (timeout > 1 && kTimeoutUnit * (int64_t{1} << timeout) > each) --timeout;
+  attributes->timeout = attributes->timeout == 0 ? timeout : std::min(attributes->timeout, timeout);
 }
 
 }  // namespace rdmabroker::verbs

@@ -13,7 +13,9 @@ namespace rdmabroker::verbs {
 namespace {
 
 // A bind takes two places where it has to end the binding before.
-size_t InitiatorDepth(const QueuePairAttributes& attributes) { return std::max(attributes.initiator_queue_depth, 2u); }
+uint32_t InitiatorDepth(const QueuePairAttributes& attributes) {
+  return std::max(attributes.initiator_queue_depth, 2u);
+}
 
 // Nobody has checked what goes unused beside a shared receive queue.
 size_t ReceiveDepth(const QueuePairAttributes& attributes) {
@@ -41,7 +43,7 @@ VerbsQueuePair::VerbsQueuePair(VerbsProtectionDomain* domain, const QueuePairAtt
       initiator_cq_(static_cast<VerbsCompletionQueue*>(attributes.initiator_cq)),
       srq_(static_cast<VerbsSharedReceiveQueue*>(attributes.srq)),
       attributes_(attributes),
-      initiator_ring_(InitiatorDepth(attributes)),
+      initiator_ring_(InitiatorDepth(attributes), kHiddenRequests),
       chain_(std::max(attributes.max_initiator_request_sge, 1u)),
       gathered_(attributes.inline_data_size),
       receive_ring_(ReceiveDepth(attributes)),
@@ -169,7 +171,7 @@ NdkStatus VerbsQueuePair::ChooseSignal(const InitiatorPost& post, Signal* signal
   if ((post.flags & kOpSilentSuccess) == 0) return NdkStatus::kSuccess;
   *signal = Signal::kNone;
   if (!initiator_ring_.wants_signal() && post.window == nullptr) return NdkStatus::kSuccess;
-  if (initiator_cq_->ReserveHidden()) {
+  if (initiator_cq_->silent_places().Reserve()) {
     *signal = Signal::kHidden;
     return NdkStatus::kSuccess;
   }
@@ -199,7 +201,7 @@ NdkStatus VerbsQueuePair::Enqueue(const InitiatorPost& post, size_t* own) {
     if (post.opcode == IBV_WR_SEND_WITH_INV) request.invalidate_rkey = static_cast<uint32_t>(post.invalidate);
     *own = 1;
   }
-  if (status != NdkStatus::kSuccess && signal == Signal::kHidden) initiator_cq_->ReturnHidden();
+  if (status != NdkStatus::kSuccess && signal == Signal::kHidden) initiator_cq_->silent_places().Return();
   return status;
 }
 
@@ -297,7 +299,7 @@ NdkStatus VerbsQueuePair::PostChain(size_t own) {
 
 void VerbsQueuePair::TakeBack(size_t count) {
   for (; count > 0; --count) {
-    if (initiator_ring_.PopLast().signal == Signal::kHidden) initiator_cq_->ReturnHidden();
+    ReturnPlace(initiator_ring_.PopLast(), initiator_cq_.get());
     if (changes_.empty() || changes_.back().sequence != initiator_ring_.tail()) continue;
     if (changes_.back().region) changes_.back().region->EndBinding();
     if (changes_.back().took_window) changes_.back().window->Release();

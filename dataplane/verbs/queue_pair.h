@@ -56,6 +56,8 @@ class VerbsQueuePair final : public QueuePair, public EventTarget {
 
   void OnAsyncEvent(ibv_event_type type) override;
   void OnFailure(const EventTarget& failed) override;
+  // Asks the peer's adapter whether it is there, if it has acknowledged nothing lately.
+  void OnTimer() override;
   DataObject* data_object() override { return this; }
 
   // For its completion queues, under their lock; what each finds is added to `queue`.
@@ -120,12 +122,17 @@ class VerbsQueuePair final : public QueuePair, public EventTarget {
   // queue_pair_completions.cc.
   void HandleSent(const ibv_wc& completion, VerbsCompletionQueue* queue, DroppedReferences* dropped);
   void HandleReceived(const ibv_wc& completion, VerbsCompletionQueue* queue, DroppedReferences* dropped);
+  static void ReturnPlace(const PostedRequest& request, VerbsCompletionQueue* queue);
   void FinishSent(VerbsCompletionQueue* queue, DroppedReferences* dropped);
   void Settle(const FinishedRequest& finished, VerbsCompletionQueue* queue, DroppedReferences* dropped);
   void Report(const FinishedRequest& finished, VerbsCompletionQueue* queue) const;
   void FinishReceived(VerbsCompletionQueue* queue);
   void ApplyChange(WindowChange change, NdkStatus status, DroppedReferences* dropped);
   void NoteInvalidation(const ibv_wc& completion, ResultEx* result, DroppedReferences* dropped);
+
+  // queue_pair_keepalive.cc.
+  void StartKeepalive();
+  void AskPeer();
 
   // queue_pair_connection.cc.
   NdkStatus MakeHardware(ibv_qp** queue_pair);
@@ -159,6 +166,7 @@ class VerbsQueuePair final : public QueuePair, public EventTarget {
   std::vector<uint8_t> gathered_;     // Inline data in more pieces than a request takes.
   bool ready_to_send_ = false;
   bool ended_by_software_ = false;  // Requests that wait to be taken in.
+  bool acknowledged_ = false;       // Something that was sent, since the last look.
   ConnectionEndCallback on_end_;
   std::optional<uint32_t> break_error_;  // Of the first failure that tells how the connection ended.
 

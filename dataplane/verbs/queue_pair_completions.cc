@@ -12,6 +12,13 @@ namespace {
 
 constexpr uint64_t kNumberMask = ~kReceiveRequest;
 
+// The others are carried out by this side's adapter alone.
+bool IsThePeersAnswer(const ibv_wc& completion) {
+  return completion.status == IBV_WC_SUCCESS &&
+         (completion.opcode == IBV_WC_SEND || completion.opcode == IBV_WC_RDMA_WRITE ||
+          completion.opcode == IBV_WC_RDMA_READ);
+}
+
 }  // namespace
 
 void VerbsQueuePair::HandleCompletion(const ibv_wc& completion, VerbsCompletionQueue* queue,
@@ -34,6 +41,7 @@ void VerbsQueuePair::HandleSent(const ibv_wc& completion, VerbsCompletionQueue* 
   std::optional<PostedRequest> alone;
   {
     const std::lock_guard lock(initiator_mutex_);
+    acknowledged_ |= IsThePeersAnswer(completion);
     alone = initiator_ring_.CompleteAlone(completion.wr_id);
     if (!alone.has_value()) initiator_ring_.Complete(completion.wr_id, status, provider_error, &sent_);
   }
@@ -50,8 +58,12 @@ void VerbsQueuePair::FinishSent(VerbsCompletionQueue* queue, DroppedReferences* 
   sent_.clear();
 }
 
+void VerbsQueuePair::ReturnPlace(const PostedRequest& request, VerbsCompletionQueue* queue) {
+  if (request.signal == Signal::kHidden) (request.beyond ? queue->question_places() : queue->silent_places()).Return();
+}
+
 void VerbsQueuePair::Settle(const FinishedRequest& finished, VerbsCompletionQueue* queue, DroppedReferences* dropped) {
-  if (finished.request.signal == Signal::kHidden) queue->ReturnHidden();
+  ReturnPlace(finished.request, queue);
   if (finished.request.type != OperationType::kBind && finished.request.type != OperationType::kInvalidate) return;
   WindowChange change;
   {

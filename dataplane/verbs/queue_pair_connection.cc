@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "dataplane/verbs/device/device.h"
+#include "dataplane/verbs/keepalive_times.h"
 #include "dataplane/verbs/qp_attributes.h"
 #include "dataplane/verbs/queue_pair.h"
 #include "dataplane/verbs/transition.h"
@@ -35,7 +36,7 @@ NdkStatus VerbsQueuePair::MakeHardware(ibv_qp** queue_pair) {
   attributes.send_cq = initiator_cq_->get();
   attributes.recv_cq = receive_cq_->get();
   attributes.qp_type = IBV_QPT_RC;
-  attributes.cap.max_send_wr = std::max(attributes_.initiator_queue_depth, 2u);
+  attributes.cap.max_send_wr = std::max(attributes_.initiator_queue_depth, 2u) + kHiddenRequests;
   attributes.cap.max_send_sge = std::max(attributes_.max_initiator_request_sge, 1u);
   attributes.cap.max_inline_data = attributes_.inline_data_size;
   if (srq_) {
@@ -174,6 +175,8 @@ NdkStatus VerbsQueuePair::Attach(Attachment attachment, ConnectionEndCallback on
   if (!transition.has_value()) return NdkStatus::kInvalidParameter;
   auto attributes = AttributesOf(*transition);
   if (!attributes.has_value()) return NdkStatus::kInvalidParameter;
+  const bool limited = attributes->qp_state == IBV_QPS_RTS && attributes_.keepalive.count() > 0;
+  if (limited) FailWithin(TimeToFail(attributes_.keepalive), &*attributes);
   const std::scoped_lock lock(initiator_mutex_, receive_mutex_);
   const bool to_init = attributes->qp_state == IBV_QPS_INIT;
   if (phase_ != Phase::kIdle && (phase_ != Phase::kMoving || to_init)) return NdkStatus::kConnectionActive;
@@ -193,6 +196,7 @@ NdkStatus VerbsQueuePair::Establish(ConnectionEndCallback on_end) {
   if (!ready_to_send_ && !domain_->adapter()->iwarp()) return NdkStatus::kInvalidParameter;
   phase_ = Phase::kConnected;
   on_end_ = std::move(on_end);
+  StartKeepalive();
   return NdkStatus::kSuccess;
 }
 

@@ -9,6 +9,7 @@ namespace rdmabroker::verbs {
 uint64_t RequestRing::Push(const PostedRequest& request) {
   At(tail_) = {.request = request};
   silent_ = request.signal == Signal::kNone ? silent_ + 1 : 0;
+  beyond_ += request.beyond ? 1 : 0;
   return tail_++;
 }
 
@@ -17,6 +18,7 @@ PostedRequest RequestRing::PopLast() {
   --tail_;
   silent_ = 0;
   while (silent_ < tail_ - head_ && At(tail_ - 1 - silent_).request.signal == Signal::kNone) ++silent_;
+  beyond_ -= At(tail_).request.beyond ? 1 : 0;
   return At(tail_).request;
 }
 
@@ -29,6 +31,7 @@ void RequestRing::EndFrom(uint64_t first, NdkStatus status) {
 void RequestRing::TakeFront(NdkStatus status, uint32_t provider_error, std::vector<FinishedRequest>* finished) {
   finished->push_back(
       {.sequence = head_, .request = At(head_).request, .status = status, .provider_error = provider_error});
+  beyond_ -= At(head_).request.beyond ? 1 : 0;
   ++head_;
 }
 

@@ -25,6 +25,7 @@ struct PostedRequest {
   OperationType type = OperationType::kReceive;
   Signal signal = Signal::kReported;
   bool internal = false;  // Not the consumer's own: has no result, however it ends.
+  bool beyond = false;    // Takes none of the consumer's places.
 };
 
 struct FinishedRequest {
@@ -42,9 +43,13 @@ struct FinishedRequest {
 // end in order: the completion of one tells that those before it have succeeded. Not thread-safe.
 class RequestRing {
  public:
-  explicit RequestRing(size_t capacity) : capacity_(capacity), slots_(std::bit_ceil(capacity)) {}
+  // So many that take a place, and so many beyond.
+  explicit RequestRing(size_t capacity, size_t beyond = 0)
+      : capacity_(capacity), slots_(std::bit_ceil(capacity + beyond)) {}
 
-  size_t room() const { return capacity_ - (tail_ - head_); }
+  size_t room() const { return capacity_ + beyond_ - (tail_ - head_); }
+  // How many are there that take no place.
+  size_t beyond() const { return beyond_; }
   bool empty() const { return head_ == tail_; }
   // The number of the next request.
   uint64_t tail() const { return tail_; }
@@ -69,7 +74,9 @@ class RequestRing {
     if (sequence != head_ || empty()) return std::nullopt;
     if (sequence + 1 < tail_ && At(sequence + 1).ended != NdkStatus::kPending) return std::nullopt;
     ++head_;
-    return At(sequence).request;
+    const PostedRequest& request = At(sequence).request;
+    beyond_ -= request.beyond ? 1 : 0;
+    return request;
   }
   // Takes out the requests at the front that EndFrom has ended.
   void TakeEnded(std::vector<FinishedRequest>* finished);
@@ -91,6 +98,7 @@ class RequestRing {
   uint64_t head_ = 0;
   uint64_t tail_ = 0;
   size_t silent_ = 0;  // How many of the last ones are not signalled.
+  size_t beyond_ = 0;  // How many take no place.
 };
 
 }  // namespace rdmabroker::verbs

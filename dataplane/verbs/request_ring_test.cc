@@ -131,6 +131,34 @@ TEST_F(RequestRings, ARequestThatIsTakenBackLeavesTheCountOfSilentOnesAsItWas) {
   EXPECT_TRUE(ring.needs_signal());
 }
 
+TEST_F(RequestRings, ARequestBeyondTheCapacityTakesNoPlaceAndIsToldToNobody) {
+  RequestRing with_one(2, 1);
+  const PostedRequest beyond = {.signal = Signal::kHidden, .internal = true, .beyond = true};
+  with_one.Push(beyond);
+  with_one.PopLast();
+  EXPECT_EQ(with_one.beyond(), 0u);
+  for (int round = 0; round < 10; ++round) {
+    const uint64_t first = with_one.Push(Request(1, Signal::kNone));
+    const uint64_t own = with_one.Push(beyond);
+    EXPECT_EQ(with_one.room(), 1u);
+    const uint64_t second = with_one.Push(Request(2));
+    EXPECT_EQ(with_one.room(), 0u);
+    EXPECT_EQ(with_one.beyond(), 1u);
+    with_one.Complete(own, NdkStatus::kSuccess, 0, &finished);
+    EXPECT_EQ(finished.front().sequence, first);
+    EXPECT_EQ(Told(), Results()) << "that it is done is nobody's business";
+    EXPECT_EQ(with_one.beyond(), 0u);
+    EXPECT_EQ(with_one.room(), 1u);
+    with_one.Complete(second, NdkStatus::kSuccess, 0, &finished);
+    EXPECT_EQ(Told(), (Results{{2, NdkStatus::kSuccess}}));
+    EXPECT_TRUE(with_one.CompleteAlone(with_one.Push(beyond)).has_value());
+    EXPECT_EQ(with_one.beyond(), 0u);
+    with_one.Complete(with_one.Push(beyond), NdkStatus::kIoTimeout, 1, &finished);
+    EXPECT_EQ(Told(), Results()) << "not even that it fails";
+    EXPECT_EQ(with_one.room(), 2u);
+  }
+}
+
 // However deep the queue is and however late the hardware reports, silent requests alone can go on for ever, as long as
 // the one that needs a signal gets it.
 TEST(RequestRing, SilentRequestsAloneNeverLeaveTheQueueFull) {

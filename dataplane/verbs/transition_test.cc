@@ -102,5 +102,28 @@ TEST(Transition, NumbersThatDoNotFitTheirFieldsAreRefused) {
   }
 }
 
+// Four microseconds times two to the power of the timeout, for the first try and each other one.
+TEST(Transition, ARequestThatNobodyAcknowledgesFailsInTime) {
+  using std::chrono::milliseconds;
+  struct Row {
+    milliseconds most;
+    uint8_t timeout, retries;
+    int wanted_timeout, wanted_retries;
+  };
+  for (const Row& row : {Row{milliseconds(750), 19, 7, 14, 6},        // 7 * 67 ms.
+                         Row{milliseconds(11'250), 19, 7, 18, 6},     // 7 * 1.1 s.
+                         Row{milliseconds(1'350'000), 19, 7, 19, 6},  // What there is, is less.
+                         Row{milliseconds(750), 8, 2, 8, 2},          //
+                         Row{milliseconds(750), 19, 0, 17, 0},        //
+                         Row{milliseconds(750), 0, 7, 14, 6}}) {      // 0 is for ever.
+    ibv_qp_attr attributes = {};
+    attributes.timeout = row.timeout;
+    attributes.retry_cnt = row.retries;
+    FailWithin(row.most, &attributes);
+    EXPECT_EQ(attributes.timeout, row.wanted_timeout) << row.most.count() << " ms";
+    EXPECT_EQ(attributes.retry_cnt, row.wanted_retries) << row.most.count() << " ms";
+  }
+}
+
 }  // namespace
 }  // namespace rdmabroker::verbs

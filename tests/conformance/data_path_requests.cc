@@ -435,6 +435,20 @@ TEST_P(DataPathConformance, LimitsAreChecked) {
     ++(attributes.*field);
     EXPECT_EQ(a->domain->CreateQueuePair(attributes).status, NdkStatus::kInvalidParameter);
   }
+  for (const std::chrono::seconds keepalive :
+       {-kMinKeepalive, kMinKeepalive - std::chrono::seconds(1), kMaxKeepalive + std::chrono::seconds(1),
+        std::chrono::seconds::max(), std::chrono::seconds::min()}) {
+    QueuePairAttributes attributes = most;
+    attributes.keepalive = keepalive;
+    EXPECT_EQ(a->domain->CreateQueuePair(attributes).status, NdkStatus::kInvalidParameter) << keepalive.count();
+  }
+  for (const std::chrono::seconds keepalive :
+       {std::chrono::seconds(0), kMinKeepalive, std::chrono::seconds(kMaxKeepalive)}) {
+    const SideOptions options = {.keepalive = keepalive};
+    QueuePair* const made = a->NewQueuePair(options, nullptr);
+    ASSERT_NE(made, nullptr) << keepalive.count();
+    CloseAndWait(made);
+  }
   QueuePairAttributes foreign = most;
   foreign.receive_cq = b->cq;
   EXPECT_EQ(a->domain->CreateQueuePair(foreign).status, NdkStatus::kInvalidParameter);

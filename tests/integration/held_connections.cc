@@ -4,23 +4,13 @@
 
 #include <gtest/gtest.h>
 
-#include <algorithm>
-
 #include "absl/time/time.h"
 #include "tests/control/patience.h"
 
 namespace rdmabroker {
 
 HeldConnections::HeldConnections(const std::string& control_socket, const std::string& device)
-    : client_(control_socket, device) {
-  auto [listed, devices] = client::BlockingListAdapters(*client_.session);
-  EXPECT_TRUE(listed.ok()) << listed.hint;
-  for (const client::Device& known : devices) {
-    const auto first = std::find_if(known.addresses.begin(), known.addresses.end(),
-                                    [](const IpAddress& ip) { return ip.family == IpFamily::kIpv4; });
-    if (known.name == device && first != known.addresses.end()) ip_ = *first;
-  }
-}
+    : client_(control_socket, device), ip_(client_.ip()) {}
 
 HeldConnections::~HeldConnections() {
   for (const auto& connector : connectors_) client::BlockingClose(connector);

@@ -8,6 +8,7 @@
 #include <linux/rtnetlink.h>
 #include <linux/veth.h>
 #include <net/if.h>
+#include <net/if_arp.h>
 #include <netinet/in.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
@@ -27,7 +28,8 @@ ifreq Named(const std::string& name) {
   return request;
 }
 
-bool Control(unsigned long what, ifreq& request) {
+template <typename Request>
+bool Control(unsigned long what, Request& request) {
   const UniqueFd socket(::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
   return socket && ::ioctl(socket.get(), what, &request) == 0;
 }
@@ -36,6 +38,25 @@ bool SetAddressOf(unsigned long what, ifreq request, const std::string& address)
   sockaddr_in in = {.sin_family = AF_INET};
   if (::inet_pton(AF_INET, address.c_str(), &in.sin_addr) != 1) return false;
   std::memcpy(&request.ifr_addr, &in, sizeof in);
+  return Control(what, request);
+}
+
+bool SetFlags(const std::string& name, int set, int clear) {
+  ifreq request = Named(name);
+  if (!Control(SIOCGIFFLAGS, request)) return false;
+  request.ifr_flags = static_cast<short>((request.ifr_flags | set) & ~clear);
+  return Control(SIOCSIFFLAGS, request);
+}
+
+bool ControlNeighbour(unsigned long what, const std::string& name, const std::string& address, const char* station) {
+  arpreq request = {};
+  sockaddr_in in = {.sin_family = AF_INET};
+  if (::inet_pton(AF_INET, address.c_str(), &in.sin_addr) != 1) return false;
+  std::memcpy(&request.arp_pa, &in, sizeof in);
+  request.arp_flags = ATF_PERM | ATF_COM;
+  request.arp_ha.sa_family = ARPHRD_ETHER;
+  std::memcpy(request.arp_ha.sa_data, station, 6);
+  name.copy(request.arp_dev, sizeof request.arp_dev - 1);
   return Control(what, request);
 }
 
@@ -55,12 +76,9 @@ std::string Bytes(const Value& value) {
 
 }  // namespace
 
-bool RaiseInterface(const std::string& name) {
-  ifreq request = Named(name);
-  if (!Control(SIOCGIFFLAGS, request)) return false;
-  request.ifr_flags |= IFF_UP;
-  return Control(SIOCSIFFLAGS, request);
-}
+bool RaiseInterface(const std::string& name) { return SetFlags(name, IFF_UP, 0); }
+
+bool LowerInterface(const std::string& name) { return SetFlags(name, 0, IFF_UP); }
 
 bool SetMtu(const std::string& name, int mtu) {
   ifreq request = Named(name);
@@ -70,6 +88,15 @@ bool SetMtu(const std::string& name, int mtu) {
 
 bool SetAddress(const std::string& name, const std::string& address) {
   return SetAddressOf(SIOCSIFADDR, Named(name), address) && SetAddressOf(SIOCSIFNETMASK, Named(name), "255.255.255.0");
+}
+
+bool MisdirectNeighbour(const std::string& name, const std::string& address) {
+  return ControlNeighbour(SIOCSARP, name, address, "\x02\0\0\0\0\xfa");
+}
+
+bool AskForNeighbour(const std::string& name, const std::string& address) {
+  // ENXIO: nothing is known of it.
+  return ControlNeighbour(SIOCDARP, name, address, "\0\0\0\0\0") || errno == ENXIO;
 }
 
 bool MakeVethPair(const std::string& name, const std::string& peer, int peers_namespace) {

@@ -10,9 +10,13 @@ namespace rdmabroker {
 // Interfaces of the calling thread's network. Each returns whether the kernel did it; errno tells why not.
 
 bool RaiseInterface(const std::string& name);
+bool LowerInterface(const std::string& name);
 bool SetMtu(const std::string& name, int mtu);
 // An IPv4 address in a network of 24 bits.
 bool SetAddress(const std::string& name, const std::string& address);
+// What goes to that IPv4 address goes to a station that is not there, until it is asked for anew.
+bool MisdirectNeighbour(const std::string& name, const std::string& address);
+bool AskForNeighbour(const std::string& name, const std::string& address);
 // A pair of veth devices: `name` here, `peer` in the network namespace of that descriptor.
 bool MakeVethPair(const std::string& name, const std::string& peer, int peers_namespace);
 

@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/time/time.h"
@@ -30,10 +31,12 @@ std::shared_ptr<client::Adapter> OpenDevice(client::Session& session, const std:
 
 }  // namespace
 
-LibraryClient::LibraryClient(const std::string& control_socket, const std::string& device)
-    : session(OpenSession(control_socket)),
+LibraryClient::LibraryClient(const std::string& control_socket, const std::string& on_device,
+                             const SideOptions& options)
+    : device(on_device),
+      session(OpenSession(control_socket)),
       adapter(OpenDevice(*session, device)),
-      side(adapter->data(), false, SideOptions()) {}
+      side(adapter->data(), false, options) {}
 
 LibraryClient::~LibraryClient() { session = nullptr; }
 
@@ -52,6 +55,17 @@ client::Outcome LibraryClient::Connect(const IpAddress& from, const SocketAddres
       std::move(on_disconnect));
   connector = made.object;
   return made.outcome;
+}
+
+IpAddress LibraryClient::ip() const {
+  auto [listed, devices] = client::BlockingListAdapters(*session);
+  EXPECT_TRUE(listed.ok()) << listed.hint;
+  for (const client::Device& known : devices) {
+    const auto first = std::find_if(known.addresses.begin(), known.addresses.end(),
+                                    [](const IpAddress& ip) { return ip.family == IpFamily::kIpv4; });
+    if (known.name == device && first != known.addresses.end()) return *first;
+  }
+  return {};
 }
 
 void LibraryClient::Disconnect() {

@@ -14,7 +14,8 @@ namespace rdmabroker {
 // A client of a broker, on the library, with a queue pair for one connection. Failing calls that no function returns
 // fail the test.
 struct LibraryClient {
-  explicit LibraryClient(const std::string& control_socket, const std::string& device = "iwarp0");
+  explicit LibraryClient(const std::string& control_socket, const std::string& on_device = "iwarp0",
+                         const SideOptions& options = {});
   ~LibraryClient();
 
   // Accepts the listener's next peer.
@@ -22,7 +23,10 @@ struct LibraryClient {
   client::Outcome Connect(const IpAddress& from, const SocketAddress& to,
                           client::DisconnectEventCallback on_disconnect = {});
   void Disconnect();
+  // The device's first IPv4 address.
+  IpAddress ip() const;
 
+  const std::string device;
   std::unique_ptr<client::Session> session;
   std::shared_ptr<client::Adapter> adapter;
   DataSide side;  // The adapter's.

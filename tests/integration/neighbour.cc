@@ -44,6 +44,17 @@ Neighbour::Neighbour() : here_(CurrentNetwork()) {
   });
 }
 
+void Neighbour::Lose(bool all) {
+  const auto change = all ? MisdirectNeighbour : AskForNeighbour;
+  EXPECT_TRUE(change(kInterface, kItsAddress)) << std::strerror(errno);
+  Run([change] { EXPECT_TRUE(change(kItsInterface, kAddress)) << std::strerror(errno); });
+}
+
+void Neighbour::PullPlug(bool pulled) {
+  const auto change = pulled ? LowerInterface : RaiseInterface;
+  Run([change] { EXPECT_TRUE(change(kItsInterface)) << std::strerror(errno); });
+}
+
 void Neighbour::Run(const std::function<void()>& work) {
   Enter(there_);
   work();

@@ -18,6 +18,11 @@ class Neighbour {
   // Runs it with this thread in that network: sockets that it opens and processes that it starts are there.
   void Run(const std::function<void()>& work);
 
+  // Whether what the two networks send each other gets lost, without a word, from now on.
+  void Lose(bool all);
+  // Whether its end of the pair is without power.
+  void PullPlug(bool pulled);
+
   static constexpr char kInterface[] = "near";  // This network's end of the pair.
   static constexpr char kAddress[] = "192.0.2.1";
   static constexpr char kItsAddress[] = "192.0.2.2";

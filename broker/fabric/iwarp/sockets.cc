@@ -124,7 +124,8 @@ int StartConnecting(int socket, const SocketAddress& peer) {
   return ::connect(socket, address.get(), address.length) == 0 ? 0 : errno;
 }
 
-int SocketError(int socket) { return Get(socket, SOL_SOCKET, SO_ERROR); }
+// SO_ERROR also tells what a router has said of a single packet (sk_err_soft), which is the end of nothing.
+int SocketError(int socket) { return StateOf(socket) == TCP_CLOSE ? Get(socket, SOL_SOCKET, SO_ERROR) : 0; }
 
 NewSocket AcceptOne(int listener) {
   UniqueFd socket(::accept4(listener, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));

@@ -41,8 +41,11 @@ struct DeviceDescription {
 };
 
 // Completion queues are made with room for so many completions beyond their depth: those by which a data path learns
-// that silent requests are done.
-inline constexpr uint32_t kHiddenCompletions = 64;
+// that silent requests are done, and of the rest, that peers live. Neither takes the other's.
+inline constexpr uint32_t kHiddenCompletions = 128;
+inline constexpr uint32_t kSilentCompletions = 64;
+// Queue pairs with room for so many initiator requests beyond the consumer's: that by which a silent peer is asked.
+inline constexpr uint32_t kHiddenRequests = 1;
 
 struct ContextCloser {
   void operator()(ibv_context* context) const;

@@ -73,7 +73,7 @@ DeviceDescription Describe(ibv_transport_type transport, const ibv_device_attr_e
   info.max_inbound_read_limit = NotNegative(std::min(attributes.max_qp_rd_atom, kMaxReadLimit));
   info.max_outbound_read_limit = NotNegative(std::min(attributes.max_qp_init_rd_atom, kMaxReadLimit));
   info.max_receive_queue_depth = trials.depth;
-  info.max_initiator_queue_depth = trials.depth;
+  info.max_initiator_queue_depth = trials.depth - std::min(trials.depth, kHiddenRequests);
   info.max_cq_depth = NotNegative(attributes.max_cqe - static_cast<int>(kHiddenCompletions));
   info.large_request_threshold = kLargeRequestThreshold;
   info.max_caller_data = iwarp ? kIwarpData : kIbRequestData;

@@ -101,6 +101,11 @@ TEST_F(Devices, SoftIwarpHasItsQuirksAndReachesItself) {
   EXPECT_NE(Info(IBV_TRANSPORT_IWARP).adapter_flags & kLoopbackConnectionsSupported, 0u);
 }
 
+TEST_F(Devices, APlaceOfTheInitiatorQueueIsTheDataPathsOwn) {
+  EXPECT_EQ(Info().max_initiator_queue_depth, trials.depth - kHiddenRequests);
+  EXPECT_EQ(Info().max_receive_queue_depth, trials.depth);
+}
+
 TEST_F(Devices, OnlySoftRoceSpeaksWithTheKernelsFlag) {
   EXPECT_TRUE(Describe(IBV_TRANSPORT_IB, device, port, trials).kernel_invalidate_flag);
   EXPECT_EQ(Info().vendor_id, 0u) << "its number is nobody's OUI";

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include <chrono>
+#include <utility>
+
+#include "dataplane/verbs/keepalive_times.h"
+#include "dataplane/verbs/queue_pair.h"
+
+namespace rdmabroker::verbs {
+
+// With the initiator lock held, as the next.
+void VerbsQueuePair::StartKeepalive() {
+  if (attributes_.keepalive.count() == 0) return;
+  domain_->adapter()->thread().SetTimer(cookie_, AdapterThread::Clock::now() + LookWhenHeard(attributes_.keepalive));
+}
+
+// An empty write needs no memory at the peer's (InfiniBand Architecture Specification, C9-88; RFC 5040, section 5.2),
+// takes up none of its receives, and is acknowledged by its adapter, whatever its program does.
+void VerbsQueuePair::AskPeer() {
+  if (!initiator_cq_->question_places().Reserve()) return;
+  ibv_send_wr& request = chain_.Add({}, false);
+  request.wr_id = initiator_ring_.Push(
+      {.type = OperationType::kWrite, .signal = Signal::kHidden, .internal = true, .beyond = true});
+  request.opcode = IBV_WR_RDMA_WRITE;
+  request.send_flags = IBV_SEND_SIGNALED;
+  // With what was deferred before it: requests end in the order of the ring.
+  PostChain(1);
+}
+
+// The hardware gives the peer up, and its completion says so, which nobody may be waiting for.
+void VerbsQueuePair::OnTimer() {
+  initiator_cq_->Reap();
+  bool refused = false;
+  {
+    const std::lock_guard lock(initiator_mutex_);
+    if (phase_ != Phase::kConnected) return;
+    const bool heard = std::exchange(acknowledged_, false);
+    if (!heard && initiator_ring_.beyond() == 0) AskPeer();
+    const auto pause = heard ? LookWhenHeard(attributes_.keepalive) : LookWhenAsked(attributes_.keepalive);
+    domain_->adapter()->thread().SetTimer(cookie_, AdapterThread::Clock::now() + pause);
+    refused = std::exchange(ended_by_software_, false);
+  }
+  if (!refused) return;
+  Break(0);
+  initiator_cq_->TakeEnded(this);
+}
+
+}  // namespace rdmabroker::verbs
