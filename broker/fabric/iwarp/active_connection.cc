@@ -25,7 +25,7 @@ ActiveConnection::ActiveConnection(const IwarpSurroundings& surroundings, const 
 
 void ActiveConnection::AwaitTurn() {
   state_ = State::kWaiting;
-  surroundings_.turns.Wait(id_, wanted_.session, wanted_.peer.ip, [this] { OnTurn(); });
+  surroundings_.turns.Wait(id_, wanted_.session, wanted_.peer, [this] { OnTurn(); });
 }
 
 void ActiveConnection::OnTurn() {

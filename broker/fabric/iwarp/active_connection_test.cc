@@ -249,7 +249,7 @@ INSTANTIATE_TEST_SUITE_P(Iwarp, ImpatientActiveConnectionTest, ::testing::Values
 class PacedActiveConnectionTest : public ActiveConnectionTest {
  protected:
   explicit PacedActiveConnectionTest(absl::Duration reply_wait = kPatience)
-      : ActiveConnectionTest(IwarpOptions{.handshakes_per_host = 4, .reply_wait = reply_wait}) {}
+      : ActiveConnectionTest(IwarpOptions{.handshakes_per_listener = 4, .reply_wait = reply_wait}) {}
 
   std::vector<ConnectionId> ConnectMany(int count, SessionId session) {
     std::vector<ConnectionId> connections;
@@ -274,7 +274,7 @@ class PacedActiveConnectionTest : public ActiveConnectionTest {
   std::vector<RawPeer> peers_;
 };
 
-TEST_P(PacedActiveConnectionTest, SoManyHandshakesAreUnderWayTowardsAHost) {
+TEST_P(PacedActiveConnectionTest, SoManyHandshakesAreUnderWayTowardsAListener) {
   ConnectMany(5, SessionId(1));
   AwaitPeers(2);
   ConnectMany(1, SessionId(2));
@@ -332,7 +332,7 @@ class LateTurnTest : public ActiveConnectionTest {
   LateTurnTest()
       : ActiveConnectionTest(IwarpOptions{.time_wait = kTimeWait,
                                           .time_wait_poll = absl::Milliseconds(10),
-                                          .handshakes_per_host = 2,
+                                          .handshakes_per_listener = 2,
                                           .reply_wait = kPatience}) {}
 };
 

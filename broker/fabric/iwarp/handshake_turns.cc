@@ -6,14 +6,14 @@
 
 namespace rdmabroker {
 
-void HandshakeTurns::Wait(ConnectionId connection, SessionId session, const IpAddress& ip, Begin begin) {
-  Host& host = hosts_[ip];
-  Share& share = host.shares[session];
+void HandshakeTurns::Wait(ConnectionId connection, SessionId session, const SocketAddress& peer, Begin begin) {
+  Listener& listener = listeners_[peer];
+  Share& share = listener.shares[session];
   const uint64_t number = ++last_;
   share.waiting.emplace(number, std::pair(connection, std::move(begin)));
-  places_[connection] = {.host = ip, .session = session, .number = number};
-  if (share.waiting.size() == 1) StandInLine(host, session, share);
-  BeginAll(ip);
+  places_[connection] = {.peer = peer, .session = session, .number = number};
+  if (share.waiting.size() == 1) StandInLine(listener, session, share);
+  BeginAll(peer);
 }
 
 void HandshakeTurns::End(ConnectionId connection) {
@@ -21,52 +21,52 @@ void HandshakeTurns::End(ConnectionId connection) {
   if (found == places_.end()) return;
   const Place place = found->second;
   places_.erase(found);
-  Host& host = hosts_.at(place.host);
-  Share& share = host.shares.at(place.session);
-  LeaveLine(host, share);
+  Listener& listener = listeners_.at(place.peer);
+  Share& share = listener.shares.at(place.session);
+  LeaveLine(listener, share);
   if (place.under_way) {
-    --host.under_way;
+    --listener.under_way;
     --share.under_way;
   } else {
     share.waiting.erase(place.number);
   }
   if (!share.waiting.empty()) {
-    StandInLine(host, place.session, share);
+    StandInLine(listener, place.session, share);
   } else if (share.under_way == 0) {
-    host.shares.erase(place.session);
+    listener.shares.erase(place.session);
   }
-  if (host.shares.empty()) hosts_.erase(place.host);
-  BeginAll(place.host);
+  if (listener.shares.empty()) listeners_.erase(place.peer);
+  BeginAll(place.peer);
 }
 
 // One that has used its share up stands in no line until one of its handshakes ends.
-void HandshakeTurns::StandInLine(Host& host, SessionId session, Share& share) {
+void HandshakeTurns::StandInLine(Listener& listener, SessionId session, Share& share) {
   if (share.under_way >= at_a_time_ / 2) return;
   if (share.turn == 0) share.turn = ++last_;
-  host.line.emplace(share.turn, session);
+  listener.line.emplace(share.turn, session);
 }
 
-HandshakeTurns::Begin HandshakeTurns::Next(const IpAddress& ip) {
-  const auto found = hosts_.find(ip);
-  if (found == hosts_.end()) return nullptr;
-  Host& host = found->second;
-  if (host.under_way >= at_a_time_ || host.line.empty()) return nullptr;
-  const SessionId session = host.line.begin()->second;
-  Share& share = host.shares.at(session);
-  LeaveLine(host, share);
+HandshakeTurns::Begin HandshakeTurns::Next(const SocketAddress& peer) {
+  const auto found = listeners_.find(peer);
+  if (found == listeners_.end()) return nullptr;
+  Listener& listener = found->second;
+  if (listener.under_way >= at_a_time_ || listener.line.empty()) return nullptr;
+  const SessionId session = listener.line.begin()->second;
+  Share& share = listener.shares.at(session);
+  LeaveLine(listener, share);
   auto [connection, begin] = std::move(share.waiting.begin()->second);
   share.waiting.erase(share.waiting.begin());
   places_.at(connection).under_way = true;
-  ++host.under_way;
+  ++listener.under_way;
   ++share.under_way;
   share.turn = ++last_;
-  if (!share.waiting.empty()) StandInLine(host, session, share);
+  if (!share.waiting.empty()) StandInLine(listener, session, share);
   return std::move(begin);
 }
 
 // One may end as soon as it begins, and so on with all that wait: in a loop, not in each other.
-void HandshakeTurns::BeginAll(const IpAddress& ip) {
-  changed_.push_back(ip);
+void HandshakeTurns::BeginAll(const SocketAddress& peer) {
+  changed_.push_back(peer);
   if (std::exchange(beginning_, true)) return;
   for (; !changed_.empty(); changed_.pop_front()) {
     while (const Begin begin = Next(changed_.front())) begin();

@@ -15,11 +15,10 @@
 
 namespace rdmabroker {
 
-// When handshakes towards a host may begin: so many at a time, so that a storm of them does not overflow the queues of
-// its listeners, whose kernel would drop what is too much, and TCP try again after seconds. The others wait. The
-// sessions that wait for one host take turns, and none of them has more than half of what is under way there, so that
-// one session's thousand do not keep another's one waiting. What one session has waiting begins in the order in which
-// it came.
+// When handshakes towards a listener may begin: so many at a time, so that a storm of them does not overflow its queue,
+// whose kernel would drop what is too much, and TCP try again after seconds. The others wait. The sessions that wait
+// for one listener take turns, and none of them has more than half of what is under way there, so that one session's
+// thousand do not keep another's one waiting. What one session has waiting begins in the order in which it came.
 //
 // What waits is bounded by how many connectors sessions may have (limits.h). Each function takes logarithmic time.
 // Without input or output. One thread.
@@ -35,40 +34,40 @@ class HandshakeTurns {
   // Calls `begin` once, when its turn has come, unless End comes before: from here, or from another's End. It may call
   // all functions; what these let begin does so after it has returned. No other of that connection's waits or is under
   // way.
-  void Wait(ConnectionId connection, SessionId session, const IpAddress& ip, Begin begin);
+  void Wait(ConnectionId connection, SessionId session, const SocketAddress& peer, Begin begin);
   // It waits no more and is not under way any more. Nothing where it does neither.
   void End(ConnectionId connection);
 
  private:
-  // What a session has towards a host.
+  // What a session has towards a listener.
   struct Share {
     size_t under_way = 0;
     uint64_t turn = 0;  // When its last one began, or its first one came: the least is next.
     std::map<uint64_t, std::pair<ConnectionId, Begin>> waiting;  // In the order in which they came.
   };
-  struct Host {
+  struct Listener {
     size_t under_way = 0;
     std::map<SessionId, Share> shares;
     std::map<uint64_t, SessionId> line;  // The sessions one of which is next, by turn.
   };
   struct Place {
-    IpAddress host;
+    SocketAddress peer;
     SessionId session;
     uint64_t number = 0;  // In `waiting`.
     bool under_way = false;
   };
 
-  void StandInLine(Host& host, SessionId session, Share& share);
-  void LeaveLine(Host& host, const Share& share) { host.line.erase(share.turn); }
+  void StandInLine(Listener& listener, SessionId session, Share& share);
+  void LeaveLine(Listener& listener, const Share& share) { listener.line.erase(share.turn); }
   // The next one there, which counts as under way; nothing where none may begin.
-  Begin Next(const IpAddress& ip);
-  void BeginAll(const IpAddress& ip);
+  Begin Next(const SocketAddress& peer);
+  void BeginAll(const SocketAddress& peer);
 
   const size_t at_a_time_;
   uint64_t last_ = 0;  // Of numbers and turns.
-  std::map<IpAddress, Host> hosts_;
+  std::map<SocketAddress, Listener> listeners_;
   std::map<ConnectionId, Place> places_;
-  std::deque<IpAddress> changed_;  // Where something may begin.
+  std::deque<SocketAddress> changed_;  // Where something may begin.
   bool beginning_ = false;
 };
 

@@ -17,14 +17,14 @@ using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
 constexpr SessionId kOne(1), kTwo(2), kThree(3);
-const IpAddress kHost = {.bytes = {192, 0, 2, 1}};
-const IpAddress kOtherHost = {.bytes = {192, 0, 2, 2}};
+const SocketAddress kListener = {{.bytes = {192, 0, 2, 1}}, 4420};
+const SocketAddress kOtherListener = {{.bytes = {192, 0, 2, 1}}, 4421};
 
 // Four at a time, so two of a session.
 class HandshakeTurnsTest : public ::testing::Test {
  protected:
-  void Wait(uint64_t connection, SessionId session, const IpAddress& host = kHost) {
-    turns_.Wait(ConnectionId(connection), session, host, [this, connection] { begun_.push_back(connection); });
+  void Wait(uint64_t connection, SessionId session, const SocketAddress& listener = kListener) {
+    turns_.Wait(ConnectionId(connection), session, listener, [this, connection] { begun_.push_back(connection); });
   }
   void End(uint64_t connection) { turns_.End(ConnectionId(connection)); }
   // Those that have begun since the last time.
@@ -41,7 +41,7 @@ TEST_F(HandshakeTurnsTest, AFewBeginAtOnce) {
   EXPECT_THAT(Begun(), ElementsAre(1, 2, 3));
 }
 
-TEST_F(HandshakeTurnsTest, NoMoreAreUnderWayTowardsAHostThanMayBe) {
+TEST_F(HandshakeTurnsTest, NoMoreAreUnderWayTowardsAListenerThanMayBe) {
   for (const uint64_t connection : {1, 2, 3, 4, 5, 6}) Wait(connection, SessionId(connection));
   EXPECT_THAT(Begun(), ElementsAre(1, 2, 3, 4));
   End(3);
@@ -51,9 +51,9 @@ TEST_F(HandshakeTurnsTest, NoMoreAreUnderWayTowardsAHostThanMayBe) {
   EXPECT_THAT(Begun(), ElementsAre(6));
 }
 
-TEST_F(HandshakeTurnsTest, HostsAreApart) {
+TEST_F(HandshakeTurnsTest, ListenersAreApart) {
   for (const uint64_t connection : {1, 2, 3, 4, 5}) Wait(connection, SessionId(connection));
-  Wait(6, kOne, kOtherHost);
+  Wait(6, kOne, kOtherListener);
   EXPECT_THAT(Begun(), ElementsAre(1, 2, 3, 4, 6));
   End(6);
   EXPECT_THAT(Begun(), IsEmpty());
@@ -118,7 +118,7 @@ TEST_F(HandshakeTurnsTest, ManyThatEndAsTheyBeginDoNotNest) {
   int depth = 0, deepest = 0, begun = 0;
   for (const uint64_t connection : {1, 2}) Wait(connection, kOne);
   for (uint64_t connection = 3; connection < 1003; ++connection) {
-    turns_.Wait(ConnectionId(connection), kOne, kHost, [&, connection] {
+    turns_.Wait(ConnectionId(connection), kOne, kListener, [&, connection] {
       deepest = std::max(deepest, ++depth);
       ++begun;
       End(connection);
