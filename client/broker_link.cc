@@ -88,7 +88,8 @@ milliseconds BrokerLink::handoff_timeout() const {
 void BrokerLink::Open(OutcomeCompletion opened) {
   opened_ = std::move(opened);
   deadline_ = thread_->After(options_.open_timeout, [this] {
-    End({.status = NdkStatus::kIoTimeout, .hint = "the broker on " + options_.control_socket + " does not answer"});
+    End(turned_away_.value_or(Outcome{.status = NdkStatus::kIoTimeout,
+                                      .hint = "the broker on " + options_.control_socket + " does not answer"}));
   });
   Return();
 }
@@ -197,7 +198,10 @@ void BrokerLink::HandleStreamEnd(const grpc::Status& status) {
     returns_to_close_ = returns_to_close_ ? KeepsSession(status) : AnotherBrokerMayCome(status);
     return returns_to_close_ ? ScheduleReturn() : FinishClose();
   }
-  if (state_ == State::kOpening && AnotherBrokerMayCome(status)) return ScheduleReturn();
+  if (state_ == State::kOpening && AnotherBrokerMayCome(status)) {
+    turned_away_ = EndOf(status);
+    return ScheduleReturn();
+  }
   Outcome outcome = EndOf(status);
   if (state_ == State::kOpening || !KeepsSession(status)) {
     if (state_ == State::kAway) {

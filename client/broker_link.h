@@ -120,6 +120,7 @@ class BrokerLink : public std::enable_shared_from_this<BrokerLink> {
   CompletionThread::TimerId return_timer_ = {};
   CompletionThread::TimerId deadline_ = {};  // Of opening, of returning, of closing.
   int returns_ = 0;                          // Attempts since the stream was lost, or opening began.
+  std::optional<Outcome> turned_away_;       // What an attempt to open has come to.
   bool returns_to_close_ = false;            // The session is closed while it is away.
   std::minstd_rand jitter_{std::random_device()()};
 };

@@ -33,8 +33,8 @@ class Session {
  public:
   struct Opening;
   // Waits for the broker, and for the one that comes after it where it has gone and a supervisor keeps its socket, at
-  // most SessionOptions.open_timeout. kConnectionRefused: nobody listens on the socket; kIoTimeout; kInvalidParameter:
-  // the socket's path; and those of Broker.Session in broker.proto.
+  // most SessionOptions.open_timeout. kConnectionRefused: nobody listens on the socket, or who does turns every
+  // attempt away; kIoTimeout; kInvalidParameter: the socket's path; and those of Broker.Session in broker.proto.
   static Opening Open(SessionOptions options = {});
 
   // Closes the session, and waits for the last of its callbacks unless it is called from one.
