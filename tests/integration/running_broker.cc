@@ -118,7 +118,7 @@ std::vector<std::string> RunningBroker::Objects() {
       Append<v1::ListConnectorsRequest, v1::ListConnectorsReply>(
           *inspection, &Stub::ListConnectors, "connector", [](const auto& reply) { return reply.connectors(); },
           &objects);
-  return answered ? objects : std::vector<std::string>{"no answer"};
+  return answered ? objects : std::vector<std::string>{kNoAnswer};
 }
 
 }  // namespace rdmabroker

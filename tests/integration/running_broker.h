@@ -24,6 +24,7 @@ namespace rdmabroker {
 class RunningBroker {
  public:
   static constexpr char kDaemon[] = "broker/rdma-brokerd";
+  static constexpr char kNoAnswer[] = "no answer";
 
   // `settings` is TOML; the folder and the group of the sockets need not be in it. `command` is what takes the daemon's
   // options: the daemon, or one that runs it, such as nsenter(1).
@@ -44,8 +45,10 @@ class RunningBroker {
   const std::string& folder() const { return folder_.path(); }
   std::string control_socket() const { return folder() + "/control.sock"; }
   // What the broker itself says that it holds: sessions, endpoints, listeners, shared endpoints, reservations and
-  // connectors, each as text; or one line that says that it did not answer.
+  // connectors, each as text; or kNoAnswer alone.
   std::vector<std::string> Objects();
+  // Whether it answers.
+  bool Serves() { return Objects() != std::vector<std::string>{kNoAnswer}; }
   // To the control socket, until the broker ends.
   const std::shared_ptr<grpc::Channel>& channel() const { return channel_; }
   // Of a command that answers each line of its input with one that begins so: the rest of it.

@@ -13,19 +13,18 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
-#include <future>
 #include <iterator>
-#include <map>
 #include <memory>
 #include <string>
+#include <system_error>
 #include <vector>
 
 #include "broker/crash_points/armed_points.h"
-#include "client/session.h"
 #include "tests/conformance/ndkpi/surroundings.h"
 #include "tests/conformance/ndkpi/world.h"
 #include "tests/control/patience.h"
 #include "tests/control/temporary_folder.h"
+#include "tests/integration/footprint.h"
 #include "tests/survive/kept_broker.h"
 #include "tests/survive/traffic.h"
 #include "tests/survive/workload.h"
@@ -46,12 +45,19 @@ const std::vector<std::string> kKernelsOnly = {"disconnect", "await_supervisor"}
 const ndkpi::Surroundings* g_on = nullptr;
 const TemporaryFolder* g_armed = nullptr;
 
-// A client has little to wait for, and few sessions are too many.
-std::string Settings() { return ndkpi::OwnPorts() + "limits.sessions_per_uid = 12\n"; }
+// Few sessions are too many, and what a dead daemon has opened for a client that it has not told is gone long before a
+// test's patience is over.
+std::string Settings() {
+  return ndkpi::OwnPorts() + "limits.sessions_per_uid = 12\ntimeouts.session_grace_ms = 10000\n";
+}
 
 class CrashPointTest : public testing::Test {
  public:
   explicit CrashPointTest(const std::string& point) : armed_(g_armed->path() + "/" + point) {}
+  ~CrashPointTest() override {
+    std::error_code gone;
+    std::filesystem::remove(armed_, gone);
+  }
 
  protected:
   void Arm() { std::ofstream(armed_).put('\n'); }
@@ -68,11 +74,12 @@ class UnderWorkTest : public CrashPointTest {
   void TestBody() override;
 
  private:
-  // How many objects of each kind the broker knows.
-  std::map<std::string, int> Kinds() {
-    std::map<std::string, int> kinds;
-    for (const std::string& object : broker_->Objects()) ++kinds[object.substr(0, object.find(' '))];
-    return kinds;
+  // Of what kinds the objects are that the broker knows, and the descriptors that the keeper has.
+  std::vector<std::string> Holdings() {
+    world_.Settle();
+    std::vector<std::string> holdings = Descriptors(broker_->pid());
+    for (const std::string& object : broker_->Objects()) holdings.push_back(object.substr(0, object.find(' ')));
+    return holdings;
   }
 
   // Does everything until the point has been reached: what is done all the time, then a start, then the rest.
@@ -98,7 +105,7 @@ void UnderWorkTest::TestBody() {
   const TestListener listener = world_.b().Listening();
   const Connection idle = world_.Establish(world_.a(), world_.b(), listener);
   Traffic traffic(world_);
-  const std::map<std::string, int> before = Kinds();
+  const std::vector<std::string> before = Holdings();
   const pid_t former = broker_->Daemon();
   Arm();
   RunUntilHit();
@@ -111,11 +118,13 @@ void UnderWorkTest::TestBody() {
   EXPECT_EQ(world_.b().Listen(rival, listener.address).Status(), NdkStatus::kSharingViolation);
   world_.b().Close(rival.object).Wait();
   workload_.Use(listener);
-  EXPECT_TRUE(Becomes([&] { return Kinds() == before; })) << testing::PrintToString(broker_->Objects());
+  std::vector<std::string> after;
+  EXPECT_TRUE(Becomes([&] { return (after = Holdings()) == before; })) << testing::PrintToString(before) << " before\n"
+                                                                       << testing::PrintToString(after) << " after";
   world_.Close(idle);
 }
 
-// Where the store is put out of the way, nobody has anything left that could be lost; the broker serves.
+// Where the store is put out of the way, connections end, once for each side, and the broker serves.
 class DamagedStoreTest : public CrashPointTest {
  public:
   using CrashPointTest::CrashPointTest;
@@ -123,16 +132,16 @@ class DamagedStoreTest : public CrashPointTest {
 };
 
 void DamagedStoreTest::TestBody() {
-  std::promise<client::Outcome> ended;
-  client::SessionOptions options;
-  options.control_socket = broker_->control_socket();
-  options.on_end = [&](const client::Outcome& outcome) { ended.set_value(outcome); };
-  const auto former = client::Session::Open(std::move(options));
-  ASSERT_TRUE(former.outcome.ok()) << former.outcome.hint;
-  Arm();
-  broker_->KillDaemonAnd([this] { std::ofstream(broker_->folder() + "/state/last_commit") << "nonsense"; });
-  EXPECT_TRUE(Becomes([this] { return WasHit(); })) << "the daemon never comes here";
-  EXPECT_EQ(ended.get_future().get().status, NdkStatus::kConnectionDisconnected);
+  {
+    World former(*g_on, broker_);
+    const Connection connection = former.Establish();
+    Arm();
+    broker_->KillDaemonAnd([this] { std::ofstream(broker_->folder() + "/state/last_commit") << "nonsense"; });
+    EXPECT_TRUE(Becomes([this] { return WasHit(); })) << "the daemon never comes here";
+    connection.active_events.Wait();
+    connection.passive_events.Wait();
+    EXPECT_EQ(connection.active_events.count() + connection.passive_events.count(), 2u);
+  }
   World world(*g_on, broker_);
   Workload(world).Use(world.b().Listening());
 }

@@ -42,6 +42,8 @@ namespace {
 using client::Outcome;
 
 constexpr char kDevice[] = "iwarp0";
+// Far longer than a storm takes on a busy machine.
+constexpr std::chrono::minutes kPatience(2);
 
 int64_t Now() { return std::chrono::nanoseconds(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 
@@ -66,7 +68,8 @@ class Results {
 
   std::string Await(size_t count) {
     std::unique_lock lock(mutex_);
-    changed_.wait(lock, [&] { return times_.size() >= count; });
+    const bool all = changed_.wait_for(lock, kPatience, [&] { return times_.size() >= count; });
+    if (!all) return "failed: " + std::to_string(times_.size()) + " of " + std::to_string(count) + " are done";
     if (!failure_.empty()) return "failed " + failure_;
     std::ostringstream line("done", std::ios::ate);
     for (const int64_t time : times_) line << " " << time;

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 
+#include <cerrno>
 #include <fstream>
 #include <string>
 #include <vector>
@@ -45,15 +46,20 @@ pid_t KeptBroker::Daemon() {
 
 void KeptBroker::KillDaemon() {
   const pid_t former = Daemon();
-  ASSERT_GT(former, 0);
-  ASSERT_EQ(::kill(former, SIGKILL), 0);
+  Kill(former);
   AwaitAnother(former);
+}
+
+// It may have ended meanwhile.
+void KeptBroker::Kill(pid_t daemon) {
+  ASSERT_GT(daemon, 0) << "which would be every process";
+  ASSERT_TRUE(::kill(daemon, SIGKILL) == 0 || errno == ESRCH);
 }
 
 void KeptBroker::KillDaemonAnd(const std::function<void()>& meanwhile) {
   const pid_t former = Daemon();
   ASSERT_EQ(::kill(pid(), SIGSTOP), 0) << "the keeper would start another one";
-  ASSERT_EQ(::kill(former, SIGKILL), 0);
+  Kill(former);
   meanwhile();
   ASSERT_EQ(::kill(pid(), SIGCONT), 0);
   AwaitAnother(former);

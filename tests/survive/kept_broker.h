@@ -26,6 +26,8 @@ class KeptBroker : public RunningBroker {
   pid_t Daemon() override;
   // SIGKILL; returns when nothing of it is left, and the next one has been started.
   void KillDaemon();
+  // SIGKILL to one that Daemon has returned, without waiting.
+  static void Kill(pid_t daemon);
   // Likewise, and `meanwhile` is done when there is none.
   void KillDaemonAnd(const std::function<void()>& meanwhile);
   // Another daemon than that.

@@ -4,7 +4,10 @@
 
 #include <gtest/gtest.h>
 
+#include <fstream>
 #include <iostream>
+#include <sstream>
+#include <string>
 
 #include "tests/integration/own_namespaces.h"
 #include "tests/survive/crowd.h"
@@ -19,14 +22,31 @@ class StormTest : public testing::Test {
  protected:
   static void SetUpTestSuite() { ASSERT_EQ(EnterOwnNamespaces(), ""); }
 
-  // Where all are served in turn, the last one waits twice as long as the median. TCP's second try after a loss, which
-  // a queue that overflows makes of some, comes after a second, the third one two seconds later.
+  void TearDown() override { EXPECT_EQ(Overflows(), overflows_) << "a listener's queue has overflowed"; }
+
+  // Connections that the kernel has dropped as a listener's queue was full (TcpExt's ListenOverflows in netstat(8)), in
+  // this network namespace.
+  static std::string Overflows() {
+    std::ifstream file("/proc/net/netstat");
+    std::string names, values;
+    while (std::getline(file, names) && std::getline(file, values)) {
+      std::istringstream name(names), value(values);
+      for (std::string key, number; name >> key && value >> number;) {
+        if (key == "ListenOverflows") return number;
+      }
+    }
+    ADD_FAILURE() << "the kernel does not count overflows";
+    return "";
+  }
+
+  // Where all are served in turn, the last one waits twice as long as the median.
   static void ExpectNobodyStarves(const Durations& durations, const char* what) {
     std::cout << what << ": " << Text(durations) << "\n";
     ASSERT_EQ(durations.sorted.size(), kClients);
     EXPECT_LT(durations.slowest(), 5 * durations.median() + absl::Seconds(2));
   }
 
+  const std::string overflows_ = Overflows();
   KeptBroker broker_;
   Crowd crowd_{broker_.control_socket(), kClients, "127.0.0.1"};
 };

@@ -31,7 +31,8 @@ class Traffic {
 
  private:
   void Run();
-  void SendOne(Buffer& sent, Buffer& received, uint32_t seed);
+  // False, and the test has failed: it has not arrived.
+  bool SendOne(Buffer& sent, Buffer& received, uint32_t seed);
   // Leaves the processors to the others for a moment. False: it is to stop.
   bool Pause();
 
