@@ -36,9 +36,12 @@ uint64_t ChecksumIn(const MDB_val& value) { return GetChecksum(static_cast<const
 
 }  // namespace
 
-Transaction::Transaction(MDB_env* env, const Totals& totals, std::string& buffer) : totals_(totals), buffer_(buffer) {
+Transaction::Transaction(MDB_env* env, const Totals& totals, Workspace& workspace)
+    : totals_(totals), workspace_(workspace) {
+  MDB_dbi database = 0;
   Note(::mdb_txn_begin(env, nullptr, 0, &transaction_));
-  if (transaction_ != nullptr) Note(::mdb_dbi_open(transaction_, nullptr, 0, &database_));
+  if (error_ == MDB_SUCCESS) Note(::mdb_dbi_open(transaction_, nullptr, 0, &database));
+  if (error_ == MDB_SUCCESS) Note(::mdb_cursor_open(transaction_, database, &cursor_));
 }
 
 Transaction::~Transaction() {
@@ -48,7 +51,7 @@ Transaction::~Transaction() {
 bool Transaction::Find(const KeyBytes& key, MDB_val& value) {
   if (error_ != MDB_SUCCESS) return false;
   MDB_val name = ValueOf(key);
-  const int error = ::mdb_get(transaction_, database_, &name, &value);
+  const int error = ::mdb_cursor_get(cursor_, &name, &value, MDB_SET);
   if (error != MDB_NOTFOUND) Note(error);
   return error == MDB_SUCCESS;
 }
@@ -56,13 +59,15 @@ bool Transaction::Find(const KeyBytes& key, MDB_val& value) {
 void Transaction::Put(const Key& key, const google::protobuf::MessageLite& message) {
   const CrashPoints points(Step::kPutRecord);
   const KeyBytes bytes = ToBytes(key);
-  buffer_.assign(kChecksumSize, '\0');
-  if (!message.AppendToString(&buffer_)) Note(EOVERFLOW);
-  const uint64_t checksum = ChecksumOf({bytes.data(), bytes.size()}, std::string_view(buffer_).substr(kChecksumSize));
-  PutChecksum(checksum, buffer_.data());
+  std::string& buffer = workspace_.buffer;
+  buffer.assign(kChecksumSize, '\0');
+  if (!message.AppendToString(&buffer)) Note(EOVERFLOW);
+  const uint64_t checksum = ChecksumOf({bytes.data(), bytes.size()}, std::string_view(buffer).substr(kChecksumSize));
+  PutChecksum(checksum, buffer.data());
   MDB_val old = {};
-  if (Find(bytes, old)) {
-    const bool same = old.mv_size == buffer_.size() && std::memcmp(old.mv_data, buffer_.data(), old.mv_size) == 0;
+  const bool there = Find(bytes, old);
+  if (there) {
+    const bool same = old.mv_size == buffer.size() && std::memcmp(old.mv_data, buffer.data(), old.mv_size) == 0;
     if (same) return;
     totals_.checksums -= ChecksumIn(old);
   } else {
@@ -71,19 +76,17 @@ void Transaction::Put(const Key& key, const google::protobuf::MessageLite& messa
   if (error_ != MDB_SUCCESS) return;
   totals_.checksums += checksum;
   MDB_val name = ValueOf(bytes);
-  MDB_val value = ValueOf(buffer_.data(), buffer_.size());
-  Note(::mdb_put(transaction_, database_, &name, &value, 0));
+  MDB_val value = ValueOf(buffer.data(), buffer.size());
+  Note(::mdb_cursor_put(cursor_, &name, &value, there ? MDB_CURRENT : 0));
 }
 
 void Transaction::Erase(const Key& key) {
   const CrashPoints points(Step::kEraseRecord);
-  const KeyBytes bytes = ToBytes(key);
   MDB_val old = {};
-  if (!Find(bytes, old)) return;
+  if (!Find(ToBytes(key), old)) return;
   --totals_.records;
   totals_.checksums -= ChecksumIn(old);
-  MDB_val name = ValueOf(bytes);
-  Note(::mdb_del(transaction_, database_, &name, nullptr));
+  Note(::mdb_cursor_del(cursor_, 0));
 }
 
 int Transaction::Finish(v1::Header header) {
@@ -120,7 +123,7 @@ absl::Status RecordFile::Commit(const v1::Header& header, absl::FunctionRef<void
   while (true) {
     int error = MDB_SUCCESS;
     {
-      Transaction transaction(env_, totals_, buffer_);
+      Transaction transaction(env_, totals_, workspace_);
       change(transaction);
       error = transaction.Finish(header);
       if (error == MDB_SUCCESS) totals_ = transaction.totals();

@@ -3,9 +3,11 @@
 #ifndef BROKER_STORE_RECORD_FILE_H_
 #define BROKER_STORE_RECORD_FILE_H_
 
+#include <google/protobuf/arena.h>
 #include <google/protobuf/message_lite.h>
 #include <lmdb.h>
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -25,17 +27,31 @@ struct Totals {
   uint64_t checksums = 0;  // Their sum, modulo 2^64.
 };
 
+// What messages and values are made in, so that not every one of them allocates memory.
+struct Workspace {
+  std::array<char, 8192> block;  // Holds any message but one with much private data.
+  google::protobuf::Arena arena{block.data(), block.size()};
+  std::string buffer;
+};
+
 // What one commit changes. After an error the rest does nothing, and the commit fails with it.
 class Transaction {
  public:
-  // `buffer` is for values on their way, so that not every commit allocates it anew.
-  Transaction(MDB_env* env, const Totals& totals, std::string& buffer);
+  Transaction(MDB_env* env, const Totals& totals, Workspace& workspace);
   ~Transaction();
   Transaction(const Transaction&) = delete;
   Transaction& operator=(const Transaction&) = delete;
 
   // A record that is there as it is already costs no page.
   void Put(const Key& key, const google::protobuf::MessageLite& message);
+  // The same, of the message that `fill` makes of an empty one.
+  template <typename Message, typename Fill>
+  void PutMade(const Key& key, const Fill& fill) {
+    auto* const message = google::protobuf::Arena::CreateMessage<Message>(&workspace_.arena);
+    fill(message);
+    Put(key, *message);
+    workspace_.arena.Reset();
+  }
   // Nothing where there is none.
   void Erase(const Key& key);
 
@@ -44,14 +60,14 @@ class Transaction {
   [[nodiscard]] const Totals& totals() const { return totals_; }
 
  private:
-  // The value that is there; false where there is none, or after an error.
+  // The value that is there, where the cursor stands from then on; false where there is none, or after an error.
   bool Find(const KeyBytes& key, MDB_val& value);
   void Note(int error) { error_ = error_ == MDB_SUCCESS ? error : error_; }
 
   MDB_txn* transaction_ = nullptr;
-  MDB_dbi database_ = 0;
+  MDB_cursor* cursor_ = nullptr;  // Goes with the transaction.
   Totals totals_;
-  std::string& buffer_;
+  Workspace& workspace_;
   int error_ = MDB_SUCCESS;
 };
 
@@ -85,7 +101,7 @@ class RecordFile {
   MDB_env* const env_;
   size_t size_ = 0;
   Totals totals_;
-  std::string buffer_;
+  Workspace workspace_;
 };
 
 }  // namespace rdmabroker::store

@@ -25,9 +25,8 @@ void WriteAnswers(Transaction& transaction, SessionId id, const std::vector<Requ
       ++old;
       continue;
     }
-    v1::Answer message;
-    ToProto(answer, &message);
-    transaction.Put({Kind::kAnswer, id.value(), answer.id.value()}, message);
+    transaction.PutMade<v1::Answer>({Kind::kAnswer, id.value(), answer.id.value()},
+                                    [&answer](v1::Answer* message) { ToProto(answer, message); });
   }
   for (; old != stored.end(); ++old) transaction.Erase({Kind::kAnswer, id.value(), old->value()});
 }
@@ -52,9 +51,9 @@ void SessionLists::Write(Transaction& transaction, SessionId id, const SessionRe
   EraseEvents(transaction, id, stored.first_event, std::min(first, stored.end_event));
   EraseEvents(transaction, id, std::max(end, stored.first_event), stored.end_event);
   for (uint64_t number = std::max(first, stored.end_event); number < end; ++number) {
-    v1::Event message;
-    ToProto(wanted.events[number - first], &message);
-    transaction.Put({Kind::kEvent, id.value(), number}, message);
+    const SessionEvent& event = wanted.events[number - first];
+    transaction.PutMade<v1::Event>({Kind::kEvent, id.value(), number},
+                                   [&event](v1::Event* message) { ToProto(event, message); });
   }
 }
 

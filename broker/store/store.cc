@@ -36,15 +36,14 @@ constexpr size_t kDamagedKept = 3;
 
 template <typename Record>
 void Put(Transaction& transaction, uint64_t id, const Record& record) {
-  typename StoredAs<Record>::Message message;
-  store::ToProto(record, &message);
-  transaction.Put({StoredAs<Record>::kKind, id}, message);
+  using Message = typename StoredAs<Record>::Message;
+  transaction.PutMade<Message>({StoredAs<Record>::kKind, id},
+                               [&record](Message* message) { store::ToProto(record, message); });
 }
 
 void Put(Transaction& transaction, Kind kind, uint64_t id, const std::string& record) {
-  store::v1::FabricRecord message;
-  message.set_record(record);
-  transaction.Put({kind, id}, message);
+  transaction.PutMade<store::v1::FabricRecord>(
+      {kind, id}, [&record](store::v1::FabricRecord* message) { message->set_record(record); });
 }
 
 template <typename Id>
