@@ -17,6 +17,7 @@
 #include "broker/store/store.h"
 #include "tests/bench/core_population.h"
 #include "tests/bench/figures.h"
+#include "tests/bench/memory_folder.h"
 #include "tests/bench/processes.h"
 #include "tests/bench/require.h"
 
@@ -25,17 +26,6 @@ namespace {
 
 constexpr size_t kConnectors = 10'000;
 constexpr size_t kEvents = 100'000;
-
-// A folder on a tmpfs, as the store has in service.
-class MemoryFolder {
- public:
-  MemoryFolder() { Require(::mkdtemp(path_.data()) != nullptr, path_.c_str()); }
-  ~MemoryFolder() { std::filesystem::remove_all(path_); }
-  const std::string& path() const { return path_; }
-
- private:
-  std::string path_ = "/dev/shm/rdma-broker-XXXXXX";
-};
 
 // The least that a keeper of records can do: the same messages, in a hash map.
 class MessageMap {
