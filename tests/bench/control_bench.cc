@@ -22,9 +22,11 @@
 #include "proto/grpc/health/v1/health.grpc.pb.h"
 #include "tests/bench/control_client.h"
 #include "tests/bench/figures.h"
+#include "tests/bench/memory_folder.h"
 #include "tests/bench/processes.h"
 #include "tests/bench/queue_server.h"
 #include "tests/bench/require.h"
+#include "tests/bench/worker.h"
 #include "tests/control/network_thread.h"
 #include "tests/control/test_client.h"
 #include "tests/control/test_daemon.h"
@@ -280,6 +282,8 @@ class ServerProcess {
   }
 
   const std::string& target() const { return target_; }
+  // That it has had of the processors.
+  double CpuMicroseconds() const { return CpuSeconds(process_) * 1e6; }
 
  private:
   pid_t process_ = -1;
@@ -287,12 +291,47 @@ class ServerProcess {
   std::string target_;
 };
 
+// `state_directory`: where its core is stored; "" for nowhere.
+void ServeAsBroker(const std::string& state_directory,
+                   const std::function<void(const std::string& target)>& serve_until_told) {
+  Configuration configuration = TestConfiguration();
+  configuration.state_directory = state_directory;
+  NetworkThread network;
+  const TestDaemon daemon(network, {TestDevice(1)}, configuration);
+  serve_until_told(daemon.target());
+}
+
+// A broker, and the processor time of each of its runs, by cycle.
+struct Measured {
+  double Run(int at_a_time) {
+    const double before = process.CpuMicroseconds();
+    const double rate = cycles.Run(at_a_time);
+    cpu.push_back((process.CpuMicroseconds() - before) / kCycles);
+    return 1e6 / rate;
+  }
+
+  const ServerProcess& process;
+  Cycles& cycles;
+  std::vector<double> cpu = {};
+};
+
+// A cycle with the store beside one without.
+void MeasureStore(Measured with, Measured without, int at_a_time) {
+  constexpr int kPairs = 12;
+  const std::string many = std::to_string(at_a_time) + " at a time";
+  const Spread ratio = RatioOfPairs("us a cycle, " + many, kPairs, {"stored", [&] { return with.Run(at_a_time); }},
+                                    {"not stored", [&] { return without.Run(at_a_time); }});
+  PrintRatio("control, a connection's life with the store / without, " + many, ratio, "goal: at most 1.03");
+  const double stored = SpreadOf(with.cpu).median, plain = SpreadOf(without.cpu).median;
+  std::printf("  processor time of the broker, us a cycle: %.0f stored, %.0f not stored\n", stored, plain);
+  PrintRatio("control, processor time of a broker with a store / without, " + many, stored / plain, "reported");
+}
+
 void Measure() {
-  const ServerProcess broker([](const auto& serve_until_told) {
-    NetworkThread network;
-    const TestDaemon daemon(network);
-    serve_until_told(daemon.target());
-  });
+  const MemoryFolder state;
+  const ServerProcess broker([](const auto& serve_until_told) { ServeAsBroker("", serve_until_told); });
+  const ServerProcess storing(
+      [&](const auto& serve_until_told) { ServeAsBroker(state.path() + "/state", serve_until_told); });
   const ServerProcess empty([](const auto& serve_until_told) {
     const TemporaryFolder folder;
     const std::string path = folder.path() + "/empty.sock";
@@ -303,6 +342,7 @@ void Measure() {
   ClientLoop loop;
   EmptyCalls calls(loop, empty.target());
   Cycles cycles(loop, broker.target());
+  Cycles stored_cycles(loop, storing.target());
   for (const int at_a_time : {1, 8}) {
     const std::string many = std::to_string(at_a_time) + " at a time";
     auto medians = MediansOfAlternatingRuns(
@@ -310,6 +350,7 @@ void Measure() {
                               {"connect, complete, disconnect, close", [&] { return cycles.Run(at_a_time); }}});
     PrintRatio("control, a connection's life, " + many + " / 12 empty calls",
                medians["connect, complete, disconnect, close"] / medians["12 empty calls"], "goal: at least 0.6");
+    MeasureStore({storing, stored_cycles}, {broker, cycles}, at_a_time);
   }
 }
 

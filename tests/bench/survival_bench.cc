@@ -89,7 +89,7 @@ class Brokerage {
     return absence;
   }
 
-  KeptBroker broker_{"", kLog};
+  KeptBroker broker_{"", {KeptBroker::kDaemon}, kLog};
   Crowd crowd_;
   std::vector<Absence> absences_;
 };

@@ -62,8 +62,17 @@ TestDaemon::TestDaemon(NetworkThread& network, std::vector<FakeDevice> devices, 
   Start();
 }
 
+absl::StatusOr<std::unique_ptr<ControlServer>> TestDaemon::StartStored() {
+  auto survival = Survival::Open(configuration_.state_directory, configuration_.limits, nobody_);
+  if (!survival.ok()) return survival.status();
+  survival_ = *std::move(survival);
+  return ControlServer::Start(
+      configuration_, survival_->TakeCore(), [this](BrokerCore& core) { return survival_->Commit(core); },
+      survival_->descriptors());
+}
+
 void TestDaemon::Start() {
-  auto server = StartAlone(configuration_);
+  auto server = configuration_.state_directory.empty() ? StartAlone(configuration_) : StartStored();
   Require(server.ok(), server.status().ToString());
   server_ = *std::move(server);
   auto relay = std::make_unique<FabricRelay>(network_, devices_, server_->executor(), server_->handoffs());
@@ -79,6 +88,7 @@ void TestDaemon::Stop() {
   server_->Stop();
   thread_.join();
   server_.reset();
+  survival_.reset();
 }
 
 void TestDaemon::OnLoop(const std::function<void(const Broker&)>& task) {

@@ -14,6 +14,8 @@
 #include "broker/control/configuration.h"
 #include "broker/control/control_server.h"
 #include "broker/fabric/fake/fake_fabric.h"
+#include "broker/runtime/fake_supervisor.h"
+#include "broker/survival/survival.h"
 #include "tests/control/network_thread.h"
 #include "tests/control/temporary_folder.h"
 
@@ -33,8 +35,8 @@ SocketAddress TestAddress(uint64_t id, uint16_t port = 0);
 absl::StatusOr<std::unique_ptr<ControlServer>> StartAlone(const Configuration& configuration);
 
 // rdma-brokerd in this process: the control layer and the core, over fake devices on `network`, with its loop on a
-// thread of its own and its sockets in a folder of its own. Several may share a network. A daemon that cannot start
-// ends the test's process.
+// thread of its own and its sockets in a folder of its own. Several may share a network. Its core is stored where the
+// configuration names a state directory. A daemon that cannot start ends the test's process.
 class TestDaemon {
  public:
   explicit TestDaemon(NetworkThread& network, std::vector<FakeDevice> devices = {TestDevice(1)},
@@ -62,10 +64,14 @@ class TestDaemon {
   bool Eventually(const std::function<bool(const Records&)>& condition);
 
  private:
+  absl::StatusOr<std::unique_ptr<ControlServer>> StartStored();
+
   NetworkThread& network_;
   TemporaryFolder folder_;
   const std::vector<FakeDevice> devices_;
   Configuration configuration_;
+  FakeSupervisor nobody_{false};
+  std::unique_ptr<Survival> survival_;  // Where it is stored.
   std::unique_ptr<ControlServer> server_;
   FabricRelay* relay_ = nullptr;
   std::thread thread_;

@@ -248,7 +248,7 @@ INSTANTIATE_TEST_SUITE_P(Iwarp, ImpatientActiveConnectionTest, ::testing::Values
 // Four handshakes at a time, so two of a session.
 class PacedActiveConnectionTest : public ActiveConnectionTest {
  protected:
-  explicit PacedActiveConnectionTest(absl::Duration reply_wait = kPatience)
+  explicit PacedActiveConnectionTest(absl::Duration reply_wait = absl::Hours(1))
       : ActiveConnectionTest(IwarpOptions{.handshakes_per_listener = 4, .reply_wait = reply_wait}) {}
 
   std::vector<ConnectionId> ConnectMany(int count, SessionId session) {
@@ -333,7 +333,7 @@ class LateTurnTest : public ActiveConnectionTest {
       : ActiveConnectionTest(IwarpOptions{.time_wait = kTimeWait,
                                           .time_wait_poll = absl::Milliseconds(10),
                                           .handshakes_per_listener = 2,
-                                          .reply_wait = kPatience}) {}
+                                          .reply_wait = absl::Hours(1)}) {}
 };
 
 TEST_P(LateTurnTest, AnAttemptHasAllItsTimeOnceItsTurnHasCome) {
