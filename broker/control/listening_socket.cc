@@ -140,6 +140,9 @@ absl::StatusOr<UniqueFd> KeptSockets::Listen(const ListeningSocket& wanted, cons
   }
   UniqueFd socket = std::move(found->fd);
   inherited_.erase(found);
+  // systemd makes those of its socket units block at every start (NonBlocking= of systemd.service), and an accept for
+  // somebody who is not there would hold up the loop.
+  if (::fcntl(socket.get(), F_SETFL, O_RDWR | O_NONBLOCK) != 0) return SystemError(wanted.path, "cannot be used");
   // Who may connect may be configured otherwise by now.
   if (::chmod(wanted.path.c_str(), wanted.mode) != 0) return SystemError(wanted.path, "cannot set its mode");
   if (absl::Status given = GiveToGroup(wanted); !given.ok()) return given;

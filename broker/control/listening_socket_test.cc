@@ -2,6 +2,7 @@
 
 #include "broker/control/listening_socket.h"
 
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/mman.h>
@@ -240,6 +241,15 @@ TEST_F(KeptSocketsTest, OneOfTheSupervisorsOwnIsListenedOn) {
   const auto listener = ListenAgain(Wanted());
   ASSERT_TRUE(listener.ok()) << listener.status();
   EXPECT_TRUE(AreSameFile(listener->get(), made.get()));
+}
+
+TEST_F(KeptSocketsTest, OneOfTheSupervisorsOwnDoesNotBlock) {
+  const UniqueFd made = *Listen();
+  ASSERT_EQ(::fcntl(made.get(), F_SETFL, 0), 0);
+  ASSERT_TRUE(supervisor_.Store("socket", made.get()).ok());
+  const auto listener = ListenAgain(Wanted());
+  ASSERT_TRUE(listener.ok()) << listener.status();
+  EXPECT_NE(::fcntl(listener->get(), F_GETFL) & O_NONBLOCK, 0);
 }
 
 // A start that fails leaves what it has found to the next one.
