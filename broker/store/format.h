@@ -23,8 +23,9 @@
 
 namespace rdmabroker::store {
 
-// What this broker writes, and the highest that it reads. records.proto says what raises it.
-inline constexpr uint32_t kFormatVersion = 1;
+// What this broker writes, and the highest that it reads. records.proto says what raises it. It has a source of its
+// own, in whose place a test's broker of another day has another.
+extern const uint32_t kFormatVersion;
 
 // In the order in which they are read: what others are parts of comes before them. The numbers are kept for ever.
 enum class Kind : uint8_t {

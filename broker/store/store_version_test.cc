@@ -28,8 +28,7 @@ constexpr const char* kFiles[] = {"/records.mdb", "/last_commit"};
 std::string Folder(uint32_t version) { return absl::StrCat("broker/store/testdata/version_", version); }
 
 TEST(AStoreOfEveryVersion, IsRead) {
-  static_assert(store::kFormatVersion == 1,
-                "a new version has a store here, and records of its own to compare it with");
+  ASSERT_EQ(store::kFormatVersion, 1u) << "a new version has a store here, and records of its own to compare it with";
   const TemporaryFolder folder;
   for (const char* file : kFiles) std::filesystem::copy(Folder(1) + file, folder.path() + file);
   const absl::StatusOr<std::unique_ptr<Store>> store = Store::Open(folder.path(), "");

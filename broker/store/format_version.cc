@@ -1,0 +1,9 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "broker/store/format.h"
+
+namespace rdmabroker::store {
+
+const uint32_t kFormatVersion = 1;
+
+}  // namespace rdmabroker::store
