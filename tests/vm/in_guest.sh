@@ -5,9 +5,10 @@
 # Before a command: with no rights but everybody's, and Debian's limit of locked memory.
 readonly nobody=(prlimit --memlock=8388608 setpriv --reuid=65534 --regid=65534 --clear-groups --bounding-set=-all)
 
-# Until the command succeeds; a guest without KVM is slow.
+# Until the command succeeds, for so many seconds at most; a guest without KVM is slow.
+patience=60
 await() {
-  local end=$((SECONDS + 60))
+  local end=$((SECONDS + patience))
   until "$@"; do
     ((SECONDS < end)) || { echo "never: $*" >&2 && return 1; }
     sleep 0.1
