@@ -8,6 +8,7 @@
 // read, and connect requests that come with them are moved one by one, since only their events name them. What needs
 // an address that the old files may hold waits until they are closed.
 
+#include <spdlog/spdlog.h>
 #include <sys/epoll.h>
 
 #include <algorithm>
@@ -94,6 +95,7 @@ void RdmaCmFabric::TakeOver() {
         ReportQueue::Entry entry(reports_);
         files_.Await();
         GoOn();
+        spdlog::info("the kernel's ids are taken over connections={}", connections_.size());
         // Nobody else may report anything now, and what has been noted here is stored only with a report.
         if (!devices_.empty()) ReportDevice(devices_.begin()->first, devices_.begin()->second.found);
       });
