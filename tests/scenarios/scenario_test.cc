@@ -219,8 +219,29 @@ class Stage {
     for (const DeviceRecord* record : InOrder(before.devices)) {
       if (!record->removed) take(HandleChecked(FabricReport(DeviceChanged{record->device})));
     }
-    for (const ResumeSession& resume : returns) take(HandleChecked(resume));
+    for (const ResumeSession& resume : returns) {
+      Effects back = HandleChecked(resume);
+      ExpectRepeats(back, before.sessions.at(resume.session));
+      take(std::move(back));
+    }
     return NewOf(effects, before);
+  }
+
+  // Who returns gets what it has not acknowledged, as it was, before anything new.
+  static void ExpectRepeats(const Effects& effects, const SessionRecord& before) {
+    std::vector<std::string> repeated, unacknowledged;
+    for (const Effect& effect : effects) {
+      const auto* news = std::get_if<NumberedEvent>(&effect);
+      if (news != nullptr && news->session == before.id && news->number <= before.last_event) {
+        repeated.push_back(ToText(effect));
+      }
+    }
+    EventNumber number = before.acknowledged;
+    for (const SessionEvent& event : before.events) {
+      number = EventNumber(number.value() + 1);
+      unacknowledged.push_back(ToText(Effect(NumberedEvent{before.id, before.stream, number, event})));
+    }
+    EXPECT_EQ(repeated, unacknowledged);
   }
 
   static std::string NewOf(const Effects& effects, const Records& before) {
