@@ -7,6 +7,7 @@
 #include "client/reservation.h"
 #include "client/testing/fixture.h"
 #include "proto/rdmabroker/v1/requests.pb.h"
+#include "proto/rdmabroker/v1/session.pb.h"
 
 namespace rdmabroker::client {
 namespace {
@@ -175,7 +176,7 @@ TEST_F(ListenerTest, AReservationIsUsedUpBySuccessAndFreeAfterAFailure) {
 }
 
 TEST_F(ListenerTest, TheBlockingFormQueuesPeersAndWakesAtTheSessionsEnd) {
-  OpenSession();
+  OpenSession([](v1::SessionOpened* opened) { opened->mutable_limits()->set_session_grace_ms(300); });
   auto [outcome, listener] = BlockingListener::Listen(adapter, kSomeAddress);
   ASSERT_TRUE(outcome.ok());
   EXPECT_EQ(listener->Next(std::chrono::milliseconds(1)).outcome.status, NdkStatus::kIoTimeout);
