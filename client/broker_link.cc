@@ -39,6 +39,9 @@ bool SaysReturn(const v1::Outcome& detail) {
   return outcome.status == NdkStatus::kConnectionDisconnected && outcome.retryable;
 }
 
+// Nobody has ended anything of the session then.
+bool SaysForgotten(const v1::Outcome& detail) { return FromMessage(detail).status == NdkStatus::kObjectNameNotFound; }
+
 // Whether the session may go on after the stream's end: where the broker says so, and where it says nothing, as it has
 // gone then, and another process goes on in its place.
 bool KeepsSession(const grpc::Status& status) {
@@ -204,10 +207,10 @@ void BrokerLink::HandleStreamEnd(const grpc::Status& status) {
   }
   Outcome outcome = EndOf(status);
   if (state_ == State::kOpening || !KeepsSession(status)) {
-    if (state_ == State::kAway) {
-      outcome = {.status = NdkStatus::kConnectionDisconnected, .hint = "the session is over: " + outcome.hint};
-    }
-    return End(outcome);
+    if (state_ != State::kAway) return End(outcome);
+    const auto detail = FailureDetail(status);
+    forgotten_ = detail.has_value() && SaysForgotten(*detail);
+    return End({.status = NdkStatus::kConnectionDisconnected, .hint = "the session is over: " + outcome.hint});
   }
   if (state_ == State::kOpen) {
     state_ = State::kAway;
@@ -256,6 +259,7 @@ void BrokerLink::Return() {
   resume.set_session_secret(session_.session_secret());
   resume.set_acknowledged_event(static_cast<uint64_t>(last_event_));
   resume.set_api_minor(kApiMinor);
+  resume.set_lineage(session_.lineage());
   StartStream(first);
 }
 

@@ -185,6 +185,10 @@ void Connector::HandleEvent(const v1::SessionEvent& event) {
       {.status = FromMessage(event.disconnect().status()), .provider_error = event.disconnect().provider_error()});
 }
 
-void Connector::HandleSessionEnd(NdkStatus status) { HandleDisconnectEvent({.status = status}); }
+void Connector::HandleSessionEnd(NdkStatus status) {
+  // What the data path holds needs no broker.
+  if (link().forgotten() && attached_ && adapter_->client_ends_connections()) return;
+  HandleDisconnectEvent({.status = status});
+}
 
 }  // namespace rdmabroker::client

@@ -405,6 +405,38 @@ TEST_F(AttachedTest, AfterTheBrokersDeathTheDataPathStillDisconnects) {
   EXPECT_EQ(log.WaitFor(3).back(), "disconnect STATUS_SUCCESS");
 }
 
+// As where its store is damaged.
+TEST_F(AttachedTest, WhereTheBrokerHasLostTheSessionTheConnectionGoesOn) {
+  Attach(LogsEnd("end"));
+  broker.RefuseReturns(Broker::Error(NdkStatus::kObjectNameNotFound));
+  broker.EndStream(Broker::FailedRpc(Broker::KeptSession()));
+  EXPECT_THAT(log.WaitFor(1), ElementsAre("session STATUS_CONNECTION_DISCONNECTED"));
+  EXPECT_EQ(adapter->CreateConnector([](const Outcome&, auto) {}), NdkStatus::kConnectionDisconnected);
+  EXPECT_EQ(qp->flushes(), 0);
+  qp->ConnectionEnds({.graceful = true});
+  EXPECT_EQ(log.WaitFor(2).back(), "end STATUS_SUCCESS");
+  ASSERT_EQ(connector->Disconnect(Logs("disconnect")), NdkStatus::kPending);
+  while (!qp->disconnecting()) std::this_thread::yield();
+  qp->CompleteDisconnect(NdkStatus::kSuccess);
+  EXPECT_EQ(log.WaitFor(3).back(), "disconnect STATUS_SUCCESS");
+}
+
+TEST_F(ConnectorTest, WhereTheBrokerHasLostTheSessionAConnectionThatIsTheKernelsHasEnded) {
+  broker.On("OpenAdapter", [](const Broker::Request&) {
+    Broker::Answer answer;
+    v1::AdapterOpened& opened = *answer.outcome.mutable_adapter_opened();
+    opened.set_adapter_id(50);
+    opened.mutable_info()->set_technology(v1::RDMA_TECHNOLOGY_IWARP);
+    return answer;
+  });
+  OpenSession();
+  const auto connected = Established(qp, LogsEnd("end"));
+  broker.RefuseReturns(Broker::Error(NdkStatus::kObjectNameNotFound));
+  broker.EndStream(Broker::FailedRpc(Broker::KeptSession()));
+  EXPECT_THAT(log.WaitFor(2),
+              ElementsAre("end STATUS_CONNECTION_DISCONNECTED", "session STATUS_CONNECTION_DISCONNECTED"));
+}
+
 TEST_F(AttachedTest, TheQueuePairsCloseWaitsForTheConnectors) {
   Attach();
   auto* const other = new FakeQueuePair(adapter->data());

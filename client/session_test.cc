@@ -404,6 +404,18 @@ TEST_F(SessionTest, ASessionThatIsOverCannotBeReturnedTo) {
   EXPECT_THAT(log.WaitFor(1), ElementsAre("session STATUS_CONNECTION_DISCONNECTED"));
 }
 
+TEST_F(SessionTest, AReturnSaysInWhoseRecordsTheSessionWas) {
+  OpenSession([](v1::SessionOpened* opened) { opened->set_lineage(77); });
+  std::promise<uint64_t> said;
+  broker.OnStream([&](const v1::SessionRequest& first) {
+    said.set_value(first.resume().lineage());
+    return Broker::FailedRpc(Broker::Error(NdkStatus::kAccessDenied));
+  });
+  broker.EndStream(Broker::FailedRpc(Broker::KeptSession()));
+  EXPECT_EQ(said.get_future().get(), 77u);
+  log.WaitFor(1);
+}
+
 TEST_F(SessionTest, ASessionThatTheBrokerDoesNotKeepEndsAtOnce) {
   OpenSession();
   const auto connected = Established(qp, LogsEnd("disconnected"));

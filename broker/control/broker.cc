@@ -37,7 +37,12 @@ Broker::Opened Broker::Open(EventStream& stream, std::shared_ptr<const Caller> c
 }
 
 Broker::Opened Broker::Resume(EventStream& stream, std::shared_ptr<const Caller> caller, SessionId session,
-                              const SessionSecret& secret, EventNumber acknowledged) {
+                              const SessionSecret& secret, EventNumber acknowledged, uint64_t lineage) {
+  if (lineage != 0 && lineage != core().records().lineage) {
+    return Outcome{.status = NdkStatus::kObjectNameNotFound,
+                   .hint = absl::StrCat("session ", session.value(),
+                                        ": was in records that this broker has lost; open a new one")};
+  }
   stream.id_ = StreamId(++last_stream_);
   const ResumeSession event{stream.id_, session, caller->identity, secret, acknowledged};
   return Attach(stream, std::move(caller), event);

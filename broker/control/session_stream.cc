@@ -115,7 +115,7 @@ void SessionStream::OpenOrResume() {
       return Finish(GrpcStatusOf(Malformed("resume.session_secret: not 16 bytes")));
     }
     sent_ = EventNumber(resume.acknowledged_event());
-    opened = context_.broker.Resume(*this, caller_, SessionId(resume.session_id()), secret, sent_);
+    opened = context_.broker.Resume(*this, caller_, SessionId(resume.session_id()), secret, sent_, resume.lineage());
   } else {
     return Finish(GrpcStatusOf(Malformed("message: the first one must be open or resume")));
   }
@@ -130,6 +130,7 @@ void SessionStream::SendOpened(bool resumed, const SessionSecret& secret) {
   if (!resumed) opened->set_session_secret(BytesToProto(secret));
   opened->set_api_minor(kApiMinor);
   ToProto(context_.broker.core().limits(), opened->mutable_limits());
+  opened->set_lineage(context_.broker.core().records().lineage);
   Write();
 }
 

@@ -17,7 +17,7 @@ namespace rdmabroker {
 // order give the same effects. Not thread-safe: one owner.
 class BrokerCore {
  public:
-  explicit BrokerCore(const Limits& limits) : limits_(limits) {}
+  explicit BrokerCore(const Limits& limits, uint64_t lineage = 0) : limits_(limits) { records_.lineage = lineage; }
 
   // `now` never goes back; the process ends if it does.
   [[nodiscard]] Effects Handle(Instant now, const Event& event);

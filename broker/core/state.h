@@ -248,6 +248,8 @@ struct Records {
   Table<ConnectionId, ConnectionRecord> connections;
   Counters counters;
   Instant now = absl::InfinitePast();  // Of the last event.
+  // Tells these records, from their beginning to their loss, from others. 0: it cannot be told.
+  uint64_t lineage = 0;
 
   bool operator==(const Records&) const = default;
 };

@@ -72,6 +72,7 @@ absl::Status RecordLoader::TakeHeader(std::string_view message) {
                      "sessions and connections up"));
   }
   stored_.records.now = ReadTime(header_.now());
+  stored_.records.lineage = header_.lineage();
   return absl::OkStatus();
 }
 

@@ -266,6 +266,7 @@ Records FullRecords() {
   }
   records.counters = {1, 2, 3, 4, 5, 6, 7, uint64_t{1} << 63, 65535};
   records.now = At(9);
+  records.lineage = uint64_t{1} << 63;
   return records;
 }
 

@@ -75,6 +75,7 @@ store::v1::Header HeaderOf(const Records& records, uint64_t commit, const std::s
   header.set_format_version(store::kFormatVersion);
   header.set_commit(commit);
   header.set_now(store::ToProto(records.now));
+  header.set_lineage(records.lineage);
   return header;
 }
 

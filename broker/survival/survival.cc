@@ -8,7 +8,9 @@
 #include <sys/statfs.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <cstring>
 #include <fstream>
 #include <utility>
 
@@ -16,6 +18,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "broker/fabric/unknown_records.h"
+#include "broker/runtime/randomness.h"
 #include "broker/runtime/watcher.h"
 
 namespace rdmabroker {
@@ -48,10 +51,16 @@ absl::StatusOr<std::string> BootIdFor(const std::string& directory) {
                                           "system's start; name a folder of a tmpfs as control.state_directory"));
 }
 
+uint64_t NewLineage() {
+  uint64_t lineage = 0;
+  std::memcpy(&lineage, RandomSecret().data(), sizeof lineage);
+  return std::max(lineage, uint64_t{1});
+}
+
 }  // namespace
 
 Survival::Survival(std::unique_ptr<Store> store, const Limits& limits, Supervisor& supervisor)
-    : store_(std::move(store)), descriptors_(supervisor), core_(limits) {}
+    : store_(std::move(store)), descriptors_(supervisor), core_(limits, NewLineage()) {}
 
 absl::StatusOr<std::unique_ptr<Survival>> Survival::Open(const std::string& directory, const Limits& limits,
                                                          Supervisor& supervisor) {
@@ -72,6 +81,8 @@ absl::Status Survival::Restore(const Limits& limits, const std::string& boot_id)
   // The connections are no more.
   if (stored->boot_id != boot_id) return absl::OkStatus();
   if (stored->records.now > Watcher::Now()) return SetAside(absl::DataLossError("the records are of the future"));
+  // An empty store has none.
+  if (stored->records.lineage == 0) stored->records.lineage = core_.records().lineage;
   absl::StatusOr<BrokerCore> core = BrokerCore::Restore(limits, stored->records);
   if (!core.ok()) return SetAside(core.status());
   core_ = *std::move(core);

@@ -46,6 +46,11 @@ class SurvivalTest : public testing::Test {
     EXPECT_TRUE(life.ok()) << life.status();
     return life.ok() ? (*life)->TakeCore().records().sessions.size() : 0;
   }
+  uint64_t LineageOfTheNext() {
+    auto life = Open();
+    EXPECT_TRUE(life.ok()) << life.status();
+    return life.ok() ? (*life)->TakeCore().records().lineage : 0;
+  }
   std::vector<std::string> Names() const {
     std::vector<std::string> names;
     for (const KeptDescriptor& kept : supervisor_.stored()) names.push_back(kept.name);
@@ -59,7 +64,9 @@ class SurvivalTest : public testing::Test {
 TEST_F(SurvivalTest, BeginsWithNothingInAFolderOfItsOwn) {
   const auto life = Open();
   ASSERT_TRUE(life.ok()) << life.status();
-  EXPECT_TRUE((*life)->TakeCore().records() == Records{});
+  Records records = (*life)->TakeCore().records();
+  EXPECT_NE(std::exchange(records.lineage, 0), 0u);
+  EXPECT_TRUE(records == Records{});
   struct stat made = {};
   ASSERT_EQ(::stat(directory().c_str(), &made), 0);
   EXPECT_EQ(made.st_mode & 0777, 0700u);
@@ -136,6 +143,9 @@ TEST_F(SurvivalTest, WhatCannotBeStoredIsStoredLater) {
 
 TEST_F(SurvivalTest, ADamagedStoreIsSetAsideAndABrokerBeginsAnew) {
   Live({OpenSession{StreamId(1), {}, {}}});
+  const uint64_t lineage = LineageOfTheNext();
+  EXPECT_NE(lineage, 0u);
+  EXPECT_EQ(LineageOfTheNext(), lineage);
   std::filesystem::resize_file(records(), 5000);
   EXPECT_EQ(SessionsOfTheNext(), 0u);
   size_t damaged = 0;
@@ -143,6 +153,7 @@ TEST_F(SurvivalTest, ADamagedStoreIsSetAsideAndABrokerBeginsAnew) {
     damaged += entry.path().string().find("records.mdb.damaged-") != std::string::npos ? 1 : 0;
   }
   EXPECT_EQ(damaged, 1u);
+  EXPECT_NE(LineageOfTheNext(), lineage) << "who returns would be told that his session is over";
   Live({OpenSession{StreamId(1), {}, {}}});
   EXPECT_EQ(SessionsOfTheNext(), 1u);
 }

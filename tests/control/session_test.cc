@@ -137,6 +137,14 @@ TEST_F(SessionTest, AMalformedFirstMessageIsRefusedWithTheNameOfTheField) {
          m.mutable_resume()->set_session_secret(std::string(16, 'x'));
        },
        NdkStatus::kAccessDenied, "session 4711: no such session of this process"},
+      {"a session of other records",
+       [](auto& m) {
+         m.mutable_resume()->set_api_minor(1);
+         m.mutable_resume()->set_session_id(4711);
+         m.mutable_resume()->set_session_secret(std::string(16, 'x'));
+         m.mutable_resume()->set_lineage(1);
+       },
+       NdkStatus::kObjectNameNotFound, "session 4711: was in records that this broker has lost"},
   };
   for (const BadFirstMessage& row : rows) {
     v1::SessionRequest message;

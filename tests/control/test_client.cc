@@ -139,6 +139,7 @@ NdkStatus TestClient::Resume(const TestClient& former, uint64_t acknowledged) {
   resume->set_session_secret(former.opened_.session_secret());
   resume->set_acknowledged_event(acknowledged);
   resume->set_api_minor(1);
+  resume->set_lineage(former.opened_.lineage());
   next_request_id_ = former.next_request_id_;
   {
     // Before there is a reader, which may have an event at once.

@@ -12,10 +12,13 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <filesystem>
+#include <future>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "dataplane/ndk/status.h"
 #include "dataplane/unique_fd.h"
 #include "tests/conformance/ndkpi/surroundings.h"
 #include "tests/conformance/ndkpi/world.h"
@@ -269,6 +272,29 @@ TEST_F(ShortGraceTest, AClientThatDoesNotReturnIsClosed) {
   EXPECT_EQ(made.active_events.count(), 0u) << "the transport is the client's";
   client.process().Kill();
   made.active_events.Wait();
+}
+
+TEST_F(RestartTest, ADamagedStoreCostsTheSessionsAndNoConnection) {
+  const TestListener listener = b().Listening();
+  const Connection connection = world_.Establish(a(), b(), listener);
+  std::promise<NdkStatus> of_a, of_b;
+  connection.active->OnSessionEnd([&](NdkStatus status) { of_a.set_value(status); });
+  connection.passive->OnSessionEnd([&](NdkStatus status) { of_b.set_value(status); });
+  broker_->KillDaemonAnd([&] { std::filesystem::resize_file(broker_->folder() + "/state/records.mdb", 5000); });
+  EXPECT_EQ(of_a.get_future().get(), NdkStatus::kConnectionDisconnected);
+  EXPECT_EQ(of_b.get_future().get(), NdkStatus::kConnectionDisconnected);
+  ExpectUntouched(connection);
+  {
+    // Whoever opens another session can have the address again.
+    World next(On(), broker_);
+    TestListener again = next.b().NewListener();
+    again.address = listener.address;
+    EXPECT_EQ(next.b().Listen(again, again.address).Status(), NdkStatus::kSuccess);
+    const Connection another = next.Establish(next.a(), next.b(), again);
+    next.ExpectCarries(another);
+    ExpectUntouched(connection);
+  }
+  world_.Disconnect(a(), b(), connection);
 }
 
 TEST_F(RestartTest, TwoDeathsInARowAreAsOne) {
