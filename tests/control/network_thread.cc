@@ -2,6 +2,7 @@
 
 #include "tests/control/network_thread.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/socket.h>
 
@@ -13,7 +14,12 @@ namespace rdmabroker {
 
 NetworkThread::NetworkThread() {
   network_.OnBreach([](const std::string& what) { ADD_FAILURE() << what; });
-  network_.PumpWith([this](std::function<void()> task) { Post(std::move(task)); });
+  network_.PumpWith([this](std::function<void()> deliveries) {
+    Post([this, deliveries = std::move(deliveries)] {
+      if (holds_ == 0) return deliveries();
+      held_ = deliveries;
+    });
+  });
   thread_ = std::thread([this] { Run(); });
 }
 
@@ -43,6 +49,12 @@ void NetworkThread::Do(const std::function<void(FakeNetwork&)>& task) {
   done.get_future().wait();
 }
 
+void NetworkThread::Release() {
+  if (--holds_ > 0) return;
+  network_.DeliverAll();
+  if (held_) std::exchange(held_, nullptr)();
+}
+
 void NetworkThread::Run() {
   std::unique_lock lock(mutex_);
   while (true) {
@@ -64,68 +76,112 @@ UniqueFd NetworkThread::StreamBetween(const SocketAddress& local, const SocketAd
   return UniqueFd(ends[0]);
 }
 
-FabricRelay::FabricRelay(NetworkThread& network, std::vector<FakeDevice> devices, Executor& loop,
-                         HandoffTable& handoffs)
-    : network_(network), loop_(loop), handoffs_(handoffs) {
+FakeHost::FakeHost(NetworkThread& network, std::vector<FakeDevice> devices) : network_(network) {
   network_.Do([&](FakeNetwork& fakes) { fake_ = std::make_unique<FakeFabric>(fakes, std::move(devices)); });
 }
 
-FabricRelay::~FabricRelay() {
+FakeHost::~FakeHost() {
   network_.Do([&](FakeNetwork&) { fake_.reset(); });
 }
 
-void FabricRelay::Start(ReportSink sink) {
+void FakeHost::Start(Sink sink) {
   sink_ = std::move(sink);
-  network_.Do([&](FakeNetwork&) { fake_->Start([this](FabricReport report) { Report(std::move(report)); }); });
+  fake_->Start([this](const FabricReport& report) { Report(report); });
 }
 
-void FabricRelay::Perform(const FabricRequest& request) {
-  if (const auto* release = std::get_if<FabricRelease>(&request)) handoffs_.Withdraw(release->connection);
-  network_.Post([this, request] {
-    if (const auto* connect = std::get_if<FabricConnect>(&request)) {
-      ways_[connect->connection] = {connect->local, connect->peer, true, connect->limits};
-    } else if (const auto* accept = std::get_if<FabricAccept>(&request)) {
-      ways_.at(accept->connection).limits = accept->limits;
-    } else if (const auto* complete = std::get_if<FabricComplete>(&request)) {
-      ways_.at(complete->connection).limits = complete->limits;
+void FakeHost::Take(const HostRequest& request) {
+  std::visit([this](const auto& typed) { Take(typed); }, request);
+}
+
+void FakeHost::Take(const FabricRequest& request) {
+  if (const auto* connect = std::get_if<FabricConnect>(&request)) {
+    ways_[connect->connection] = {connect->local, connect->peer, true, connect->limits};
+  } else if (const auto* accept = std::get_if<FabricAccept>(&request)) {
+    ways_.at(accept->connection).limits = accept->limits;
+  } else if (const auto* complete = std::get_if<FabricComplete>(&request)) {
+    ways_.at(complete->connection).limits = complete->limits;
+  } else if (const auto* release = std::get_if<FabricRelease>(&request)) {
+    const auto way = ways_.find(release->connection);
+    if (way != ways_.end()) {
+      way->second.given_up = true;
+      way->second.transport.Reset();
     }
-    if (fake_ != nullptr) fake_->Perform(request);
-  });
+  }
+  fake_->Perform(request);
 }
 
-void FabricRelay::Report(FabricReport report) {
+void FakeHost::Take(const HandoffStep& step) {
+  const auto way = ways_.find(step.connection);
+  if (way == ways_.end()) return;
+  way->second.may_be_taken = true;
+  if (step.taken) HandOver(way->second);
+}
+
+void FakeHost::LoseBroker() {
+  for (auto& [connection, way] : ways_) {
+    if (way.may_be_taken && way.transport) HandOver(way);
+  }
+}
+
+void FakeHost::HandOver(Way& way) {
+  way.transport.Reset();
+  // Nothing where the peer has ended the connection meanwhile.
+  fake_->Fetch(*way.secret);
+}
+
+void FakeHost::Report(const FabricReport& report) {
   if (const auto* request = std::get_if<FabricConnectRequested>(&report)) {
     ways_[request->connection] = {request->local, request->peer};
   }
   if (const auto* released = std::get_if<FabricReleased>(&report)) ways_.erase(released->connection);
-  if (const auto* established = std::get_if<FabricEstablished>(&report); established && established->handoff) {
-    const Way& way = ways_.at(established->connection);
-    // A posted task can be copied; a descriptor cannot.
-    auto stream = std::make_shared<UniqueFd>(network_.StreamBetween(way.local, way.peer));
-    return loop_.Post([this, established = *established, way, stream] { Offer(established, way, std::move(*stream)); });
-  }
-  loop_.Post([sink = sink_, report = std::move(report)] { sink(report); });
+  const auto* established = std::get_if<FabricEstablished>(&report);
+  if (established == nullptr || !established->handoff) return sink_({report}, UniqueFd());
+  Way& way = ways_.at(established->connection);
+  // It may be said again, to another process of the broker.
+  if (!way.secret) way.transport = network_.StreamBetween(way.local, way.peer);
+  way.secret = established->handoff;
+  if (way.given_up) way.transport.Reset();
+  sink_(
+      {report, iwarp::EncodeConnectionState({.role = way.initiator ? iwarp::Role::kInitiator : iwarp::Role::kResponder,
+                                             .ready_to_receive = iwarp::ReadyToReceive::kWrite,
+                                             .fpdu_limit = iwarp::kMaxFpduLength,
+                                             .inbound_read_limit = way.limits.inbound,
+                                             .outbound_read_limit = way.limits.outbound})},
+      UniqueFd(way.transport ? ::fcntl(way.transport.get(), F_DUPFD_CLOEXEC, 0) : -1));
 }
 
-void FabricRelay::Offer(FabricEstablished established, const Way& way, UniqueFd stream) {
-  const ConnectionId connection = established.connection;
-  Handoff handoff;
-  handoff.socket = std::move(stream);
-  handoff.state =
-      iwarp::EncodeConnectionState({.role = way.initiator ? iwarp::Role::kInitiator : iwarp::Role::kResponder,
-                                    .ready_to_receive = iwarp::ReadyToReceive::kWrite,
-                                    .fpdu_limit = iwarp::kMaxFpduLength,
-                                    .inbound_read_limit = way.limits.inbound,
-                                    .outbound_read_limit = way.limits.outbound});
-  handoff.on_taken = [this, secret = *established.handoff] {
-    network_.Post([this, secret] {
-      // Nothing where the peer has ended the connection meanwhile.
-      if (fake_ != nullptr) fake_->Fetch(secret);
+void Deliver(const HostReport& report, UniqueFd transport, HandoffTable& handoffs, const ReportSink& sink,
+             const std::function<void(const HostRequest&)>& ask) {
+  if (transport) {
+    const auto& established = std::get<FabricEstablished>(report.report);
+    const ConnectionId connection = established.connection;
+    Handoff handoff = {.secret = *established.handoff, .socket = std::move(transport), .state = report.transport_state};
+    handoff.on_sending = [ask, connection] { ask(HandoffStep{connection}); };
+    handoff.on_taken = [ask, connection] { ask(HandoffStep{connection, true}); };
+    handoff.on_lost = [sink, connection] { sink(FabricDisconnected{connection, NdkStatus::kConnectionAborted}); };
+    handoffs.OfferAgain(connection, std::move(handoff));
+  }
+  sink(report.report);
+}
+
+void FabricRelay::Start(ReportSink sink) {
+  const auto on_report = [this, sink = std::move(sink)](const HostReport& report, UniqueFd transport) {
+    // A posted task can be copied; a descriptor cannot.
+    const auto shared = std::make_shared<UniqueFd>(std::move(transport));
+    loop_.Post([this, sink, report, shared] {
+      Deliver(report, std::move(*shared), handoffs_, sink, [this](const HostRequest& request) { Ask(request); });
     });
   };
-  handoff.on_lost = [this, connection] { sink_(FabricDisconnected{connection, NdkStatus::kConnectionAborted}); };
-  established.handoff = handoffs_.Offer(connection, std::move(handoff));
-  sink_(established);
+  network_.Do([&](FakeNetwork&) { host_.Start(on_report); });
+}
+
+void FabricRelay::Perform(const FabricRequest& request) {
+  if (const auto* release = std::get_if<FabricRelease>(&request)) handoffs_.Withdraw(release->connection);
+  Ask(request);
+}
+
+void FabricRelay::Ask(const HostRequest& request) {
+  network_.Post([this, request] { host_.Take(request); });
 }
 
 }  // namespace rdmabroker

@@ -53,7 +53,7 @@ class RunningBroker {
   const std::shared_ptr<grpc::Channel>& channel() const { return channel_; }
   // Of a command that answers each line of its input with one that begins so: the rest of it.
   static constexpr char kAnswer[] = "answer: ";
-  std::string Ask(const std::string& line);
+  virtual std::string Ask(const std::string& line);
 
  private:
   TemporaryFolder folder_;

@@ -2,7 +2,9 @@
 
 // rdma-brokerd with a single fabric, which kills itself when it is told to; rdma-broker-keeper starts it anew.
 //
-//   mortal_broker iwarp|rxe|siw --config FILE
+//   mortal_broker iwarp|rxe|siw|PATH --config FILE
+//
+// PATH is an OutlivingNetwork's, whose fake adapter it has then.
 //
 // "die before COUNT" and "die after COUNT" on its input make it die before or after that commit from then on, by
 // SIGKILL. A handshake may end with the process (docs/ARCHITECTURE.md, "Restart"): while one is under way, the death
@@ -32,6 +34,7 @@
 #include "broker/fabric/rdmacm/rdmacm_fabric.h"
 #include "broker/runtime/systemd_supervisor.h"
 #include "broker/survival/survival.h"
+#include "tests/survive/distant_fabric.h"
 
 namespace rdmabroker {
 namespace {
@@ -95,8 +98,12 @@ std::unique_ptr<Fabric> Open(const std::string& adapter, const Configuration& co
     return Required(IwarpFabric::Open(kDevice, {.crc = configuration.iwarp_crc}, control.watcher(), control.handoffs(),
                                       survival.descriptors(), survival.of_fabrics()));
   }
+  const auto& known = control.broker().core().records().devices;
+  if (adapter.find('/') != std::string::npos) {
+    return Required(DistantFabric::Open(adapter, known.contains(kDevice), control.watcher(), control.handoffs()));
+  }
   std::vector<RdmaCmPast::Device> devices;
-  for (const auto& [id, record] : control.broker().core().records().devices) {
+  for (const auto& [id, record] : known) {
     devices.push_back({id, record.device.name, record.removed});
   }
   return Required(RdmaCmFabric::Open(kDevice, {.trust_qp_numbers = configuration.trust_qp_numbers},

@@ -3,7 +3,7 @@
 // The cases of NDKPI's assertions on one adapter, in each of which the broker's process dies once, between two of its
 // commits, as a seed decides.
 //
-//   ndkpi_restart_test iwarp|rxe|siw [GTEST_OPTION ...]
+//   ndkpi_restart_test fake|iwarp|rxe|siw [GTEST_OPTION ...]
 //
 // RDMA_BROKER_SEED in the environment is the seed to run, RDMA_BROKER_SEEDS how many are run, one after the other.
 
@@ -24,25 +24,26 @@
 #include "tests/conformance/ndkpi/world.h"
 #include "tests/random_seed.h"
 #include "tests/survive/kept_broker.h"
+#include "tests/survive/new_mortal_broker.h"
 
 namespace rdmabroker::ndkpi {
 namespace {
 
-constexpr char kBroker[] = "tests/survive/mortal_broker";
 // Commits of a case, of most of which there are more.
 constexpr uint32_t kLatest = 24;
 
 // In a guest, where the kernel's devices are, the daemon may take some seconds to start, of which its clients must not
 // tire. A test waits for half a minute until all is closed: for a start, and then this.
 std::string GraceOn(const std::string& adapter) {
-  return adapter == "iwarp" ? KeptBroker::kShortGrace : "timeouts.session_grace_ms = 10000\n";
+  const bool in_guest = adapter != "fake" && adapter != "iwarp";
+  return in_guest ? "timeouts.session_grace_ms = 10000\n" : KeptBroker::kShortGrace;
 }
 
 std::shared_ptr<KeptBroker> NewBroker(const Surroundings& on, const std::string& settings) {
   std::string all = settings;
   if (settings.find("_ephemeral_port") == std::string::npos) all = OwnPorts() + all;
   if (settings.find("session_grace_ms") == std::string::npos) all = GraceOn(on.adapter) + all;
-  return std::make_shared<KeptBroker>(all, std::vector<std::string>{kBroker, on.adapter});
+  return NewMortalBroker(on.adapter, all);
 }
 
 uint64_t cases_run = 0;

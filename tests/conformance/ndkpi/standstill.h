@@ -7,7 +7,7 @@
 
 namespace rdmabroker::ndkpi {
 
-// As long as it lives, the fake does nothing of what it is asked for, and says nothing. The other adapters go on.
+// As long as it lives, the fake says nothing of what it does. The other adapters go on.
 class Standstill {
  public:
   explicit Standstill(World& w) : world_(w), holds_(w.on().adapter == "fake") {
