@@ -117,9 +117,14 @@ void FakeHost::Take(const HandoffStep& step) {
   if (step.taken) HandOver(way->second);
 }
 
+void FakeHost::Take(const ConnectRequestStored& stored) {
+  if (const auto way = ways_.find(stored.connection); way != ways_.end()) way->second.not_stored.reset();
+}
+
 void FakeHost::LoseBroker() {
   for (auto& [connection, way] : ways_) {
     if (way.may_be_taken && way.transport) HandOver(way);
+    if (way.not_stored) fake_->ReportAgain(*way.not_stored);
   }
 }
 
@@ -131,7 +136,7 @@ void FakeHost::HandOver(Way& way) {
 
 void FakeHost::Report(const FabricReport& report) {
   if (const auto* request = std::get_if<FabricConnectRequested>(&report)) {
-    ways_[request->connection] = {request->local, request->peer};
+    ways_[request->connection] = {.local = request->local, .peer = request->peer, .not_stored = *request};
   }
   if (const auto* released = std::get_if<FabricReleased>(&report)) ways_.erase(released->connection);
   const auto* established = std::get_if<FabricEstablished>(&report);

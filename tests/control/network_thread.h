@@ -66,8 +66,13 @@ struct HandoffStep {
   bool taken = false;
 };
 
+// The broker has stored a connect request that it was told of.
+struct ConnectRequestStored {
+  ConnectionId connection;
+};
+
 // What a broker asks of its host, and what it is told.
-using HostRequest = std::variant<FabricRequest, HandoffStep>;
+using HostRequest = std::variant<FabricRequest, HandoffStep, ConnectRequestStored>;
 struct HostReport {
   FabricReport report;
   std::string transport_state;  // Of the transport that comes with it: what its client's data path is to know.
@@ -89,7 +94,8 @@ class FakeHost {
   // The rest on the network's thread only.
   void Start(Sink sink);
   void Take(const HostRequest& request);
-  // The broker's process has ended: its client may have what was about to be sent, as nobody can tell.
+  // The broker's process has ended: its client may have what was about to be sent, as nobody can tell. A connect
+  // request that was not stored waits for the next process, as in a socket's queue.
   void LoseBroker();
   FakeFabric& fake() { return *fake_; }
 
@@ -103,10 +109,12 @@ class FakeHost {
     UniqueFd transport;                   // Until its client has it.
     bool may_be_taken = false;
     bool given_up = false;
+    std::optional<FabricConnectRequested> not_stored;
   };
 
   void Take(const FabricRequest& request);
   void Take(const HandoffStep& step);
+  void Take(const ConnectRequestStored& stored);
   void Report(const FabricReport& report);
   void HandOver(Way& way);
 

@@ -50,6 +50,8 @@ bool DistantFabric::Receive(int flags) {
   if (!report) return false;
   Deliver(*report, std::move(packet.descriptor), handoffs_, sink_,
           [this](const HostRequest& request) { Ask(request); });
+  const auto* requested = std::get_if<FabricConnectRequested>(&report->report);
+  if (requested != nullptr) Ask(ConnectRequestStored{requested->connection});
   return true;
 }
 

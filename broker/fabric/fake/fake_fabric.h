@@ -74,6 +74,8 @@ class FakeFabric final : public Fabric {
   // The process has died, and this is the fabric of the next: of every device something is to be adopted, and those
   // that are there are reported again.
   void GoOnAsAnother();
+  // Before it: the process had been told, and died before it knew.
+  void ReportAgain(const FabricConnectRequested& report);
   // Reports the releases that a slow device has kept back.
   void FinishReleases(DeviceId device);
 

@@ -22,6 +22,13 @@ void FakeFabric::GoOnAsAnother() {
   }
 }
 
+void FakeFabric::ReportAgain(const FabricConnectRequested& report) {
+  const auto connection = connections_.find(report.connection);
+  if (connection == connections_.end() || connection->second.state != State::kRequested) return;
+  connection->second.reported = false;
+  network_.Say(host_, report);
+}
+
 void FakeFabric::Carry(const FabricAdoptEndpoint& request) {
   adopted_endpoints_.insert(request.endpoint);
   if (endpoints_.contains(request.endpoint)) return;
@@ -31,8 +38,10 @@ void FakeFabric::Carry(const FabricAdoptEndpoint& request) {
 
 void FakeFabric::Carry(const FabricAdoptConnection& request) {
   adopted_.insert(request.connection);
-  const bool known = connections_.contains(request.connection);
-  if (known) return network_.SayAgain(host_, request.connection);
+  if (const auto known = connections_.find(request.connection); known != connections_.end()) {
+    known->second.reported = true;
+    return network_.SayAgain(host_, request.connection);
+  }
   if (request.stage == AdoptedStage::kOver) return;
   // It was never asked for.
   Connection& connection = connections_[request.connection];
