@@ -82,7 +82,8 @@ class Reaper {
   static constexpr int kMostKills = 3;
 
   void Run() {
-    for (int kills = 0; LetLive(std::chrono::milliseconds(random_() % kLongestLife)); ++deaths_) {
+    // The first makes way, as the reaper before this one may have killed the last few.
+    for (int kills = kMostKills; LetLive(std::chrono::milliseconds(random_() % kLongestLife)); ++deaths_) {
       const pid_t former = broker_.Daemon();
       if (former <= 0) return;
       if (kills == kMostKills || random_() % kOnePlannedIn == 0) {
