@@ -68,15 +68,13 @@ bool MemoryTable::Withdraw(Entry* entry, uint32_t token) {
   return true;
 }
 
-// The caller may hold locks, under which no reference can be given back.
 void MemoryTable::LetGoOfRegion(uint32_t token) {
   const std::lock_guard lock(bindings_mutex_);
   const auto found = bindings_.find(token);
   if (found == bindings_.end()) return;
-  const auto region = std::make_shared<ObjectReference<DataObject>>(std::move(found->second));
+  ProgressThread::Get().LetGo(std::move(found->second));
   bindings_.erase(found);
   --bound_;
-  ProgressThread::Get().Call([region] {});
 }
 
 void MemoryTable::Withdraw(Entry* entry) {

@@ -8,9 +8,11 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <set>
+#include <tuple>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -42,6 +44,15 @@ class ProgressThread {
 
   // Runs `callback` on the thread, after all that were given before.
   void Call(std::function<void()> callback);
+
+  // Lets go of references on the thread, as the last one to an object may complete its close, which calls the consumer
+  // and must not happen under a caller's locks. Nothing of them stays with the caller.
+  template <typename... Objects>
+  void LetGo(ObjectReference<Objects>... references) {
+    // By a pointer, as a callback must be one that can be copied.
+    auto held = std::make_shared<std::tuple<ObjectReference<Objects>...>>(std::move(references)...);
+    Call([held = std::move(held)] {});
+  }
 
   // Watches a queue pair's socket until Unwatch; holds a reference to it. Returns its handle; 0 where the kernel
   // watches no more (fs.epoll.max_user_watches).

@@ -243,11 +243,8 @@ void Transmitter::SendTerminate(std::span<const uint8_t> payload) {
 
 void Transmitter::Report(Request* request, NdkStatus status, uint32_t provider_error) {
   if (status != NdkStatus::kSuccess) CancelChange(request);
-  // The last reference may complete a close, which calls the consumer: not from under locks.
   if (request->region || request->window) {
-    auto region = std::make_shared<ObjectReference<SoftwareMemoryRegion>>(std::move(request->region));
-    auto window = std::make_shared<ObjectReference<SoftwareMemoryWindow>>(std::move(request->window));
-    ProgressThread::Get().Call([region, window] {});
+    ProgressThread::Get().LetGo(std::move(request->region), std::move(request->window));
   }
   if (status == NdkStatus::kSuccess && (request->flags & kOpSilentSuccess) != 0) return;
   ResultEx result;
