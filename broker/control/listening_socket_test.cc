@@ -215,6 +215,7 @@ TEST_F(KeptSocketsTest, IsMadeAnewWhereWhatIsKeptIsNotIt) {
       {"not listening", [] { return UniqueFd(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0)); }},
       {"elsewhere",
        [&] {
+         EXPECT_TRUE(Listen().ok()) << "a stale one is where it should be";
          return *ListenOnUnixSocket({path() + "2", SOCK_STREAM, 0660, std::nullopt});
        }},
       {"without its name",
