@@ -81,7 +81,7 @@ absl::StatusOr<Fabrics> OpenFabrics(ControlServer& control, const Configuration&
                                  survival.descriptors(), survival.of_fabrics());
   if (!iwarp.ok()) return iwarp.status();
   const RdmaCmPast past = {survival.descriptors(), survival.of_fabrics(),
-                           KernelDevices(control.broker().core().records())};
+                           KernelDevices(control.broker().core().records()), survival.begins_anew()};
   auto rdmacm = RdmaCmFabric::Open(kFirstKernelDevice, {.trust_qp_numbers = configuration.trust_qp_numbers}, past,
                                    control.executor(), control.watcher());
   // Connections that there are must not be taken for lost.

@@ -45,7 +45,7 @@ class BrokerLink : public std::enable_shared_from_this<BrokerLink> {
   bool PostAlways(CompletionThread::Work&& work) { return thread_->Post(std::move(work)); }
   // Any thread. What the session has ended with; kSuccess while it has not.
   NdkStatus over() const { return over_; }
-  // Whether it has ended since the broker lost it with its records, which ends no connection.
+  // Any thread. Whether it has ended since the broker lost it with its records, which ends no connection.
   bool forgotten() const { return forgotten_; }
   QpNumbers& qp_numbers() { return qp_numbers_; }
   const SessionOptions& options() const { return options_; }
@@ -124,7 +124,7 @@ class BrokerLink : public std::enable_shared_from_this<BrokerLink> {
   int returns_ = 0;                          // Attempts since the stream was lost, or opening began.
   std::optional<Outcome> turned_away_;       // What an attempt to open has come to.
   bool returns_to_close_ = false;            // The session is closed while it is away.
-  bool forgotten_ = false;                   // The broker has lost it, and ended nothing.
+  std::atomic<bool> forgotten_ = false;      // The broker has lost it, and ended nothing.
   std::minstd_rand jitter_{std::random_device()()};
 };
 

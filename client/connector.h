@@ -3,6 +3,7 @@
 #ifndef CLIENT_CONNECTOR_H_
 #define CLIENT_CONNECTOR_H_
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <mutex>
@@ -70,7 +71,8 @@ class Connector : public BrokerObject {
   // where it had given up. Without one it is kSuccess inline, and nobody is told.
   NdkStatus Reject(const std::string& private_data, OutcomeCompletion completion = {});
   // Ends when the peer has disconnected too; the queue pair is flushed then. Do it after the queue pair's requests
-  // have completed. Also possible when the session is over, where the data path ends connections.
+  // have completed. Also possible when the session is over, where the data path ends connections, or where the
+  // connection goes on without a broker (session.h).
   NdkStatus Disconnect(OutcomeCompletion completion);
 
   // NDK_FN_GET_CONNECTION_DATA: each pointer may be null. *private_data_length is the buffer's size and becomes the
@@ -141,6 +143,8 @@ class Connector : public BrokerObject {
   void HandleDataPathEnd(const ConnectionEnd& end);
   void HandleDisconnectEvent(const DisconnectEvent& event);
   void Report(bool graceful, uint32_t provider_error);
+  // The broker is not needed for the connection's end.
+  bool EndsByItself() const;
   void RunDisconnect(OutcomeCompletion completion);
   void HandleDisconnected(NdkStatus status);
   void FinishDisconnect(const Outcome& outcome);
@@ -162,7 +166,7 @@ class Connector : public BrokerObject {
   std::shared_ptr<HeldQueuePair> queue_pair_;
   std::shared_ptr<SharedEndpoint> endpoint_;
   std::vector<v1::QpAttributes> transitions_;
-  bool attached_ = false;  // The queue pair is, or was, connected by this connector.
+  std::atomic<bool> attached_ = false;  // The queue pair is, or was, connected by this connector.
   DisconnectEventCallback on_disconnect_;
   std::optional<DisconnectEvent> held_event_;  // Until Accept or CompleteConnect has completed.
   OutcomeCompletion disconnect_completion_;

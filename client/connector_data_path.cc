@@ -99,6 +99,10 @@ void Connector::Report(bool graceful, uint32_t provider_error) {
          });
 }
 
+bool Connector::EndsByItself() const {
+  return adapter_->client_ends_connections() || (link().forgotten() && attached_);
+}
+
 NdkStatus Connector::Disconnect(OutcomeCompletion completion) {
   if (!completion) return NdkStatus::kInvalidParameter;
   const Phase before = phase();
@@ -106,9 +110,9 @@ NdkStatus Connector::Disconnect(OutcomeCompletion completion) {
   auto work = [self = Self(), completion = std::move(completion)]() mutable {
     self->RunDisconnect(std::move(completion));
   };
-  // The data path needs no broker for it.
-  if (!adapter_->client_ends_connections()) return PostOr(before, std::move(work));
-  const NdkStatus status = PostUntilClose(std::move(work));
+  const NdkStatus over = link().over();
+  const bool possible = over == NdkStatus::kSuccess || EndsByItself();
+  const NdkStatus status = possible ? PostUntilClose(std::move(work)) : over;
   if (status != NdkStatus::kPending) SetPhase(before);
   return status;
 }
@@ -116,7 +120,7 @@ NdkStatus Connector::Disconnect(OutcomeCompletion completion) {
 void Connector::RunDisconnect(OutcomeCompletion completion) {
   disconnect_completion_ = std::move(completion);
   Hold();
-  if (!adapter_->client_ends_connections()) {
+  if (!EndsByItself()) {
     v1::DisconnectRequest request;
     request.set_connector_id(id());
     return Submit(std::move(request), &v1::Broker::Stub::PrepareAsyncDisconnect,
@@ -124,6 +128,11 @@ void Connector::RunDisconnect(OutcomeCompletion completion) {
                     if (queue_pair_ != nullptr) (*queue_pair_)->Flush();
                     FinishDisconnect(outcome);
                   });
+  }
+  if (!adapter_->client_ends_connections()) {
+    // The kernel ends a connection that nobody knows with its queue pair.
+    (*queue_pair_)->Flush();
+    return FinishDisconnect({});
   }
   const auto done = [self = Self()](NdkStatus status) {
     self->link().PostAlways([self, status] { self->HandleDisconnected(status); });
@@ -186,8 +195,8 @@ void Connector::HandleEvent(const v1::SessionEvent& event) {
 }
 
 void Connector::HandleSessionEnd(NdkStatus status) {
-  // What the data path holds needs no broker.
-  if (link().forgotten() && attached_ && adapter_->client_ends_connections()) return;
+  // Nobody has ended it, and the data path needs no broker.
+  if (link().forgotten() && attached_) return (*queue_pair_)->WatchAlone();
   HandleDisconnectEvent({.status = status});
 }
 

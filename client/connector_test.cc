@@ -23,6 +23,17 @@ const ConnectParameters kParameters = {.destination = kSomeAddress};
 
 class ConnectorTest : public ClientTest {
  protected:
+  // With an adapter whose connections the kernel ends.
+  void OpenSessionOnTheKernels() {
+    broker.On("OpenAdapter", [](const Broker::Request&) {
+      Broker::Answer answer;
+      v1::AdapterOpened& opened = *answer.outcome.mutable_adapter_opened();
+      opened.set_adapter_id(50);
+      opened.mutable_info()->set_technology(v1::RDMA_TECHNOLOGY_IWARP);
+      return answer;
+    });
+    OpenSession();
+  }
   // Delivers a connector with this id to a new listener.
   std::shared_ptr<Connector> Deliver(uint64_t id, const std::string& private_data = {}) {
     const Later<std::shared_ptr<Connector>> delivered;
@@ -421,20 +432,35 @@ TEST_F(AttachedTest, WhereTheBrokerHasLostTheSessionTheConnectionGoesOn) {
   EXPECT_EQ(log.WaitFor(3).back(), "disconnect STATUS_SUCCESS");
 }
 
-TEST_F(ConnectorTest, WhereTheBrokerHasLostTheSessionAConnectionThatIsTheKernelsHasEnded) {
-  broker.On("OpenAdapter", [](const Broker::Request&) {
-    Broker::Answer answer;
-    v1::AdapterOpened& opened = *answer.outcome.mutable_adapter_opened();
-    opened.set_adapter_id(50);
-    opened.mutable_info()->set_technology(v1::RDMA_TECHNOLOGY_IWARP);
-    return answer;
-  });
-  OpenSession();
-  const auto connected = Established(qp, LogsEnd("end"));
+TEST_F(ConnectorTest, WhereTheBrokerHasLostTheSessionAConnectionThatIsTheKernelsGoesOn) {
+  OpenSessionOnTheKernels();
+  const auto one = Established(qp, LogsEnd("end of one"));
+  auto* const other_qp = new FakeQueuePair(adapter->data());
+  const auto other = Established(other_qp, LogsEnd("end of the other"));
   broker.RefuseReturns(Broker::Error(NdkStatus::kObjectNameNotFound));
+  broker.EndStream(Broker::FailedRpc(Broker::KeptSession()));
+  EXPECT_THAT(log.WaitFor(1), ElementsAre("session STATUS_CONNECTION_DISCONNECTED"));
+  EXPECT_EQ(qp->flushes(), 0);
+  EXPECT_TRUE(qp->alone());
+  qp->ConnectionEnds({.graceful = false, .provider_error = 5});
+  EXPECT_EQ(log.WaitFor(2).back(), "end of one STATUS_CONNECTION_ABORTED");
+  // With its queue pair the kernel ends it.
+  ASSERT_EQ(other->Disconnect(Logs("disconnect")), NdkStatus::kPending);
+  EXPECT_EQ(log.WaitFor(3).back(), "disconnect STATUS_SUCCESS");
+  EXPECT_EQ(other_qp->flushes(), 1);
+  other->Close(LogsClose("closed"));
+  EXPECT_EQ(log.WaitFor(4).back(), "closed");
+  EXPECT_EQ(other_qp->Close({}), NdkStatus::kSuccess);
+}
+
+TEST_F(ConnectorTest, WhereTheBrokerHasEndedTheSessionAConnectionThatIsTheKernelsHasEnded) {
+  OpenSessionOnTheKernels();
+  const auto connected = Established(qp, LogsEnd("end"));
+  broker.RefuseReturns(Broker::Error(NdkStatus::kAccessDenied));
   broker.EndStream(Broker::FailedRpc(Broker::KeptSession()));
   EXPECT_THAT(log.WaitFor(2),
               ElementsAre("end STATUS_CONNECTION_DISCONNECTED", "session STATUS_CONNECTION_DISCONNECTED"));
+  EXPECT_EQ(connected->Disconnect([](const Outcome&) { FAIL(); }), NdkStatus::kConnectionDisconnected);
 }
 
 TEST_F(AttachedTest, TheQueuePairsCloseWaitsForTheConnectors) {

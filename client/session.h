@@ -25,11 +25,12 @@ namespace rdmabroker::client {
 // If the session ends other than by Close (the broker has gone for good, or an administrator ended it), every pending
 // request completes with the reason, kConnectionDisconnected or kRequestAborted; then every established connector gets
 // its DisconnectEvent with it; then SessionOptions.on_end is called. Objects take no more requests but Close, and,
-// where the data path ends connections, Disconnect. A new session can be opened as soon as a broker runs.
+// where Connector::Disconnect says so, Disconnect. A new session can be opened as soon as a broker runs.
 //
 // Where the broker has lost the session with all its records, as a damaged store makes it, nobody has ended the
-// connections whose transports the data path holds: they get no DisconnectEvent, and go on without a broker until a
-// peer ends them or the session is closed.
+// connections: they get no DisconnectEvent, and go on without a broker until a peer ends them, they are disconnected,
+// or the session is closed. Of devices of the kernel nobody else tells of a peer's end then than
+// QueuePairAttributes::keepalive.
 //
 // A stream that the broker ends while it keeps the session, as when callbacks hold this thread up for long, is not an
 // end, and neither is the broker's death where another process goes on in its place: the session returns, for as long

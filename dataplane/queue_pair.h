@@ -89,6 +89,10 @@ class QueuePair : public DataObject {
   // Flush or Close came first; on the adapter's own thread; must not block.
   virtual NdkStatus Attach(Attachment attachment, ConnectionEndCallback on_end) = 0;
 
+  // Nobody but the queue pair tells of the connection's end from now on. Only by its keepalive does it find that out
+  // where others hold the connection.
+  virtual void WatchAlone() {}
+
   // Sends what is posted, says goodbye, and waits for the peer's goodbye; then flushes. kPending, and the completion
   // gets kSuccess, kIoTimeout (the peer did not answer in time), or kConnectionAborted; in each case the connection is
   // closed for good. kConnectionInvalid: never connected. kInvalidDeviceState: called before.

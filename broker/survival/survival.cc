@@ -82,9 +82,11 @@ absl::Status Survival::Restore(const Limits& limits, const std::string& boot_id)
   if (stored->boot_id != boot_id) return absl::OkStatus();
   if (stored->records.now > Watcher::Now()) return SetAside(absl::DataLossError("the records are of the future"));
   // An empty store has none.
-  if (stored->records.lineage == 0) stored->records.lineage = core_.records().lineage;
+  const bool empty = stored->records.lineage == 0;
+  if (empty) stored->records.lineage = core_.records().lineage;
   absl::StatusOr<BrokerCore> core = BrokerCore::Restore(limits, stored->records);
   if (!core.ok()) return SetAside(core.status());
+  begins_anew_ = empty;
   core_ = *std::move(core);
   of_fabrics_ = std::move(stored->of_fabrics);
   DropUnknown(core_.records(), &of_fabrics_);

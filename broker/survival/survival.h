@@ -31,6 +31,8 @@ class Survival {
   BrokerCore TakeCore() { return std::move(core_); }
   FabricRecords& of_fabrics() { return of_fabrics_; }
   DescriptorKeep& descriptors() { return descriptors_; }
+  // There were no records, or none that were of use: what there is besides them nobody knows.
+  bool begins_anew() const { return begins_anew_; }
 
   // Stores what has changed since the last time. False where it could not, which is said so, and is tried again the
   // next time: the connections that there are matter more than those that a death would cost.
@@ -46,6 +48,7 @@ class Survival {
   DescriptorKeep descriptors_;
   BrokerCore core_;
   FabricRecords of_fabrics_;
+  bool begins_anew_ = true;
   WarningLimit failures_;
 };
 

@@ -67,6 +67,7 @@ TEST_F(SurvivalTest, BeginsWithNothingInAFolderOfItsOwn) {
   Records records = (*life)->TakeCore().records();
   EXPECT_NE(std::exchange(records.lineage, 0), 0u);
   EXPECT_TRUE(records == Records{});
+  EXPECT_TRUE((*life)->begins_anew());
   struct stat made = {};
   ASSERT_EQ(::stat(directory().c_str(), &made), 0);
   EXPECT_EQ(made.st_mode & 0777, 0700u);
@@ -76,6 +77,7 @@ TEST_F(SurvivalTest, GoesOnWithWhatTheCoreKnew) {
   Live({OpenSession{StreamId(1), {.uid = 7}, {}}, OpenSession{StreamId(2), {}, {}}});
   auto life = Open();
   ASSERT_TRUE(life.ok()) << life.status();
+  EXPECT_FALSE((*life)->begins_anew());
   BrokerCore core = (*life)->TakeCore();
   ASSERT_EQ(core.records().sessions.size(), 2u);
   EXPECT_EQ(core.records().sessions.at(SessionId(1)).identity.uid, 7u);

@@ -47,6 +47,7 @@ class FakeQueuePair final : public QueuePair {
     return NdkStatus::kSuccess;
   }
   void Flush() override { EndWith(NdkStatus::kConnectionAborted); }
+  void WatchAlone() override { alone_ = true; }
   NdkStatus Disconnect(std::chrono::milliseconds, RequestCompletion completion) override {
     const std::lock_guard lock(mutex_);
     if (!attachment_.socket) return NdkStatus::kConnectionInvalid;
@@ -77,6 +78,7 @@ class FakeQueuePair final : public QueuePair {
     return established_;
   }
   int flushes() const { return flushes_; }
+  bool alone() const { return alone_; }
   bool disconnecting() {
     const std::lock_guard lock(mutex_);
     return disconnect_ != nullptr;
@@ -103,6 +105,7 @@ class FakeQueuePair final : public QueuePair {
   ConnectionEndCallback on_end_;
   RequestCompletion disconnect_;
   std::atomic<int> flushes_ = 0;
+  std::atomic<bool> alone_ = false;
 };
 
 // Opens, and makes nothing: its queue pairs are FakeQueuePairs of the test's own.
@@ -118,8 +121,10 @@ class FakeDataAdapter final : public rdmabroker::Adapter {
   const AdapterInfo info_ = {};
 };
 
-inline DataPath FakeDataPath() {
-  return {.technology = RdmaTechnology::kIwarp, .client_ends_connections = true, .open = [](const std::string&) {
+inline DataPath FakeDataPath(bool client_ends_connections = true) {
+  return {.technology = RdmaTechnology::kIwarp,
+          .client_ends_connections = client_ends_connections,
+          .open = [](const std::string&) {
             return Created<rdmabroker::Adapter>{NdkStatus::kSuccess, new FakeDataAdapter};
           }};
 }

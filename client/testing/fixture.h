@@ -31,7 +31,7 @@ class ClientTest : public testing::Test {
     broker.OnOpen(std::move(adjust));
     SessionOptions options;
     options.control_socket = broker.control_socket();
-    options.data_paths = {FakeDataPath()};
+    options.data_paths = {FakeDataPath(true), FakeDataPath(false)};
     options.on_end = [this](const Outcome& outcome) { log.Add("session " + Name(outcome.status)); };
     auto opening = Session::Open(std::move(options));
     ASSERT_TRUE(opening.outcome.ok()) << opening.outcome.hint;

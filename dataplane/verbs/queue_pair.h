@@ -18,6 +18,7 @@
 #include "dataplane/adapter.h"
 #include "dataplane/verbs/adapter_thread.h"
 #include "dataplane/verbs/completion_queue.h"
+#include "dataplane/verbs/connection_watch.h"
 #include "dataplane/verbs/memory_objects.h"
 #include "dataplane/verbs/protection_domain.h"
 #include "dataplane/verbs/request_ring.h"
@@ -49,6 +50,7 @@ class VerbsQueuePair final : public QueuePair, public EventTarget {
   NdkStatus Invalidate(void* request_context, MemoryRegion* region, OpFlags flags) override;
   NdkStatus Invalidate(void* request_context, MemoryWindow* window, OpFlags flags) override;
   void Flush() override;
+  void WatchAlone() override { alone_ = true; }
   NdkStatus Attach(Attachment attachment, ConnectionEndCallback on_end) override;
   NdkStatus Disconnect(std::chrono::milliseconds timeout, RequestCompletion completion) override;
   uint32_t number() const override { return number_; }
@@ -133,6 +135,8 @@ class VerbsQueuePair final : public QueuePair, public EventTarget {
   // queue_pair_keepalive.cc.
   void StartKeepalive();
   void AskPeer();
+  // Whether nobody has the connection any more, which this queue pair watches alone.
+  bool IsGivenUp(bool unanswered);
 
   // queue_pair_connection.cc.
   NdkStatus MakeHardware(ibv_qp** queue_pair);
@@ -153,6 +157,8 @@ class VerbsQueuePair final : public QueuePair, public EventTarget {
   const ObjectReference<VerbsSharedReceiveQueue> srq_;
   const QueuePairAttributes attributes_;
   void* cookie_ = nullptr;
+  std::atomic<bool> alone_ = false;
+  ConnectionWatch watch_;  // The adapter's thread only.
   std::atomic<uint32_t> number_ = 0;
 
   // Changed with both locks, read with either.

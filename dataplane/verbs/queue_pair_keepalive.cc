@@ -27,20 +27,32 @@ void VerbsQueuePair::AskPeer() {
   PostChain(1);
 }
 
+// iWARP's drivers need not answer what is posted to a queue pair whose peer has ended the connection in order: soft
+// iWARP's forgets it (siw_post_send in drivers/infiniband/sw/siw/siw_verbs.c). A broker without records ends its part
+// of such a connection then.
+bool VerbsQueuePair::IsGivenUp(bool unanswered) {
+  const VerbsAdapter* const adapter = domain_->adapter();
+  if (!alone_ || !adapter->iwarp()) return false;
+  watch_.Look(adapter->device_index(), number_);
+  return unanswered && watch_.IsOver();
+}
+
 // The hardware gives the peer up, and its completion says so, which nobody may be waiting for.
 void VerbsQueuePair::OnTimer() {
   initiator_cq_->Reap();
   bool refused = false;
+  bool unanswered = false;
   {
     const std::lock_guard lock(initiator_mutex_);
     if (phase_ != Phase::kConnected) return;
     const bool heard = std::exchange(acknowledged_, false);
-    if (!heard && initiator_ring_.beyond() == 0) AskPeer();
+    unanswered = !heard && initiator_ring_.beyond() != 0;
+    if (!heard && !unanswered) AskPeer();
     const auto pause = heard ? LookWhenHeard(attributes_.keepalive) : LookWhenAsked(attributes_.keepalive);
     domain_->adapter()->thread().SetTimer(cookie_, AdapterThread::Clock::now() + pause);
     refused = std::exchange(ended_by_software_, false);
   }
-  if (!refused) return;
+  if (!refused && !IsGivenUp(unanswered)) return;
   Break(0);
   initiator_cq_->TakeEnded(this);
 }

@@ -36,6 +36,7 @@ class VerbsAdapter final : public Adapter {
   Created<CompletionQueue> CreateCompletionQueue(uint32_t depth, CqNotification notification) override;
 
   ibv_context* context() const { return context_.get(); }
+  uint32_t device_index() const { return static_cast<uint32_t>(ibv_get_device_index(context_->device)); }
   const DeviceDescription& description() const { return description_; }
   bool iwarp() const { return info().technology == RdmaTechnology::kIwarp; }
   MakerThread& maker() { return *maker_; }

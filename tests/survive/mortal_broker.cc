@@ -107,8 +107,8 @@ std::unique_ptr<Fabric> Open(const std::string& adapter, const Configuration& co
     devices.push_back({id, record.device.name, record.removed});
   }
   return Required(RdmaCmFabric::Open(kDevice, {.trust_qp_numbers = configuration.trust_qp_numbers},
-                                     {survival.descriptors(), survival.of_fabrics(), devices}, control.executor(),
-                                     control.watcher()));
+                                     {survival.descriptors(), survival.of_fabrics(), devices, survival.begins_anew()},
+                                     control.executor(), control.watcher()));
 }
 
 void TakeLines(Death& death) {

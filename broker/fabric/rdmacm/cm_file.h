@@ -85,7 +85,7 @@ class CmFile {
   int CreateDatagram(uint64_t cookie, KernelId* id) const;
   // Moves an id here from the file that `from` is a descriptor of, perhaps another process's, with its number, its
   // cookie, and the events that nobody has read. A connect request's id does not come with its listener's. EINVAL: it
-  // is not in that file.
+  // is not in that file, or that is no such file; ENOENT: there is none in the whole system.
   int Migrate(KernelId id, int from) const;
   // Ends what the id stands for; the peer learns of it. No event comes after it. May block for seconds.
   int Destroy(KernelId id) const;

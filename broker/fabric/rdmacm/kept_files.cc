@@ -3,27 +3,24 @@
 #include "broker/fabric/rdmacm/kept_files.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <utility>
 
 #include "absl/strings/numbers.h"
 
 namespace rdmabroker {
-namespace {
 
-constexpr char kPrefix[] = "c";
-
-}  // namespace
-
-KeptFiles::KeptFiles(DescriptorKeep& keep) : keep_(keep), old_(keep.Take(kPrefix)) {
+KeptFiles::KeptFiles(DescriptorKeep& keep, std::string prefix)
+    : keep_(keep), prefix_(std::move(prefix)), old_(keep.Take(prefix_)) {
   for (const KeptDescriptor& old : old_) {
     uint64_t number = 0;
-    if (absl::SimpleAtoi(old.name.substr(sizeof kPrefix - 1), &number)) last_ = std::max(last_, number);
+    if (absl::SimpleAtoi(old.name.substr(prefix_.size()), &number)) last_ = std::max(last_, number);
   }
 }
 
 void KeptFiles::Keep(int file) {
   ForgetOwn();
-  own_ = kPrefix + std::to_string(++last_);
+  own_ = prefix_ + std::to_string(++last_);
   keep_.Keep(own_, file);
 }
 
@@ -31,9 +28,13 @@ void KeptFiles::ForgetOwn() {
   if (!own_.empty()) keep_.Forget(std::exchange(own_, {}));
 }
 
-bool KeptFiles::Migrate(KernelId id, const CmFile& file) const {
-  return std::any_of(old_.begin(), old_.end(),
-                     [&](const KeptDescriptor& old) { return file.Migrate(id, old.fd.get()) == 0; });
+int KeptFiles::Migrate(KernelId id, const CmFile& file) const {
+  int error = ENOENT;
+  for (const KeptDescriptor& old : old_) {
+    error = file.Migrate(id, old.fd.get());
+    if (error == 0 || error == ENOENT) break;
+  }
+  return error;
 }
 
 std::vector<UniqueFd> KeptFiles::GiveUpOld() {

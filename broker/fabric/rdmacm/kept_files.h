@@ -14,24 +14,25 @@
 
 namespace rdmabroker {
 
-// The rdma_cm files that outlive the process, by the names "c1", "c2" ...: the fabric's own, and those of the processes
-// before, of which there are several where one has died while it took over. What is kept under such a name and is no
-// rdma_cm file does no harm: the kernel finds no id in it. Loop thread only.
+// The rdma_cm files for one purpose that outlive the process, by the names "c1", "c2" ..., where "c" is the purpose's:
+// this process's own, and those of the processes before, of which there are several where one has died while it took
+// over. What is kept under such a name and is no rdma_cm file does no harm: the kernel finds no id in it. Loop thread
+// only.
 class KeptFiles {
  public:
-  explicit KeptFiles(DescriptorKeep& keep);
+  KeptFiles(DescriptorKeep& keep, std::string prefix);
   KeptFiles(const KeptFiles&) = delete;
   KeptFiles& operator=(const KeptFiles&) = delete;
 
-  // The fabric's own is kept from now on.
+  // The process's own is kept from now on.
   void Keep(int file);
   // Its own is of no use any more.
   void ForgetOwn();
 
   // Whether those before have left any that have not been given up.
   bool HasOld() const { return !old_.empty(); }
-  // Moves the id to `file` from the one that has it. False: none has.
-  bool Migrate(KernelId id, const CmFile& file) const;
+  // Moves the id to `file` from the one that has it. 0; ENOENT where there is no such id, EINVAL where none has it.
+  int Migrate(KernelId id, const CmFile& file) const;
   // Forgets the old ones. Their last ids end when these descriptors are closed, which may block, and the supervisor's.
   std::vector<UniqueFd> GiveUpOld();
   // Waits until the supervisor has its own file, and has closed those that were forgotten before the last commit.
@@ -39,6 +40,7 @@ class KeptFiles {
 
  private:
   DescriptorKeep& keep_;
+  const std::string prefix_;
   std::vector<KeptDescriptor> old_;
   uint64_t last_ = 0;  // The number in the last name.
   std::string own_;    // Empty: it is not kept.

@@ -38,7 +38,7 @@ class KeptFilesTest : public testing::Test {
 TEST_F(KeptFilesTest, HaveANameAboveAllThatThereWere) {
   Leave({"c2", "c10", "e99.1"});
   DescriptorKeep keep(supervisor_);
-  KeptFiles files(keep);
+  KeptFiles files(keep, "c");
   EXPECT_TRUE(files.HasOld());
   files.Keep(AnyFile().get());
   EXPECT_EQ(Stored(), (Names{"c2", "c10", "e99.1", "c11"}));
@@ -47,7 +47,7 @@ TEST_F(KeptFilesTest, HaveANameAboveAllThatThereWere) {
 TEST_F(KeptFilesTest, AreKeptUntilWhatHasReplacedThemIsStored) {
   Leave({"c1", "c2", "e3.1"});
   DescriptorKeep keep(supervisor_);
-  KeptFiles files(keep);
+  KeptFiles files(keep, "c");
   files.Keep(AnyFile().get());
   EXPECT_EQ(files.GiveUpOld().size(), 2U);
   EXPECT_FALSE(files.HasOld());
@@ -58,7 +58,7 @@ TEST_F(KeptFilesTest, AreKeptUntilWhatHasReplacedThemIsStored) {
 
 TEST_F(KeptFilesTest, OfWhichOneIsLostIsReplacedUnderAnotherName) {
   DescriptorKeep keep(supervisor_);
-  KeptFiles files(keep);
+  KeptFiles files(keep, "c");
   EXPECT_FALSE(files.HasOld());
   files.Keep(AnyFile().get());
   EXPECT_EQ(Stored(), Names{"c1"});

@@ -15,6 +15,8 @@
 namespace rdmabroker {
 namespace {
 
+constexpr char kFileNames[] = "c";
+
 // After a scan that found out nothing.
 constexpr absl::Duration kScanPause = absl::Seconds(1);
 // One turn of the loop; those that wait longer have theirs at the next.
@@ -48,10 +50,12 @@ RdmaCmFabric::RdmaCmFabric(DeviceId first_device, const RdmaCmOptions& options, 
       device_events_(std::move(device_events)),
       next_device_(first_device.value()),
       known_(past.devices),
-      files_(past.keep),
+      unrecorded_(past.unrecorded),
+      files_(past.keep, kFileNames),
       reports_([this](FabricReport report) { Deliver(std::move(report)); }),
       pool_(executor),
       unwanted_([this] { surroundings_.watcher.Rearm(file_watch_, EPOLLIN); }),
+      orphans_(past.keep, pool_, watcher),
       surroundings_{options_, file_, records_, executor, pool_, watcher, reports_, unwanted_},
       endpoints_(surroundings_) {
   for (const RdmaCmPast::Device& device : known_) {
@@ -70,6 +74,7 @@ absl::Status RdmaCmFabric::Prepare() {
   if (file_ == nullptr && files_.HasOld()) return file_status_;
   // A second death must not cost what is about to be moved here.
   if (files_.HasOld()) files_.Await();
+  if (absl::Status taken = orphans_.TakeOver(unrecorded_ ? &files_ : nullptr); !taken.ok()) return taken;
   if (known_.empty()) return absl::OkStatus();
   // Devices that are not found now are lost for good.
   absl::StatusOr<ScanResult> found = ScanDevices(NextScan());

@@ -23,6 +23,7 @@
 #include "broker/fabric/rdmacm/device_events.h"
 #include "broker/fabric/rdmacm/device_scan.h"
 #include "broker/fabric/rdmacm/kept_files.h"
+#include "broker/fabric/rdmacm/orphans.h"
 #include "broker/fabric/rdmacm/unwanted_ids.h"
 #include "broker/runtime/descriptor_keep.h"
 #include "broker/runtime/executor.h"
@@ -38,9 +39,11 @@ struct RdmaCmPast {
     bool removed = false;
   };
 
-  DescriptorKeep& keep;    // The two outlive the fabric. Descriptors are kept by names that begin with a "c".
+  DescriptorKeep& keep;    // The two outlive the fabric. Descriptors are kept by names that begin with a "c" or "o".
   FabricRecords& records;  // Without those of objects that the core has not.
   std::vector<Device> devices;
+  // There are no records, so that what is connected all the same is left to the queue pairs' owners.
+  bool unrecorded = false;
 };
 
 // The kernel's RDMA devices, InfiniBand, RoCE and iWARP, and its connection manager. The queue pairs are the clients',
@@ -104,6 +107,8 @@ class RdmaCmFabric final : public Fabric {
   // All has been adopted that will be.
   void TakeOver();
   void ReadAllEvents();
+  // Those of the processes before.
+  void CloseOld();
   // Nothing is held by the processes before any more.
   void GoOn();
   // From that one on, in the order of their ids.
@@ -139,11 +144,12 @@ class RdmaCmFabric final : public Fabric {
   const DeviceEvents device_events_;
   uint64_t next_device_;
   std::vector<RdmaCmPast::Device> known_;  // That the core knows and the first scan has not found.
-  std::optional<ScanResult> first_scan_;   // Until Start.
-  std::set<DeviceId> unadopted_;           // Those of them for which FabricAdopted has not come.
-  bool adopting_ = true;                   // Until it has come for all. No events are read before,
-  bool taking_over_ = true;                // and until the processes before hold nothing any more
-  std::deque<FabricRequest> waiting_;      // these wait, of which adopting is none.
+  const bool unrecorded_;
+  std::optional<ScanResult> first_scan_;  // Until Start.
+  std::set<DeviceId> unadopted_;          // Those of them for which FabricAdopted has not come.
+  bool adopting_ = true;                  // Until it has come for all. No events are read before,
+  bool taking_over_ = true;               // and until the processes before hold nothing any more
+  std::deque<FabricRequest> waiting_;     // these wait, of which adopting is none.
   TimerId go_on_ = TimerId::kNone;
   KeptFiles files_;
   ReportSink sink_;
@@ -152,6 +158,7 @@ class RdmaCmFabric final : public Fabric {
   absl::Status file_status_;            // this is why.
   BlockingPool pool_;
   UnwantedIds unwanted_;
+  Orphans orphans_;
   const RdmaCmSurroundings surroundings_;
   WatchId file_watch_ = WatchId::kNone;  // Of file_: another one, another watch.
   WatchId address_watch_ = WatchId::kNone;

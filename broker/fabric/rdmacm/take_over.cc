@@ -39,7 +39,7 @@ void RdmaCmFabric::Carry(const FabricAdoptEndpoint& request) {
   const KnownDevice* device = FindAdopted(request.device, record ? std::optional(record->device_index) : std::nullopt);
   if (device == nullptr) return endpoints_.AdoptLost(request);
   endpoints_.Adopt(request, device->found.index, record.value_or(CmEndpointRecord()),
-                   [this](KernelId id) { return file_ != nullptr && files_.Migrate(id, *file_); });
+                   [this](KernelId id) { return file_ != nullptr && files_.Migrate(id, *file_) == 0; });
 }
 
 void RdmaCmFabric::Carry(const FabricAdoptConnection& request) {
@@ -57,7 +57,8 @@ void RdmaCmFabric::Carry(const FabricAdoptConnection& request) {
       std::make_unique<CmConnection>(surroundings_, of, request.connection);
   // Of a device that has gone the core ends everything by itself.
   if (device == nullptr) return connection->LoseId();
-  const bool migrated = record && record->kernel_id && file_ != nullptr && files_.Migrate(*record->kernel_id, *file_);
+  const bool migrated =
+      record && record->kernel_id && file_ != nullptr && files_.Migrate(*record->kernel_id, *file_) == 0;
   connection->Adopt(request, record, migrated);
 }
 
@@ -84,6 +85,13 @@ void RdmaCmFabric::Renew(DeviceId id) {
 void RdmaCmFabric::TakeOver() {
   adopting_ = false;
   ReadAllEvents();
+  orphans_.EndAnchors([this] {
+    ReportQueue::Entry entry(reports_);
+    CloseOld();
+  });
+}
+
+void RdmaCmFabric::CloseOld() {
   const auto old = std::make_shared<std::vector<UniqueFd>>(files_.GiveUpOld());
   if (old->empty()) return GoOn();
   pool_.Run(

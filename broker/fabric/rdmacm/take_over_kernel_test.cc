@@ -32,6 +32,7 @@
 #include "broker/core/fabric_messages.h"
 #include "broker/fabric/fabric_records.h"
 #include "broker/fabric/iwarp/testing/task_queue.h"
+#include "broker/fabric/kernel_address.h"
 #include "broker/fabric/rdmacm/cm_file.h"
 #include "broker/fabric/rdmacm/cm_records.h"
 #include "broker/fabric/rdmacm/cookie.h"
@@ -45,6 +46,7 @@
 #include "dataplane/ndk/socket_address.h"
 #include "dataplane/ndk/status.h"
 #include "dataplane/unique_fd.h"
+#include "dataplane/verbs/device/connection_ids.h"
 
 namespace rdmabroker {
 namespace {
@@ -183,11 +185,12 @@ class TakeOver : public testing::Test {
   }
 
   // --- The process that takes over ---
-  void Begin(std::vector<RdmaCmPast::Device> devices) {
+  void Begin(std::vector<RdmaCmPast::Device> devices, bool unrecorded = false) {
     old_.reset();
     supervisor_.Restart();
     keep_ = std::make_unique<DescriptorKeep>(supervisor_);
-    auto opened = RdmaCmFabric::Open(DeviceId(2), {}, {*keep_, records_, std::move(devices)}, tasks_, watcher_);
+    auto opened =
+        RdmaCmFabric::Open(DeviceId(2), {}, {*keep_, records_, std::move(devices), unrecorded}, tasks_, watcher_);
     ASSERT_TRUE(opened.ok()) << opened.status();
     fabric_ = *std::move(opened);
     fabric_->Start([this](FabricReport report) { reports_.push_back(std::move(report)); });
@@ -675,6 +678,98 @@ TEST_F(TakeOver, EndsAConnectionThatItDoesNotFind) {
   records_.connections.erase(kOwn);
   TakeOverAll({Endpoint(kFrom), Own(AdoptedStage::kEstablished)});
   EXPECT_EQ(Await<FabricDisconnected>().status, NdkStatus::kConnectionAborted);
+  EXPECT_EQ(AwaitPeer().type, CmEventType::kDisconnected);
+}
+
+// --- Orphans ---
+
+class TakeOverWithoutRecords : public TakeOver {
+ protected:
+  void BeginWithoutRecords() {
+    records_ = {};
+    Begin({}, true);
+    Settle();
+  }
+  // The process that knows of a device again has died, too.
+  void BeginAgain() {
+    fabric_.reset();
+    TakeOverAll({});
+    Settle();
+  }
+  // Whether the kernel shows it.
+  bool IsConnected(const SocketAddress& local) const {
+    const auto ids = verbs::FindConnectionIds(queue_pairs_.device_index());
+    return std::any_of(ids.begin(), ids.end(),
+                       [&](const verbs::ConnectionId& id) { return FromKernel({.storage = id.local}) == local; });
+  }
+  void AwaitEnd(const SocketAddress& local) {
+    const absl::Time end = absl::Now() + kPatience;
+    while (IsConnected(local) && absl::Now() < end) tasks_.RunOne(absl::Milliseconds(10));
+    EXPECT_FALSE(IsConnected(local));
+  }
+};
+
+TEST_F(TakeOverWithoutRecords, LeavesAConnectionToWhoeverHasItsQueuePair) {
+  EstablishOld();
+  BeginWithoutRecords();
+  BeginAgain();
+  EXPECT_FALSE(peer_.HasEvent(kQuiet));
+  queue_pairs_.DestroyLast();
+  EXPECT_EQ(AwaitPeer().type, CmEventType::kDisconnected);
+  AwaitEnd(from_);
+}
+
+TEST_F(TakeOverWithoutRecords, EndsAnAcceptedConnectionOfWhichItsClientHasNotHeard) {
+  AcceptOld(RequestOld());
+  FinishAsPeer();
+  AwaitOldEvent();
+  BeginWithoutRecords();
+  if (iwarp()) {
+    EXPECT_EQ(AwaitPeer().type, CmEventType::kDisconnected);
+  } else {
+    AwaitEnd(requested_.local);
+  }
+}
+
+TEST_F(TakeOverWithoutRecords, LeavesAnAcceptedConnectionAndFreesItsListenersPort) {
+  AcceptOld(RequestOld());
+  FinishAsPeer();
+  EXPECT_EQ(ReadOldEvent().type, CmEventType::kEstablished);
+  BeginWithoutRecords();
+  EXPECT_TRUE(IsFree(listener_));
+  BeginAgain();
+  EXPECT_FALSE(peer_.HasEvent(kQuiet));
+  queue_pairs_.DestroyLast();
+  EXPECT_EQ(AwaitPeer().type, CmEventType::kDisconnected);
+}
+
+TEST_F(TakeOverWithoutRecords, EndsAConnectionWithItsPeer) {
+  const auto [ours, peers] = EstablishOld();
+  BeginWithoutRecords();
+  ASSERT_TRUE(IsConnected(from_));
+  ASSERT_EQ(peer_.file->Disconnect(peers), 0);
+  AwaitEnd(from_);
+}
+
+TEST_F(TakeOverWithoutRecords, EndsWhatIsNotConnected) {
+  RequestOld(false);
+  BeginWithoutRecords();
+  const CmEvent event = AwaitPeer();
+  EXPECT_TRUE(event.type == CmEventType::kRejected || event.type == CmEventType::kConnectError)
+      << static_cast<int>(event.type);
+  EXPECT_TRUE(IsFree(listener_));
+}
+
+class TakeOverWithoutRecordsOnInfiniBand : public TakeOverWithoutRecords,
+                                           public testing::WithParamInterface<std::string> {};
+GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(TakeOverWithoutRecordsOnInfiniBand);
+INSTANTIATE_TEST_SUITE_P(On, TakeOverWithoutRecordsOnInfiniBand, testing::ValuesIn(DeviceIf(false)));
+
+TEST_P(TakeOverWithoutRecordsOnInfiniBand, EndsAConnectionWhoseQueuePairHasFailed) {
+  EstablishOld();
+  BeginWithoutRecords();
+  ASSERT_TRUE(queue_pairs_.InitialiseLast());
+  queue_pairs_.FailLast();
   EXPECT_EQ(AwaitPeer().type, CmEventType::kDisconnected);
 }
 

@@ -17,7 +17,7 @@ class NoPast {
   NoPast(const NoPast&) = delete;
   NoPast& operator=(const NoPast&) = delete;
 
-  RdmaCmPast past() { return {keep_, records_, {}}; }
+  RdmaCmPast past() { return {keep_, records_, {}, false}; }
 
  private:
   FakeSupervisor supervisor_{false};

@@ -53,6 +53,11 @@ class QueuePairs {
   }
 
   void DestroyLast() { made_.pop_back(); }
+  void FailLast() {
+    ibv_qp_attr attributes = {};
+    attributes.qp_state = IBV_QPS_ERR;
+    EXPECT_EQ(::ibv_modify_qp(made_.back().get(), &attributes, IBV_QP_STATE), 0);
+  }
   // As a client makes it ready for receives.
   bool InitialiseLast() {
     ibv_qp_attr attributes = {};
