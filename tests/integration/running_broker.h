@@ -46,7 +46,7 @@ class RunningBroker {
   std::string control_socket() const { return folder() + "/control.sock"; }
   // What the broker itself says that it holds: sessions, endpoints, listeners, shared endpoints, reservations and
   // connectors, each as text; or kNoAnswer alone.
-  std::vector<std::string> Objects();
+  virtual std::vector<std::string> Objects();
   // Whether it answers.
   bool Serves() { return Objects() != std::vector<std::string>{kNoAnswer}; }
   // To the control socket, until the broker ends.

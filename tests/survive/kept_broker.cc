@@ -72,4 +72,15 @@ void KeptBroker::AwaitAnother(pid_t former) {
   })) << "the keeper starts no other daemon";
 }
 
+std::vector<std::string> KeptBroker::Objects() {
+  std::vector<std::string> objects = RunningBroker::Objects();
+  if (!leaves_out_strays_) return objects;
+  // A session's text has those numbers only that are not 0.
+  std::erase_if(objects, [](const std::string& object) {
+    return object.rfind("session", 0) == 0 && object.find("SESSION_STATE_AWAY") != std::string::npos &&
+           object.find("adapters:") == std::string::npos;
+  });
+  return objects;
+}
+
 }  // namespace rdmabroker

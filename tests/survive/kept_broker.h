@@ -32,12 +32,19 @@ class KeptBroker : public RunningBroker {
   void KillDaemonAnd(const std::function<void()>& meanwhile);
   // Another daemon than that.
   void AwaitAnother(pid_t former);
+  // From now on Objects leaves out sessions that have nothing and whose client is away, such as one whose opening the
+  // dead daemon has not answered: nobody can return to it, and it ends with its grace period.
+  void LeaveOutStrays() { leaves_out_strays_ = true; }
+  std::vector<std::string> Objects() override;
 
   // A setting: a session whose opening the dead daemon has not answered ends soon. Nobody can return to it.
   static constexpr char kShortGrace[] = "timeouts.session_grace_ms = 3000\n";
   // So many deaths in a row, and the keeper takes its time to start the next daemon: it starts these at once, or
   // nearly.
   static constexpr int kPromptRestarts = 2;
+
+ private:
+  bool leaves_out_strays_ = false;
 };
 
 }  // namespace rdmabroker

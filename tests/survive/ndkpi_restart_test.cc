@@ -18,10 +18,12 @@
 #include <memory>
 #include <random>
 #include <string>
+#include <vector>
 
 #include "tests/conformance/ndkpi/case.h"
 #include "tests/conformance/ndkpi/surroundings.h"
 #include "tests/conformance/ndkpi/world.h"
+#include "tests/control/patience.h"
 #include "tests/random_seed.h"
 #include "tests/survive/kept_broker.h"
 #include "tests/survive/new_mortal_broker.h"
@@ -43,11 +45,15 @@ std::shared_ptr<KeptBroker> NewBroker(const Surroundings& on, const std::string&
   std::string all = settings;
   if (settings.find("_ephemeral_port") == std::string::npos) all = OwnPorts() + all;
   if (settings.find("session_grace_ms") == std::string::npos) all = GraceOn(on.adapter) + all;
-  return NewMortalBroker(on.adapter, all);
+  std::shared_ptr<KeptBroker> broker = NewMortalBroker(on.adapter, all);
+  broker->LeaveOutStrays();
+  return broker;
 }
 
 uint64_t cases_run = 0;
 uint64_t deaths = 0;
+// Those that are or were shared, with what strays they have until their grace period ends.
+std::vector<std::shared_ptr<KeptBroker>> retired;
 
 // The cases without settings share one for some time.
 std::shared_ptr<KeptBroker> BrokerFor(const Surroundings& on, const std::string& settings) {
@@ -56,6 +62,7 @@ std::shared_ptr<KeptBroker> BrokerFor(const Surroundings& on, const std::string&
   if (!settings.empty()) return NewBroker(on, settings);
   if (*shared == nullptr || deaths - deaths_before >= KeptBroker::kPromptRestarts) {
     *shared = NewBroker(on, "");
+    retired.push_back(*shared);
     deaths_before = deaths;
   }
   return *shared;
@@ -89,10 +96,16 @@ class RestartedCase : public testing::Test {
   const uint32_t seed_;
 };
 
-// Too few deaths, and the test shows nothing.
-class EnoughDeaths : public testing::Environment {
+class EndOfAll : public testing::Environment {
  public:
   void TearDown() override {
+    for (const auto& broker : retired) {
+      std::vector<std::string> left;
+      EXPECT_TRUE(Becomes([&] { return (left = broker->RunningBroker::Objects()).empty(); }))
+          << "the broker still holds " << testing::PrintToString(left);
+    }
+    retired.clear();
+    // Too few, and the test shows nothing.
     std::cout << "covered: " << deaths << " deaths in " << cases_run << " cases\n";
     EXPECT_GE(2 * deaths, cases_run > 9 ? cases_run : 0);
   }
@@ -118,7 +131,7 @@ int Run(int argc, char** argv) {
           [&which, seed = first + i]() -> testing::Test* { return new RestartedCase(surroundings, which, seed); });
     }
   }
-  testing::AddGlobalTestEnvironment(new EnoughDeaths);
+  testing::AddGlobalTestEnvironment(new EndOfAll);
   return RUN_ALL_TESTS();
 }
 
