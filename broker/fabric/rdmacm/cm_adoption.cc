@@ -17,6 +17,9 @@ namespace {
 // state already. It takes a work queue's turn.
 constexpr absl::Duration kLateEvents = absl::Seconds(1);
 
+// Of an attempt before CONNECT, which no record follows: its address and its route are resolved.
+constexpr uint32_t kResolvingEvents = 2;
+
 constexpr char kLost[] =
     "the broker was started again in the middle of it, and the kernel has nothing of it left; connect again";
 constexpr char kAnswerLost[] =
@@ -31,7 +34,7 @@ bool IsSame(SocketAddress kernels, const SocketAddress& ours) {
 }  // namespace
 
 void CmConnection::Adopt(const FabricAdoptConnection& request, const std::optional<CmConnectionRecord>& record,
-                         bool migrated) {
+                         std::optional<uint32_t> read) {
   switch (request.stage) {
     case AdoptedStage::kConnecting:
       state_ = State::kConnecting;
@@ -51,13 +54,16 @@ void CmConnection::Adopt(const FabricAdoptConnection& request, const std::option
   }
   const bool connecting = state_ == State::kConnecting;
   const bool between_attempts = connecting && record && !record->kernel_id;
-  if (!migrated && !between_attempts) return Lose();
+  if (!read && !between_attempts) return Lose();
   kernel_id_ = record->kernel_id;
   tried_again_ = record->tried_again;
   accepted_ = record->accepted;
   const bool own = IncomingCounter(id_) == 0;
   towards_ = {own ? PeerWait::kTimed : PeerWait::kUntimed, record->uid, record->session, record->peer};
   unsure_ = true;
+  events_ = read.value_or(0);
+  const uint32_t dealt_with = connecting ? kResolvingEvents : record->events.value_or(events_);
+  event_lost_ = !device_.three_way && events_ > dealt_with;
   unchecked_ = connecting && !device_.three_way;
   unanswered_ = !device_.three_way && (connecting || accepted_ || state_ == State::kOver);
   if (!connecting) return;
@@ -84,13 +90,26 @@ void CmConnection::Lose() {
 
 void CmConnection::GoOn() {
   if (!unsure_) return;
+  // Who accepts again is told then.
+  if (event_lost_ && state_ != State::kRequested) return GoOnWithoutEvent();
   if (state_ == State::kConnecting) return GoOnConnecting();
   unsure_ = false;
-  // iWARP's CM says the same of every state.
+  // iWARP's CM says the same of every state; its lost events are counted.
   if (!device_.three_way || Tells(IBV_QPS_INIT).has_value()) return;
   if (state_ == State::kReplied) return Fail(NdkStatus::kConnectionAborted, 0, {}, kLost);
   // Nobody here has ended it, so the peer has, gracefully: the CM has no other end that it begins by itself.
   if (state_ == State::kEstablished) End(NdkStatus::kSuccess, 0);
+}
+
+void CmConnection::GoOnWithoutEvent() {
+  event_lost_ = false;
+  unsure_ = false;
+  unanswered_ = false;
+  if (state_ == State::kOver || state_ == State::kReleasing) return;
+  // After its establishment there is but one, its end, whose kind nobody knows.
+  if (state_ == State::kEstablished) return End(NdkStatus::kConnectionAborted, 0);
+  qp_reusable_ = false;
+  Fail(NdkStatus::kConnectionAborted, 0, {}, kAnswerLost);
 }
 
 // RESOLVE_ROUTE and CONNECT are refused with EINVAL, and change nothing, but where their turn has come (cma_comp_exch

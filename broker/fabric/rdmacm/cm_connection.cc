@@ -100,6 +100,7 @@ void CmConnection::Resolve() {
   const int error = surroundings_.file == nullptr ? ENODEV : surroundings_.file->Create(CookieOf(id_), &id);
   if (error != 0) return ConnectFailed(CmStep::kResolveAddress, error);
   kernel_id_ = id;
+  events_ = 0;
   Save();
   ResolveAddress();
 }
@@ -168,6 +169,7 @@ void CmConnection::OnDone(CmStep step, int error, std::string objection) {
 
 void CmConnection::OnEvent(const CmEvent& event) {
   if (event.id != kernel_id_) return;
+  ++events_;
   // Whatever the kernel tells after CONNECT or ACCEPT ends its wait.
   unanswered_ = false;
   if (destruction_ != WorkId::kNone && surroundings_.pool.Cancel(destruction_)) {
@@ -205,6 +207,7 @@ void CmConnection::Handle(const CmEvent& event) {
       if (state_ == State::kConnecting) return OnReply(event);
       if (state_ != State::kAccepting) return;
       state_ = State::kEstablished;
+      if (!device_.three_way) Save();
       return surroundings_.reports.Push(FabricEstablished{id_, std::nullopt});
     case CmEventType::kConnectError:
     case CmEventType::kUnreachable:
@@ -217,6 +220,8 @@ void CmConnection::Handle(const CmEvent& event) {
       if (state_ == State::kEstablished) End(NdkStatus::kSuccess, 0);
       return;
     default:
+      // As of a change of addresses, which changes nothing.
+      if (state_ == State::kEstablished && !device_.three_way) Save();
       return;
   }
 }
@@ -373,6 +378,7 @@ void CmConnection::Perform(const FabricAccept& request) {
   towards_.wait = PeerWait::kUntimed;
   towards_.uid = request.uid;
   towards_.session = request.session;
+  if (event_lost_) return GoOnWithoutEvent();
   const bool accepted = std::exchange(accepted_, true) || !held_.empty();
   if (std::exchange(unsure_, false) && accepted) {
     return UseQueuePair(CmStep::kFinish, request.qp, request.process, [] { return 0; });
@@ -454,6 +460,7 @@ void CmConnection::Save() {
                                .peer = towards_.peer,
                                .accepted = accepted_,
                                .tried_again = tried_again_,
+                               .events = events_,
                                .qp = {},
                                .process = 0,
                                .limits = {},

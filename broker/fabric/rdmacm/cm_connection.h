@@ -29,8 +29,8 @@ struct CmDevice {
 // it is to be destroyed, outside of its functions.
 //
 // One that another process began is adopted with what that has left. The kernel's events and the state of its id tell
-// how far it has come; events that the dead process had read are found out where the kernel shows it, and otherwise the
-// core's deadline ends the wait for them.
+// how far it has come; of events that the dead process had read and nobody has dealt with, it is found out that there
+// were some.
 class CmConnection {
  public:
   CmConnection(const RdmaCmSurroundings& surroundings, const CmDevice& device, ConnectionId id)
@@ -44,8 +44,10 @@ class CmConnection {
   // destroyed. `local` are the device's addresses.
   void Start(const FabricConnect& request);
   [[nodiscard]] bool Start(EndpointId listener, const CmEvent& event, const std::vector<IpAddress>& local);
-  // `record`: none where the process before has left none. `migrated`: its id is here.
-  void Adopt(const FabricAdoptConnection& request, const std::optional<CmConnectionRecord>& record, bool migrated);
+  // `record`: none where the process before has left none. `read`: its id is here, and so many of its events had been
+  // read.
+  void Adopt(const FabricAdoptConnection& request, const std::optional<CmConnectionRecord>& record,
+             std::optional<uint32_t> read);
   // All events that had come have been handed on, and all requests that were made again: goes on where the process
   // before has stopped.
   void GoOn();
@@ -103,6 +105,8 @@ class CmConnection {
 
   // Of an adopted one: nothing of it is left.
   void Lose();
+  // The process before had read an event of it that it has not dealt with.
+  void GoOnWithoutEvent();
   void GoOnConnecting();
   // The kernel has CONNECT: whether its outcome was told to the process before.
   void CheckConnecting();
@@ -131,6 +135,8 @@ class CmConnection {
   bool accepted_ = false;  // The kernel has ACCEPT, or is about to get it.
   // It is adopted, and neither an event nor a request has said how far the kernel is with it.
   bool unsure_ = false;
+  bool event_lost_ = false;  // It is adopted, and of iWARP's events, which nothing else tells of, one was for nobody.
+  uint32_t events_ = 0;      // The id's that have come.
   // It is adopted, and perhaps nobody has looked whose the queue pair is that the driver has taken.
   bool unchecked_ = false;
   TimerId check_ = TimerId::kNone;

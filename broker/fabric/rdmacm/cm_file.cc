@@ -117,11 +117,13 @@ int CmFile::CreateDatagram(uint64_t cookie, KernelId* id) const {
   return CreateIn(RDMA_PS_UDP, IBV_QPT_UD, cookie, id);
 }
 
-int CmFile::Migrate(KernelId id, int from) const {
+int CmFile::Migrate(KernelId id, int from, uint32_t* read) const {
   rdma_ucm_migrate_resp response = {};
   const rdma_ucm_migrate_id command = {
       .response = Into(&response), .id = Number(id), .fd = static_cast<uint32_t>(from)};
-  return Write(RDMA_USER_CM_CMD_MIGRATE_ID, command, sizeof response);
+  const int error = Write(RDMA_USER_CM_CMD_MIGRATE_ID, command, sizeof response);
+  if (error == 0 && read != nullptr) *read = response.events_reported;
+  return error;
 }
 
 int CmFile::Destroy(KernelId id) const {

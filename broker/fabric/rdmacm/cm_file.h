@@ -85,8 +85,9 @@ class CmFile {
   int CreateDatagram(uint64_t cookie, KernelId* id) const;
   // Moves an id here from the file that `from` is a descriptor of, perhaps another process's, with its number, its
   // cookie, and the events that nobody has read. A connect request's id does not come with its listener's. EINVAL: it
-  // is not in that file, or that is no such file; ENOENT: there is none in the whole system.
-  int Migrate(KernelId id, int from) const;
+  // is not in that file, or that is no such file; ENOENT: there is none in the whole system. `read`, unless it is null,
+  // becomes how many of the id's events have been read.
+  int Migrate(KernelId id, int from, uint32_t* read = nullptr) const;
   // Ends what the id stands for; the peer learns of it. No event comes after it. May block for seconds.
   int Destroy(KernelId id) const;
 

@@ -57,9 +57,10 @@ void RdmaCmFabric::Carry(const FabricAdoptConnection& request) {
       std::make_unique<CmConnection>(surroundings_, of, request.connection);
   // Of a device that has gone the core ends everything by itself.
   if (device == nullptr) return connection->LoseId();
+  uint32_t read = 0;
   const bool migrated =
-      record && record->kernel_id && file_ != nullptr && files_.Migrate(*record->kernel_id, *file_) == 0;
-  connection->Adopt(request, record, migrated);
+      record && record->kernel_id && file_ != nullptr && files_.Migrate(*record->kernel_id, *file_, &read) == 0;
+  connection->Adopt(request, record, migrated ? std::optional(read) : std::nullopt);
 }
 
 void RdmaCmFabric::Carry(const FabricAdopted& request) {
