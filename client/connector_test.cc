@@ -450,7 +450,7 @@ TEST_F(ConnectorTest, WhereTheBrokerHasLostTheSessionAConnectionThatIsTheKernels
   EXPECT_EQ(other_qp->flushes(), 1);
   other->Close(LogsClose("closed"));
   EXPECT_EQ(log.WaitFor(4).back(), "closed");
-  EXPECT_EQ(other_qp->Close({}), NdkStatus::kSuccess);
+  other_qp->Close({});
 }
 
 TEST_F(ConnectorTest, WhereTheBrokerHasEndedTheSessionAConnectionThatIsTheKernelsHasEnded) {

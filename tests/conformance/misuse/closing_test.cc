@@ -353,6 +353,7 @@ const UseRow kUses[] = {
     {"QueuePair.Invalidate(MemoryRegion)", [](Graph& g) { return g.qp->Invalidate(nullptr, g.region, 0); }},
     {"QueuePair.Invalidate(MemoryWindow)", [](Graph& g) { return g.qp->Invalidate(nullptr, g.window, 0); }},
     {"QueuePair.Flush", WITHOUT_STATUS(g.qp->Flush())},
+    {"QueuePair.WatchAlone", WITHOUT_STATUS(g.qp->WatchAlone())},
     {"QueuePair.Attach", [](Graph& g) { return g.qp->Attach({}, {}); }},
     {"QueuePair.Disconnect",
      [](Graph& g) { return g.qp->Disconnect(std::chrono::milliseconds(1), [](NdkStatus) { ADD_FAILURE(); }); }},

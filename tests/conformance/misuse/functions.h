@@ -114,6 +114,7 @@ inline constexpr Function kFunctions[] = {
     {"QueuePair.Invalidate(MemoryRegion)", true, kVerbs},
     {"QueuePair.Invalidate(MemoryWindow)", true, kNowhere, kWithoutWindows},
     {"QueuePair.Flush", kNoStatus},
+    {"QueuePair.WatchAlone", kNoStatus},
     {"QueuePair.Attach", true, "rxe"},
     {"QueuePair.Disconnect", true, kVerbs},
     {"QueuePair.number", kNoStatus},

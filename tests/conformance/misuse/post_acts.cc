@@ -150,6 +150,14 @@ bool Flush(Turn& turn) {
   return true;
 }
 
+bool WatchAlone(Turn& turn) {
+  const Lease queue_pair = SomeQueuePair(turn);
+  if (!queue_pair) return false;
+  queue_pair.data<QueuePair>()->WatchAlone();
+  turn.Did("QueuePair.WatchAlone", NameOf(*queue_pair.owned()));
+  return true;
+}
+
 ConnectionEndCallback OnEnd(Turn& turn, const OwnedPtr& queue_pair) {
   if (turn.Wrong(10)) return {};
   const auto ends = std::make_shared<std::atomic<int>>(0);
@@ -231,6 +239,7 @@ std::vector<Act> PostActs() {
           {"QueuePair.Invalidate(MemoryRegion)", 4, InvalidateRegion},
           {"QueuePair.Invalidate(MemoryWindow)", 4, InvalidateWindow},
           {"QueuePair.Flush", 3, Flush},
+          {"QueuePair.WatchAlone", 1, WatchAlone},
           {"QueuePair.Attach", 3, Attach},
           {"QueuePair.Disconnect", 3, Disconnect},
           {"QueuePair.number", 1, AskQueuePair}};
