@@ -150,13 +150,15 @@ def dead_links(tree):
 
 
 def unformatted(tree):
-    for path in tree.cpp():
-        source = tree.text(path)
-        style = tree.root / ".clang-format"
-        command = ["clang-format", f"--style=file:{style}" if style.exists() else "--style=Google", "-"]
-        formatted = subprocess.run(command, input=source, check=True, capture_output=True, text=True).stdout
-        if formatted != source:
-            yield f"{path}: run clang-format -i {path}"
+    if not tree.cpp():
+        return
+    # One process for all files: to start one takes ten times as long as to format a file.
+    style = tree.root / ".clang-format"
+    command = ["clang-format", "--dry-run", f"--style=file:{style}" if style.exists() else "--style=Google"]
+    said = subprocess.run(command + tree.cpp(), cwd=tree.root, check=True, capture_output=True, text=True).stderr
+    places = re.findall(r"^([^\s:][^:]*):\d+:\d+: warning: code should be clang-formatted", said, re.MULTILINE)
+    for path in sorted(set(places)):
+        yield f"{path}: run clang-format -i {path}"
 
 
 def changelog_form(tree):
