@@ -359,8 +359,8 @@ TEST(VerbsQueuePairs, OneThatTheKernelCannotDestroyYetDelaysNoOther) {
   QueuePair* const held = side.NewQueuePair({}, nullptr);
   const CmProcess caller((*pair)->ip());
   // Soft iWARP's driver waits for the peer's TCP in this, which no other call ends.
-  std::thread connecting([&] {
-    caller.StartConnect(caller.New(), {(*pair)->ip(), 0}, peer, QpNumber{held->number()});
+  std::thread connecting([&, qp = QpNumber{held->number()}] {
+    caller.StartConnect(caller.New(), {(*pair)->ip(), 0}, peer, qp);
   });
   if (iwarp) {
     EXPECT_TRUE(Eventually([&] { return IsCalled(peer); }));
