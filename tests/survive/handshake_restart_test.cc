@@ -134,9 +134,7 @@ class HandshakeRestart : public testing::TestWithParam<std::tuple<std::string, s
       EXPECT_EQ(made->active_events.Wait().status, NdkStatus::kConnectionAborted);
       EXPECT_EQ(made->active_events.count(), 1u);
     } else {
-      // A request that the dead process has heard of and not stored is rejected, as the kernel rejects it.
-      const bool rejected = world.on().adapter == "fake" && last.Status() == NdkStatus::kConnectionRefused;
-      EXPECT_TRUE(rejected || last.Status() == NdkStatus::kConnectionAborted) << last.Wait().hint;
+      EXPECT_EQ(last.Status(), NdkStatus::kConnectionAborted) << last.Wait().hint;
       EXPECT_EQ(made->active_events.count(), 0u);
     }
     EXPECT_TRUE(world.a().Close(made->active).Wait().ok());
