@@ -13,17 +13,8 @@
 namespace rdmabroker {
 namespace {
 
-// How long after all events have been read one may still be on its way from the CM of the kernel, which has changed its
-// state already. It takes a work queue's turn.
-constexpr absl::Duration kLateEvents = absl::Seconds(1);
-
-// Of an attempt before CONNECT, which no record follows: its address and its route are resolved.
-constexpr uint32_t kResolvingEvents = 2;
-
 constexpr char kLost[] =
     "the broker was started again in the middle of it, and the kernel has nothing of it left; connect again";
-constexpr char kAnswerLost[] =
-    "the broker was started again just when the peer's answer had come, which is lost; connect again";
 
 // The kernel does not say on which interface a link-local address is.
 bool IsSame(SocketAddress kernels, const SocketAddress& ours) {
@@ -34,7 +25,7 @@ bool IsSame(SocketAddress kernels, const SocketAddress& ours) {
 }  // namespace
 
 void CmConnection::Adopt(const FabricAdoptConnection& request, const std::optional<CmConnectionRecord>& record,
-                         std::optional<uint32_t> read) {
+                         bool migrated) {
   switch (request.stage) {
     case AdoptedStage::kConnecting:
       state_ = State::kConnecting;
@@ -54,16 +45,13 @@ void CmConnection::Adopt(const FabricAdoptConnection& request, const std::option
   }
   const bool connecting = state_ == State::kConnecting;
   const bool between_attempts = connecting && record && !record->kernel_id;
-  if (!read && !between_attempts) return Lose();
+  if (!migrated && !between_attempts) return Lose();
   kernel_id_ = record->kernel_id;
   tried_again_ = record->tried_again;
   accepted_ = record->accepted;
   const bool own = IncomingCounter(id_) == 0;
   towards_ = {own ? PeerWait::kTimed : PeerWait::kUntimed, record->uid, record->session, record->peer};
   unsure_ = true;
-  events_ = read.value_or(0);
-  const uint32_t dealt_with = connecting ? kResolvingEvents : record->events.value_or(events_);
-  event_lost_ = !device_.three_way && events_ > dealt_with;
   unchecked_ = connecting && !device_.three_way;
   unanswered_ = !device_.three_way && (connecting || accepted_ || state_ == State::kOver);
   if (!connecting) return;
@@ -90,26 +78,14 @@ void CmConnection::Lose() {
 
 void CmConnection::GoOn() {
   if (!unsure_) return;
-  // Who accepts again is told then.
-  if (event_lost_ && state_ != State::kRequested) return GoOnWithoutEvent();
   if (state_ == State::kConnecting) return GoOnConnecting();
   unsure_ = false;
-  // iWARP's CM says the same of every state; its lost events are counted.
+  // Where the store was full, events that the process before had dealt with are neither in it nor in the journal.
+  // iWARP's CM says the same of every state.
   if (!device_.three_way || Tells(IBV_QPS_INIT).has_value()) return;
   if (state_ == State::kReplied) return Fail(NdkStatus::kConnectionAborted, 0, {}, kLost);
   // Nobody here has ended it, so the peer has, gracefully: the CM has no other end that it begins by itself.
   if (state_ == State::kEstablished) End(NdkStatus::kSuccess, 0);
-}
-
-void CmConnection::GoOnWithoutEvent() {
-  event_lost_ = false;
-  unsure_ = false;
-  unanswered_ = false;
-  if (state_ == State::kOver || state_ == State::kReleasing) return;
-  // After its establishment there is but one, its end, whose kind nobody knows.
-  if (state_ == State::kEstablished) return End(NdkStatus::kConnectionAborted, 0);
-  qp_reusable_ = false;
-  Fail(NdkStatus::kConnectionAborted, 0, {}, kAnswerLost);
 }
 
 // RESOLVE_ROUTE and CONNECT are refused with EINVAL, and change nothing, but where their turn has come (cma_comp_exch
@@ -122,30 +98,15 @@ void CmConnection::GoOnConnecting() {
   // The number of an id that has ended meanwhile may be another's.
   if (!IsSame(at.local, request_->local) || !IsSame(at.peer, request_->peer)) return Lose();
   const std::optional<QpAttributes> initial = Tells(IBV_QPS_INIT);
-  // There are rights for the peer from CONNECT on (rdma_init_qp_attr).
-  if (!initial || initial->access_flags != 0) {
-    check_ = surroundings_.watcher.StartTimer(Watcher::Now() + kLateEvents, [this] {
-      ReportQueue::Entry entry(surroundings_.reports);
-      CheckConnecting();
-    });
-    return;
-  }
+  // There are rights for the peer from CONNECT on (rdma_init_qp_attr), and none for anybody after its end: the event
+  // that tells of it is on its way.
+  if (!initial || initial->access_flags != 0) return;
   if (at.device_index != device_.index) return ConnectFailed(CmStep::kResolveAddress, ENODEV);
   // CONNECT has failed, or has not been asked for.
   unanswered_ = false;
   if (surroundings_.file->ResolveRoute(*kernel_id_) != 0) return Connect();
   unsure_ = false;
   state_ = State::kResolvingRoute;
-}
-
-void CmConnection::CheckConnecting() {
-  check_ = TimerId::kNone;
-  if (!unsure_ || state_ != State::kConnecting) return;
-  const bool over = !Tells(IBV_QPS_INIT).has_value();
-  const bool replied = device_.three_way && Tells(IBV_QPS_RTR).has_value();
-  if (!over && !replied) return;
-  qp_reusable_ = device_.three_way;
-  Fail(NdkStatus::kConnectionAborted, 0, {}, kAnswerLost);
 }
 
 }  // namespace rdmabroker

@@ -65,8 +65,6 @@ void SetScopes(const std::vector<IpAddress>& local, CmAddresses* addresses) {
 
 }  // namespace
 
-CmConnection::~CmConnection() { surroundings_.watcher.CancelTimer(check_); }
-
 void CmConnection::Start(const FabricConnect& request) {
   request_ = request;
   towards_ = {PeerWait::kTimed, request.uid, request.session, request.peer.ip.ToString()};
@@ -100,7 +98,6 @@ void CmConnection::Resolve() {
   const int error = surroundings_.file == nullptr ? ENODEV : surroundings_.file->Create(CookieOf(id_), &id);
   if (error != 0) return ConnectFailed(CmStep::kResolveAddress, error);
   kernel_id_ = id;
-  events_ = 0;
   Save();
   ResolveAddress();
 }
@@ -169,7 +166,6 @@ void CmConnection::OnDone(CmStep step, int error, std::string objection) {
 
 void CmConnection::OnEvent(const CmEvent& event) {
   if (event.id != kernel_id_) return;
-  ++events_;
   // Whatever the kernel tells after CONNECT or ACCEPT ends its wait.
   unanswered_ = false;
   if (destruction_ != WorkId::kNone && surroundings_.pool.Cancel(destruction_)) {
@@ -191,7 +187,22 @@ void CmConnection::LoseId() {
   if (state_ != State::kReleasing) state_ = State::kOver;
 }
 
+// Told once more, as the process before had read it; how far the kernel is it does not say.
+bool CmConnection::IsDealtWith(const CmEvent& event) const {
+  switch (event.type) {
+    case CmEventType::kConnectResponse:
+    case CmEventType::kEstablished:
+      return state_ == State::kReplied;
+    case CmEventType::kRejected:
+      return unsure_ && tried_again_ && event.status == kStaleConnection;
+    default:
+      return false;
+  }
+}
+
 void CmConnection::Handle(const CmEvent& event) {
+  if (IsDealtWith(event)) return;
+  unstored_.reset();
   if (event.type == CmEventType::kAddressResolved || event.type == CmEventType::kRouteResolved) {
     return OnResolved(event);
   }
@@ -207,7 +218,6 @@ void CmConnection::Handle(const CmEvent& event) {
       if (state_ == State::kConnecting) return OnReply(event);
       if (state_ != State::kAccepting) return;
       state_ = State::kEstablished;
-      if (!device_.three_way) Save();
       return surroundings_.reports.Push(FabricEstablished{id_, std::nullopt});
     case CmEventType::kConnectError:
     case CmEventType::kUnreachable:
@@ -215,13 +225,8 @@ void CmConnection::Handle(const CmEvent& event) {
       return OnFailure(event);
     case CmEventType::kDisconnected:
       return OnDisconnected(event);
-    case CmEventType::kTimewaitExit:
-      // Of the end itself only the process before has been told.
-      if (state_ == State::kEstablished) End(NdkStatus::kSuccess, 0);
-      return;
     default:
       // As of a change of addresses, which changes nothing.
-      if (state_ == State::kEstablished && !device_.three_way) Save();
       return;
   }
 }
@@ -277,6 +282,7 @@ void CmConnection::OnFailure(const CmEvent& event) {
   const bool by_reason = event.type == CmEventType::kRejected && event.status > 0;
   if (before_reply && by_reason && event.status == kStaleConnection && !std::exchange(tried_again_, true)) {
     // The peer has forgotten the old connection now. An id cannot connect twice.
+    unstored_ = event.held;
     destroying_ = true;
     const KernelId spent = *std::exchange(kernel_id_, std::nullopt);
     Save();
@@ -378,7 +384,6 @@ void CmConnection::Perform(const FabricAccept& request) {
   towards_.wait = PeerWait::kUntimed;
   towards_.uid = request.uid;
   towards_.session = request.session;
-  if (event_lost_) return GoOnWithoutEvent();
   const bool accepted = std::exchange(accepted_, true) || !held_.empty();
   if (std::exchange(unsure_, false) && accepted) {
     return UseQueuePair(CmStep::kFinish, request.qp, request.process, [] { return 0; });
@@ -427,7 +432,7 @@ void CmConnection::Release() {
   if (state_ == State::kReleasing) return;
   unwanted_ = state_ == State::kRequested;
   state_ = State::kReleasing;
-  surroundings_.watcher.CancelTimer(std::exchange(check_, TimerId::kNone));
+  held_.clear();
   if (working_ != WorkId::kNone) {
     // What blocks in the kernel holds the id until it returns.
     if (!surroundings_.pool.Cancel(working_)) return;
@@ -460,7 +465,6 @@ void CmConnection::Save() {
                                .peer = towards_.peer,
                                .accepted = accepted_,
                                .tried_again = tried_again_,
-                               .events = events_,
                                .qp = {},
                                .process = 0,
                                .limits = {},

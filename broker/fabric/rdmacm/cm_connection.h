@@ -29,13 +29,11 @@ struct CmDevice {
 // it is to be destroyed, outside of its functions.
 //
 // One that another process began is adopted with what that has left. The kernel's events and the state of its id tell
-// how far it has come; of events that the dead process had read and nobody has dealt with, it is found out that there
-// were some.
+// how far it has come.
 class CmConnection {
  public:
   CmConnection(const RdmaCmSurroundings& surroundings, const CmDevice& device, ConnectionId id)
       : surroundings_(surroundings), device_(device), id_(id) {}
-  ~CmConnection();
   CmConnection(const CmConnection&) = delete;
   CmConnection& operator=(const CmConnection&) = delete;
 
@@ -44,10 +42,8 @@ class CmConnection {
   // destroyed. `local` are the device's addresses.
   void Start(const FabricConnect& request);
   [[nodiscard]] bool Start(EndpointId listener, const CmEvent& event, const std::vector<IpAddress>& local);
-  // `record`: none where the process before has left none. `read`: its id is here, and so many of its events had been
-  // read.
-  void Adopt(const FabricAdoptConnection& request, const std::optional<CmConnectionRecord>& record,
-             std::optional<uint32_t> read);
+  // `record`: none where the process before has left none. `migrated`: its id is here.
+  void Adopt(const FabricAdoptConnection& request, const std::optional<CmConnectionRecord>& record, bool migrated);
   // All events that had come have been handed on, and all requests that were made again: goes on where the process
   // before has stopped.
   void GoOn();
@@ -65,6 +61,8 @@ class CmConnection {
   void LoseId();
 
   DeviceId device() const { return device_.id; }
+  // None before it is made, and while a stale connection's is being replaced.
+  std::optional<KernelId> kernel_id() const { return kernel_id_; }
 
  private:
   // kOver: nothing but its release is to come.
@@ -85,6 +83,7 @@ class CmConnection {
   void UseQueuePair(CmStep step, QpNumber qp, int32_t process, std::function<int()> use);
   void OnDone(CmStep step, int error, std::string objection);
   void Handle(const CmEvent& event);
+  bool IsDealtWith(const CmEvent& event) const;
   void Resolve();
   void ResolveAddress();
   void Connect();
@@ -105,11 +104,7 @@ class CmConnection {
 
   // Of an adopted one: nothing of it is left.
   void Lose();
-  // The process before had read an event of it that it has not dealt with.
-  void GoOnWithoutEvent();
   void GoOnConnecting();
-  // The kernel has CONNECT: whether its outcome was told to the process before.
-  void CheckConnecting();
   // None where the kernel has none, as InfiniBand's CM for each of its states (cm_init_qp_*_attr in
   // drivers/infiniband/core/cm.c).
   std::optional<QpAttributes> Tells(uint32_t state) const;
@@ -118,10 +113,11 @@ class CmConnection {
   const CmDevice device_;
   const ConnectionId id_;
   State state_ = State::kRequested;
-  std::optional<KernelId> kernel_id_;     // None before it is made, and while a stale connection's is being replaced.
+  std::optional<KernelId> kernel_id_;
   std::optional<FabricConnect> request_;  // Of our own.
   WorkId working_ = WorkId::kNone;        // The kernel's CONNECT or ACCEPT, while the pool has it.
   std::vector<CmEvent> held_;             // Events that came meanwhile: no more than a connection has.
+  std::shared_ptr<void> unstored_;        // One that changed its record only, which is stored with the next report.
   // For whom the kernel has CONNECT or ACCEPT, and for which peer. Meaningless before.
   Towards towards_;
   // It has, or may have, and the peer has not answered. Until it does the id's end waits in the kernel
@@ -135,11 +131,8 @@ class CmConnection {
   bool accepted_ = false;  // The kernel has ACCEPT, or is about to get it.
   // It is adopted, and neither an event nor a request has said how far the kernel is with it.
   bool unsure_ = false;
-  bool event_lost_ = false;  // It is adopted, and of iWARP's events, which nothing else tells of, one was for nobody.
-  uint32_t events_ = 0;      // The id's that have come.
   // It is adopted, and perhaps nobody has looked whose the queue pair is that the driver has taken.
   bool unchecked_ = false;
-  TimerId check_ = TimerId::kNone;
   std::shared_ptr<CmConnection*> self_;  // What is posted to the loop reaches this by it. Null while nothing is.
 };
 

@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <climits>
+#include <cstddef>
 #include <cstring>
 
 #include "broker/fabric/kernel_address.h"
@@ -68,7 +69,28 @@ SocketAddress ReadAddress(const __kernel_sockaddr_storage& from) {
   return FromKernel(kernel);
 }
 
+// Of no event (enum rdma_cm_event_type).
+constexpr uint32_t kNoEvent = UINT32_MAX;
+
 }  // namespace
+
+void RawCmEvent::Clear() { std::memcpy(&bytes_[offsetof(rdma_ucm_event_resp, event)], &kNoEvent, sizeof kNoEvent); }
+
+bool RawCmEvent::is_there() const {
+  return std::memcmp(&bytes_[offsetof(rdma_ucm_event_resp, event)], &kNoEvent, sizeof kNoEvent) != 0;
+}
+
+CmEvent RawCmEvent::Decode() const {
+  rdma_ucm_event_resp kernel;
+  std::memcpy(&kernel, bytes_.data(), sizeof kernel);
+  const rdma_ucm_conn_param& parameters = kernel.param.conn;
+  return {.type = static_cast<CmEventType>(kernel.event),
+          .cookie = kernel.uid,
+          .id = KernelId{kernel.id},
+          .status = static_cast<int>(kernel.status),
+          .peer_limits = PeerLimits(parameters),
+          .private_data = Bytes(parameters.private_data, parameters.private_data + parameters.private_data_len)};
+}
 
 absl::StatusOr<std::shared_ptr<const CmFile>> CmFile::Open() {
   UniqueFd file(::open(kPath, O_RDWR | O_NONBLOCK | O_CLOEXEC));
@@ -88,18 +110,17 @@ int CmFile::Write(uint32_t number, const Command& command, size_t response_size)
   }
 }
 
+int CmFile::NextEvent(RawCmEvent* event) const {
+  static_assert(sizeof(rdma_ucm_event_resp) <= sizeof event->bytes_);
+  const rdma_ucm_get_event command = {.response = Into(event->bytes_.data())};
+  return Write(RDMA_USER_CM_CMD_GET_EVENT, command, sizeof(rdma_ucm_event_resp));
+}
+
 int CmFile::NextEvent(CmEvent* event) const {
-  rdma_ucm_event_resp response = {};
-  const rdma_ucm_get_event command = {.response = Into(&response)};
-  if (const int error = Write(RDMA_USER_CM_CMD_GET_EVENT, command, sizeof response); error != 0) return error;
-  const rdma_ucm_conn_param& parameters = response.param.conn;
-  *event = {.type = static_cast<CmEventType>(response.event),
-            .cookie = response.uid,
-            .id = KernelId{response.id},
-            .status = static_cast<int>(response.status),
-            .peer_limits = PeerLimits(parameters),
-            .private_data = Bytes(parameters.private_data, parameters.private_data + parameters.private_data_len)};
-  return 0;
+  RawCmEvent raw = {};
+  const int error = NextEvent(&raw);
+  if (error == 0) *event = raw.Decode();
+  return error;
 }
 
 int CmFile::CreateIn(uint16_t port_space, uint8_t qp_type, uint64_t cookie, KernelId* id) const {
@@ -117,13 +138,11 @@ int CmFile::CreateDatagram(uint64_t cookie, KernelId* id) const {
   return CreateIn(RDMA_PS_UDP, IBV_QPT_UD, cookie, id);
 }
 
-int CmFile::Migrate(KernelId id, int from, uint32_t* read) const {
+int CmFile::Migrate(KernelId id, int from) const {
   rdma_ucm_migrate_resp response = {};
   const rdma_ucm_migrate_id command = {
       .response = Into(&response), .id = Number(id), .fd = static_cast<uint32_t>(from)};
-  const int error = Write(RDMA_USER_CM_CMD_MIGRATE_ID, command, sizeof response);
-  if (error == 0 && read != nullptr) *read = response.events_reported;
-  return error;
+  return Write(RDMA_USER_CM_CMD_MIGRATE_ID, command, sizeof response);
 }
 
 int CmFile::Destroy(KernelId id) const {

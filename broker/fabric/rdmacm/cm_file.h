@@ -3,6 +3,7 @@
 #ifndef BROKER_FABRIC_RDMACM_CM_FILE_H_
 #define BROKER_FABRIC_RDMACM_CM_FILE_H_
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -45,6 +46,22 @@ struct CmEvent {
   int status = 0;       // 0; a negative errno; or, of kRejected on InfiniBand and RoCE, the CM's reason, which is > 0.
   ReadLimits peer_limits;
   Bytes private_data;  // The whole area on InfiniBand and RoCE, padded with zeros.
+  // As long as there is a copy of it the event has not been dealt with: EventJournal's.
+  std::shared_ptr<void> held{};
+};
+
+// As the kernel writes it: struct rdma_ucm_event_resp of rdma/rdma_user_cm.h, with room for what may be added to it.
+class RawCmEvent {
+ public:
+  void Clear();
+  // Whether there is one since it was cleared.
+  bool is_there() const;
+  CmEvent Decode() const;
+
+ private:
+  friend class CmFile;
+
+  alignas(8) std::array<std::byte, 504> bytes_;
 };
 
 struct CmParameters {
@@ -79,15 +96,16 @@ class CmFile {
   int descriptor() const { return file_.get(); }
   // EAGAIN: there is none. After any other error there will be none any more.
   int NextEvent(CmEvent* event) const;
+  // The same. It is there as soon as the kernel has forgotten it.
+  int NextEvent(RawCmEvent* event) const;
 
   int Create(uint64_t cookie, KernelId* id) const;
   // An id in the port space of datagrams, which is in no connection's way.
   int CreateDatagram(uint64_t cookie, KernelId* id) const;
   // Moves an id here from the file that `from` is a descriptor of, perhaps another process's, with its number, its
   // cookie, and the events that nobody has read. A connect request's id does not come with its listener's. EINVAL: it
-  // is not in that file, or that is no such file; ENOENT: there is none in the whole system. `read`, unless it is null,
-  // becomes how many of the id's events have been read.
-  int Migrate(KernelId id, int from, uint32_t* read = nullptr) const;
+  // is not in that file, or that is no such file; ENOENT: there is none in the whole system.
+  int Migrate(KernelId id, int from) const;
   // Ends what the id stands for; the peer learns of it. No event comes after it. May block for seconds.
   int Destroy(KernelId id) const;
 

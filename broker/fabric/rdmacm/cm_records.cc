@@ -37,7 +37,6 @@ std::string Encode(const CmConnectionRecord& record) {
   message.set_peer(record.peer);
   message.set_accepted(record.accepted);
   message.set_tried_again(record.tried_again);
-  if (record.events) message.set_events(*record.events);
   message.set_qp(record.qp.value);
   message.set_process(record.process);
   message.set_inbound_limit(record.limits.inbound);
@@ -72,13 +71,11 @@ std::optional<CmConnectionRecord> DecodeConnection(const std::string& bytes) {
                                .peer = std::move(*message.mutable_peer()),
                                .accepted = message.accepted(),
                                .tried_again = message.tried_again(),
-                               .events = std::nullopt,
                                .qp = {message.qp()},
                                .process = message.process(),
                                .limits = {message.inbound_limit(), message.outbound_limit()},
                                .private_data = Bytes(message.private_data().begin(), message.private_data().end())};
   if (message.has_kernel_id()) record.kernel_id = KernelId{message.kernel_id()};
-  if (message.has_events()) record.events = message.events();
   return record;
 }
 

@@ -39,7 +39,6 @@ struct CmConnectionRecord {
   std::string peer;  // Its IP address.
   bool accepted = false;
   bool tried_again = false;
-  std::optional<uint32_t> events;  // Of the id that had been dealt with; none: not known.
   // As FabricConnect's.
   QpNumber qp;
   int32_t process = 0;

@@ -19,7 +19,6 @@ CmConnectionRecord FullConnection() {
           .peer = "10.77.0.2",
           .accepted = true,
           .tried_again = true,
-          .events = 3,
           .qp = {6},
           .process = 7,
           .limits = {8, 9},

@@ -28,10 +28,10 @@ void KeptFiles::ForgetOwn() {
   if (!own_.empty()) keep_.Forget(std::exchange(own_, {}));
 }
 
-int KeptFiles::Migrate(KernelId id, const CmFile& file, uint32_t* read) const {
+int KeptFiles::Migrate(KernelId id, const CmFile& file) const {
   int error = ENOENT;
   for (const KeptDescriptor& old : old_) {
-    error = file.Migrate(id, old.fd.get(), read);
+    error = file.Migrate(id, old.fd.get());
     if (error == 0 || error == ENOENT) break;
   }
   return error;

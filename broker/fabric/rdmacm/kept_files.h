@@ -32,8 +32,7 @@ class KeptFiles {
   // Whether those before have left any that have not been given up.
   bool HasOld() const { return !old_.empty(); }
   // Moves the id to `file` from the one that has it. 0; ENOENT where there is no such id, EINVAL where none has it.
-  // `read` is as CmFile::Migrate's.
-  int Migrate(KernelId id, const CmFile& file, uint32_t* read = nullptr) const;
+  int Migrate(KernelId id, const CmFile& file) const;
   // Forgets the old ones. Their last ids end when these descriptors are closed, which may block, and the supervisor's.
   std::vector<UniqueFd> GiveUpOld();
   // Waits until the supervisor has its own file, and has closed those that were forgotten before the last commit.

@@ -36,7 +36,7 @@ absl::StatusOr<std::unique_ptr<RdmaCmFabric>> RdmaCmFabric::Open(DeviceId first_
   std::unique_ptr<RdmaCmFabric> fabric(new RdmaCmFabric(first_device, options, past, executor, watcher,
                                                         *std::move(addresses), *std::move(device_events),
                                                         *network_namespace));
-  if (absl::Status prepared = fabric->Prepare(); !prepared.ok()) return prepared;
+  if (absl::Status prepared = fabric->Prepare(past.keep); !prepared.ok()) return prepared;
   return fabric;
 }
 
@@ -69,7 +69,10 @@ RdmaCmFabric::~RdmaCmFabric() {
   for (const TimerId timer : {scan_retry_, go_on_}) surroundings_.watcher.CancelTimer(timer);
 }
 
-absl::Status RdmaCmFabric::Prepare() {
+absl::Status RdmaCmFabric::Prepare(DescriptorKeep& keep) {
+  auto journal = EventJournal::Open(keep, surroundings_.executor, [this] { OnJournalRoom(); });
+  if (!journal.ok()) return journal.status();
+  journal_ = *std::move(journal);
   OpenFile();
   if (file_ == nullptr && files_.HasOld()) return file_status_;
   // A second death must not cost what is about to be moved here.
@@ -251,17 +254,27 @@ void RdmaCmFabric::RemoveDevice(DeviceId id) {
   reports_.Push(DeviceRemoved{id});
 }
 
+int RdmaCmFabric::NextEvent(CmEvent* event) {
+  return journal_->Next([this](RawCmEvent* into) { return file_->NextEvent(into); }, event);
+}
+
 void RdmaCmFabric::OnFileReadable() {
-  if (adopting_) return;
+  if (!all_read_) return;
   ReportQueue::Entry entry(reports_);
   CmEvent event;
-  for (int i = 0; i < kEventsAtATime && !unwanted_.many(); ++i) {
-    const int error = file_->NextEvent(&event);
+  for (int i = 0; i < kEventsAtATime && !unwanted_.many() && !journal_->full(); ++i) {
+    const int error = NextEvent(&event);
     if (error == EAGAIN) break;
     if (error != 0) return LoseFile(error);
     OnEvent(event);
   }
-  if (!unwanted_.many()) surroundings_.watcher.Rearm(file_watch_, EPOLLIN);
+  if (!unwanted_.many() && !journal_->full()) surroundings_.watcher.Rearm(file_watch_, EPOLLIN);
+}
+
+void RdmaCmFabric::OnJournalRoom() {
+  if (all_read_) return surroundings_.watcher.Rearm(file_watch_, EPOLLIN);
+  ReportQueue::Entry entry(reports_);
+  ReadAllEvents();
 }
 
 void RdmaCmFabric::LoseFile(int error) {
@@ -300,16 +313,17 @@ void RdmaCmFabric::OnConnectRequest(const CmEvent& event) {
   const CookieMeaning meaning = MeaningOf(event.cookie);
   const auto* listener = std::get_if<EndpointId>(&meaning);
   const auto device = devices_.find(DeviceOf(meaning));
-  if (listener == nullptr || device == devices_.end() || !endpoints_.Listens(*listener)) {
-    return surroundings_.DestroyUnwanted(event.id, [] {});
-  }
+  if (listener == nullptr || device == devices_.end() || !endpoints_.Listens(*listener)) return Refuse(event);
   const CmDevice of = {device->first, device->second.found.index, !device->second.found.iwarp};
   const ConnectionId id = IncomingConnection(device->first, ++device->second.requests);
   auto connection = std::make_unique<CmConnection>(surroundings_, of, id);
-  if (!connection->Start(*listener, event, device->second.found.addresses)) {
-    return surroundings_.DestroyUnwanted(event.id, [] {});
-  }
+  if (!connection->Start(*listener, event, device->second.found.addresses)) return Refuse(event);
   connections_[id] = std::move(connection);
+}
+
+void RdmaCmFabric::Refuse(const CmEvent& request) {
+  EventJournal::Forget(request);
+  surroundings_.DestroyUnwanted(request.id, [] {});
 }
 
 void RdmaCmFabric::Deliver(FabricReport report) {

@@ -22,6 +22,7 @@
 #include "broker/fabric/rdmacm/cookie.h"
 #include "broker/fabric/rdmacm/device_events.h"
 #include "broker/fabric/rdmacm/device_scan.h"
+#include "broker/fabric/rdmacm/event_journal.h"
 #include "broker/fabric/rdmacm/kept_files.h"
 #include "broker/fabric/rdmacm/orphans.h"
 #include "broker/fabric/rdmacm/unwanted_ids.h"
@@ -39,7 +40,7 @@ struct RdmaCmPast {
     bool removed = false;
   };
 
-  DescriptorKeep& keep;    // The two outlive the fabric. Descriptors are kept by names that begin with a "c" or "o".
+  DescriptorKeep& keep;    // The two outlive the fabric. Descriptors are kept by names that begin with "c", "o" or "j".
   FabricRecords& records;  // Without those of objects that the core has not.
   std::vector<Device> devices;
   // There are no records, so that what is connected all the same is left to the queue pairs' owners.
@@ -80,7 +81,7 @@ class RdmaCmFabric final : public Fabric {
                uint64_t network_namespace);
 
   // What may fail of taking over.
-  absl::Status Prepare();
+  absl::Status Prepare(DescriptorKeep& keep);
   void OpenFile();
   void OnDeviceEvents();
   void OnAddressesChanged();
@@ -96,16 +97,23 @@ class RdmaCmFabric final : public Fabric {
   void ReportDevice(DeviceId id, const FoundDevice& found);
   void RemoveDevice(DeviceId id);
 
+  int NextEvent(CmEvent* event);
   void OnFileReadable();
+  void OnJournalRoom();
   // It does not work any more, and all that it held ends.
   void LoseFile(int error);
   void OnEvent(const CmEvent& event);
   void OnConnectRequest(const CmEvent& event);
+  void Refuse(const CmEvent& request);
   DeviceId DeviceOf(const CookieMeaning& meaning) const;
 
   // --- Taking over (take_over.cc) ---
   // All has been adopted that will be.
   void TakeOver();
+  // The events that the process before had read.
+  void RepeatEvents();
+  // `known`: the ids of connections that there are.
+  void Repeat(const CmEvent& event, const std::set<KernelId>& known);
   void ReadAllEvents();
   // Those of the processes before.
   void CloseOld();
@@ -147,9 +155,10 @@ class RdmaCmFabric final : public Fabric {
   const bool unrecorded_;
   std::optional<ScanResult> first_scan_;  // Until Start.
   std::set<DeviceId> unadopted_;          // Those of them for which FabricAdopted has not come.
-  bool adopting_ = true;                  // Until it has come for all. No events are read before,
-  bool taking_over_ = true;               // and until the processes before hold nothing any more
-  std::deque<FabricRequest> waiting_;     // these wait, of which adopting is none.
+  // All is adopted that will be, and the events are read that there were then. Before, the watch reads none,
+  bool all_read_ = false;
+  bool taking_over_ = true;            // and until the processes before hold nothing any more
+  std::deque<FabricRequest> waiting_;  // these wait, of which adopting is none.
   TimerId go_on_ = TimerId::kNone;
   KeptFiles files_;
   ReportSink sink_;
@@ -158,6 +167,7 @@ class RdmaCmFabric final : public Fabric {
   absl::Status file_status_;            // this is why.
   BlockingPool pool_;
   UnwantedIds unwanted_;
+  std::unique_ptr<EventJournal> journal_;
   Orphans orphans_;
   const RdmaCmSurroundings surroundings_;
   WatchId file_watch_ = WatchId::kNone;  // Of file_: another one, another watch.

@@ -14,6 +14,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <memory>
+#include <set>
 #include <utility>
 #include <vector>
 
@@ -57,10 +58,9 @@ void RdmaCmFabric::Carry(const FabricAdoptConnection& request) {
       std::make_unique<CmConnection>(surroundings_, of, request.connection);
   // Of a device that has gone the core ends everything by itself.
   if (device == nullptr) return connection->LoseId();
-  uint32_t read = 0;
   const bool migrated =
-      record && record->kernel_id && file_ != nullptr && files_.Migrate(*record->kernel_id, *file_, &read) == 0;
-  connection->Adopt(request, record, migrated ? std::optional(read) : std::nullopt);
+      record && record->kernel_id && file_ != nullptr && files_.Migrate(*record->kernel_id, *file_) == 0;
+  connection->Adopt(request, record, migrated);
 }
 
 void RdmaCmFabric::Carry(const FabricAdopted& request) {
@@ -84,12 +84,8 @@ void RdmaCmFabric::Renew(DeviceId id) {
 }
 
 void RdmaCmFabric::TakeOver() {
-  adopting_ = false;
+  RepeatEvents();
   ReadAllEvents();
-  orphans_.EndAnchors([this] {
-    ReportQueue::Entry entry(reports_);
-    CloseOld();
-  });
 }
 
 void RdmaCmFabric::CloseOld() {
@@ -110,18 +106,54 @@ void RdmaCmFabric::CloseOld() {
       });
 }
 
+void RdmaCmFabric::RepeatEvents() {
+  std::set<KernelId> known;
+  for (const auto& [id, connection] : connections_) {
+    if (connection->kernel_id()) known.insert(*connection->kernel_id());
+  }
+  for (const CmEvent& event : journal_->TakeOld()) Repeat(event, known);
+}
+
+void RdmaCmFabric::Repeat(const CmEvent& event, const std::set<KernelId>& known) {
+  switch (event.type) {
+    case CmEventType::kAddressResolved:
+    case CmEventType::kRouteResolved:
+      // What follows may have been asked for already: CmConnection::GoOn finds out.
+    case CmEventType::kDeviceRemoval:
+      // It may be there again, under the same name.
+      return;
+    case CmEventType::kConnectRequest:
+      if (known.contains(event.id) || file_ == nullptr || files_.Migrate(event.id, *file_) != 0) return;
+      break;
+    default:
+      break;
+  }
+  OnEvent(event);
+}
+
+// A turn reads no more than there is room for; peers do not make requests as fast as they are read.
 void RdmaCmFabric::ReadAllEvents() {
   CmEvent event;
   int error = file_ == nullptr ? EAGAIN : 0;
   while (error == 0) {
-    error = file_->NextEvent(&event);
+    if (journal_->full() && journal_->frees_some()) return;
+    // All wait for requests that wait for this.
+    error = journal_->full() ? EAGAIN : NextEvent(&event);
     if (error != 0) break;
     // Where it is here already its listener had been, when it came.
     if (event.type == CmEventType::kConnectRequest) files_.Migrate(event.id, *file_);
     OnEvent(event);
   }
-  if (error != EAGAIN) return LoseFile(error);
-  surroundings_.watcher.Rearm(file_watch_, EPOLLIN);
+  all_read_ = true;
+  if (error == EAGAIN) {
+    surroundings_.watcher.Rearm(file_watch_, EPOLLIN);
+  } else {
+    LoseFile(error);
+  }
+  orphans_.EndAnchors([this] {
+    ReportQueue::Entry entry(reports_);
+    CloseOld();
+  });
 }
 
 void RdmaCmFabric::GoOn() {
