@@ -19,20 +19,35 @@ constexpr absl::Duration kPatience = absl::Seconds(5);
 
 }  // namespace
 
-DescriptorKeep::DescriptorKeep(Supervisor& supervisor) : supervisor_(supervisor) {
+DescriptorKeep::DescriptorKeep(Supervisor& supervisor, size_t most) : supervisor_(supervisor), most_(most) {
   const CrashPoints points(Step::kTakeDescriptors);
-  for (KeptDescriptor& kept : supervisor_.TakeKept()) inherited_.emplace(std::move(kept.name), std::move(kept.fd));
+  for (KeptDescriptor& kept : supervisor_.TakeKept()) {
+    kept_.insert(kept.name);
+    inherited_.emplace(std::move(kept.name), std::move(kept.fd));
+  }
 }
 
 void DescriptorKeep::Keep(const std::string& name, int fd) {
   const CrashPoints points(Step::kKeepDescriptor);
+  kept_.insert(name);
   LogUnless(supervisor_.Store(name, fd), name);
+}
+
+void DescriptorKeep::KeepIfThereIsRoom(const std::string& name, int fd) {
+  if (kept_.size() < most_ - most_ / 4) return Keep(name, fd);
+  if (!IsThere()) return;
+  if (const auto left_out = left_out_.Pass(Watcher::Now())) {
+    spdlog::warn(
+        "the supervisor has no room for a descriptor, which must be made anew after a death name={} left_out={}", name,
+        *left_out);
+  }
 }
 
 void DescriptorKeep::Forget(const std::string& name) { forgotten_.push_back(name); }
 
 void DescriptorKeep::ForgetNow(const std::string& name) {
   const CrashPoints points(Step::kForgetDescriptor);
+  kept_.erase(name);
   LogUnless(supervisor_.Remove(name), name);
 }
 

@@ -3,7 +3,9 @@
 #ifndef BROKER_RUNTIME_DESCRIPTOR_KEEP_H_
 #define BROKER_RUNTIME_DESCRIPTOR_KEEP_H_
 
+#include <cstddef>
 #include <map>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -19,21 +21,26 @@ namespace rdmabroker {
 // not used again. They are short, since all of them together are one string of the next process's environment. One
 // thread.
 //
-// The supervisor keeps no more than it was told to (FileDescriptorStoreMax), and says nothing of the rest: what is not
-// found after a death must be made anew.
+// The supervisor keeps no more than it was told to, and says nothing of the rest. So what a successor can make anew
+// leaves room for what it cannot.
 class DescriptorKeep {
  public:
-  // `supervisor` outlives it.
-  explicit DescriptorKeep(Supervisor& supervisor);
+  // FileDescriptorStoreMax of deploy/systemd, and what rdma-broker-keeper keeps unless it is told otherwise.
+  static constexpr size_t kMost = 4096;
+
+  // `supervisor` outlives it, and keeps so many.
+  explicit DescriptorKeep(Supervisor& supervisor, size_t most = kMost);
   DescriptorKeep(const DescriptorKeep&) = delete;
   DescriptorKeep& operator=(const DescriptorKeep&) = delete;
 
   // False: there is nobody who keeps anything.
   bool IsThere() const { return supervisor_.IsThere(); }
 
-  // A duplicate of `fd` is kept, on its way before this returns. What goes wrong is logged: the process goes on, and
-  // its successor makes anew what it does not find.
+  // A duplicate of `fd` is kept, on its way before this returns. What goes wrong is logged: the process goes on.
   void Keep(const std::string& name, int fd);
+  // The same of what a successor makes anew where it does not find it: in three quarters of the room. Beyond them that
+  // is logged.
+  void KeepIfThereIsRoom(const std::string& name, int fd);
   // From the next Committed on it is kept no longer: as long as the records may need it, it is there.
   void Forget(const std::string& name);
   // At once: for what is of no use to anybody.
@@ -53,9 +60,12 @@ class DescriptorKeep {
   void LogUnless(const absl::Status& done, const std::string& name);
 
   Supervisor& supervisor_;
+  const size_t most_;
   std::multimap<std::string, UniqueFd, std::less<>> inherited_;
+  std::set<std::string> kept_;          // The names of all that is.
   std::vector<std::string> forgotten_;  // Until the next commit.
   WarningLimit failures_;
+  WarningLimit left_out_;
 };
 
 }  // namespace rdmabroker

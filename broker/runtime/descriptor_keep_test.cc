@@ -89,6 +89,25 @@ TEST(ADescriptorKeep, ForgetsNothingThatTheStoredRecordsMayNeed) {
   EXPECT_THAT(NamesOf(supervisor.stored()), IsEmpty());
 }
 
+TEST(ADescriptorKeep, LeavesRoomForWhatCannotBeMadeAnew) {
+  FakeSupervisor supervisor;
+  {
+    DescriptorKeep keep(supervisor, 8);
+    for (const char* const name : {"e0", "e1", "e2", "e3", "e4", "e5", "e6", "e7"}) {
+      keep.KeepIfThereIsRoom(name, File().get());
+    }
+    keep.Keep("c1", File().get());
+    EXPECT_THAT(NamesOf(supervisor.stored()), ElementsAre("e0", "e1", "e2", "e3", "e4", "e5", "c1"));
+    keep.ForgetNow("e0");
+    keep.ForgetNow("e1");
+    keep.KeepIfThereIsRoom("e8", File().get());
+  }
+  supervisor.Restart();
+  DescriptorKeep keep(supervisor, 8);
+  keep.KeepIfThereIsRoom("e9", File().get());
+  EXPECT_THAT(NamesOf(supervisor.stored()), ElementsAre("e2", "e3", "e4", "e5", "c1", "e8"));
+}
+
 TEST(ADescriptorKeep, WaitsForTheSupervisor) {
   FakeSupervisor supervisor;
   DescriptorKeep keep(supervisor);

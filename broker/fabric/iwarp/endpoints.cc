@@ -60,7 +60,7 @@ int Endpoints::AddAnchor(EndpointId id, Endpoint& endpoint, const IpAddress& ip)
   Anchor anchor;
   anchor.name = absl::StrCat(NamesOf(id), ++endpoint.last_name);
   anchor.socket = std::move(bound.socket);
-  surroundings_.keep.Keep(anchor.name, anchor.socket.get());
+  surroundings_.keep.KeepIfThereIsRoom(anchor.name, anchor.socket.get());
   Start(id, endpoint, ip, std::move(anchor));
   return 0;
 }
