@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "client/back_off.h"
 #include "client/translation.h"
 
 namespace rdmabroker::client {
@@ -20,8 +21,7 @@ constexpr uint32_t kApiMinor = 1;
 constexpr milliseconds kAcknowledgeAfter{50};
 constexpr uint64_t kAcknowledgeBeyond = 256;
 
-// Between attempts to return to a session, at random up to twice that, so that not all clients of a broker return at
-// once; doubled each time up to the longest.
+// Between attempts to return to a session.
 constexpr milliseconds kFirstReturn{10};
 constexpr milliseconds kLongestReturn{1000};
 constexpr milliseconds kLongestGrace{24 * 60 * 60 * 1000};  // Whatever the broker says.
@@ -243,9 +243,8 @@ Outcome BrokerLink::EndOf(const grpc::Status& status) const {
 }
 
 void BrokerLink::ScheduleReturn() {
-  const milliseconds delay = std::min(kFirstReturn * (1 << std::min(returns_++, 10)), kLongestReturn);
-  const milliseconds spread(jitter_() % static_cast<uint64_t>(delay.count()));
-  return_timer_ = thread_->After(delay + spread, [this] { Return(); });
+  const milliseconds delay = BackOff(kFirstReturn, kLongestReturn, returns_++, jitter_());
+  return_timer_ = thread_->After(delay, [this] { Return(); });
 }
 
 void BrokerLink::Return() {

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <chrono>
 
+#include "client/back_off.h"
 #include "client/translation.h"
 
 namespace rdmabroker::client {
@@ -13,7 +14,7 @@ namespace {
 // The broker answers without waiting for anybody; a broker that is stopped for longer has this many attempts.
 constexpr std::chrono::seconds kReplyDeadline{10};
 constexpr int kAttempts = 6;
-// Before the first repeat; doubled for each further one.
+// Before the first repeat.
 constexpr std::chrono::milliseconds kFirstRepeat{10};
 // Where the connection has broken, or the session has not returned on a new one. Its return comes long before.
 constexpr std::chrono::milliseconds kBrokenRepeat{1000};
@@ -21,6 +22,9 @@ constexpr std::chrono::milliseconds kBrokenRepeat{1000};
 // Requests that wait for the window or for their lane. More than one for each object that a session may have by the
 // broker's defaults, so that its clean-up always fits.
 constexpr size_t kMaxWaiting = 65536;
+
+// To what is said of the session's end, for a request that the broker may have.
+constexpr char kUnknown[] = "; whether the request was carried out is not known; what it made ends with the session";
 
 // What a repeat cannot change: the request never reaches the broker's logic.
 bool IsFutile(grpc::StatusCode code) {
@@ -169,9 +173,8 @@ void RequestSender::Repeat(const Attempt& attempt) {
   to_repeat_[request->id] = request;
   if (!sending_) return;
   if (request->attempts >= kAttempts) return on_broken_();
-  const auto delay = HasGone(status) ? kBrokenRepeat : kFirstRepeat * (1 << (request->attempts - 1));
-  const std::chrono::milliseconds spread(jitter_() % static_cast<uint64_t>(delay.count()));
-  thread_->After(delay + spread, [this, request] {
+  const auto first = HasGone(status) ? kBrokenRepeat : kFirstRepeat;
+  thread_->After(BackOff(first, kBrokenRepeat, request->attempts - 1, jitter_()), [this, request] {
     // It may have been sent since, or wait for the session's return.
     if (sending_ && to_repeat_.erase(request->id) == 1) SendAgain(request);
   });
@@ -223,18 +226,22 @@ void RequestSender::End(const Outcome& outcome) {
   }
   attempts_.clear();
   to_repeat_.clear();
-  std::vector<std::shared_ptr<Request>> rest;
+  std::vector<std::shared_ptr<Request>> sent;
+  std::vector<std::shared_ptr<Request>> unsent;
   std::vector<std::shared_ptr<Lane>> lanes(ready_.begin(), ready_.end());
   for (const auto& [id, request] : unfinished_) {
-    rest.push_back(request);
+    sent.push_back(request);
     if (request->holds_lane) lanes.push_back(request->lane);
   }
   ready_.clear();
   for (const auto& lane : lanes) {
-    rest.insert(rest.end(), lane->waiting.begin(), lane->waiting.end());
+    unsent.insert(unsent.end(), lane->waiting.begin(), lane->waiting.end());
     lane->waiting.clear();
   }
-  for (const auto& request : rest) FinishWith(request, outcome, {});
+  Outcome unknown = outcome;
+  if (outcome.status == NdkStatus::kConnectionDisconnected) unknown.hint += kUnknown;
+  for (const auto& request : sent) FinishWith(request, unknown, {});
+  for (const auto& request : unsent) FinishWith(request, outcome, {});
 }
 
 }  // namespace rdmabroker::client

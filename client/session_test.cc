@@ -23,6 +23,7 @@ namespace {
 
 using testing::ElementsAre;
 using testing::HasSubstr;
+using testing::Not;
 
 class SessionTest : public ClientTest {};
 
@@ -248,6 +249,42 @@ TEST_F(SessionTest, WhenTheBrokerDiesAndNoneFollowsEverythingEndsOnceAndANewSess
   SessionOptions options;
   options.control_socket = next.control_socket();
   EXPECT_TRUE(Session::Open(options).outcome.ok());
+}
+
+TEST_F(SessionTest, OfARequestThatTheSessionEndsUnderItIsSaidWhetherItMayHaveBeenCarriedOut) {
+  OpenSession([](v1::SessionOpened* opened) { opened->mutable_limits()->set_session_grace_ms(300); });
+  broker.On("CreateConnector", [](const Broker::Request&) { return Broker::Pending(); });
+  const auto create = [this] {
+    const Later<Outcome> done;
+    adapter->CreateConnector([done](const Outcome& outcome, const std::shared_ptr<Connector>&) { done.Set(outcome); });
+    return done;
+  };
+  const Later<Outcome> sent = create();
+  broker.WaitFor("CreateConnector");
+  broker.RefuseReturns(Broker::KeptSession());
+  broker.EndStream(Broker::FailedRpc(Broker::KeptSession()));
+  broker.WaitForStreams(2);
+  const Later<Outcome> unsent = create();
+  const Outcome unknown = sent.Get();
+  EXPECT_EQ(unknown.status, NdkStatus::kConnectionDisconnected);
+  EXPECT_THAT(unknown.hint, HasSubstr("not known"));
+  EXPECT_THAT(unsent.Get().hint, Not(HasSubstr("not known")));
+}
+
+TEST_F(SessionTest, MoreRequestsThanMayWaitAreRefused) {
+  OpenSession();
+  broker.RefuseReturns(Broker::KeptSession());
+  broker.EndStream(Broker::FailedRpc(Broker::KeptSession()));
+  broker.WaitForStreams(2);
+  // As request_sender.cc has it.
+  constexpr int kMaxWaiting = 65536;
+  const Later<Outcome> refused;
+  for (int i = 0; i <= kMaxWaiting; ++i) {
+    adapter->CreateConnector([i, refused](const Outcome& outcome, const std::shared_ptr<Connector>&) {
+      if (i == kMaxWaiting) refused.Set(outcome);
+    });
+  }
+  EXPECT_EQ(refused.Get().status, NdkStatus::kInsufficientResources);
 }
 
 TEST_F(SessionTest, AnAdministratorsEndIsToldAsSuch) {
