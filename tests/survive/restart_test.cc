@@ -185,6 +185,19 @@ TEST_F(RestartTest, AProcessThatMakesWayLetsHandshakesEnd) {
   ExpectUntouched(made);
 }
 
+TEST_F(RestartTest, AProcessThatMakesWayWaitsForNoHandshakeThatNobodyEnds) {
+  const TestListener listener = b().Listening();
+  const Connection connection = world_.Establish(a(), b(), listener);
+  const pid_t former = broker_->Daemon();
+  const Handshake undecided = world_.Request(a(), b(), listener);
+  ASSERT_EQ(::kill(broker_->pid(), SIGUSR2), 0);
+  broker_->AwaitAnother(former);
+  const client::Outcome connect = undecided.connect.Wait();
+  EXPECT_EQ(connect.status, NdkStatus::kConnectionAborted) << connect.hint;
+  EXPECT_TRUE(connect.retryable);
+  ExpectUntouched(connection);
+}
+
 // --- Clients that are not there when the broker is back ---
 
 // A listening client in a process of its own, to which a connects.
@@ -232,8 +245,13 @@ class AbsenceTest : public RestartTest {
   }
 };
 
-// Long before its grace period is over.
-TEST_F(AbsenceTest, AClientThatDiesMeanwhileIsFoundDead) {
+// Far longer than the test waits.
+class LongGraceTest : public AbsenceTest {
+ protected:
+  LongGraceTest() : AbsenceTest("timeouts.session_grace_ms = 600000\n") {}
+};
+
+TEST_F(LongGraceTest, AClientThatDiesMeanwhileIsFoundDead) {
   ClientAside client(*broker_);
   Handshake made = ConnectTo(client.address());
   Complete(made);

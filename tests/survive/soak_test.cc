@@ -15,6 +15,7 @@
 #include <cstdlib>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <random>
 #include <string>
 #include <thread>
@@ -116,16 +117,17 @@ class SoakTest : public testing::TestWithParam<int> {
   // Before there is a broker, which is to be in the same network.
   static void SetUpTestSuite() { On(); }
 
-  // So many activities, of consumers who come and go with them, under a broker that dies.
-  void Round() {
+  // So many activities, of consumers who come and go with them, under a broker that dies, or lives.
+  void Round(bool dies = true) {
     constexpr int kActivities = 100;
     World world(On(), broker_);
     Workload workload(world);
     Traffic traffic(world);
     {
-      const Reaper reaper(*broker_, random_());
+      std::optional<Reaper> reaper;
+      if (dies) reaper.emplace(*broker_, random_());
       for (int i = 0; i < kActivities && !HasFailure(); ++i, ++activities_) RunOne(workload);
-      deaths_ += reaper.deaths();
+      if (dies) deaths_ += reaper->deaths();
     }
     traffic.ExpectGoesOn();
     messages_ += traffic.messages();
@@ -139,12 +141,41 @@ class SoakTest : public testing::TestWithParam<int> {
     workload.Run(*activity);
   }
 
+  void AwaitNothing() {
+    EXPECT_TRUE(Becomes([this] { return broker_->Objects().empty(); }))
+        << "the broker does not serve, or holds something";
+  }
   // A process that has just taken over has no more than any other that has.
   std::vector<Sample> TakeSamples() {
     broker_->KillDaemon();
-    EXPECT_TRUE(Becomes([this] { return broker_->Objects().empty(); }))
-        << "the broker does not serve, or holds something";
+    AwaitNothing();
     return {SampleOf(::getpid()), SampleOf(broker_->pid()), SampleOf(broker_->Daemon())};
+  }
+  // And one that lives on has no more than it had.
+  void ExpectLivesFlat() {
+    constexpr int kRounds = 4;
+    Round(false);
+    AwaitNothing();
+    const Sample before = SampleOf(broker_->Daemon());
+    for (int i = 0; i < kRounds && !HasFailure(); ++i) Round(false);
+    AwaitNothing();
+    EXPECT_EQ(broker_->Daemon(), before.pid);
+    ExpectFlat("the daemon that lives", before, SampleOf(before.pid));
+  }
+  static void ExpectFlat(const std::string& whose, const Sample& before, Sample after) {
+    // What allocators keep of freed memory, which settles in the first rounds.
+    constexpr int64_t kSlack = 8 << 20;
+    // Whoever has it may be told of some a moment later.
+    EXPECT_TRUE(Becomes([&] {
+      after.descriptors = Descriptors(after.pid);
+      return after.descriptors == before.descriptors;
+    })) << whose
+        << ":\n"
+        << Difference(before.descriptors, after.descriptors);
+    EXPECT_GT(after.memory, 0) << whose;
+    EXPECT_LE(after.memory, before.memory + kSlack) << "bytes of " << whose;
+    std::printf("%s: %zu descriptors, %ld KiB, %+ld KiB\n", whose.c_str(), after.descriptors.size(),
+                static_cast<long>(after.memory >> 10), static_cast<long>((after.memory - before.memory) >> 10));
   }
 
   const uint32_t seed_ = RandomSeed() + static_cast<uint32_t>(GetParam());
@@ -156,29 +187,15 @@ class SoakTest : public testing::TestWithParam<int> {
 };
 
 TEST_P(SoakTest, NothingIsLostAndNothingGrows) {
-  // What allocators keep of freed memory, which settles in the first rounds.
-  constexpr int64_t kSlack = 8 << 20;
   std::printf("seed: %u\n", seed_);
   const auto end = Clock::now() + std::chrono::seconds(Setting("RDMA_BROKER_SOAK_SECONDS", 60));
   Round();
   const std::vector<Sample> before = TakeSamples();
   while (Clock::now() < end && !HasFailure()) Round();
-  std::vector<Sample> after = TakeSamples();
+  const std::vector<Sample> after = TakeSamples();
   const std::vector<std::string> whose = {"the clients", "the keeper", "the daemon"};
-  for (size_t i = 0; i < whose.size(); ++i) {
-    // The keeper may be told of some a moment later.
-    EXPECT_TRUE(Becomes([&] {
-      after[i].descriptors = Descriptors(after[i].pid);
-      return after[i].descriptors == before[i].descriptors;
-    })) << whose[i]
-        << ":\n"
-        << Difference(before[i].descriptors, after[i].descriptors);
-    EXPECT_GT(after[i].memory, 0) << whose[i];
-    EXPECT_LE(after[i].memory, before[i].memory + kSlack) << "bytes of " << whose[i];
-    std::printf("%s: %zu descriptors, %ld KiB, %+ld KiB\n", whose[i].c_str(), after[i].descriptors.size(),
-                static_cast<long>(after[i].memory >> 10),
-                static_cast<long>((after[i].memory - before[i].memory) >> 10));
-  }
+  for (size_t i = 0; i < whose.size(); ++i) ExpectFlat(whose[i], before[i], after[i]);
+  ExpectLivesFlat();
   EXPECT_GT(deaths_, 0);
   std::printf("covered: %d activities, %d deaths, %lu messages\n", activities_, deaths_,
               static_cast<unsigned long>(messages_));
