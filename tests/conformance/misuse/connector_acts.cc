@@ -350,7 +350,7 @@ bool WaitForRequests(Turn& turn) {
     own.Did("BlockingListener.address");
     if (made.object->listener() == nullptr) own.stage->Fail("there is no listener");
     own.Did("BlockingListener.listener");
-    // A peer comes in time, or does not.
+    // A peer comes in time, on a busy machine as well, or does not.
     Turn peers = {.stage = own.stage,
                   .dice = Dice(own.dice.Below(1u << 30)),
                   .party = 1 - own.party,
@@ -359,7 +359,7 @@ bool WaitForRequests(Turn& turn) {
     MakeCall(peers, "ProtectionDomain.CreateQueuePair");
     const char* const connects[] = {"BlockingConnect", "BlockingConnect(SharedEndpoint)", "Connector.Connect"};
     if (own.dice.Percent(90)) MakeCall(peers, connects[own.dice.Below(std::size(connects))]);
-    auto next = made.object->Next(own.stage->Longer(std::chrono::milliseconds(own.valid ? 50 : own.dice.Below(50))));
+    auto next = made.object->Next(own.stage->Longer(std::chrono::milliseconds(own.valid ? 100 : own.dice.Below(50))));
     own.Did("BlockingListener.Next", next.outcome.status);
     if (next.object != nullptr) {
       const OwnedPtr connector = Keep(own, Kind::kConnector, object->instance, std::move(next.object));
