@@ -18,6 +18,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
 #include "broker/control/configuration.h"
 #include "broker/control/control_server.h"
@@ -76,16 +77,24 @@ std::vector<RdmaCmPast::Device> KernelDevices(const Records& records) {
 
 using Fabrics = std::vector<std::unique_ptr<Fabric>>;
 
+// Connections that there are must not be taken for lost: they stay with the supervisor.
+absl::Status CannotTakeOver(const absl::Status& cause) {
+  return absl::Status(cause.code(),
+                      absl::StrCat("connections of the kernel's RDMA devices cannot be taken over from the "
+                                   "process before, and are kept; have this mended: ",
+                                   cause.message()));
+}
+
 absl::StatusOr<Fabrics> OpenFabrics(ControlServer& control, const Configuration& configuration, Survival& survival) {
   auto iwarp = IwarpFabric::Open(kIwarpDevice, {.crc = configuration.iwarp_crc}, control.watcher(), control.handoffs(),
                                  survival.descriptors(), survival.of_fabrics());
   if (!iwarp.ok()) return iwarp.status();
   const RdmaCmPast past = {survival.descriptors(), survival.of_fabrics(),
                            KernelDevices(control.broker().core().records()), survival.begins_anew()};
+  const bool holds_connections = past.HoldsConnections();
   auto rdmacm = RdmaCmFabric::Open(kFirstKernelDevice, {.trust_qp_numbers = configuration.trust_qp_numbers}, past,
                                    control.executor(), control.watcher());
-  // Connections that there are must not be taken for lost.
-  if (!rdmacm.ok() && !past.devices.empty()) return rdmacm.status();
+  if (!rdmacm.ok() && holds_connections) return CannotTakeOver(rdmacm.status());
   Fabrics fabrics;
   fabrics.push_back(*std::move(iwarp));
   if (rdmacm.ok()) {

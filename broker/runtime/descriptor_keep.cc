@@ -27,10 +27,19 @@ DescriptorKeep::DescriptorKeep(Supervisor& supervisor, size_t most) : supervisor
   }
 }
 
-void DescriptorKeep::Keep(const std::string& name, int fd) {
+void DescriptorKeep::Keep(const std::string& name, int fd) { (void)Store(name, fd); }
+
+absl::Status DescriptorKeep::Store(const std::string& name, int fd) {
   const CrashPoints points(Step::kKeepDescriptor);
   kept_.insert(name);
-  LogUnless(supervisor_.Store(name, fd), name);
+  absl::Status stored = supervisor_.Store(name, fd);
+  LogUnless(stored, name);
+  return stored;
+}
+
+absl::Status DescriptorKeep::KeepSurely(const std::string& name, int fd) {
+  const absl::Status stored = Store(name, fd);
+  return stored.ok() ? AwaitSupervisor() : stored;
 }
 
 void DescriptorKeep::KeepIfThereIsRoom(const std::string& name, int fd) {
@@ -55,11 +64,22 @@ void DescriptorKeep::Committed() {
   for (const std::string& name : std::exchange(forgotten_, {})) ForgetNow(name);
 }
 
-bool DescriptorKeep::Await() {
+bool DescriptorKeep::Await() { return AwaitSupervisor().ok(); }
+
+absl::Status DescriptorKeep::AwaitSupervisor() {
   const CrashPoints points(Step::kAwaitSupervisor);
-  const absl::Status done = supervisor_.Barrier(kPatience);
-  LogUnless(done, "all");
-  return done.ok();
+  absl::Status done = supervisor_.Barrier(kPatience);
+  if (done.ok()) return done;
+  if (const auto left_out = silences_.Pass(Watcher::Now())) {
+    spdlog::warn("the supervisor has not said that it has done what it was told cause=\"{}\" left_out={}",
+                 std::string(done.message()), *left_out);
+  }
+  return done;
+}
+
+bool DescriptorKeep::HasInherited(std::string_view prefix) const {
+  const auto first = inherited_.lower_bound(prefix);
+  return first != inherited_.end() && absl::StartsWith(first->first, {prefix.data(), prefix.size()});
 }
 
 std::vector<KeptDescriptor> DescriptorKeep::Take(std::string_view prefix) {
@@ -77,6 +97,9 @@ void DescriptorKeep::ForgetTheRest() {
   std::set<std::string> names;
   for (const auto& [name, fd] : inherited_) names.insert(name);
   inherited_.clear();
+  if (names.empty()) return;
+  spdlog::warn("descriptors of the process before belong to nothing here, and are closed count={} first={}",
+               names.size(), *names.begin());
   for (const std::string& name : names) ForgetNow(name);
 }
 

@@ -47,9 +47,16 @@ class DescriptorKeep {
   void ForgetNow(const std::string& name);
   // The records are stored as they are.
   void Committed();
-  // Waits until all that was to be kept is. False: the supervisor has not said so in time, or is gone.
+  // Keeps it, unless it is kept already, and waits until it is: before what another kept descriptor holds is moved to
+  // this one. After an error, which is logged as well, it may not be kept; nothing shows where a process dies then.
+  // UNAVAILABLE where the supervisor has gone.
+  [[nodiscard]] absl::Status KeepSurely(const std::string& name, int fd);
+  // Waits until all that was to be forgotten is closed. False: the supervisor has not said so in time, or is gone; that
+  // is logged.
   bool Await();
 
+  // Whether Take would give any.
+  bool HasInherited(std::string_view prefix) const;
   // What the process before this one has kept under names that begin so, in the order of the names; each once. It is
   // kept on until it is forgotten.
   std::vector<KeptDescriptor> Take(std::string_view prefix);
@@ -57,6 +64,8 @@ class DescriptorKeep {
   void ForgetTheRest();
 
  private:
+  absl::Status Store(const std::string& name, int fd);
+  absl::Status AwaitSupervisor();
   void LogUnless(const absl::Status& done, const std::string& name);
 
   Supervisor& supervisor_;
@@ -65,6 +74,7 @@ class DescriptorKeep {
   std::set<std::string> kept_;          // The names of all that is.
   std::vector<std::string> forgotten_;  // Until the next commit.
   WarningLimit failures_;
+  WarningLimit silences_;
   WarningLimit left_out_;
 };
 

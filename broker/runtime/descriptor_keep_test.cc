@@ -6,10 +6,13 @@
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 
+#include <deque>
 #include <string>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "broker/runtime/fake_supervisor.h"
+#include "tests/captured_log.h"
 
 namespace rdmabroker {
 namespace {
@@ -71,7 +74,10 @@ TEST(ADescriptorKeep, KeepsWhatWasTakenUntilItIsForgotten) {
     ASSERT_EQ(keep.Take("a").size(), 1u);
     ASSERT_EQ(keep.Take("b").size(), 1u);
     keep.Forget("b");
+    CapturedLog log;
     keep.ForgetTheRest();
+    keep.ForgetTheRest();
+    EXPECT_EQ(log.LinesWith("belong to nothing here, and are closed count=1 first=c").size(), 1u);
     keep.Committed();
   }
   supervisor.Restart();
@@ -114,6 +120,43 @@ TEST(ADescriptorKeep, WaitsForTheSupervisor) {
   keep.Keep("a", File().get());
   EXPECT_TRUE(keep.Await());
   EXPECT_THAT(supervisor.told(), ElementsAre("store a", "barrier"));
+}
+
+TEST(ADescriptorKeep, KeepsSurelyOrSaysWhyNot) {
+  const absl::Status silent = absl::DeadlineExceededError("silent");
+  const absl::Status full = absl::ResourceExhaustedError("too many are on their way");
+  struct Row {
+    std::deque<absl::Status> answers;
+    absl::Status result;
+    std::vector<std::string> told;
+  };
+  const Row rows[] = {
+      {{}, absl::OkStatus(), {"store a", "barrier"}},
+      {{absl::OkStatus(), silent}, silent, {"store a"}},
+      {{full}, full, {}},
+  };
+  for (const Row& row : rows) {
+    FakeSupervisor supervisor;
+    DescriptorKeep keep(supervisor);
+    supervisor.AnswerNext(row.answers);
+    EXPECT_EQ(keep.KeepSurely("a", File().get()), row.result);
+    EXPECT_EQ(supervisor.told(), row.told);
+  }
+}
+
+TEST(ADescriptorKeep, KnowsWhatNobodyHasTaken) {
+  FakeSupervisor supervisor;
+  {
+    DescriptorKeep keep(supervisor);
+    for (const char* name : {"b1", "d1"}) keep.Keep(name, File().get());
+    EXPECT_FALSE(keep.HasInherited("b")) << "it is this process's own";
+  }
+  supervisor.Restart();
+  DescriptorKeep keep(supervisor);
+  EXPECT_TRUE(keep.HasInherited("b"));
+  for (const char* const none : {"a", "b2", "c", "e"}) EXPECT_FALSE(keep.HasInherited(none)) << none;
+  (void)keep.Take("b");
+  EXPECT_FALSE(keep.HasInherited("b"));
 }
 
 TEST(ADescriptorKeep, GoesOnWhereTheSupervisorHasGone) {

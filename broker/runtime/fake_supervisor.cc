@@ -22,7 +22,12 @@ void FakeSupervisor::Restart() {
 }
 
 absl::Status FakeSupervisor::Hear(std::string what) {
-  if (!there_ || !answer_.ok()) return answer_;
+  absl::Status answer = answer_;
+  if (!next_answers_.empty()) {
+    answer = std::move(next_answers_.front());
+    next_answers_.pop_front();
+  }
+  if (!there_ || !answer.ok()) return answer;
   told_.push_back(std::move(what));
   return absl::OkStatus();
 }

@@ -3,6 +3,7 @@
 #ifndef BROKER_RUNTIME_FAKE_SUPERVISOR_H_
 #define BROKER_RUNTIME_FAKE_SUPERVISOR_H_
 
+#include <deque>
 #include <string>
 #include <utility>
 #include <vector>
@@ -22,6 +23,8 @@ class FakeSupervisor final : public Supervisor {
   void Restart();
   // From now on this is what it returns; an error, as if it had gone, changes nothing.
   void Answer(absl::Status status) { answer_ = std::move(status); }
+  // Instead, what it returns to the next calls, one for each.
+  void AnswerNext(std::deque<absl::Status> statuses) { next_answers_ = std::move(statuses); }
   // What it was told, in order: "ready", "stopping", "status TEXT", "ping", "store NAME", "remove NAME", "barrier".
   const std::vector<std::string>& told() const { return told_; }
   const std::vector<KeptDescriptor>& stored() const { return stored_; }
@@ -43,6 +46,7 @@ class FakeSupervisor final : public Supervisor {
   const bool there_;
   const absl::Duration watchdog_interval_;
   absl::Status answer_;
+  std::deque<absl::Status> next_answers_;
   std::vector<std::string> told_;
   std::vector<KeptDescriptor> stored_;
   std::vector<KeptDescriptor> kept_;

@@ -9,8 +9,10 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <memory>
 #include <string>
@@ -27,6 +29,7 @@ namespace rdmabroker {
 namespace {
 
 constexpr char kDaemon[] = "broker/rdma-brokerd";
+constexpr char kNewerDaemon[] = "broker/rdma-brokerd-of-another-day";
 constexpr char kKeeper[] = "broker/keeper/rdma-broker-keeper";
 
 sockaddr_un AddressOf(const std::string& path) {
@@ -44,6 +47,13 @@ class SupervisedDaemonTest : public testing::Test {
 
   std::string control() const { return folder_.path() + "/control.sock"; }
   std::vector<std::string> Command() const { return {kDaemon, "--config", folder_.path() + "/broker.toml"}; }
+  // With a descriptor that the process before has kept under that name.
+  std::vector<std::string> CommandWith(const std::string& name) const {
+    std::vector<std::string> command = {
+        "sh", "-c", "LISTEN_PID=$$ LISTEN_FDS=1 LISTEN_FDNAMES=" + name + " exec \"$@\" 3</dev/null", "sh"};
+    for (const std::string& word : Command()) command.push_back(word);
+    return command;
+  }
   bool Answers() const {
     const UniqueFd socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
     const sockaddr_un address = AddressOf(control());
@@ -69,6 +79,15 @@ class NotifySocket {
     while (absl::StartsWith(text, "FDSTORE")) text = NextOfAll();
     return text;
   }
+  // All that has come.
+  std::vector<std::string> TakeAll() {
+    std::vector<std::string> all;
+    char text[4096];
+    for (ssize_t length = 0; (length = ::recv(fd_.get(), text, sizeof text, MSG_DONTWAIT)) > 0;) {
+      all.emplace_back(text, static_cast<size_t>(length));
+    }
+    return all;
+  }
   // Whether this comes, maybe after heartbeats, as these come when they do.
   ::testing::AssertionResult Hears(const std::string& expected) {
     std::string text = Next();
@@ -88,6 +107,16 @@ class NotifySocket {
 
   UniqueFd fd_;
 };
+
+// Until it is told to end.
+bool Serves(NotifySocket& notify_socket, const std::vector<std::string>& command) {
+  ChildProcess daemon(command);
+  const bool ready = static_cast<bool>(notify_socket.Hears("READY=1"));
+  daemon.Signal(SIGTERM);
+  const bool ended = daemon.End() == 0;
+  (void)notify_socket.TakeAll();
+  return ready && ended;
+}
 
 TEST_F(SupervisedDaemonTest, TellsOfItsStatesAndThatItLives) {
   NotifySocket notify_socket(folder_.path() + "/notify");
@@ -121,6 +150,43 @@ TEST_F(SupervisedDaemonTest, RefusesAnEnvironmentThatMakesNoSense) {
   EXPECT_EQ(ending.status, 1);
   EXPECT_TRUE(absl::StrContains(ending.error, "WATCHDOG_PID, WATCHDOG_USEC: ")) << ending.error;
   EXPECT_FALSE(Answers());
+}
+
+// Where the kernel's connection manager cannot be opened, nobody can tell what is in a file of it, unless records do.
+TEST_F(SupervisedDaemonTest, DoesNotServeWhereItWouldLoseConnectionsThatAreKept) {
+  if (std::filesystem::exists("/dev/infiniband/rdma_cm")) GTEST_SKIP() << "this machine has a connection manager";
+  NotifySocket notify_socket(folder_.path() + "/notify");
+  const auto refuses = [&](const char* name) {
+    const Ending ending = RunToEnd(CommandWith(name), folder_.path() + "/errors");
+    const std::vector<std::string> told = notify_socket.TakeAll();
+    return ending.status == 1 &&
+           absl::StrContains(ending.error, "connections of the kernel's RDMA devices cannot be taken over") &&
+           std::find(told.begin(), told.end(), std::string("FDSTOREREMOVE=1\nFDNAME=") + name) == told.end();
+  };
+  // Twice, as the first one must leave no records that the second would believe.
+  for (const char* const name : {"c1", "c1", "o1"}) EXPECT_TRUE(refuses(name)) << name;
+  EXPECT_TRUE(Serves(notify_socket, Command()));
+  // By the records there is nothing in the one; the other is kept only while there is something in it.
+  EXPECT_TRUE(Serves(notify_socket, CommandWith("c1")));
+  EXPECT_TRUE(refuses("o1"));
+}
+
+// What is kept may be laid out as only the newer one knows.
+TEST_F(SupervisedDaemonTest, RefusesANewerOnesRecordsBeforeItTouchesWhatIsKept) {
+  NotifySocket notify_socket(folder_.path() + "/notify");
+  std::vector<std::string> newer = Command();
+  newer.front() = kNewerDaemon;
+  ::setenv("RDMA_BROKERD_FORMAT_VERSION", "2", 1);
+  ASSERT_TRUE(Serves(notify_socket, Command()));
+  EXPECT_TRUE(Serves(notify_socket, newer)) << "it reads an older one's";
+  for (const char* const name : {"c1", "j1", "o1", "e1.0", "t1."}) {
+    const Ending ending = RunToEnd(CommandWith(name), folder_.path() + "/errors");
+    EXPECT_EQ(ending.status, 1) << name;
+    EXPECT_TRUE(absl::StrContains(ending.error, "has version 2 of the store's format")) << ending.error;
+    EXPECT_EQ(notify_socket.TakeAll(), std::vector<std::string>()) << name;
+  }
+  EXPECT_TRUE(Serves(notify_socket, newer));
+  ::unsetenv("RDMA_BROKERD_FORMAT_VERSION");
 }
 
 TEST_F(SupervisedDaemonTest, ServesOnWhenItIsKilledAndEndsWithItsKeeper) {

@@ -3,6 +3,7 @@
 // What a connection does that another process began.
 
 #include <infiniband/verbs.h>
+#include <spdlog/spdlog.h>
 
 #include <cerrno>
 #include <string>
@@ -70,6 +71,12 @@ void CmConnection::Adopt(const FabricAdoptConnection& request, const std::option
 
 void CmConnection::Lose() {
   if (state_ == State::kOver) return;
+  if (const auto left_out = surroundings_.losses.Pass(Watcher::Now())) {
+    spdlog::warn(
+        "connection lost with the process before connection={} established={} status=CONNECTION_ABORTED "
+        "cause=\"the kernel has nothing of it left\" left_out={}",
+        id_.value(), state_ == State::kEstablished, *left_out);
+  }
   if (state_ == State::kEstablished) return End(NdkStatus::kConnectionAborted, 0);
   // A driver that moves the queue pair may have begun to.
   qp_reusable_ = device_.three_way;

@@ -2,13 +2,23 @@
 
 #include "broker/fabric/rdmacm/kept_files.h"
 
+#include <spdlog/spdlog.h>
+
 #include <algorithm>
 #include <cerrno>
 #include <utility>
 
 #include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
 
 namespace rdmabroker {
+namespace {
+
+// Each waits for as long as a supervisor with much to do needs, and all of them together less than systemd lets a
+// service start (TimeoutStartSec=).
+constexpr int kTries = 3;
+
+}  // namespace
 
 KeptFiles::KeptFiles(DescriptorKeep& keep, std::string prefix)
     : keep_(keep), prefix_(std::move(prefix)), old_(keep.Take(prefix_)) {
@@ -22,6 +32,21 @@ void KeptFiles::Keep(int file) {
   ForgetOwn();
   own_ = prefix_ + std::to_string(++last_);
   keep_.Keep(own_, file);
+}
+
+absl::Status KeptFiles::KeepSurely(int file) {
+  absl::Status kept;
+  for (int i = 0; i < kTries; ++i) {
+    kept = keep_.KeepSurely(own_, file);
+    if (kept.ok()) return kept;
+    if (absl::IsUnavailable(kept)) {
+      spdlog::error("the supervisor has gone, and connections end with this process name={}", own_);
+      return absl::OkStatus();
+    }
+  }
+  return absl::Status(
+      kept.code(),
+      absl::StrCat(own_, ": the supervisor may not keep it, and what is moved there could be lost: ", kept.message()));
 }
 
 void KeptFiles::ForgetOwn() {

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "broker/fabric/rdmacm/cm_file.h"
 #include "broker/runtime/descriptor_keep.h"
 #include "broker/runtime/kept_descriptor.h"
@@ -26,6 +27,11 @@ class KeptFiles {
 
   // The process's own is kept from now on.
   void Keep(int file);
+  // Waits until it is, before ids are moved there: a second death must not cost them. DEADLINE_EXCEEDED, or why it
+  // cannot be kept, where it may not be; the old ones are then kept on, as long as nothing is moved, and another
+  // process may take them over. Where the supervisor has gone no process follows, so that there is nothing to wait for:
+  // OK.
+  [[nodiscard]] absl::Status KeepSurely(int file);
   // Its own is of no use any more.
   void ForgetOwn();
 
@@ -35,8 +41,8 @@ class KeptFiles {
   int Migrate(KernelId id, const CmFile& file) const;
   // Forgets the old ones. Their last ids end when these descriptors are closed, which may block, and the supervisor's.
   std::vector<UniqueFd> GiveUpOld();
-  // Waits until the supervisor has its own file, and has closed those that were forgotten before the last commit.
-  void Await() { keep_.Await(); }
+  // Waits until the supervisor has closed those that were forgotten before the last commit. False: it may not have.
+  bool Await() { return keep_.Await(); }
 
  private:
   DescriptorKeep& keep_;

@@ -78,6 +78,8 @@ bool IsOver(const Orphan& orphan) {
 
 }  // namespace
 
+bool Orphans::AreKept(const DescriptorKeep& keep) { return keep.HasInherited(kNames); }
+
 Orphans::Orphans(DescriptorKeep& keep, BlockingPool& pool, Watcher& watcher)
     : files_(keep, kNames), pool_(pool), watcher_(watcher) {}
 
@@ -92,8 +94,7 @@ absl::Status Orphans::TakeOver(const KeptFiles* unrecorded) {
   if (!opened.ok()) return opened.status();
   file_ = *std::move(opened);
   files_.Keep(file_->descriptor());
-  // A second death must not cost what is about to be moved here.
-  files_.Await();
+  if (absl::Status kept = files_.KeepSurely(file_->descriptor()); !kept.ok()) return kept;
   for (const KernelId id : MoveAll(unrecorded)) {
     CmAddresses at;
     if (file_->QueryAddresses(id, &at) != 0 || at.peer.ip.IsAny()) {
@@ -103,6 +104,10 @@ absl::Status Orphans::TakeOver(const KeptFiles* unrecorded) {
     }
   }
   files_.GiveUpOld();
+  if (!anchors_.empty()) {
+    spdlog::warn("what is not connected has no record, and ends: listeners, addresses, handshakes ids={}",
+                 anchors_.size());
+  }
   if (!orphans_.empty()) spdlog::warn("connections have no record, and stay with their owners ids={}", orphans_.size());
   return absl::OkStatus();
 }

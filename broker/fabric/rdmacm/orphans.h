@@ -42,6 +42,9 @@ struct Orphan {
 // process knows what they are. Loop thread only.
 class Orphans {
  public:
+  // Whether the process before has left any that nobody has taken over.
+  static bool AreKept(const DescriptorKeep& keep);
+
   // All outlive it.
   Orphans(DescriptorKeep& keep, BlockingPool& pool, Watcher& watcher);
   ~Orphans();

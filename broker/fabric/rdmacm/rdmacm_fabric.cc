@@ -24,6 +24,11 @@ constexpr int kEventsAtATime = 64;
 
 }  // namespace
 
+// Without records nobody knows what is in a file that is kept; orphans' are kept as long as there are any.
+bool RdmaCmPast::HoldsConnections() const {
+  return !devices.empty() || (unrecorded && keep.HasInherited(kFileNames)) || Orphans::AreKept(keep);
+}
+
 absl::StatusOr<std::unique_ptr<RdmaCmFabric>> RdmaCmFabric::Open(DeviceId first_device, const RdmaCmOptions& options,
                                                                  const RdmaCmPast& past, Executor& executor,
                                                                  Watcher& watcher) {
@@ -56,7 +61,7 @@ RdmaCmFabric::RdmaCmFabric(DeviceId first_device, const RdmaCmOptions& options, 
       pool_(executor),
       unwanted_([this] { surroundings_.watcher.Rearm(file_watch_, EPOLLIN); }),
       orphans_(past.keep, pool_, watcher),
-      surroundings_{options_, file_, records_, executor, pool_, watcher, reports_, unwanted_},
+      surroundings_{options_, file_, records_, executor, pool_, watcher, reports_, unwanted_, losses_},
       endpoints_(surroundings_) {
   for (const RdmaCmPast::Device& device : known_) {
     next_device_ = std::max(next_device_, device.id.value() + 1);
@@ -75,8 +80,9 @@ absl::Status RdmaCmFabric::Prepare(DescriptorKeep& keep) {
   journal_ = *std::move(journal);
   OpenFile();
   if (file_ == nullptr && files_.HasOld()) return file_status_;
-  // A second death must not cost what is about to be moved here.
-  if (files_.HasOld()) files_.Await();
+  if (files_.HasOld() && (unrecorded_ || !known_.empty())) {
+    if (absl::Status kept = files_.KeepSurely(file_->descriptor()); !kept.ok()) return kept;
+  }
   if (absl::Status taken = orphans_.TakeOver(unrecorded_ ? &files_ : nullptr); !taken.ok()) return taken;
   if (known_.empty()) return absl::OkStatus();
   // Devices that are not found now are lost for good.
@@ -93,7 +99,11 @@ void RdmaCmFabric::Start(ReportSink sink) {
   // Here and not in the pool: nobody is served yet, and whoever is first finds all devices.
   ReportQueue::Entry entry(reports_);
   OnScanned(file_watch_, first_scan_ ? *std::move(first_scan_) : ScanDevices(NextScan()));
-  for (const RdmaCmPast::Device& gone : std::exchange(known_, {})) reports_.Push(DeviceRemoved{gone.id});
+  for (const RdmaCmPast::Device& gone : std::exchange(known_, {})) {
+    if (!gone.removed)
+      spdlog::warn("device gone while there was no process, with all that was on it name={}", gone.name);
+    reports_.Push(DeviceRemoved{gone.id});
+  }
   if (unadopted_.empty()) TakeOver();
 }
 

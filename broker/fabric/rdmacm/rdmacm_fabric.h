@@ -45,6 +45,9 @@ struct RdmaCmPast {
   std::vector<Device> devices;
   // There are no records, so that what is connected all the same is left to the queue pairs' owners.
   bool unrecorded = false;
+
+  // Whether a process has something to lose that goes on without the fabric. To be asked before there is one.
+  bool HoldsConnections() const;
 };
 
 // The kernel's RDMA devices, InfiniBand, RoCE and iWARP, and its connection manager. The queue pairs are the clients',
@@ -80,7 +83,7 @@ class RdmaCmFabric final : public Fabric {
                Watcher& watcher, std::unique_ptr<LocalAddresses> addresses, DeviceEvents device_events,
                uint64_t network_namespace);
 
-  // What may fail of taking over.
+  // What may fail of taking over. After an error nothing has been moved.
   absl::Status Prepare(DescriptorKeep& keep);
   void OpenFile();
   void OnDeviceEvents();
@@ -167,6 +170,7 @@ class RdmaCmFabric final : public Fabric {
   absl::Status file_status_;            // this is why.
   BlockingPool pool_;
   UnwantedIds unwanted_;
+  WarningLimit losses_;
   std::unique_ptr<EventJournal> journal_;
   Orphans orphans_;
   const RdmaCmSurroundings surroundings_;

@@ -14,6 +14,7 @@
 #include "broker/fabric/report_queue.h"
 #include "broker/runtime/blocking_pool.h"
 #include "broker/runtime/executor.h"
+#include "broker/runtime/warning_limit.h"
 #include "broker/runtime/watcher.h"
 
 namespace rdmabroker {
@@ -36,6 +37,7 @@ struct RdmaCmSurroundings {
   Watcher& watcher;
   ReportQueue& reports;
   UnwantedIds& unwanted;
+  WarningLimit& losses;  // Of what ended with the process before.
 
   // Destroys the id, which may block, and for as long as the kernel waits for a peer: `towards`. `done` runs when
   // nothing of it is left.

@@ -79,6 +79,8 @@ void RdmaCmFabric::Renew(DeviceId id) {
   const auto renewed = devices_.extract(id);
   KnownDevice& device = renewed.mapped();
   if (device.sentinel) surroundings_.Destroy(*device.sentinel, [] {});
+  spdlog::warn("device gone while there was no process, with all that was on it, and come again name={}",
+               device.found.name);
   reports_.Push(DeviceRemoved{id});
   AddDevice(std::move(device.found));
 }
@@ -98,7 +100,8 @@ void RdmaCmFabric::CloseOld() {
       },
       [this](int) {
         ReportQueue::Entry entry(reports_);
-        files_.Await();
+        // Otherwise what needs their addresses is tried again for a while.
+        if (!files_.Await()) spdlog::warn("the ids of the process before may still hold addresses");
         GoOn();
         spdlog::info("the kernel's ids are taken over connections={}", connections_.size());
         // Nobody else may report anything now, and what has been noted here is stored only with a report.
