@@ -22,6 +22,23 @@ KeptTransport Transport() {
 
 TEST(KeptTransport, IsReadAsItWasWritten) { EXPECT_EQ(DecodeTransport(EncodeTransport(Transport())), Transport()); }
 
+// As the format's first version wrote it, with a field that a newer broker has added, and with a state that only a
+// newer client would understand.
+TEST(KeptTransport, OfTheFirstVersionIsReadAndOneOfALaterStateIsNone) {
+  KeptTransport transport = Transport();
+  const auto bytes = [&transport] {
+    EXPECT_LT(transport.state.size(), 128u) << "its length is one byte";
+    return "\x0a\x10" + std::string(transport.secret.begin(), transport.secret.end()) + "\x12" +
+           static_cast<char>(transport.state.size()) + transport.state;
+  };
+  EXPECT_EQ(DecodeTransport(bytes()), transport);
+  EXPECT_EQ(DecodeTransport(bytes() + "\x78\x01"), transport);
+  // Behind four bytes that say what it is.
+  ASSERT_EQ(transport.state.substr(4, 2), std::string("\0\1", 2));
+  transport.state[5] = 2;
+  EXPECT_EQ(DecodeTransport(bytes()), std::nullopt);
+}
+
 TEST(KeptTransport, WhatNoClientCouldUseIsNone) {
   EXPECT_EQ(DecodeTransport(""), std::nullopt);
   EXPECT_EQ(DecodeTransport("not a record"), std::nullopt);

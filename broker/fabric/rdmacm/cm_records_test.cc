@@ -44,6 +44,30 @@ TEST(CmRecords, AConnectionWithoutAnIdIsNotTheFirstIds) {
   EXPECT_EQ(DecodeConnection(Encode(record)), record);
 }
 
+// Field 15, a number: of a newer broker, or one that there was.
+const std::string kUnknownField("\x78\x01", 2);
+
+// As the format's first version wrote them: a record's bytes are what a newer broker finds.
+TEST(CmRecords, OfTheFirstVersionAreReadAndWhatANewerOneAddsIsIgnored) {
+  const std::string endpoint(
+      "\x08\x02\x12\x11\x0a\x09"
+      "10.77.0.1"
+      "\x10\xf0\xa2\x04\x18\x01",
+      21);
+  const CmEndpointRecord its = {.device_index = 2,
+                                .anchors = {{*IpAddress::Parse("10.77.0.1"), {KernelId{70000}, true}}}};
+  EXPECT_EQ(DecodeEndpoint(endpoint), its);
+  EXPECT_EQ(DecodeEndpoint(endpoint + kUnknownField), its);
+  const std::string connection = std::string(
+                                     "\x08\x03\x10\x00\x18\x04\x20\x05\x2a\x09"
+                                     "10.77.0.2"
+                                     "\x30\x01\x38\x01\x40\x06\x48\x07\x50\x08\x58\x09\x62\xff\x01",
+                                     34) +
+                                 std::string(255, '\x0a');
+  EXPECT_EQ(DecodeConnection(connection), FullConnection());
+  EXPECT_EQ(DecodeConnection(connection + kUnknownField), FullConnection());
+}
+
 TEST(CmRecords, WhatCannotBeReadIsNotThere) {
   EXPECT_EQ(DecodeEndpoint("\xff"), std::nullopt);
   EXPECT_EQ(DecodeConnection("\xff"), std::nullopt);

@@ -3,6 +3,7 @@
 #include "broker/fabric/rdmacm/event_journal.h"
 
 #include <fcntl.h>
+#include <spdlog/spdlog.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -30,6 +31,10 @@ constexpr unsigned kNoExecSeal = 8;
 // Another layout has another one.
 constexpr uint64_t kMagic = 0x314a4d434d444552;  // "REDMCMJ1"
 
+absl::Status NoMemory(int error) {
+  return absl::ErrnoToStatus(error, "memory for the events of the connection manager");
+}
+
 }  // namespace
 
 struct EventJournal::Memory {
@@ -44,12 +49,13 @@ struct EventJournal::Memory {
     void* const mapped = ::mmap(nullptr, sizeof(Memory), PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
     return mapped == MAP_FAILED ? nullptr : static_cast<Memory*>(mapped);
   }
-  // Null, too, where the file is none.
-  static Memory* MapOld(int file) {
+  // Null where the file is none, or has the layout of another version.
+  static absl::StatusOr<Memory*> MapOld(int file) {
     struct stat status = {};
     if (::fstat(file, &status) != 0 || status.st_size != sizeof(Memory)) return nullptr;
     Memory* const memory = Map(file);
-    if (memory == nullptr || memory->magic == kMagic) return memory;
+    if (memory == nullptr) return NoMemory(errno);
+    if (memory->magic == kMagic) return memory;
     ::munmap(memory, sizeof(Memory));
     return nullptr;
   }
@@ -60,7 +66,7 @@ struct EventJournal::Memory {
     if (!file && errno == EINVAL) file = UniqueFd(::memfd_create(kDescription, MFD_CLOEXEC));
     const int error = file ? ::posix_fallocate(file.get(), 0, sizeof(Memory)) : errno;
     if (error == 0) return file;
-    return absl::ErrnoToStatus(error, "memory for the events of the connection manager");
+    return NoMemory(error);
   }
   // The stores before are made before those that follow, as a successor sees them.
   static void InOrder() { std::atomic_signal_fence(std::memory_order_seq_cst); }
@@ -72,13 +78,24 @@ struct EventJournal::Memory {
 absl::StatusOr<std::unique_ptr<EventJournal>> EventJournal::Open(DescriptorKeep& keep, Executor& executor,
                                                                  std::function<void()> on_room) {
   const std::vector<KeptDescriptor> kept = keep.Take(kPrefix);
-  Memory* memory = kept.size() == 1 ? Memory::MapOld(kept.front().fd.get()) : nullptr;
+  Memory* memory = nullptr;
+  if (kept.size() == 1) {
+    const absl::StatusOr<Memory*> old = Memory::MapOld(kept.front().fd.get());
+    if (!old.ok()) return old.status();
+    memory = *old;
+  }
   if (memory == nullptr) {
-    for (const KeptDescriptor& none : kept) keep.ForgetNow(none.name);
+    for (const KeptDescriptor& none : kept) {
+      spdlog::warn(
+          "events that the process before had read are lost, as it has kept them otherwise than this version does: a "
+          "handshake of that moment may end with CONNECTION_ABORTED name={}",
+          none.name);
+      keep.ForgetNow(none.name);
+    }
     const absl::StatusOr<UniqueFd> file = Memory::Make();
     if (!file.ok()) return file.status();
     memory = Memory::Map(file->get());
-    if (memory == nullptr) return absl::ErrnoToStatus(errno, "memory for the events of the connection manager");
+    if (memory == nullptr) return NoMemory(errno);
     memory->magic = kMagic;
     keep.Keep(kName, file->get());
   }

@@ -29,7 +29,8 @@ class EventJournal {
   static constexpr size_t kSlots = 4096;
 
   // What `keep` has of the process before, under a name that begins with "j"; or a new one, which is kept. Both outlive
-  // it. `on_room` runs where there is room again after there was none.
+  // it. Of one that another version has laid out otherwise nothing is read: it is forgotten, and that is logged. After
+  // an error it is kept on. `on_room` runs where there is room again after there was none.
   static absl::StatusOr<std::unique_ptr<EventJournal>> Open(DescriptorKeep& keep, Executor& executor,
                                                             std::function<void()> on_room);
   ~EventJournal();

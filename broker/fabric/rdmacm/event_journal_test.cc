@@ -5,12 +5,14 @@
 #include <gtest/gtest.h>
 #include <rdma/rdma_user_cm.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <cstdint>
 #include <cstring>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "absl/time/time.h"
@@ -18,6 +20,7 @@
 #include "broker/runtime/descriptor_keep.h"
 #include "broker/runtime/fake_supervisor.h"
 #include "dataplane/unique_fd.h"
+#include "tests/captured_log.h"
 
 namespace rdmabroker {
 namespace {
@@ -167,20 +170,38 @@ TEST_F(EventJournalTest, IsFullWhereNobodyDealsWithItsEventsAndSaysWhenThereIsRo
   EXPECT_EQ(rooms_, 1);
 }
 
-TEST_F(EventJournalTest, BeginsAnewWhereWhatIsKeptUnderItsNameIsNone) {
-  journal_.reset();
-  for (const char* const name : {"j1", "j2"}) {
-    const UniqueFd other(::memfd_create(name, MFD_CLOEXEC));
-    ASSERT_EQ(::ftruncate(other.get(), 4096), 0);
-    ASSERT_TRUE(supervisor_.Store(name, other.get()).ok());
+// A version of the journal with another layout: of another size, or told by the number that it begins with.
+TEST_F(EventJournalTest, BeginsAnewWhereAnotherVersionHasLeftOneAndSaysSo) {
+  struct stat ours = {};
+  ASSERT_EQ(::fstat(supervisor_.stored().front().fd.get(), &ours), 0);
+  for (const off_t size : {off_t{0}, off_t{4096}, ours.st_size - 8, ours.st_size, ours.st_size + 8}) {
+    for (const char* const name : {"j1", "j2"}) {
+      journal_.reset();
+      ASSERT_TRUE(supervisor_.Remove("j1").ok());
+      const UniqueFd other(::memfd_create(name, MFD_CLOEXEC));
+      // As if each field of it had a value.
+      const std::string bytes(static_cast<size_t>(size), '\x01');
+      ASSERT_EQ(::write(other.get(), bytes.data(), bytes.size()), size);
+      ASSERT_TRUE(supervisor_.Store(name, other.get()).ok());
+      CapturedLog log;
+      Begin();
+      EXPECT_EQ(log.LinesWith(std::string("CONNECTION_ABORTED name=") + name).size(), 1U) << size;
+      EXPECT_EQ(Old(), Cookies{}) << size;
+      const CmEvent event = Read(1);
+      Begin();
+      ASSERT_EQ(supervisor_.stored().size(), 1U);
+      EXPECT_EQ(Old(), Cookies{1}) << size;
+    }
   }
+}
+
+TEST_F(EventJournalTest, SaysNothingWhereThereIsNoneOrOneOfItsOwn) {
+  CapturedLog log;
+  Begin();
+  journal_.reset();
   ASSERT_TRUE(supervisor_.Remove("j1").ok());
   Begin();
-  EXPECT_EQ(Old(), Cookies{});
-  const CmEvent event = Read(1);
-  Begin();
-  EXPECT_EQ(supervisor_.stored().size(), 1U);
-  EXPECT_EQ(Old(), Cookies{1});
+  EXPECT_EQ(log.LinesWith("").size(), 0U);
 }
 
 TEST_F(EventJournalTest, BeginsAnewWhereNobodyKnowsWhichIsTheLast) {
