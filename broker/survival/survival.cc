@@ -89,7 +89,13 @@ absl::Status Survival::Restore(const Limits& limits, const std::string& boot_id)
   begins_anew_ = empty;
   core_ = *std::move(core);
   of_fabrics_ = std::move(stored->of_fabrics);
+  const size_t endpoints = of_fabrics_.endpoints.size();
+  const size_t connections = of_fabrics_.connections.size();
   DropUnknown(core_.records(), &of_fabrics_);
+  if (of_fabrics_.endpoints.size() < endpoints || of_fabrics_.connections.size() < connections) {
+    spdlog::info("what fabrics have stored of objects that had ended is dropped endpoints={} connections={}",
+                 endpoints - of_fabrics_.endpoints.size(), connections - of_fabrics_.connections.size());
+  }
   return absl::OkStatus();
 }
 

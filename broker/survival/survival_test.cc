@@ -17,6 +17,7 @@
 #include "broker/runtime/fake_supervisor.h"
 #include "broker/runtime/watcher.h"
 #include "broker/store/store.h"
+#include "tests/captured_log.h"
 #include "tests/control/temporary_folder.h"
 
 namespace rdmabroker {
@@ -102,8 +103,10 @@ TEST_F(SurvivalTest, GoesOnWithWhatFabricsKnewOfTheCoresObjects) {
   (*life)->of_fabrics().endpoints[EndpointId(2)] = "of an endpoint that there is not";
   (*life)->Commit(core);
   life->reset();
+  CapturedLog log;
   const auto next = Open();
   ASSERT_TRUE(next.ok()) << next.status();
+  EXPECT_EQ(log.LinesWith("of objects that had ended is dropped endpoints=1 connections=0").size(), 1u);
   EXPECT_EQ((*next)->of_fabrics().endpoints.size(), 1u);
   EXPECT_EQ((*next)->of_fabrics().endpoints.at(EndpointId(1)), "first");
 }

@@ -2,6 +2,8 @@
 
 #include "broker/fabric/iwarp/adopted_connection.h"
 
+#include <spdlog/spdlog.h>
+
 #include <utility>
 
 #include "broker/fabric/iwarp/sockets.h"
@@ -15,7 +17,7 @@ constexpr char kConnectAgain[] = "the broker was started again during the handsh
 }  // namespace
 
 AdoptedConnection::AdoptedConnection(const IwarpSurroundings& surroundings, const FabricAdoptConnection& request)
-    : Connection(surroundings, request.connection) {
+    : Connection(surroundings, request.connection), peer_(request.peer) {
   const auto& records = std::as_const(surroundings_.records.connections);
   const auto record = records.find(id_);
   recorded_ = kept_ = record != records.end();
@@ -27,12 +29,12 @@ AdoptedConnection::AdoptedConnection(const IwarpSurroundings& surroundings, cons
 void AdoptedConnection::GoOn(AdoptedStage stage) {
   switch (stage) {
     case AdoptedStage::kConnecting:
-      return End(FabricConnectFailed{id_, NdkStatus::kConnectionAborted, 0, {}, true, kConnectAgain});
+      return EndAsLost(FabricConnectFailed{id_, NdkStatus::kConnectionAborted, 0, {}, true, kConnectAgain});
     case AdoptedStage::kRequested:
     case AdoptedStage::kReplied:
       state_ = stage == AdoptedStage::kReplied ? State::kReplied : State::kRequested;
       if (transport_ && socket_) return;
-      return End(FabricFailed{id_, NdkStatus::kConnectionAborted, 0, {}, kConnectAgain});
+      return EndAsLost(FabricFailed{id_, NdkStatus::kConnectionAborted, 0, {}, kConnectAgain});
     case AdoptedStage::kEstablished:
     case AdoptedStage::kOver:
       state_ = stage == AdoptedStage::kOver ? State::kOver : State::kEstablished;
@@ -53,8 +55,20 @@ void AdoptedConnection::GoOnAsEstablished() {
   if (sent || !recorded_) CloseSocket(false);
   if (state_ == State::kOver || !recorded_) return;
   if (sent) return surroundings_.reports.Push(FabricHandedOff{id_});
-  if (!transport_ || !socket_) return End(FabricDisconnected{id_, NdkStatus::kConnectionAborted});
+  if (!transport_ || !socket_) return EndAsLost(FabricDisconnected{id_, NdkStatus::kConnectionAborted});
   OfferAgain(*std::move(transport_));
+}
+
+void AdoptedConnection::EndAsLost(FabricReport report) {
+  const bool established = state_ == State::kEstablished;
+  if (const auto left_out = surroundings_.losses.Pass(Watcher::Now())) {
+    spdlog::warn(
+        "connection lost with the process before connection={} peer={} status=CONNECTION_ABORTED cause=\"{}\" "
+        "left_out={}",
+        id_.value(), peer_.ToString(),
+        established ? "its client had not fetched the transport" : "its handshake was under way", *left_out);
+  }
+  End(std::move(report));
 }
 
 void AdoptedConnection::ReportEstablished() {

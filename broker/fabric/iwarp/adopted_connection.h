@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "broker/fabric/iwarp/connection.h"
+#include "dataplane/ndk/socket_address.h"
 
 namespace rdmabroker {
 
@@ -26,9 +27,12 @@ class AdoptedConnection final : public Connection {
   void GoOn(AdoptedStage stage);
   // The core waits for its client to fetch the transport, or knows that it has, or has given the connection up.
   void GoOnAsEstablished();
+  // It has ended with the former process.
+  void EndAsLost(FabricReport report);
   // What is asked for has been done, and nobody was told.
   void ReportEstablished();
 
+  const SocketAddress peer_;
   bool recorded_ = false;                   // The former process did not know that the client had the transport.
   std::optional<KeptTransport> transport_;  // Absent where nobody can use it.
 };

@@ -18,6 +18,7 @@
 #include "broker/fabric/report_queue.h"
 #include "broker/runtime/descriptor_keep.h"
 #include "broker/runtime/handoff_table.h"
+#include "broker/runtime/warning_limit.h"
 #include "broker/runtime/watcher.h"
 #include "dataplane/iwarp/wire/connection_state.h"
 #include "dataplane/iwarp/wire/negotiation.h"
@@ -35,6 +36,7 @@ struct IwarpSurroundings {
   FabricRecords& records;
   ReportQueue& reports;
   HandshakeTurns& turns;
+  WarningLimit& losses;  // Of what ended with the process before.
 };
 
 // One end of a connection, from its socket to its release. What is common to both sides; see ActiveConnection and

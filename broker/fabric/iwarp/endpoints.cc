@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
@@ -189,8 +190,10 @@ void Endpoints::Adopt(const FabricAdoptEndpoint& request) {
   AddMissing(request.endpoint);
 }
 
-void Endpoints::ForgetTheRest() {
-  for (const KeptDescriptor& kept : surroundings_.keep.Take(kAnchorNames)) PutAside(kept);
+size_t Endpoints::ForgetTheRest() {
+  const std::vector<KeptDescriptor> rest = surroundings_.keep.Take(kAnchorNames);
+  for (const KeptDescriptor& kept : rest) PutAside(kept);
+  return rest.size();
 }
 
 void Endpoints::Watch(EndpointId id, const IpAddress& ip, Anchor& anchor) {

@@ -3,6 +3,7 @@
 #ifndef BROKER_FABRIC_IWARP_ENDPOINTS_H_
 #define BROKER_FABRIC_IWARP_ENDPOINTS_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -35,8 +36,8 @@ class Endpoints {
   void Unbind(const FabricUnbind& request);
   // Takes over what is left of it.
   void Adopt(const FabricAdoptEndpoint& request);
-  // Lets go of what is left and nobody wants.
-  void ForgetTheRest();
+  // Lets go of what is left and nobody wants. So many there were.
+  size_t ForgetTheRest();
 
  private:
   struct Anchor {

@@ -2,10 +2,12 @@
 
 #include "broker/fabric/iwarp/iwarp_fabric.h"
 
+#include <spdlog/spdlog.h>
 #include <sys/epoll.h>
 
 #include <algorithm>
 #include <utility>
+#include <vector>
 
 #include "broker/fabric/iwarp/adopted_connection.h"
 #include "dataplane/iwarp/wire/adapter_limits.h"
@@ -37,7 +39,7 @@ IwarpFabric::IwarpFabric(DeviceId device, const IwarpOptions& options, Watcher& 
       addresses_(std::move(addresses)),
       reports_([this](FabricReport report) { Deliver(std::move(report)); }),
       turns_(options_.handshakes_per_listener),
-      surroundings_{options_, *addresses_, watcher, handoffs, keep, records, reports_, turns_},
+      surroundings_{options_, *addresses_, watcher, handoffs, keep, records, reports_, turns_, losses_},
       half_open_(surroundings_,
                  [this](EndpointId listener, UniqueFd socket, iwarp::StartupFrame request) {
                    OnRequest(listener, std::move(socket), std::move(request));
@@ -110,9 +112,13 @@ void IwarpFabric::Carry(const FabricAdoptConnection& request) {
 }
 
 void IwarpFabric::Carry(const FabricAdopted&) {
-  endpoints_.ForgetTheRest();
+  const size_t addresses = endpoints_.ForgetTheRest();
+  const std::vector<KeptDescriptor> transports = surroundings_.keep.Take(kTransportNames);
   // Nobody knows whether a client has it: its last holder ends it.
-  for (const KeptDescriptor& kept : surroundings_.keep.Take(kTransportNames)) surroundings_.keep.Forget(kept.name);
+  for (const KeptDescriptor& kept : transports) surroundings_.keep.Forget(kept.name);
+  if (addresses == 0 && transports.empty()) return;
+  spdlog::info("sockets of the process before belong to nothing here, and are closed addresses={} transports={}",
+               addresses, transports.size());
 }
 
 }  // namespace rdmabroker

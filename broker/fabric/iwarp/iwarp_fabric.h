@@ -72,6 +72,7 @@ class IwarpFabric final : public Fabric {
   ReportSink sink_;
   ReportQueue reports_;
   HandshakeTurns turns_;
+  WarningLimit losses_;
   const IwarpSurroundings surroundings_;
   WatchId address_watch_ = WatchId::kNone;
   HalfOpenSockets half_open_;

@@ -10,12 +10,14 @@
 
 #include <cerrno>
 #include <functional>
+#include <string>
 
 #include "absl/strings/str_cat.h"
 #include "broker/fabric/iwarp/kept_transport.h"
 #include "broker/fabric/iwarp/testing/fabric_fixture.h"
 #include "broker/fabric/iwarp/testing/former_lives.h"
 #include "broker/fabric/iwarp/testing/outsider.h"
+#include "tests/captured_log.h"
 
 namespace rdmabroker {
 namespace {
@@ -130,6 +132,11 @@ class RecoveryTest : public ::testing::TestWithParam<IpFamily> {
     peer.Send(TwoWayRequest());
     life.Release(life.Await<FabricConnectRequested>().connection);
     EXPECT_EQ(life.AwaitEnd(peer), End::kReset);
+  }
+  // How the line begins that tells of it, up to the cause.
+  static std::string LossOf(const Known& known) {
+    return "connection lost with the process before connection=" + std::to_string(known.connection.value()) +
+           " peer=" + known.peer.ToString() + " status=CONNECTION_ABORTED cause=\"";
   }
   // Both ways.
   static void ExpectConnected(FabricLife& life, RawPeer& one, RawPeer& other) {
@@ -456,8 +463,10 @@ TEST_P(RecoveryTest, ATransportThatIsLostIsReported) {
     if (loss == Loss::kRecord) lives_.records().connections[known.connection] = "not a record";
     if (loss == Loss::kReset) peer.Reset(), AwaitHangUp(TransportName(known.connection));
     const auto life = lives_.GoOn();
+    CapturedLog log;
     AdoptAll(*life, known, AdoptedStage::kEstablished);
     const auto report = life->Await<FabricDisconnected>();
+    EXPECT_EQ(log.LinesWith(LossOf(known) + "its client had not fetched the transport\"").size(), 1u);
     EXPECT_EQ(report.connection, known.connection);
     EXPECT_EQ(report.status, NdkStatus::kConnectionAborted);
     EXPECT_EQ(life->handoffs().Find(known.connection), nullptr);
@@ -528,7 +537,9 @@ TEST_P(RecoveryTest, AReplyThatWasNotAnsweredEndsWithItsProcess) {
   const Known known = Leave([&](FabricLife& life, RawPeer* its) { return Replied(life, listener, its); }, &peer);
   const auto life = lives_.GoOn();
   EXPECT_EQ(life->AwaitEnd(peer), End::kReset);
+  CapturedLog log;
   Adopt(*life, known, AdoptedStage::kReplied);
+  EXPECT_EQ(log.LinesWith(LossOf(known) + "its handshake was under way\"").size(), 1u);
   life->Perform(FabricComplete{kDevice, known.connection, {1, 1}});
   life->Perform(FabricAdopted{kDevice});
   const auto failed = life->Await<FabricFailed>();
@@ -575,7 +586,9 @@ TEST_P(RecoveryTest, WhatNobodyAdoptsEndsAndItsPeersLearnOfIt) {
   RawPeer early = RawPeer::ConnectTo(known.endpoint.address);
   lives_.records() = {};
   const auto life = lives_.GoOn();
+  CapturedLog log;
   life->Perform(FabricAdopted{kDevice});
+  EXPECT_EQ(log.LinesWith("belong to nothing here, and are closed addresses=1 transports=1").size(), 1u);
   EXPECT_EQ(life->AwaitEnd(early), End::kReset);
   life->keep().Committed();
   EXPECT_EQ(life->AwaitEnd(peer), End::kClosed);
