@@ -274,6 +274,53 @@ TEST_F(AbsenceTest, APausedClientFindsEverythingWhenItIsBack) {
   client.ExpectConnected();
 }
 
+// With a stream, it loses its patience soon.
+class ShortPatienceTest : public AbsenceTest {
+ protected:
+  ShortPatienceTest() : AbsenceTest("control.patience_ms = 500\n") {}
+
+  // Whether there is a session whose description has both.
+  bool HasSession(const std::string& one, const std::string& other) {
+    const std::vector<std::string> objects = broker_->Objects();
+    return std::any_of(objects.begin(), objects.end(), [&](const std::string& object) {
+      return object.rfind("session", 0) == 0 && object.find(one) != std::string::npos &&
+             object.find(other) != std::string::npos;
+    });
+  }
+};
+
+// First the stream, which has no room for so many events, then the broker, and then it is back.
+TEST_F(ShortPatienceTest, APausedClientLosesNoEventWithItsStreamAndTheBroker) {
+  // More than the 64 KiB that the broker sends to one that does not read.
+  constexpr size_t kEvents = 400;
+  const std::string padding(200, 'x');
+  ChildProcess client({"tests/survive/counting_listener", broker_->control_socket()});
+  const auto address = SocketAddress::Parse(client.ReadLine());
+  ASSERT_TRUE(address);
+  const auto has_delivered = [&client](size_t events) {
+    client.WriteLine("count");
+    return client.ReadLine() == std::to_string(events) + " " + std::to_string(events);
+  };
+  client.Signal(SIGSTOP);
+  std::vector<Call> connects;
+  for (size_t i = 0; i < kEvents; ++i) {
+    connects.push_back(a().Connect(
+        a().NewConnector(), a().NewQueuePair(), *address,
+        {.source = {.ip = address->ip}, .private_data = std::to_string(i) + std::string(1, '\0') + padding}));
+  }
+  const std::string all = " connectors: " + std::to_string(kEvents) + " ";
+  ASSERT_TRUE(Becomes([&] { return HasSession("SESSION_STATE_AWAY", all); })) << "its stream had room";
+  broker_->KillDaemon();
+  client.Signal(SIGCONT);
+  EXPECT_TRUE(Becomes([&] { return has_delivered(kEvents); }));
+  for (const Call& connect : connects) EXPECT_EQ(connect.Status(), NdkStatus::kConnectionAborted);
+  const Call another = a().Connect(a().NewConnector(), a().NewQueuePair(), *address,
+                                   {.source = {.ip = address->ip}, .private_data = "another"});
+  EXPECT_TRUE(Becomes([&] { return has_delivered(kEvents + 1); }));
+  client.Kill();
+  EXPECT_NE(another.Status(), NdkStatus::kSuccess);
+}
+
 class ShortGraceTest : public AbsenceTest {
  protected:
   ShortGraceTest() : AbsenceTest("timeouts.session_grace_ms = 1000\n") {}
