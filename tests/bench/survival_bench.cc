@@ -5,12 +5,8 @@
 #include <gtest/gtest.h>
 
 #include <cstdio>
-#include <cstdlib>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "tests/bench/figures.h"
@@ -53,32 +49,12 @@ class Brokerage {
   }
 
  private:
-  static std::string Log() {
-    std::ifstream log(kLog);
-    return {std::istreambuf_iterator<char>(log), {}};
-  }
-  // As the keeper says.
-  static size_t TimesReady() {
-    const std::string log = Log();
-    constexpr std::string_view kReady = "child ready";
-    size_t times = 0;
-    for (size_t at = log.find(kReady); at != std::string::npos; at = log.find(kReady, at + 1)) ++times;
-    return times;
-  }
-  static absl::Duration LastWait() {
-    const std::string log = Log();
-    constexpr std::string_view kWait = "in_ms=";
-    return absl::Milliseconds(std::atoi(log.c_str() + log.rfind(kWait) + kWait.size()));
-  }
-
   Absence Die() {
-    EXPECT_TRUE(Becomes([] { return TimesReady() > 0; }));
-    const size_t before = TimesReady();
     const absl::Duration killed = Crowd::Now();
     broker_.KillDaemon();
     crowd_.BeginAskAlone();
-    EXPECT_TRUE(Becomes([before] { return TimesReady() > before; }));
-    const absl::Duration wait = LastWait();
+    EXPECT_TRUE(Becomes([this] { return broker_.IsReady(); }));
+    const absl::Duration wait = broker_.LastWait();
     const absl::Duration ready = Crowd::Now() - killed - wait;
     const absl::Duration answered = crowd_.EndAskAlone(killed).slowest() - wait;
     const absl::Duration all = crowd_.Ask(killed).slowest() - wait;

@@ -14,6 +14,7 @@
 #include <string>
 
 #include "dataplane/ndk/socket_address.h"
+#include "tests/descriptor_limit.h"
 #include "tests/service/chatter.h"
 #include "tests/service/crowd.h"
 
@@ -83,5 +84,6 @@ int main(int argc, char** argv) {
   app.add_option("--busy", options.busy, "Of them")->capture_default_str();
   app.add_option("--at-once", options.at_once, "How many are made at a time")->capture_default_str();
   CLI11_PARSE(app, argc, argv);
+  rdmabroker::RaiseDescriptorLimit();
   return rdmabroker::service::Run(options);
 }

@@ -12,8 +12,6 @@
 //
 // or "failed" with the cause. Times are CLOCK_MONOTONIC's, in nanoseconds.
 
-#include <sys/resource.h>
-
 #include <algorithm>
 #include <atomic>
 #include <chrono>
@@ -35,6 +33,7 @@
 #include "client/session.h"
 #include "dataplane/adapter.h"
 #include "dataplane/ndk/socket_address.h"
+#include "tests/descriptor_limit.h"
 
 namespace rdmabroker {
 namespace {
@@ -194,14 +193,6 @@ class CrowdProcess {
   std::vector<Member> members_;
   Results results_;
 };
-
-// Each client has a handful.
-void RaiseDescriptorLimit() {
-  rlimit limit = {};
-  ::getrlimit(RLIMIT_NOFILE, &limit);
-  limit.rlim_cur = limit.rlim_max;
-  ::setrlimit(RLIMIT_NOFILE, &limit);
-}
 
 }  // namespace
 }  // namespace rdmabroker

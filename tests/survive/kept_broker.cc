@@ -6,10 +6,14 @@
 #include <signal.h>
 
 #include <cerrno>
+#include <cstdlib>
 #include <fstream>
+#include <iterator>
 #include <string>
+#include <string_view>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "tests/control/patience.h"
 
@@ -36,7 +40,7 @@ std::vector<std::string> Command(const std::vector<std::string>& daemon, const s
 }  // namespace
 
 KeptBroker::KeptBroker(const std::string& settings, const std::vector<std::string>& daemon, const std::string& log)
-    : RunningBroker(settings, Command(daemon, log)) {}
+    : RunningBroker(settings, Command(daemon, log)), log_(log) {}
 
 pid_t KeptBroker::Daemon() {
   pid_t daemon = -1;
@@ -70,6 +74,21 @@ void KeptBroker::AwaitAnother(pid_t former) {
     const pid_t daemon = ChildOf(pid());
     return daemon > 0 && daemon != former;
   })) << "the keeper starts no other daemon";
+}
+
+std::string KeptBroker::Log() const {
+  std::ifstream log(log_);
+  return {std::istreambuf_iterator<char>(log), {}};
+}
+
+bool KeptBroker::IsReady() { return absl::StrContains(Log(), absl::StrCat("child ready pid=", Daemon(), "\n")); }
+
+absl::Duration KeptBroker::LastWait() const {
+  const std::string log = Log();
+  constexpr std::string_view kWait = "in_ms=";
+  const size_t at = log.rfind(kWait);
+  EXPECT_NE(at, std::string::npos) << "no daemon was started again";
+  return at == std::string::npos ? absl::ZeroDuration() : absl::Milliseconds(std::atoi(&log[at + kWait.size()]));
 }
 
 std::vector<std::string> KeptBroker::Objects() {

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/time/time.h"
 #include "tests/integration/running_broker.h"
 
 namespace rdmabroker {
@@ -32,6 +33,13 @@ class KeptBroker : public RunningBroker {
   void KillDaemonAnd(const std::function<void()>& meanwhile);
   // Another daemon than that.
   void AwaitAnother(pid_t former);
+  // What the keeper and the daemons have said, where they have a file for it.
+  std::string Log() const;
+  // Whether the daemon's process serves, as it says.
+  bool IsReady();
+  // For how long the keeper has waited, for the last time, before it started a daemon, as it says: no part of what a
+  // recovery takes.
+  absl::Duration LastWait() const;
   // From now on Objects leaves out sessions that have nothing and whose client is away, such as one whose opening the
   // dead daemon has not answered: nobody can return to it, and it ends with its grace period.
   void LeaveOutStrays() { leaves_out_strays_ = true; }
@@ -44,6 +52,7 @@ class KeptBroker : public RunningBroker {
   static constexpr int kPromptRestarts = 2;
 
  private:
+  const std::string log_;
   bool leaves_out_strays_ = false;
 };
 

@@ -1,0 +1,249 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// What tests/vm/service shows of systemd's service, of rdma-brokerd under its keeper and over user-space iWARP: it is
+// killed, asked to make way, replaced by a newer program and by one that is too old, under 1,000 connections of which
+// 16 carry messages all the time, while others connect. Nobody loses anything.
+
+#include <grpcpp/grpcpp.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+
+#include <algorithm>
+#include <chrono>
+#include <filesystem>
+#include <fstream>
+#include <iostream>
+#include <map>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
+#include "proto/rdmabroker/v1/inspection.grpc.pb.h"
+#include "tests/bench/figures.h"
+#include "tests/control/child_process.h"
+#include "tests/control/patience.h"
+#include "tests/control/temporary_folder.h"
+#include "tests/integration/footprint.h"
+#include "tests/integration/own_namespaces.h"
+#include "tests/survive/kept_broker.h"
+
+namespace rdmabroker {
+namespace {
+
+constexpr int kConnections = 1000;
+constexpr int kBusy = 16;
+constexpr int kKnockingAtOnce = 2;
+
+// Over user-space iWARP the bytes of a handshake under way go with the process. So these many requests to connect may
+// have to be made again, with CONNECTION_ABORTED.
+constexpr int kAbortedByADeath = kKnockingAtOnce;
+constexpr int kAbortedByAPlannedRestart = kKnockingAtOnce;
+
+// The program that the keeper starts, and what settings it has in its environment, as a package installs them.
+class Installation {
+ public:
+  Installation() { Install(KeptBroker::kDaemon); }
+
+  // So that the name never leads to half a program.
+  void Install(const std::string& program) const {
+    const std::string path = folder_.path() + "/rdma-brokerd";
+    std::filesystem::copy_file(program, path + ".new");
+    std::filesystem::rename(path + ".new", path);
+  }
+  // With records of the next version.
+  void InstallNewer() {
+    std::ofstream(Settings()) << "export RDMA_BROKERD_FORMAT_VERSION=" << ++version_ << "\n";
+    InstallNewest();
+  }
+  // The one that InstallNewer has installed.
+  void InstallNewest() const { Install("broker/rdma-brokerd-of-another-day"); }
+
+  // Of the records.
+  int version() const { return version_; }
+  std::vector<std::string> Command() const {
+    return {"sh", "-c", "[ ! -e \"$0/settings\" ] || . \"$0/settings\"; exec \"$0/rdma-brokerd\" \"$@\"",
+            folder_.path()};
+  }
+
+ private:
+  std::string Settings() const { return folder_.path() + "/settings"; }
+
+  TemporaryFolder folder_;
+  int version_ = 1;
+};
+
+std::string Indented(const std::string& text) {
+  return absl::StrCat("  ", absl::StrReplaceAll(text, {{"\n", "\n  "}}));
+}
+
+class ServiceTest : public testing::Test {
+ protected:
+  struct Replacement {
+    const char* name;
+    void (ServiceTest::*begin)();
+    int aborted;  // Requests to connect, at most.
+  };
+  static const std::vector<Replacement>& Replacements();
+
+  static void SetUpTestSuite() { ASSERT_EQ(EnterOwnNamespaces(), ""); }
+
+  void TearDown() override {
+    if (HasFailure()) std::cout << "The keeper and the daemons said:\n" << broker_.Log();
+  }
+
+  void Kill() { KeptBroker::Kill(broker_.Daemon()); }
+  void SignalKeeper() { ASSERT_EQ(::kill(broker_.pid(), SIGUSR2), 0); }
+  void AskForRestart() {
+    const std::vector<std::string> command = {"client/ctl/rdma-brokerctl", "--socket", broker_.control_socket(),
+                                              "restart"};
+    const Ending ending = RunToEnd(command, broker_.folder() + "/errors");
+    EXPECT_EQ(ending.status, 0) << ending.error;
+  }
+  void Upgrade() {
+    installation_.InstallNewer();
+    SignalKeeper();
+  }
+
+  // A process ends and another one serves, to which all return.
+  void Replace(const Replacement& replacement) {
+    SCOPED_TRACE(replacement.name);
+    const pid_t former = broker_.Daemon();
+    const absl::Time begin = absl::Now();
+    (this->*replacement.begin)();
+    AwaitAnotherReady(former);
+    const absl::Duration took = absl::Now() - begin - broker_.LastWait();
+    std::cout << "  after " << replacement.name << ": ready within " << absl::ToInt64Milliseconds(took) << " ms\n";
+    if (replacement.begin == &ServiceTest::Kill) longest_recovery_ = std::max(longest_recovery_, took);
+    AwaitClients();
+    aborted_at_most_ += replacement.aborted;
+  }
+  void AwaitAnotherReady(pid_t former) {
+    EXPECT_TRUE(Becomes([&] { return broker_.Daemon() != former && broker_.IsReady(); }));
+  }
+
+  // An older program refuses what a newer one has written, says so, and costs nobody anything.
+  void ExpectRefusesADowngrade() {
+    SCOPED_TRACE("a downgrade");
+    const pid_t former = broker_.Daemon();
+    installation_.Install(KeptBroker::kDaemon);
+    SignalKeeper();
+    const std::string refusal = absl::StrCat("has version ", installation_.version(),
+                                             " of the store's format, and this broker reads up to 1: start the newer");
+    EXPECT_TRUE(Becomes([&] { return absl::StrContains(broker_.Log(), refusal); }));
+    installation_.InstallNewest();
+    AwaitAnotherReady(former);
+    AwaitClients();
+    aborted_at_most_ += kAbortedByAPlannedRestart;
+  }
+
+  // Both sessions of each program are there, and both ends of each connection; and others connect.
+  void AwaitClients() {
+    EXPECT_TRUE(Becomes([this] {
+      const std::vector<std::string> objects = broker_.Objects();
+      return 4 == std::count_if(objects.begin(), objects.end(), [](const std::string& object) {
+               return absl::StrContains(object, "SESSION_STATE_OPEN");
+             });
+    })) << "somebody does not return";
+    const v1::DeviceActivity begin = Activity();
+    EXPECT_GE(begin.active_connections(), 2u * kConnections);
+    EXPECT_TRUE(Becomes([&] { return Activity().connects() > begin.connects(); })) << "nobody connects";
+  }
+  v1::DeviceActivity Activity() const {
+    grpc::ClientContext context;
+    context.set_deadline(std::chrono::system_clock::now() + absl::ToChronoSeconds(kTestPatience));
+    v1::ListAdaptersReply reply;
+    const grpc::Status status = v1::Inspection::NewStub(broker_.channel())->ListAdapters(&context, {}, &reply);
+    EXPECT_TRUE(status.ok()) << status.error_message();
+    return status.ok() ? reply.activities(0) : v1::DeviceActivity();
+  }
+  void AwaitNothing() {
+    EXPECT_TRUE(Becomes([this] { return broker_.Objects().empty(); }))
+        << "the broker does not serve, or holds something";
+  }
+
+  std::vector<std::string> Client(const char* program, std::vector<std::string> options) const {
+    options.insert(options.begin(), {absl::StrCat("tests/service/", program), "--socket", broker_.control_socket(),
+                                     "--device", "iwarp0", "--address", "127.0.0.1"});
+    return options;
+  }
+
+  // Asks a client to end: what it has said, which fails the test where it has missed something.
+  static std::string End(ChildProcess& client) {
+    client.Signal(SIGTERM);
+    std::string said = client.ReadAll();
+    std::cout << Indented(said) << "\n";
+    EXPECT_EQ(client.End(), 0);
+    return said;
+  }
+  void ExpectNoneWasRefused(const std::string& said) const {
+    std::map<std::string, int> counts;
+    std::istringstream lines(said);
+    for (std::string line; std::getline(lines, line);) {
+      std::istringstream words(line);
+      int count = 0;
+      std::string status;
+      if (words >> count >> status) counts[status] += count;
+    }
+    const int aborted = counts["STATUS_CONNECTION_ABORTED"];
+    EXPECT_LE(aborted, aborted_at_most_) << "requests that were not under way";
+    EXPECT_GT(counts["STATUS_SUCCESS"], 0);
+    counts.erase("STATUS_CONNECTION_ABORTED");
+    EXPECT_EQ(counts.size(), 1u) << "requests to connect have failed";
+  }
+
+  static void ExpectAsBefore(const char* whose, const Footprint& before, pid_t pid) {
+    Footprint after;
+    EXPECT_TRUE(Becomes([&] { return (after = Descriptors(pid)) == before; })) << whose << " descriptors:\n"
+                                                                               << Difference(before, after);
+  }
+
+  const TemporaryFolder logs_;
+  Installation installation_;
+  KeptBroker broker_{"", installation_.Command(), logs_.path() + "/log"};
+  int aborted_at_most_ = 0;
+  absl::Duration longest_recovery_;
+};
+
+// Each sort of them twice.
+const std::vector<ServiceTest::Replacement>& ServiceTest::Replacements() {
+  static const auto* const kReplacements = new std::vector<Replacement>{
+      {"SIGKILL", &ServiceTest::Kill, kAbortedByADeath},
+      {"SIGUSR2", &ServiceTest::SignalKeeper, kAbortedByAPlannedRestart},
+      {"an upgrade", &ServiceTest::Upgrade, kAbortedByAPlannedRestart},
+      {"SIGKILL", &ServiceTest::Kill, kAbortedByADeath},
+      {"rdma-brokerctl restart", &ServiceTest::AskForRestart, kAbortedByAPlannedRestart},
+      {"an upgrade", &ServiceTest::Upgrade, kAbortedByAPlannedRestart},
+  };
+  return *kReplacements;
+}
+
+TEST_F(ServiceTest, AThousandConnectionsMissNothingOfDeathsRestartsAndUpgrades) {
+  // One that has taken over has what the last one will have.
+  broker_.KillDaemon();
+  AwaitNothing();
+  const Footprint keepers = Descriptors(broker_.pid()), daemons = Descriptors(broker_.Daemon());
+  {
+    ChildProcess busy(
+        Client("busy_client", {"--connections", absl::StrCat(kConnections), "--busy", absl::StrCat(kBusy)}));
+    ASSERT_EQ(busy.ReadLine(), "established");
+    ChildProcess knocking(Client("knocking_client", {"--at-once", absl::StrCat(kKnockingAtOnce)}));
+    AwaitClients();
+    for (const Replacement& replacement : Replacements()) Replace(replacement);
+    ExpectRefusesADowngrade();
+    ExpectNoneWasRefused(End(knocking));
+    EXPECT_TRUE(absl::StrContains(End(busy), " 0 bad sums, 0 failed requests, 0 disconnects;"));
+  }
+  AwaitNothing();
+  ExpectAsBefore("the keeper's", keepers, broker_.pid());
+  ExpectAsBefore("the daemon's", daemons, broker_.Daemon());
+  bench::PrintRatio("service, recovery of 1,000 connections under the keeper / 1 s",
+                    absl::ToDoubleSeconds(longest_recovery_), "goal: at most 1");
+}
+
+}  // namespace
+}  // namespace rdmabroker
