@@ -33,7 +33,7 @@ class KeptBroker : public RunningBroker {
   void KillDaemonAnd(const std::function<void()>& meanwhile);
   // Another daemon than that.
   void AwaitAnother(pid_t former);
-  // What the keeper and the daemons have said, where they have a file for it.
+  // What the keeper and the daemons have said, where they have a file for it, from which the next two read.
   std::string Log() const;
   // Whether the daemon's process serves, as it says.
   bool IsReady();

@@ -5,13 +5,10 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <netinet/in.h>
 #include <signal.h>
-#include <sys/socket.h>
 
 #include <algorithm>
 #include <cerrno>
-#include <cstring>
 #include <filesystem>
 #include <future>
 #include <memory>
@@ -19,12 +16,12 @@
 #include <vector>
 
 #include "dataplane/ndk/status.h"
-#include "dataplane/unique_fd.h"
 #include "tests/conformance/ndkpi/surroundings.h"
 #include "tests/conformance/ndkpi/world.h"
 #include "tests/control/child_process.h"
 #include "tests/control/patience.h"
 #include "tests/survive/kept_broker.h"
+#include "tests/survive/outside.h"
 
 namespace rdmabroker {
 namespace {
@@ -61,16 +58,6 @@ class RestartTest : public testing::Test {
   const std::shared_ptr<KeptBroker> broker_;
   World world_{On(), broker_};
 };
-
-// 0, or the error that a server outside gets, which what is left of ended connections does not keep away.
-int BindOutside(const SocketAddress& address) {
-  const UniqueFd socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  const int on = 1;
-  EXPECT_EQ(::setsockopt(socket.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on), 0);
-  sockaddr_in wanted = {.sin_family = AF_INET, .sin_port = htons(address.port)};
-  std::memcpy(&wanted.sin_addr, address.ip.bytes.data(), sizeof wanted.sin_addr);
-  return ::bind(socket.get(), reinterpret_cast<const sockaddr*>(&wanted), sizeof wanted) == 0 ? 0 : errno;
-}
 
 TEST_F(RestartTest, ConnectionsCarryOnAndListenersDeliver) {
   const TestListener listener = b().Listening();
