@@ -69,6 +69,10 @@ class Broker {
   // ACCESS_DENIED where it does not come on the connection of the session's stream.
   Outcome Ask(const Caller& caller, ClientRequest request);
 
+  // As the fabrics' (fabric.h).
+  void MakeWay() { runner_.MakeWay(); }
+  bool HasHandshakes() const { return runner_.HasHandshakes(); }
+
   // Ends every stream and opens none any more.
   void StopStreams();
 

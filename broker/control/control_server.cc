@@ -7,7 +7,6 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <chrono>
 #include <optional>
 #include <utility>
@@ -29,21 +28,6 @@ constexpr auto kShutdownPatience = std::chrono::milliseconds(500);
 // those that are under way end with the process, and have to be begun again.
 constexpr absl::Duration kDrainPatience = absl::Seconds(1);
 constexpr absl::Duration kDrainLook = absl::Milliseconds(5);
-
-bool HasHandshakes(const Records& records) {
-  return std::any_of(records.connectors.begin(), records.connectors.end(), [](const auto& entry) {
-    switch (entry.second.state) {
-      case ConnectorState::kConnecting:
-      case ConnectorState::kReplied:
-      case ConnectorState::kCompleting:
-      case ConnectorState::kRequested:
-      case ConnectorState::kAccepting:
-        return true;
-      default:
-        return false;
-    }
-  });
-}
 
 absl::StatusOr<std::optional<gid_t>> GroupOf(const std::string& key, const std::string& name) {
   if (name.empty()) return std::nullopt;
@@ -140,13 +124,15 @@ void ControlServer::Stop() {
 
 void ControlServer::StopOnLoop() {
   if (std::exchange(stopping_, true)) return;
+  // First: whoever is told of it finds it so.
+  broker_->MakeWay();
   health_->StopServing();
   control_socket_->StopAccepting();
   Drain(Watcher::Now() + kDrainPatience);
 }
 
 void ControlServer::Drain(absl::Time end) {
-  if (Watcher::Now() < end && HasHandshakes(broker_->core().records())) {
+  if (Watcher::Now() < end && broker_->HasHandshakes()) {
     watcher_->StartTimer(Watcher::Now() + kDrainLook, [this, end] { Drain(end); });
     return;
   }

@@ -48,8 +48,9 @@ class ControlServer {
   // served from now on.
   void Run();
 
-  // Waits for the handshakes that are under way, for a second at most, tells clients, ends their streams and calls, and
-  // lets Run return. From any thread; a second call changes nothing.
+  // Leaves to the next process all handshakes that have not begun, waits for those that are under way, for a second at
+  // most, tells clients, ends their streams and calls, and lets Run return. From any thread; a second call changes
+  // nothing.
   void Stop();
 
   // What an administrator's wish for another process calls, on the loop thread: false where nobody would start it.

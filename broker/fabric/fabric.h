@@ -27,6 +27,16 @@ class Fabric {
 
   // `request` names one of this fabric's devices.
   virtual void Perform(const FabricRequest& request) = 0;
+
+  // Another process is about to go on in this one's place. A fabric whose handshakes would end with the process begins
+  // none from now on, and fails none for that: who comes to a listener waits for the next process, if something keeps
+  // the listener until then, and a connection of which nothing has left yet is begun by the next fabric, when it adopts
+  // that. The handshakes that are under way go on, and all else is done as ever. A fabric whose handshakes go on in the
+  // next process need do nothing. At most once.
+  virtual void MakeWay() {}
+
+  // Whether handshakes are under way that the process's end would cut.
+  virtual bool HasHandshakes() const { return false; }
 };
 
 }  // namespace rdmabroker

@@ -2,6 +2,7 @@
 
 #include "broker/runtime/core_runner.h"
 
+#include <algorithm>
 #include <iterator>
 #include <utility>
 
@@ -44,6 +45,17 @@ void CoreRunner::Recover(std::vector<std::unique_ptr<Fabric>> fabrics) {
 void CoreRunner::Run(const Event& event) {
   waiting_.push_back(event);
   Drain();
+}
+
+void CoreRunner::MakeWay() {
+  // What another process has left is not this one's to store yet.
+  if (fabrics_.empty()) return;
+  for (const auto& fabric : fabrics_) fabric->MakeWay();
+  Drain();
+}
+
+bool CoreRunner::HasHandshakes() const {
+  return std::any_of(fabrics_.begin(), fabrics_.end(), [](const auto& fabric) { return fabric->HasHandshakes(); });
 }
 
 void CoreRunner::Report(Fabric* fabric, FabricReport report) {

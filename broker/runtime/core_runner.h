@@ -41,6 +41,10 @@ class CoreRunner {
   // Handles `event` and carries out all that follows at once, reports that a fabric makes meanwhile included.
   void Run(const Event& event);
 
+  // Every fabric makes way; what it has noted for the next process is stored. Nothing where there is none.
+  void MakeWay();
+  bool HasHandshakes() const;
+
   const BrokerCore& core() const { return core_; }
 
  private:

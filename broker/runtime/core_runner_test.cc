@@ -38,10 +38,15 @@ class PromptFabric final : public Fabric {
     inside_ = false;
   }
 
+  void MakeWay() override { ++ways_made; }
+  bool HasHandshakes() const override { return has_handshakes; }
+
   bool inside() const { return inside_; }
   const Device& device() const { return device_; }
 
   int binds = 0;
+  int ways_made = 0;
+  bool has_handshakes = false;
 
  private:
   Device device_;
@@ -180,6 +185,32 @@ TEST_F(CoreRunnerTest, WhatCouldNotBeStoredIsTriedAgainThoughNothingHappens) {
   Open();
   EXPECT_EQ(commits, 2);
   EXPECT_TRUE(executor_.RunUntil([&] { return commits == 4; }));
+}
+
+TEST_F(CoreRunnerTest, EveryFabricMakesWayAndWhatItNotesIsStored) {
+  PromptFabric* fabrics[2] = {};
+  int ways_stored = 0;
+  runner_ = std::make_unique<CoreRunner>(
+      BrokerCore(limits_), watcher_, [](const Effect&) {},
+      [&](BrokerCore&) {
+        ways_stored = 0;
+        for (const PromptFabric* fabric : fabrics) ways_stored += fabric == nullptr ? 0 : fabric->ways_made;
+        return true;
+      });
+  for (size_t i = 0; i < 2; ++i) fabrics[i] = AddFabric(i + 1);
+  runner_->MakeWay();
+  EXPECT_EQ(ways_stored, 2);
+  EXPECT_FALSE(runner_->HasHandshakes());
+  fabrics[1]->has_handshakes = true;
+  EXPECT_TRUE(runner_->HasHandshakes());
+}
+
+TEST_F(CoreRunnerTest, WhereThereIsNoFabricYetNothingIsStored) {
+  int commits = 0;
+  runner_ = std::make_unique<CoreRunner>(
+      BrokerCore(limits_), watcher_, [](const Effect&) {}, [&](BrokerCore&) { return ++commits > 0; });
+  runner_->MakeWay();
+  EXPECT_EQ(commits, 0);
 }
 
 // Says of its devices that one is there and that one has gone, and notes what it is asked.

@@ -101,6 +101,11 @@ void FabricConformance::Perform(Side side, const FabricRequest& request) {
   pair_->fabric(side).Perform(request);
 }
 
+void FabricConformance::MakeWay() {
+  pair_->fabric(Side::kServer).MakeWay();
+  if (&pair_->fabric(Side::kClient) != &pair_->fabric(Side::kServer)) pair_->fabric(Side::kClient).MakeWay();
+}
+
 void FabricConformance::Settle() {
   while (pair_->Step(kQuiet)) {
   }
@@ -394,6 +399,37 @@ TEST_P(FabricConformance, AnAddressIsFreeAfterItsConnectionsAreReleasedAndItIsUn
   Await<FabricReleased>(link.client);
   Unbind(from);
   EXPECT_FALSE(TryBind(Side::kClient, NewEndpoint(), EndpointUse::kDedicated, {from.address.ip}, from.address.port));
+}
+
+// --- Making way for another process ---
+
+TEST_P(FabricConformance, HandshakesThatAreUnderWayGoOnWhileFabricsMakeWay) {
+  const Bound listener = Bind(Side::kServer, EndpointUse::kListener);
+  std::vector<Link> links;
+  for (const Stage stage : {Stage::kRequested, Stage::kAccepted, Stage::kReplied}) {
+    links.push_back(Make(Bind(Side::kClient, EndpointUse::kDedicated), listener, stage));
+  }
+  MakeWay();
+  Accept(links[0].server);
+  for (const Link& link : links) {
+    if (&link != &links[2]) Await<FabricReplied>(link.client);
+    Complete(link.client);
+    Await<FabricEstablished>(link.client);
+    Await<FabricEstablished>(link.server);
+  }
+  Settle();
+  for (const Side side : {Side::kServer, Side::kClient}) EXPECT_FALSE(pair_->fabric(side).HasHandshakes());
+}
+
+// It goes on, or waits for the next process.
+TEST_P(FabricConformance, AHandshakeThatIsToBeginWhileFabricsMakeWayDoesNotFail) {
+  const Bound listener = Bind(Side::kServer, EndpointUse::kListener);
+  const Bound from = Bind(Side::kClient, EndpointUse::kDedicated);
+  MakeWay();
+  const ConnectionId client = Connect(from, listener.address);
+  Settle();
+  EXPECT_FALSE(Take<FabricConnectFailed>(client));
+  EXPECT_FALSE(Take<FabricReplied>(client));
 }
 
 // --- Set-up ---

@@ -132,6 +132,8 @@ class FabricConformance : public ::testing::TestWithParam<std::tuple<FabricCase,
   void TearDown() override;
 
   void Perform(Side side, const FabricRequest& request);
+  // All of them.
+  void MakeWay();
   // Waits for a report of the kind about the object, and takes it out of those that have come. Fails the test where it
   // does not come.
   template <typename Report, typename Key>

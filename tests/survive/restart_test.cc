@@ -4,18 +4,22 @@
 // library.
 
 #include <gmock/gmock.h>
+#include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
 #include <signal.h>
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <filesystem>
 #include <future>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "broker/fabric/iwarp/testing/raw_peer.h"
 #include "dataplane/ndk/status.h"
+#include "proto/grpc/health/v1/health.grpc.pb.h"
 #include "tests/conformance/ndkpi/surroundings.h"
 #include "tests/conformance/ndkpi/world.h"
 #include "tests/control/child_process.h"
@@ -26,6 +30,8 @@
 namespace rdmabroker {
 namespace {
 
+using grpc::health::v1::Health;
+using grpc::health::v1::HealthCheckResponse;
 using ndkpi::Call;
 using ndkpi::Connection;
 using ndkpi::Handshake;
@@ -183,6 +189,57 @@ TEST_F(RestartTest, AProcessThatMakesWayWaitsForNoHandshakeThatNobodyEnds) {
   EXPECT_EQ(connect.status, NdkStatus::kConnectionAborted) << connect.hint;
   EXPECT_TRUE(connect.retryable);
   ExpectUntouched(connection);
+}
+
+// Hears of it when the daemon begins to make way, which is when it leaves to the next what has not begun.
+class WayWatch {
+ public:
+  explicit WayWatch(const KeptBroker& broker) : stub_(Health::NewStub(broker.channel())) {
+    context_.set_deadline(std::chrono::system_clock::now() + absl::ToChronoSeconds(kTestPatience));
+    stream_ = stub_->Watch(&context_, {});
+    EXPECT_EQ(Next(), HealthCheckResponse::SERVING);
+  }
+  ~WayWatch() { context_.TryCancel(); }
+  WayWatch(const WayWatch&) = delete;
+  WayWatch& operator=(const WayWatch&) = delete;
+
+  HealthCheckResponse::ServingStatus Next() {
+    HealthCheckResponse response;
+    EXPECT_TRUE(stream_->Read(&response)) << "the daemon says nothing of itself";
+    return response.status();
+  }
+
+ private:
+  grpc::ClientContext context_;
+  const std::unique_ptr<Health::Stub> stub_;
+  std::unique_ptr<grpc::ClientReader<HealthCheckResponse>> stream_;
+};
+
+// Of a client's and of a stranger's, while a handshake that nobody ends keeps the process from going.
+TEST_F(RestartTest, HandshakesThatBeginWhileAProcessMakesWayAreTheNextOnes) {
+  const TestListener busy = b().Listening();
+  const TestListener listener = b().Listening();
+  const TestListener strangers = b().Listening();
+  Handshake late;
+  late.active = a().NewConnector();
+  late.active_qp = a().NewQueuePair();
+  late.passive_qp = b().NewQueuePair();
+  const Handshake undecided = world_.Request(a(), b(), busy);
+  const pid_t former = broker_->Daemon();
+  WayWatch watch(*broker_);
+  ASSERT_EQ(::kill(broker_->pid(), SIGUSR2), 0);
+  ASSERT_EQ(watch.Next(), HealthCheckResponse::NOT_SERVING);
+  late.connect = a().Connect(late.active, late.active_qp, listener.address);
+  RawPeer stranger = RawPeer::ConnectTo(strangers.address);
+  stranger.Send("MPA ID Req Frame" + std::string("\0\1\0\0", 4));
+  EXPECT_EQ(undecided.connect.Status(), NdkStatus::kConnectionAborted);
+  broker_->AwaitAnother(former);
+  late.passive = listener.Next();
+  world_.Finish(late);
+  ExpectUntouched(late);
+  EXPECT_EQ(listener.delivered(), 1u);
+  EXPECT_EQ(b().Reject(strangers.Next()).Status(), NdkStatus::kSuccess);
+  EXPECT_TRUE(Becomes([&] { return stranger.Poll(), stranger.received().starts_with("MPA ID Rep Frame"); }));
 }
 
 // --- Clients that are not there when the broker is back ---

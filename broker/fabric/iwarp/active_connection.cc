@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "broker/fabric/iwarp/sockets.h"
+#include "broker/fabric/iwarp/waiting_connect.h"
 #include "dataplane/iwarp/wire/bytes.h"
 
 namespace rdmabroker {
@@ -20,15 +21,29 @@ constexpr size_t kMaxReply = iwarp::kStartupHeaderLength + iwarp::kMaxStartupPri
 
 ActiveConnection::ActiveConnection(const IwarpSurroundings& surroundings, const FabricConnect& request)
     : Connection(surroundings, request.connection), wanted_(request) {
+  kept_ = std::as_const(surroundings_.records.connections).contains(id_);
   AwaitTurn();
 }
 
 void ActiveConnection::AwaitTurn() {
   state_ = State::kWaiting;
+  if (surroundings_.turns.held()) return LeaveToNext();
   surroundings_.turns.Wait(id_, wanted_.session, wanted_.peer, [this] { OnTurn(); });
 }
 
+void ActiveConnection::MakeWay() {
+  if (state_ == State::kWaiting) LeaveToNext();
+}
+
+void ActiveConnection::LeaveToNext() {
+  CloseSocket();
+  kept_ = true;
+  surroundings_.records.connections[id_] = EncodeWaiting(wanted_);
+}
+
 void ActiveConnection::OnTurn() {
+  // Before its peer gets a request, which takes another turn of the loop at least, that is stored: it is made once.
+  Forget();
   // The time before it is not the handshake's.
   if (give_up_at_ == absl::InfinitePast()) give_up_at_ = Watcher::Now() + surroundings_.options.time_wait;
   StartConnecting();

@@ -8,19 +8,22 @@
 
 namespace rdmabroker {
 
-// The side that connects: TCP, MPA request and reply, ready-to-receive message. It waits for its turn first.
+// The side that connects: TCP, MPA request and reply, ready-to-receive message. It waits for its turn first, and as
+// long as it does, it can be left to the next process (waiting_connect.h).
 class ActiveConnection final : public Connection {
  public:
   // Begins to connect as soon as it may.
   ActiveConnection(const IwarpSurroundings& surroundings, const FabricConnect& request);
 
   void Perform(const FabricComplete& request) override;
+  void MakeWay() override;
 
  private:
   void OnReady() override;
   void OnDeadline() override;
 
   void AwaitTurn();
+  void LeaveToNext();
   void OnTurn();
   void StartConnecting();
   // The address is waited for, within a bound.

@@ -307,6 +307,21 @@ TEST_P(PacedActiveConnectionTest, AnAttemptThatWaitsForItsTurnCanBeReleased) {
   AwaitPeers(3);
 }
 
+TEST_P(PacedActiveConnectionTest, WhatIsLeftToTheNextProcessCanBeReleased) {
+  const std::vector<ConnectionId> connections = ConnectMany(3, SessionId(1));
+  AwaitPeers(2);
+  fabric_->MakeWay();
+  const ConnectionId late = Connect(Bind(EndpointUse::kDedicated), listener_.address(), SessionId(2));
+  AwaitPeers(2);
+  EXPECT_EQ(records_.connections.size(), 2u);
+  EXPECT_TRUE(fabric_->HasHandshakes());
+  for (const ConnectionId connection : connections) Release(connection);
+  EXPECT_FALSE(fabric_->HasHandshakes()) << "one that has not begun is none";
+  Release(late);
+  EXPECT_TRUE(records_.connections.empty());
+  AwaitPeers(2);
+}
+
 INSTANTIATE_TEST_SUITE_P(Iwarp, PacedActiveConnectionTest, ::testing::Values(IpFamily::kIpv4, IpFamily::kIpv6),
                          FamilyName);
 

@@ -29,6 +29,10 @@ void Connection::Release(bool client_ended) {
   surroundings_.reports.Push(FabricReleased{id_});
 }
 
+bool Connection::in_handshake() const {
+  return state_ != State::kWaiting && state_ != State::kEstablished && state_ != State::kOver;
+}
+
 void Connection::Await(uint32_t events) {
   if (watch_ != WatchId::kNone) return surroundings_.watcher.Rearm(watch_, events);
   watch_ = surroundings_.watcher.Watch(socket_.get(), events, [this](uint32_t) {

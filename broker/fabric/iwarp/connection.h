@@ -55,6 +55,10 @@ class Connection {
   // The peer finds its stream reset, unless the client has ended it; for one that waits for a reply, that is as if
   // nobody listened. After the hand-over the socket is its client's, and nothing happens to it.
   void Release(bool client_ended = false);
+  // As Fabric::MakeWay.
+  virtual void MakeWay() {}
+  // Something has left for the peer, or come from it, and it is neither established nor over.
+  bool in_handshake() const;
 
  protected:
   Connection(const IwarpSurroundings& surroundings, ConnectionId id);
@@ -101,7 +105,7 @@ class Connection {
   State state_ = State::kWaiting;
   UniqueFd socket_;
   std::string input_;  // Received and not dealt with. Bounded by how much each side reads.
-  bool kept_ = false;  // The transport, or a record of it, may outlive the process.
+  bool kept_ = false;  // The transport, or a record, may outlive the process.
 
  private:
   Handoff MakeHandoff(std::string state);

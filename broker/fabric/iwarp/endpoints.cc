@@ -17,7 +17,7 @@ namespace rdmabroker {
 namespace {
 
 // One listener's turn; those who wait longer have theirs at the next.
-constexpr int kAcceptsAtATime = 64;
+constexpr size_t kAcceptsAtATime = 64;
 // How long a listener waits when there is no descriptor for the next socket; nothing tells when there is one.
 constexpr absl::Duration kAcceptPause = absl::Milliseconds(100);
 // How often an address is tried that could not be added to a bound endpoint; nothing tells when it is free.
@@ -98,7 +98,7 @@ void Endpoints::PutAside(const KeptDescriptor& kept) {
 }
 
 void Endpoints::StopWatching(Anchor& anchor) {
-  surroundings_.watcher.Unwatch(anchor.watch);
+  surroundings_.watcher.Unwatch(std::exchange(anchor.watch, WatchId::kNone));
   surroundings_.watcher.CancelTimer(anchor.pause);
 }
 
@@ -196,7 +196,22 @@ size_t Endpoints::ForgetTheRest() {
   return rest.size();
 }
 
+void Endpoints::MakeWay() {
+  // Where nobody keeps a listener, who waits in its queue is reset with it.
+  if (!surroundings_.keep.IsThere()) return;
+  makes_way_ = true;
+  for (auto& [id, endpoint] : endpoints_) {
+    if (endpoint.use != EndpointUse::kListener) continue;
+    for (auto& [ip, anchor] : endpoint.anchors) {
+      StopWatching(anchor);
+      // Among those that have come are this process's own, which end with it.
+      AcceptUpTo(surroundings_.options.half_open_per_listener, id, anchor);
+    }
+  }
+}
+
 void Endpoints::Watch(EndpointId id, const IpAddress& ip, Anchor& anchor) {
+  if (makes_way_) return;
   anchor.watch = surroundings_.watcher.Watch(anchor.socket.get(), EPOLLIN, [this, id, ip](uint32_t) {
     ReportQueue::Entry entry(surroundings_.reports);
     Accept(id, ip);
@@ -205,19 +220,21 @@ void Endpoints::Watch(EndpointId id, const IpAddress& ip, Anchor& anchor) {
 
 void Endpoints::Accept(EndpointId id, const IpAddress& ip) {
   Anchor& anchor = *Find(id, ip);
-  for (int i = 0; i < kAcceptsAtATime; ++i) {
+  if (AcceptUpTo(kAcceptsAtATime, id, anchor)) return surroundings_.watcher.Rearm(anchor.watch, EPOLLIN);
+  anchor.pause = surroundings_.watcher.StartTimer(Watcher::Now() + kAcceptPause, [this, id, ip] {
+    if (const Anchor* paused = Find(id, ip)) surroundings_.watcher.Rearm(paused->watch, EPOLLIN);
+  });
+}
+
+bool Endpoints::AcceptUpTo(size_t most, EndpointId id, const Anchor& anchor) {
+  for (size_t i = 0; i < most; ++i) {
     NewSocket accepted = AcceptOne(anchor.socket.get());
     if (accepted.error == EAGAIN) break;
-    if (IsShortage(accepted.error) && !crowded_()) {
-      anchor.pause = surroundings_.watcher.StartTimer(Watcher::Now() + kAcceptPause, [this, id, ip] {
-        if (const Anchor* paused = Find(id, ip)) surroundings_.watcher.Rearm(paused->watch, EPOLLIN);
-      });
-      return;
-    }
+    if (IsShortage(accepted.error) && !crowded_()) return false;
     // Other errors are those of a socket that ended before it was accepted (accept(2)).
     if (accepted.error == 0) sink_(id, std::move(accepted.socket));
   }
-  surroundings_.watcher.Rearm(anchor.watch, EPOLLIN);
+  return true;
 }
 
 Endpoints::Anchor* Endpoints::Find(EndpointId id, const IpAddress& ip) {

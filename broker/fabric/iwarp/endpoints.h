@@ -38,6 +38,8 @@ class Endpoints {
   void Adopt(const FabricAdoptEndpoint& request);
   // Lets go of what is left and nobody wants. So many there were.
   size_t ForgetTheRest();
+  // Who comes to a listener from now on waits for the next process.
+  void MakeWay();
 
  private:
   struct Anchor {
@@ -71,6 +73,8 @@ class Endpoints {
   void AddMissing(EndpointId id);
   void Watch(EndpointId id, const IpAddress& ip, Anchor& anchor);
   void Accept(EndpointId id, const IpAddress& ip);
+  // Those that have come, and so many at most. False where there is no descriptor for the next.
+  bool AcceptUpTo(size_t most, EndpointId id, const Anchor& anchor);
   // Nothing if it is gone.
   Anchor* Find(EndpointId id, const IpAddress& ip);
   void ReportFailure(EndpointId id, int error);
@@ -79,6 +83,7 @@ class Endpoints {
   const Sink sink_;
   const Crowded crowded_;
   std::map<EndpointId, Endpoint> endpoints_;
+  bool makes_way_ = false;
 };
 
 }  // namespace rdmabroker

@@ -85,6 +85,15 @@ TEST_P(EndpointsTest, AnAddressThatComesIsHeldOnceNobodyElseHasThePort) {
   Unbind(listener);
 }
 
+// It would go with its process, and whoever waits in its queue, too.
+TEST_P(EndpointsTest, AListenerThatNobodyKeepsIsServedWhileItsFabricMakesWay) {
+  const Bound listener = Bind(EndpointUse::kListener);
+  fabric_->MakeWay();
+  RawPeer peer = RawPeer::ConnectTo(listener.address);
+  peer.Send(TwoWayRequest());
+  Release(Await<FabricConnectRequested>().connection);
+}
+
 TEST_P(EndpointsTest, NobodyOutsideGetsInBesideAnEndpoint) {
   for (const EndpointUse use : kEveryUse) {
     SCOPED_TRACE(static_cast<int>(use));

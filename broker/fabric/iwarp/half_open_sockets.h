@@ -34,6 +34,7 @@ class HalfOpenSockets {
   void CloseAll(EndpointId listener);
   // False if there is none.
   bool CloseOldest();
+  bool empty() const { return sockets_.empty(); }
 
  private:
   // Rises with age, so that the first of a map is the oldest.

@@ -48,7 +48,7 @@ void HandshakeTurns::StandInLine(Listener& listener, SessionId session, Share& s
 
 HandshakeTurns::Begin HandshakeTurns::Next(const SocketAddress& peer) {
   const auto found = listeners_.find(peer);
-  if (found == listeners_.end()) return nullptr;
+  if (held_ || found == listeners_.end()) return nullptr;
   Listener& listener = found->second;
   if (listener.under_way >= at_a_time_ || listener.line.empty()) return nullptr;
   const SessionId session = listener.line.begin()->second;

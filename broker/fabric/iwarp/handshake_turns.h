@@ -37,6 +37,9 @@ class HandshakeTurns {
   void Wait(ConnectionId connection, SessionId session, const SocketAddress& peer, Begin begin);
   // It waits no more and is not under way any more. Nothing where it does neither.
   void End(ConnectionId connection);
+  // From now on none begins, be there room or not.
+  void Hold() { held_ = true; }
+  bool held() const { return held_; }
 
  private:
   // What a session has towards a listener.
@@ -69,6 +72,7 @@ class HandshakeTurns {
   std::map<ConnectionId, Place> places_;
   std::deque<SocketAddress> changed_;  // Where something may begin.
   bool beginning_ = false;
+  bool held_ = false;
 };
 
 }  // namespace rdmabroker

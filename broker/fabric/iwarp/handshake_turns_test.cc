@@ -51,6 +51,16 @@ TEST_F(HandshakeTurnsTest, NoMoreAreUnderWayTowardsAListenerThanMayBe) {
   EXPECT_THAT(Begun(), ElementsAre(6));
 }
 
+TEST_F(HandshakeTurnsTest, NoneBeginsOnceTheyAreHeld) {
+  for (const uint64_t connection : {1, 2, 3}) Wait(connection, kOne);
+  EXPECT_THAT(Begun(), ElementsAre(1, 2));
+  turns_.Hold();
+  End(1);
+  End(3);
+  Wait(4, kTwo);
+  EXPECT_THAT(Begun(), IsEmpty());
+}
+
 TEST_F(HandshakeTurnsTest, ListenersAreApart) {
   for (const uint64_t connection : {1, 2, 3, 4, 5}) Wait(connection, SessionId(connection));
   Wait(6, kOne, kOtherListener);

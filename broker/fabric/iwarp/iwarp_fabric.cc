@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "broker/fabric/iwarp/adopted_connection.h"
+#include "broker/fabric/iwarp/waiting_connect.h"
 #include "dataplane/iwarp/wire/adapter_limits.h"
 
 namespace rdmabroker {
@@ -63,6 +64,18 @@ void IwarpFabric::Perform(const FabricRequest& request) {
   std::visit([this](const auto& typed) { Carry(typed); }, request);
 }
 
+void IwarpFabric::MakeWay() {
+  ReportQueue::Entry entry(reports_);
+  turns_.Hold();
+  for (const auto& [id, connection] : connections_) connection->MakeWay();
+  endpoints_.MakeWay();
+}
+
+bool IwarpFabric::HasHandshakes() const {
+  return !half_open_.empty() || std::any_of(connections_.begin(), connections_.end(),
+                                            [](const auto& entry) { return entry.second->in_handshake(); });
+}
+
 void IwarpFabric::ReportDevice() {
   Device device;
   device.id = device_;
@@ -108,7 +121,16 @@ void IwarpFabric::Carry(const FabricConnect& request) {
 
 void IwarpFabric::Carry(const FabricAdoptConnection& request) {
   last_incoming_ = std::max(last_incoming_, IncomingCounter(request.connection));
-  connections_[request.connection] = std::make_unique<AdoptedConnection>(surroundings_, request);
+  auto& connection = connections_[request.connection];
+  const auto& records = std::as_const(surroundings_.records.connections);
+  const auto record = records.find(request.connection);
+  if (request.stage == AdoptedStage::kConnecting && record != records.end()) {
+    if (const auto waiting = DecodeWaiting(record->second, request)) {
+      connection = std::make_unique<ActiveConnection>(surroundings_, *waiting);
+      return;
+    }
+  }
+  connection = std::make_unique<AdoptedConnection>(surroundings_, request);
 }
 
 void IwarpFabric::Carry(const FabricAdopted&) {

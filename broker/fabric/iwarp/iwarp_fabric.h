@@ -37,6 +37,8 @@ class IwarpFabric final : public Fabric {
 
   void Start(ReportSink sink) override;
   void Perform(const FabricRequest& request) override;
+  void MakeWay() override;
+  bool HasHandshakes() const override;
 
  private:
   IwarpFabric(DeviceId device, const IwarpOptions& options, Watcher& watcher, HandoffTable& handoffs,

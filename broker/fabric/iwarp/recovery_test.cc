@@ -68,6 +68,14 @@ class RecoveryTest : public ::testing::TestWithParam<IpFamily> {
     life.AwaitBytes(*peer, kRequestLength);
     return known;
   }
+  // Asks for a connection to it, and no more.
+  static Known Ask(FabricLife& life, const RawListener& listener) {
+    const Bound from = life.Bind(EndpointUse::kDedicated);
+    const Known known = {from, ConnectionId(life.NextId()), from.address, listener.address(), {}};
+    life.Perform(FabricConnect{
+        kDevice, known.connection, from.id, SessionId(1), QpNumber{2}, known.local, known.peer, {8, 3}, {'h', 'i'}});
+    return known;
+  }
   static Known Replied(FabricLife& life, RawListener& listener, RawPeer* peer) {
     const Known known = Connect(life, life.Bind(EndpointUse::kDedicated), listener, peer);
     peer->Send(Literal(kReplyKey, {0x40, 1, 0, 0}));
@@ -113,6 +121,13 @@ class RecoveryTest : public ::testing::TestWithParam<IpFamily> {
     Adopt(life, known.endpoint, EndpointUse::kListener);
     Adopt(life, known, stage);
     life.Perform(FabricAdopted{kDevice});
+  }
+  // What Ask has asked for, and the life before has not begun.
+  static void AdoptWaiting(FabricLife& life, const Known& known, RawListener& listener, RawPeer* peer) {
+    Adopt(life, known.endpoint, EndpointUse::kDedicated);
+    Adopt(life, known, AdoptedStage::kConnecting);
+    life.RunUntil([&] { return listener.Accept(peer); }, "a connection");
+    life.AwaitBytes(*peer, kRequestLength + 2);
   }
   static void Unbind(FabricLife& life, const Bound& bound) {
     life.Perform(FabricUnbind{kDevice, bound.id});
@@ -529,6 +544,92 @@ TEST_P(RecoveryTest, AConnectThatWasUnderWayFailsAndItsAddressesAreFreeAtOnce) {
   life->Release(known.connection);
   RawPeer next;
   life->Release(Connect(*life, known.endpoint, listener, &next).connection);
+}
+
+// --- What a life leaves that makes way ---
+
+TEST_P(RecoveryTest, WhatIsAskedOfALifeThatMakesWayIsBegunByTheNextAndOnce) {
+  RawListener listener(GetParam());
+  lives_.Live([&](FabricLife& life, LastWords& words) {
+    life.MakeWay();
+    words.Tell(Ask(life, listener));
+    ExpectQuiet(life);
+    EXPECT_FALSE(life.HasHandshakes());
+    words.Commit(life);
+  });
+  const auto known = lives_.Told<Known>();
+  RawPeer peer;
+  EXPECT_FALSE(listener.Accept(&peer)) << "it has begun";
+  lives_.Live([&](FabricLife& life, LastWords& words) {
+    RawPeer its;
+    AdoptWaiting(life, known, listener, &its);
+    EXPECT_EQ(its.received(), Literal(kRequestKey, {0x50, 2, 0, 6, 0x80, 8, 0xC0, 3, 'h', 'i'}));
+    words.Commit(life);
+  });
+  const auto life = lives_.GoOn();
+  Adopt(*life, known.endpoint, EndpointUse::kDedicated);
+  Adopt(*life, known, AdoptedStage::kConnecting);
+  EXPECT_EQ(life->Await<FabricConnectFailed>().status, NdkStatus::kConnectionAborted);
+  life->Release(known.connection);
+  EXPECT_FALSE(listener.Accept(&peer)) << "it has begun twice";
+}
+
+TEST_P(RecoveryTest, WhatWaitedForItsTurnInALifeThatMakesWayIsBegunByTheNext) {
+  // Of one session one at a time.
+  FormerLives lives(GetParam(), {.handshakes_per_listener = 2, .reply_wait = absl::Hours(1)});
+  RawListener listener(GetParam());
+  RawPeer peer;
+  lives.Live([&](FabricLife& life, LastWords& words) {
+    const Known first = Connect(life, life.Bind(EndpointUse::kDedicated), listener, &peer);
+    words.Tell(Ask(life, listener));
+    life.MakeWay();
+    EXPECT_TRUE(life.HasHandshakes());
+    peer.Send(Literal(kReplyKey, {0x40, 1, 0, 0}));
+    life.Await<FabricReplied>();
+    life.Perform(FabricComplete{kDevice, first.connection, {1, 1}});
+    life.Await<FabricEstablished>();
+    ExpectQuiet(life);
+    EXPECT_FALSE(life.HasHandshakes());
+    words.Commit(life);
+  });
+  const auto known = lives.Told<Known>();
+  EXPECT_FALSE(listener.Accept(&peer)) << "its turn has come";
+  const auto life = lives.GoOn();
+  AdoptWaiting(*life, known, listener, &peer);
+  peer.Send(Literal(kReplyKey, {0x40, 1, 0, 0}));
+  EXPECT_EQ(life->Await<FabricReplied>().connection, known.connection);
+  life->Perform(FabricComplete{kDevice, known.connection, {1, 1}});
+  EXPECT_EQ(life->Await<FabricEstablished>().connection, known.connection);
+}
+
+TEST_P(RecoveryTest, WhoComesToAListenerWhoseLifeMakesWayIsServedByTheNext) {
+  lives_.Live([](FabricLife& life, LastWords& words) {
+    const Bound listener = life.Bind(EndpointUse::kListener);
+    RawPeer early = RawPeer::ConnectTo(listener.address);
+    life.MakeWay();
+    EXPECT_TRUE(life.HasHandshakes()) << "who has come by then";
+    early.Send(TwoWayRequest());
+    life.Perform(Accepted(life.Await<FabricConnectRequested>().connection));
+    life.Await<FabricEstablished>();
+    EXPECT_FALSE(life.HasHandshakes());
+    const Bound another = life.Bind(EndpointUse::kListener);
+    for (const Bound& bound : {listener, another}) {
+      RawPeer late = RawPeer::ConnectTo(bound.address);
+      late.Send(TwoWayRequest());
+      words.Leave(late);
+      words.Tell(bound);
+    }
+    ExpectQuiet(life);
+    EXPECT_FALSE(life.HasHandshakes());
+    words.Commit(life);
+  });
+  const auto life = lives_.GoOn();
+  for (int i = 0; i < 2; ++i) Adopt(*life, lives_.Told<Bound>(), EndpointUse::kListener);
+  for (int i = 0; i < 2; ++i) {
+    RawPeer late = lives_.TakePeer();
+    life->Release(life->Await<FabricConnectRequested>().connection);
+    EXPECT_EQ(life->AwaitEnd(late), End::kReset);
+  }
 }
 
 TEST_P(RecoveryTest, AReplyThatWasNotAnsweredEndsWithItsProcess) {

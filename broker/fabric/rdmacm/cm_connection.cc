@@ -179,6 +179,10 @@ void CmConnection::OnEvent(const CmEvent& event) {
   Handle(event);
 }
 
+bool CmConnection::in_handshake() const {
+  return state_ != State::kEstablished && state_ != State::kOver && state_ != State::kReleasing;
+}
+
 void CmConnection::LoseId() {
   kernel_id_.reset();
   held_.clear();

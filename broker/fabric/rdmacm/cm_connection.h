@@ -61,6 +61,7 @@ class CmConnection {
   void LoseId();
 
   DeviceId device() const { return device_.id; }
+  bool in_handshake() const;
   // None before it is made, and while a stale connection's is being replaced.
   std::optional<KernelId> kernel_id() const { return kernel_id_; }
 

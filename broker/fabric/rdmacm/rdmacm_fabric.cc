@@ -116,6 +116,11 @@ void RdmaCmFabric::Perform(const FabricRequest& request) {
   std::visit([this](const auto& typed) { Carry(typed); }, request);
 }
 
+bool RdmaCmFabric::HasHandshakes() const {
+  return std::any_of(connections_.begin(), connections_.end(),
+                     [](const auto& entry) { return entry.second->in_handshake(); });
+}
+
 // Where there is none, which makes devices unusable, it is tried again: with their next change, as its module may be
 // loaded later, and after a pause, as nothing tells when it may be opened.
 void RdmaCmFabric::OpenFile() {

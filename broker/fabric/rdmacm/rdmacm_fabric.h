@@ -70,6 +70,8 @@ class RdmaCmFabric final : public Fabric {
 
   void Start(ReportSink sink) override;
   void Perform(const FabricRequest& request) override;
+  // They go on in the next process, but for what a death in the middle of a step costs.
+  bool HasHandshakes() const override;
 
  private:
   struct KnownDevice {

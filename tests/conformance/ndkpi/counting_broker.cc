@@ -51,6 +51,8 @@ class CountingFabric final : public Fabric {
     ++count_;
     fabric_->Perform(request);
   }
+  void MakeWay() override { fabric_->MakeWay(); }
+  bool HasHandshakes() const override { return fabric_->HasHandshakes(); }
 
  private:
   const std::unique_ptr<Fabric> fabric_;

@@ -50,6 +50,8 @@ class FabricLife {
   FabricLife& operator=(const FabricLife&) = delete;
 
   void Perform(const FabricRequest& request) { fabric_->Perform(request); }
+  void MakeWay() { fabric_->MakeWay(); }
+  bool HasHandshakes() const { return fabric_->HasHandshakes(); }
   const std::vector<FabricReport>& reports() const { return reports_; }
   HandoffTable& handoffs() { return handoffs_; }
   DescriptorKeep& keep() { return keep_; }

@@ -115,7 +115,7 @@ void FormerLives::Live(const Script& script) {
 void FormerLives::LiveAndDie(int channel, const Script& script) {
   LastWords words(channel);
   ChannelSupervisor supervisor(words, supervisor_);
-  FabricLife life(family_, {}, &supervisor, records_, last_id_);
+  FabricLife life(family_, options_, &supervisor, records_, last_id_);
   script(life, words);
   words.Send('i', absl::StrCat(life.last_id()));
   if (::testing::Test::HasFailure()) words.Send('f', {});
@@ -173,7 +173,7 @@ bool FormerLives::Hear(int channel) {
 
 std::unique_ptr<FabricLife> FormerLives::GoOn() {
   supervisor_.Restart();
-  return std::make_unique<FabricLife>(family_, IwarpOptions(), &supervisor_, records_, last_id_);
+  return std::make_unique<FabricLife>(family_, options_, &supervisor_, records_, last_id_);
 }
 
 RawPeer FormerLives::TakePeer() {

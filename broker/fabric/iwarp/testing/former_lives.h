@@ -50,7 +50,7 @@ class FormerLives {
  public:
   using Script = std::function<void(FabricLife&, LastWords&)>;
 
-  explicit FormerLives(IpFamily family) : family_(family) {}
+  explicit FormerLives(IpFamily family, const IwarpOptions& options = {}) : family_(family), options_(options) {}
   FormerLives(const FormerLives&) = delete;
   FormerLives& operator=(const FormerLives&) = delete;
 
@@ -80,6 +80,7 @@ class FormerLives {
   std::string NextTold();
 
   const IpFamily family_;
+  const IwarpOptions options_;
   FakeSupervisor supervisor_;
   FabricRecords records_;
   uint64_t last_id_ = 0;
