@@ -39,11 +39,11 @@ std::string Text(const Durations& durations) {
                       text(durations.median()), " the median, ", text(durations.slowest()), " the slowest");
 }
 
-Crowd::Crowd(const std::string& control_socket, size_t clients, const std::string& ip) {
-  listener_.emplace_back(std::vector<std::string>{kProgram, control_socket, "1"});
+Crowd::Crowd(const std::string& control_socket, size_t clients, const std::string& ip, const std::string& device) {
+  listener_.emplace_back(std::vector<std::string>{kProgram, control_socket, device, "1"});
   for (size_t i = 0; i < kProcesses; ++i) {
     const size_t share = clients / kProcesses + (i < clients % kProcesses ? 1 : 0);
-    processes_.emplace_back(std::vector<std::string>{kProgram, control_socket, absl::StrCat(share)});
+    processes_.emplace_back(std::vector<std::string>{kProgram, control_socket, device, absl::StrCat(share)});
   }
   Done(listener_.front());
   for (ChildProcess& process : processes_) Done(process);

@@ -23,12 +23,12 @@ struct Durations {
 std::string Text(const Durations& durations);
 
 // Many clients of a broker, each with a session, a connection and a queue pair of its own, in a few processes; and one
-// more, in a process of its own, that accepts all of their connections over iwarp0. What none of them may notice, a
+// more, in a process of its own, that accepts all of their connections over the device. What none of them may notice, a
 // failure, a session's or a connection's end, fails the test; the rest is meaningless then.
 class Crowd {
  public:
   // `address` is the listener's, without a port.
-  Crowd(const std::string& control_socket, size_t clients, const std::string& ip);
+  Crowd(const std::string& control_socket, size_t clients, const std::string& ip, const std::string& device = "iwarp0");
 
   // Each connects, all at once: until its connection is established.
   Durations Connect() { return Do("connect " + address_, Now()); }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Many clients of one broker in one process, each with a session, a connection to the broker, a thread and a queue pair
-// of its own. Its arguments are the control socket and how many. It obeys lines of its input, one after the other, and
-// says one line to each:
+// of its own. Its arguments are the control socket, the device and how many. It obeys lines of its input, one after the
+// other, and says one line to each:
 //
 //   (at first)            done
 //   listen ADDRESS        the address with its port; the first client accepts all who come there, from now on
@@ -40,7 +40,6 @@ namespace {
 
 using client::Outcome;
 
-constexpr char kDevice[] = "iwarp0";
 // Far longer than a storm takes on a busy machine.
 constexpr std::chrono::minutes kPatience(2);
 
@@ -85,7 +84,7 @@ class Results {
 
 class Member {
  public:
-  Outcome Open(const std::string& socket) {
+  Outcome Open(const std::string& socket, const std::string& device) {
     client::SessionOptions options;
     options.control_socket = socket;
     options.open_timeout = std::chrono::seconds(60);
@@ -93,7 +92,7 @@ class Member {
     auto opening = client::Session::Open(std::move(options));
     if (!opening.outcome.ok()) return opening.outcome;
     session_ = std::move(opening.session);
-    auto [outcome, adapter] = client::BlockingOpenAdapter(*session_, kDevice);
+    auto [outcome, adapter] = client::BlockingOpenAdapter(*session_, device);
     if (!outcome.ok()) return outcome;
     adapter_ = std::move(adapter);
     domain_ = adapter_->data()->CreateProtectionDomain().object;
@@ -170,10 +169,10 @@ class Member {
 
 class CrowdProcess {
  public:
-  std::string Open(const std::string& socket, size_t count) {
+  std::string Open(const std::string& socket, const std::string& device, size_t count) {
     members_ = std::vector<Member>(count);
     for (Member& member : members_) {
-      if (const Outcome opened = member.Open(socket); !opened.ok()) return "failed " + Text(opened);
+      if (const Outcome opened = member.Open(socket, device); !opened.ok()) return "failed " + Text(opened);
     }
     return "done";
   }
@@ -198,13 +197,13 @@ class CrowdProcess {
 }  // namespace rdmabroker
 
 int main(int argc, char** argv) {
-  if (argc != 3) return 2;
+  if (argc != 4) return 2;
   // Debian's Abseil ends the process where it thinks that gRPC's locks might lead to a deadlock.
   absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore);
   rdmabroker::RaiseDescriptorLimit();
   // Never destroyed: its clients die with the process.
   auto* const crowd = new rdmabroker::CrowdProcess;
-  std::cout << crowd->Open(argv[1], std::stoul(argv[2])) << std::endl;
+  std::cout << crowd->Open(argv[1], argv[2], std::stoul(argv[3])) << std::endl;
   for (std::string line; std::getline(std::cin, line);) std::cout << crowd->Obey(line) << std::endl;
   std::_Exit(0);
 }
