@@ -16,7 +16,12 @@ namespace {
 
 void Reach(const std::string& point) {
   static const char* const kFolder = std::getenv(kArmedPoints);
-  if (kFolder == nullptr || ::unlink((std::string(kFolder) + "/" + point).c_str()) != 0) return;
+  if (kFolder == nullptr) return;
+  const std::string armed = std::string(kFolder) + "/" + point;
+  for (const char* const pass : kPasses) {
+    if (::unlink((armed + pass).c_str()) == 0) return;
+  }
+  if (::unlink(armed.c_str()) != 0) return;
   ::kill(::getpid(), SIGKILL);
 }
 

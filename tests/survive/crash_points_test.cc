@@ -1,21 +1,30 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // The broker is killed by SIGKILL before and after each thing that it does which outlives it or that others see, while
-// clients listen, connect, accept, transfer and close by the client library.
+// clients listen, connect, accept, transfer and close by the client library: when it comes there for the first, second
+// or third time, as a seed decides.
 //
-//   crash_points_test iwarp|rxe [GTEST_OPTION ...]
+//   crash_points_test iwarp|rxe|siw [GTEST_OPTION ...]
+//
+// RDMA_BROKER_SEED in the environment is the seed to run.
 
 #include <gtest/gtest.h>
 #include <signal.h>
 
 #include <algorithm>
+#include <array>
+#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <future>
+#include <iostream>
 #include <iterator>
 #include <memory>
+#include <random>
+#include <regex>
 #include <string>
 #include <system_error>
 #include <vector>
@@ -27,6 +36,7 @@
 #include "tests/control/patience.h"
 #include "tests/control/temporary_folder.h"
 #include "tests/integration/footprint.h"
+#include "tests/random_seed.h"
 #include "tests/survive/kept_broker.h"
 #include "tests/survive/traffic.h"
 #include "tests/survive/workload.h"
@@ -43,6 +53,14 @@ constexpr char kDaemonWithPoints[] = "broker/rdma-brokerd-with-crash-points";
 // Steps that there are only on the kernel's devices.
 const std::vector<std::string> kKernelsOnly = {"disconnect", "await_supervisor"};
 
+// Steps that a broker may come to once in its life, and no more.
+const std::vector<std::string> kOnce = {"create_file", "grow_file", "move_file", "set_aside"};
+
+bool IsAmong(const StepPoints& step, const std::vector<std::string>& names) {
+  return std::any_of(names.begin(), names.end(),
+                     [&](const std::string& name) { return step.before == "before_" + name; });
+}
+
 // Set before there is a broker, which is to be in the same network.
 const ndkpi::Surroundings* g_on = nullptr;
 const TemporaryFolder* g_armed = nullptr;
@@ -53,21 +71,55 @@ std::string Settings() {
   return ndkpi::OwnPorts() + "limits.sessions_per_uid = 12\ntimeouts.session_grace_ms = 10000\n";
 }
 
+// The connection manager's ids on the kernel's device, with their addresses; without their numbers and who has made
+// them, and without the ports of those that a daemon has for itself.
+std::vector<std::string> KernelIds() {
+  if (g_on->adapter == "iwarp") return {};
+  std::vector<std::string> ids;
+  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> shown(::popen("rdma resource show cm_id", "r"), ::pclose);
+  for (std::array<char, 512> line; std::fgets(line.data(), line.size(), shown.get()) != nullptr;) {
+    std::string id = line.data();
+    if (id.find(" " + g_on->device + "/") == std::string::npos) continue;
+    id = std::regex_replace(id, std::regex(" (cm-idn|pid|comm) [^ ]*|\n"), "");
+    ids.push_back(std::regex_replace(id, std::regex("( ps UDP src-addr [^ ]*):[0-9]*"), "$1"));
+  }
+  return ids;
+}
+
 class CrashPointTest : public testing::Test {
  public:
-  explicit CrashPointTest(const std::string& point) : armed_(g_armed->path() + "/" + point) {}
+  CrashPointTest(const std::string& point, size_t passes) : armed_(g_armed->path() + "/" + point), passes_(passes) {}
   ~CrashPointTest() override {
     std::error_code gone;
-    std::filesystem::remove(armed_, gone);
+    for (const std::string& file : Files()) std::filesystem::remove(file, gone);
   }
 
  protected:
-  void Arm() { std::ofstream(armed_).put('\n'); }
-  bool WasHit() const { return !std::filesystem::exists(armed_); }
+  void Arm() {
+    for (const std::string& file : Files()) std::ofstream(file).put('\n');
+  }
+  bool WasHit() const { return Left() == 0; }
+  // How often the daemon has still to come there.
+  size_t Left() const {
+    const std::vector<std::string> files = Files();
+    return static_cast<size_t>(std::count_if(files.begin(), files.end(),
+                                             [](const std::string& file) { return std::filesystem::exists(file); }));
+  }
 
   const std::string armed_;
-  const std::shared_ptr<KeptBroker> broker_ =
-      std::make_shared<KeptBroker>(Settings(), std::vector<std::string>{kDaemonWithPoints});
+  const size_t passes_;
+  const std::shared_ptr<KeptBroker> broker_ = NewBroker();
+
+ private:
+  std::vector<std::string> Files() const {
+    std::vector<std::string> files = {armed_};
+    for (size_t i = 0; i < passes_; ++i) files.push_back(armed_ + kPasses[i]);
+    return files;
+  }
+  static std::shared_ptr<KeptBroker> NewBroker() {
+    EXPECT_TRUE(Becomes([] { return KernelIds().empty(); })) << "the broker before has left ids of the kernel's";
+    return std::make_shared<KeptBroker>(Settings(), std::vector<std::string>{kDaemonWithPoints});
+  }
 };
 
 class UnderWorkTest : public CrashPointTest {
@@ -76,26 +128,40 @@ class UnderWorkTest : public CrashPointTest {
   void TestBody() override;
 
  private:
-  // Of what kinds the objects are that the broker knows, and the descriptors that the keeper has.
+  // Of what kinds the objects are that the broker knows, the descriptors that the keeper has and the daemon, and the
+  // kernel's ids. Of the daemon's without sockets, of which each thread that has asked netlink keeps one.
   std::vector<std::string> Holdings() {
     world_.Settle();
-    std::vector<std::string> holdings = Descriptors(broker_->pid());
+    std::vector<std::string> holdings = Descriptors(broker_->Daemon());
+    std::erase_if(holdings, [](const std::string& one) { return one.find("socket:") != std::string::npos; });
+    for (std::string& one : holdings) one.insert(0, "the daemon's ");
+    for (const std::vector<std::string>& more : {Descriptors(broker_->pid()), KernelIds()}) {
+      holdings.insert(holdings.end(), more.begin(), more.end());
+    }
     for (const std::string& object : broker_->Objects()) holdings.push_back(object.substr(0, object.find(' ')));
+    std::sort(holdings.begin(), holdings.end());
     return holdings;
   }
 
   // Does everything until the point has been reached: what is done all the time, then a start, then the rest.
   void RunUntilHit() {
     RunAll(false);
-    if (WasHit() || HasFailure()) return;
-    broker_->KillDaemon();
-    workload_.Run(Workload::Activities().front());
+    RunOften([this] {
+      broker_->KillDaemon();
+      workload_.Run(Workload::Activities().front());
+    });
     RunAll(true);
   }
   void RunAll(bool special) {
     for (const Workload::Activity& activity : Workload::Activities()) {
-      if (WasHit() || HasFailure()) return;
-      if (activity.special == special) workload_.Run(activity);
+      if (activity.special == special) RunOften([&] { workload_.Run(activity); });
+    }
+  }
+  // Once more after each time that it has led there.
+  void RunOften(const std::function<void()>& run) {
+    for (size_t before = Left() + 1; !WasHit() && !HasFailure() && Left() < before;) {
+      before = Left();
+      run();
     }
   }
 
@@ -121,8 +187,7 @@ void UnderWorkTest::TestBody() {
   world_.b().Close(rival.object).Wait();
   workload_.Use(listener);
   std::vector<std::string> after;
-  EXPECT_TRUE(Becomes([&] { return (after = Holdings()) == before; })) << testing::PrintToString(before) << " before\n"
-                                                                       << testing::PrintToString(after) << " after";
+  EXPECT_TRUE(Becomes([&] { return (after = Holdings()) == before; })) << Difference(before, after);
   world_.Close(idle);
 }
 
@@ -188,17 +253,21 @@ int Run(int argc, char** argv) {
   static const TemporaryFolder armed;
   g_on = &on;
   g_armed = &armed;
+  const uint32_t seed = RandomSeed();
+  std::cout << "RDMA_BROKER_SEED=" << seed << "\n";
   ::setenv(kArmedPoints, armed.path().c_str(), 1);
   for (const StepPoints& step : AllSteps()) {
-    const bool kernels = std::any_of(kKernelsOnly.begin(), kKernelsOnly.end(),
-                                     [&](const std::string& name) { return step.before == "before_" + name; });
-    if (kernels && on.adapter == "iwarp") continue;
+    if (on.adapter == "iwarp" && IsAmong(step, kKernelsOnly)) continue;
     for (const std::string& point : {step.before, step.after}) {
+      // The name makes each point differ.
+      std::minstd_rand random(seed + static_cast<uint32_t>(std::hash<std::string>()(point)));
+      const size_t passes = IsAmong(step, kOnce) ? 0 : random() % (kPasses.size() + 1);
       const bool damaged = step.before == "before_set_aside";
       testing::RegisterTest("NothingIsLostWhereTheBrokerDies", point.c_str(), nullptr, nullptr, __FILE__, __LINE__,
-                            [point, damaged]() -> testing::Test* {
-                              if (damaged) return new DamagedStoreTest(point);
-                              return new UnderWorkTest(point);
+                            [point, damaged, passes]() -> testing::Test* {
+                              std::cout << point << ", after " << passes << " times\n";
+                              if (damaged) return new DamagedStoreTest(point, passes);
+                              return new UnderWorkTest(point, passes);
                             });
     }
   }

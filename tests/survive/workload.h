@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "tests/conformance/ndkpi/world.h"
+#include "tests/survive/price.h"
 
 namespace rdmabroker {
 
@@ -55,6 +56,7 @@ class Workload {
 
   ndkpi::Party& a() { return world_.a(); }
   ndkpi::Party& b() { return world_.b(); }
+  bool IsOfADeath(HandshakeStep step, NdkStatus status) const;
 
   Attempt Try(const ndkpi::TestListener& listener, Reply reply, const Connecting& connect);
   // The rest of a handshake. Nothing where a death has ended it; what was left of it is closed then.
