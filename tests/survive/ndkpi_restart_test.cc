@@ -35,18 +35,8 @@ namespace {
 // Commits of a case, of most of which there are more.
 constexpr uint32_t kLatest = 24;
 
-// In a guest, where the kernel's devices are, the daemon may take some seconds to start, of which its clients must not
-// tire. A test waits for half a minute until all is closed: for a start, and then this.
-std::string GraceOn(const std::string& adapter) {
-  const bool in_guest = adapter != "fake" && adapter != "iwarp";
-  return in_guest ? "timeouts.session_grace_ms = 10000\n" : KeptBroker::kShortGrace;
-}
-
 std::shared_ptr<KeptBroker> NewBroker(const Surroundings& on, const std::string& settings) {
-  std::string all = settings;
-  if (settings.find("_ephemeral_port") == std::string::npos) all = OwnPorts() + all;
-  if (settings.find("session_grace_ms") == std::string::npos) all = GraceOn(on.adapter) + all;
-  std::shared_ptr<KeptBroker> broker = NewMortalBroker(on.adapter, all);
+  std::shared_ptr<KeptBroker> broker = NewMortalBroker(on.adapter, settings);
   broker->LeaveOutStrays();
   return broker;
 }

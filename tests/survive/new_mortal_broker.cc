@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "tests/conformance/ndkpi/surroundings.h"
 #include "tests/survive/outliving_network.h"
 
 namespace rdmabroker {
@@ -27,11 +28,21 @@ class BrokerOnFake final : public KeptBroker {
   const std::unique_ptr<OutlivingNetwork> network_;
 };
 
+// In a guest, where the kernel's devices are, the daemon may take some seconds to start, of which its clients must not
+// tire.
+std::string GraceOn(const std::string& adapter) {
+  const bool in_guest = adapter != "fake" && adapter != "iwarp";
+  return in_guest ? "timeouts.session_grace_ms = 10000\n" : KeptBroker::kShortGrace;
+}
+
 }  // namespace
 
 std::shared_ptr<KeptBroker> NewMortalBroker(const std::string& adapter, const std::string& settings) {
-  if (adapter == "fake") return std::make_shared<BrokerOnFake>(settings, std::make_unique<OutlivingNetwork>());
-  return std::make_shared<KeptBroker>(settings, std::vector<std::string>{kBroker, adapter});
+  std::string all = settings;
+  if (settings.find("_ephemeral_port") == std::string::npos) all = ndkpi::OwnPorts() + all;
+  if (settings.find("session_grace_ms") == std::string::npos) all = GraceOn(adapter) + all;
+  if (adapter == "fake") return std::make_shared<BrokerOnFake>(all, std::make_unique<OutlivingNetwork>());
+  return std::make_shared<KeptBroker>(all, std::vector<std::string>{kBroker, adapter});
 }
 
 }  // namespace rdmabroker
