@@ -41,4 +41,10 @@ SocketAddress FromKernel(const KernelAddress& kernel) {
   return address;
 }
 
+SocketAddress FromKernelWithoutScope(const sockaddr_storage& storage) {
+  SocketAddress address = FromKernel({.storage = storage});
+  address.ip.scope_id = 0;
+  return address;
+}
+
 }  // namespace rdmabroker

@@ -21,6 +21,8 @@ KernelAddress ToKernel(const SocketAddress& address);
 
 // Whatever is not AF_INET is taken for AF_INET6.
 SocketAddress FromKernel(const KernelAddress& kernel);
+// Of a link-local one without the interface it is on, which the connection manager does not tell.
+SocketAddress FromKernelWithoutScope(const sockaddr_storage& storage);
 
 }  // namespace rdmabroker
 

@@ -69,6 +69,15 @@ void CmConnection::Adopt(const FabricAdoptConnection& request, const std::option
                            .uid = record->uid};
 }
 
+// On iWARP that is stored first. InfiniBand's CM ends what it is asked to accept a second time (cma_accept_ib in
+// drivers/infiniband/core/cma.c).
+bool CmConnection::WasAccepted(const FabricAccept& request) const {
+  if (accepted_ || !held_.empty()) return true;
+  CmAddresses at;
+  return device_.three_way && surroundings_.file->QueryAddresses(*kernel_id_, &at) == 0 &&
+         surroundings_.former.HadJoined(request.qp, at);
+}
+
 void CmConnection::Lose() {
   if (state_ == State::kOver) return;
   if (const auto left_out = surroundings_.losses.Pass(Watcher::Now())) {

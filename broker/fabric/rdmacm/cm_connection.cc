@@ -388,8 +388,10 @@ void CmConnection::Perform(const FabricAccept& request) {
   towards_.wait = PeerWait::kUntimed;
   towards_.uid = request.uid;
   towards_.session = request.session;
-  const bool accepted = std::exchange(accepted_, true) || !held_.empty();
-  if (std::exchange(unsure_, false) && accepted) {
+  const bool done = unsure_ && WasAccepted(request);
+  unsure_ = false;
+  accepted_ = true;
+  if (done) {
     return UseQueuePair(CmStep::kFinish, request.qp, request.process, [] { return 0; });
   }
   Save();

@@ -106,6 +106,8 @@ class CmConnection {
   // Of an adopted one: nothing of it is left.
   void Lose();
   void GoOnConnecting();
+  // Of an adopted one: whether the process before has accepted, be that stored or not.
+  bool WasAccepted(const FabricAccept& request) const;
   // None where the kernel has none, as InfiniBand's CM for each of its states (cm_init_qp_*_attr in
   // drivers/infiniband/core/cm.c).
   std::optional<QpAttributes> Tells(uint32_t state) const;

@@ -35,13 +35,6 @@ constexpr int kEventsAtATime = 64;
 
 using OrphansById = std::map<KernelId, Orphan>;
 
-// As CmAddresses has it.
-SocketAddress WithoutScope(const sockaddr_storage& from) {
-  SocketAddress address = FromKernel({.storage = from});
-  address.ip.scope_id = 0;
-  return address;
-}
-
 // A step of a handshake is one, too: the client has not heard of it, and never will.
 bool IsEnd(CmEventType type) {
   return type == CmEventType::kDisconnected || type == CmEventType::kRejected || type == CmEventType::kUnreachable ||
@@ -60,7 +53,8 @@ void FindQueuePairs(OrphansById* orphans) {
   }
   for (auto& [device, unknown] : by_device) {
     for (const verbs::ConnectionId& connected : verbs::FindConnectionIds(device)) {
-      const auto found = unknown.find(Ends(WithoutScope(connected.local), WithoutScope(connected.peer)));
+      const auto found =
+          unknown.find(Ends(FromKernelWithoutScope(connected.local), FromKernelWithoutScope(connected.peer)));
       if (found == unknown.end()) continue;
       found->second->qp.value = connected.queue_pair;
       found->second->thread = verbs::LookAtQueuePair(device, connected.queue_pair).thread;

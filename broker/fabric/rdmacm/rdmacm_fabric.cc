@@ -61,7 +61,7 @@ RdmaCmFabric::RdmaCmFabric(DeviceId first_device, const RdmaCmOptions& options, 
       pool_(executor),
       unwanted_([this] { surroundings_.watcher.Rearm(file_watch_, EPOLLIN); }),
       orphans_(past.keep, pool_, watcher),
-      surroundings_{options_, file_, records_, executor, pool_, watcher, reports_, unwanted_, losses_},
+      surroundings_{options_, file_, records_, executor, pool_, watcher, reports_, unwanted_, losses_, former_},
       endpoints_(surroundings_) {
   for (const RdmaCmPast::Device& device : known_) {
     next_device_ = std::max(next_device_, device.id.value() + 1);

@@ -10,6 +10,7 @@
 
 #include "broker/fabric/fabric_records.h"
 #include "broker/fabric/rdmacm/cm_file.h"
+#include "broker/fabric/rdmacm/former_ids.h"
 #include "broker/fabric/rdmacm/unwanted_ids.h"
 #include "broker/fabric/report_queue.h"
 #include "broker/runtime/blocking_pool.h"
@@ -38,6 +39,7 @@ struct RdmaCmSurroundings {
   ReportQueue& reports;
   UnwantedIds& unwanted;
   WarningLimit& losses;  // Of what ended with the process before.
+  FormerIds& former;
 
   // Destroys the id, which may block, and for as long as the kernel waits for a peer: `towards`. `done` runs when
   // nothing of it is left.

@@ -170,7 +170,7 @@ void RdmaCmFabric::GoOnWithConnections(ConnectionId from) {
   auto next = connections_.lower_bound(from);
   for (int i = 0; i < kConnectionsAtATime && next != connections_.end(); ++i, ++next) next->second->GoOn();
   go_on_ = TimerId::kNone;
-  if (next == connections_.end()) return;
+  if (next == connections_.end()) return former_.Forget();
   go_on_ = surroundings_.watcher.StartTimer(Watcher::Now(), [this, id = next->first] {
     ReportQueue::Entry entry(reports_);
     GoOnWithConnections(id);

@@ -676,6 +676,17 @@ TEST_F(TakeOver, BringsTheOutcomeOfAnAcceptThatWasReadAndNotRecorded) {
 
 TEST_F(TakeOver, RejectsARequest) {
   RequestOld();
+// The kernel would end what it is asked to accept again.
+TEST_P(TakeOverOnInfiniBand, KnowsByTheQueuePairThatARequestWasAccepted) {
+  const KernelId request = RequestOld();
+  const FabricAccept acceptance = Acceptance();
+  ASSERT_EQ(old_->Accept(request, CookieOf(kIncoming), {.qp = acceptance.qp, .limits = kLimits}), 0);
+  TakeOverAll({Endpoint(kListener), Incoming(AdoptedStage::kRequested), acceptance});
+  FinishAsPeer();
+  EXPECT_EQ(Await<FabricEstablished>().connection, kIncoming);
+  EXPECT_FALSE(peer_.HasEvent(kQuiet));
+}
+
   TakeOverAll({Endpoint(kListener), Incoming(AdoptedStage::kOver), FabricReject{kDevice, kIncoming, {3}}});
   EXPECT_EQ(Await<FabricReleased>().connection, kIncoming);
   const CmEvent event = AwaitPeer();
