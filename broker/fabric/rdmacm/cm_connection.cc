@@ -66,9 +66,19 @@ void SetScopes(const std::vector<IpAddress>& local, CmAddresses* addresses) {
 }  // namespace
 
 void CmConnection::Start(const FabricConnect& request) {
+  Take(request);
+  Resolve();
+}
+
+void CmConnection::LeaveToNext(const FabricConnect& request) {
+  Take(request);
+  state_ = State::kLeft;
+  Save();
+}
+
+void CmConnection::Take(const FabricConnect& request) {
   request_ = request;
   towards_ = {PeerWait::kTimed, request.uid, request.session, request.peer.ip.ToString()};
-  Resolve();
 }
 
 bool CmConnection::Start(EndpointId listener, const CmEvent& event, const std::vector<IpAddress>& local) {
@@ -180,7 +190,8 @@ void CmConnection::OnEvent(const CmEvent& event) {
 }
 
 bool CmConnection::in_handshake() const {
-  return state_ != State::kEstablished && state_ != State::kOver && state_ != State::kReleasing;
+  return state_ != State::kLeft && state_ != State::kEstablished && state_ != State::kOver &&
+         state_ != State::kReleasing;
 }
 
 void CmConnection::LoseId() {

@@ -42,6 +42,8 @@ class CmConnection {
   // destroyed. `local` are the device's addresses.
   void Start(const FabricConnect& request);
   [[nodiscard]] bool Start(EndpointId listener, const CmEvent& event, const std::vector<IpAddress>& local);
+  // Our own, of which nothing leaves for the peer: the next process begins it.
+  void LeaveToNext(const FabricConnect& request);
   // `record`: none where the process before has left none. `migrated`: its id is here.
   void Adopt(const FabricAdoptConnection& request, const std::optional<CmConnectionRecord>& record, bool migrated);
   // All events that had come have been handed on, and all requests that were made again: goes on where the process
@@ -66,8 +68,9 @@ class CmConnection {
   std::optional<KernelId> kernel_id() const { return kernel_id_; }
 
  private:
-  // kOver: nothing but its release is to come.
+  // kLeft: to the next process. kOver: nothing but its release is to come.
   enum class State : uint8_t {
+    kLeft,
     kResolvingAddress,
     kResolvingRoute,
     kConnecting,
@@ -85,6 +88,7 @@ class CmConnection {
   void OnDone(CmStep step, int error, std::string objection);
   void Handle(const CmEvent& event);
   bool IsDealtWith(const CmEvent& event) const;
+  void Take(const FabricConnect& request);
   void Resolve();
   void ResolveAddress();
   void Connect();
@@ -102,12 +106,12 @@ class CmConnection {
   // For the next process.
   void Save();
   void CarryOut(const FabricAccept& request);
+  // Of an adopted one: whether the process before has accepted, be that stored or not.
+  bool WasAccepted(const FabricAccept& request) const;
 
   // Of an adopted one: nothing of it is left.
   void Lose();
   void GoOnConnecting();
-  // Of an adopted one: whether the process before has accepted, be that stored or not.
-  bool WasAccepted(const FabricAccept& request) const;
   // None where the kernel has none, as InfiniBand's CM for each of its states (cm_init_qp_*_attr in
   // drivers/infiniband/core/cm.c).
   std::optional<QpAttributes> Tells(uint32_t state) const;

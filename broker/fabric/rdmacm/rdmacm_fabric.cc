@@ -364,7 +364,9 @@ void RdmaCmFabric::Carry(const FabricConnect& request) {
   auto& connection = connections_[request.connection] =
       std::make_unique<CmConnection>(surroundings_, of, request.connection);
   // Of a device that has gone meanwhile the core ends everything by itself.
-  if (device != devices_.end()) connection->Start(request);
+  if (device == devices_.end()) return;
+  if (makes_way_) return connection->LeaveToNext(request);
+  connection->Start(request);
 }
 
 }  // namespace rdmabroker

@@ -70,6 +70,7 @@ class RdmaCmFabric final : public Fabric {
 
   void Start(ReportSink sink) override;
   void Perform(const FabricRequest& request) override;
+  void MakeWay() override { makes_way_ = true; }
   // They go on in the next process, but for what a death in the middle of a step costs.
   bool HasHandshakes() const override;
 
@@ -165,6 +166,7 @@ class RdmaCmFabric final : public Fabric {
   bool taking_over_ = true;            // and until the processes before hold nothing any more
   std::deque<FabricRequest> waiting_;  // these wait, of which adopting is none.
   TimerId go_on_ = TimerId::kNone;
+  bool makes_way_ = false;
   KeptFiles files_;
   ReportSink sink_;
   ReportQueue reports_;

@@ -234,6 +234,27 @@ class TakeOver : public testing::Test {
   FabricAdoptConnection Incoming(AdoptedStage stage) const {
     return {kDevice, kIncoming, kListener, stage, requested_.local, requested_.peer};
   }
+  // The process is the first, and has an address to connect from to a peer that listens.
+  void BindFirst() {
+    Begin();
+    Perform(FabricAdopted{kDevice});
+    peers_listener_ = peer_.Listen();
+    from_ = FreeAddress();
+    Perform(FabricBind{kDevice, kFrom, EndpointUse::kDedicated, {ip_}, from_.port});
+    Await<FabricBound>();
+  }
+  FabricConnect OwnConnect() {
+    return {.device = kDevice,
+            .connection = kOwn,
+            .endpoint = kFrom,
+            .session = kSession,
+            .qp = queue_pairs_.Make(),
+            .local = from_,
+            .peer = peers_listener_,
+            .limits = kLimits,
+            .private_data = {},
+            .process = ::getpid()};
+  }
   FabricAccept Acceptance() { return {kDevice, kIncoming, kSession, queue_pairs_.Make(), kLimits, {}, ::getpid()}; }
   void TakeOverAll(const std::vector<FabricRequest>& requests) {
     Begin();
@@ -655,6 +676,17 @@ TEST_F(TakeOver, AcceptsARequestAgainWithoutHarm) {
   EXPECT_EQ(Await<FabricEstablished>().connection, kIncoming);
 }
 
+// The kernel would end what it is asked to accept again.
+TEST_P(TakeOverOnInfiniBand, KnowsByTheQueuePairThatARequestWasAccepted) {
+  const KernelId request = RequestOld();
+  const FabricAccept acceptance = Acceptance();
+  ASSERT_EQ(old_->Accept(request, CookieOf(kIncoming), {.qp = acceptance.qp, .limits = kLimits}), 0);
+  TakeOverAll({Endpoint(kListener), Incoming(AdoptedStage::kRequested), acceptance});
+  FinishAsPeer();
+  EXPECT_EQ(Await<FabricEstablished>().connection, kIncoming);
+  EXPECT_FALSE(peer_.HasEvent(kQuiet));
+}
+
 TEST_F(TakeOver, KnowsByAnEventThatARequestWasAccepted) {
   const KernelId request = RequestOld();
   AcceptOld(request);
@@ -676,17 +708,6 @@ TEST_F(TakeOver, BringsTheOutcomeOfAnAcceptThatWasReadAndNotRecorded) {
 
 TEST_F(TakeOver, RejectsARequest) {
   RequestOld();
-// The kernel would end what it is asked to accept again.
-TEST_P(TakeOverOnInfiniBand, KnowsByTheQueuePairThatARequestWasAccepted) {
-  const KernelId request = RequestOld();
-  const FabricAccept acceptance = Acceptance();
-  ASSERT_EQ(old_->Accept(request, CookieOf(kIncoming), {.qp = acceptance.qp, .limits = kLimits}), 0);
-  TakeOverAll({Endpoint(kListener), Incoming(AdoptedStage::kRequested), acceptance});
-  FinishAsPeer();
-  EXPECT_EQ(Await<FabricEstablished>().connection, kIncoming);
-  EXPECT_FALSE(peer_.HasEvent(kQuiet));
-}
-
   TakeOverAll({Endpoint(kListener), Incoming(AdoptedStage::kOver), FabricReject{kDevice, kIncoming, {3}}});
   EXPECT_EQ(Await<FabricReleased>().connection, kIncoming);
   const CmEvent event = AwaitPeer();
@@ -978,26 +999,26 @@ TEST_F(TakeOver, FindsWhatAProcessHasMovedThatDiedBeforeItHadTakenOver) {
 }
 
 // A whole life, and the next.
+TEST_F(TakeOver, BeginsWhatAProcessHasLeftThatMadeWay) {
+  BindFirst();
+  fabric_->MakeWay();
+  Perform(OwnConnect());
+  EXPECT_FALSE(fabric_->HasHandshakes());
+  EXPECT_FALSE(peer_.HasEvent(kQuiet));
+  fabric_.reset();
+  TakeOverAll({Endpoint(kFrom), Own(AdoptedStage::kConnecting)});
+  const CmEvent asked = AwaitPeer();
+  EXPECT_EQ(asked.type, CmEventType::kConnectRequest);
+  ASSERT_EQ(peer_.file->Accept(asked.id, CmProcess::kCookie, {.qp = peer_.queue_pairs.Make()}), 0);
+  EXPECT_EQ(Await<FabricReplied>().connection, kOwn);
+}
+
 TEST_F(TakeOver, LeavesItsSuccessorWhatThatNeeds) {
-  Begin();
-  Perform(FabricAdopted{kDevice});
-  peers_listener_ = peer_.Listen();
-  from_ = FreeAddress();
+  BindFirst();
   listener_ = FreeAddress();
-  Perform(FabricBind{kDevice, kFrom, EndpointUse::kDedicated, {ip_}, from_.port});
   Perform(FabricBind{kDevice, kListener, EndpointUse::kListener, {ip_}, listener_.port});
   Await<FabricBound>();
-  Await<FabricBound>();
-  Perform(FabricConnect{.device = kDevice,
-                        .connection = kOwn,
-                        .endpoint = kFrom,
-                        .session = kSession,
-                        .qp = queue_pairs_.Make(),
-                        .local = from_,
-                        .peer = peers_listener_,
-                        .limits = kLimits,
-                        .private_data = {},
-                        .process = ::getpid()});
+  Perform(OwnConnect());
   const CmEvent asked = AwaitPeer();
   ASSERT_EQ(peer_.file->Accept(asked.id, CmProcess::kCookie, {.qp = peer_.queue_pairs.Make()}), 0);
   Await<FabricReplied>();
