@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
 #include "broker/crash_points/crash_points.h"
 #include "broker/runtime/watcher.h"
 
@@ -38,18 +39,23 @@ absl::Status DescriptorKeep::Store(const std::string& name, int fd) {
 }
 
 absl::Status DescriptorKeep::KeepSurely(const std::string& name, int fd) {
+  if (kept_.size() + (kept_.contains(name) ? 0 : 1) > most_) {
+    return absl::ResourceExhaustedError(absl::StrCat("the supervisor keeps ", most_,
+                                                     " descriptors already; raise FileDescriptorStoreMax=, or end "
+                                                     "sessions"));
+  }
   const absl::Status stored = Store(name, fd);
   return stored.ok() ? AwaitSupervisor() : stored;
 }
 
-void DescriptorKeep::KeepIfThereIsRoom(const std::string& name, int fd) {
-  if (kept_.size() < most_ - most_ / 4) return Keep(name, fd);
-  if (!IsThere()) return;
+bool DescriptorKeep::KeepIfThereIsRoom(const std::string& name, int fd, double share) {
+  if (!IsThere()) return false;
+  if (static_cast<double>(kept_.size()) < share * static_cast<double>(most_)) return Store(name, fd).ok();
   if (const auto left_out = left_out_.Pass(Watcher::Now())) {
-    spdlog::warn(
-        "the supervisor has no room for a descriptor, which must be made anew after a death name={} left_out={}", name,
-        *left_out);
+    spdlog::warn("the supervisor has no room for a descriptor, which a death of this process ends name={} left_out={}",
+                 name, *left_out);
   }
+  return false;
 }
 
 void DescriptorKeep::Forget(const std::string& name) { forgotten_.push_back(name); }

@@ -21,8 +21,8 @@ namespace rdmabroker {
 // not used again. They are short, since all of them together are one string of the next process's environment. One
 // thread.
 //
-// The supervisor keeps no more than it was told to, and says nothing of the rest. So what a successor can make anew
-// leaves room for what it cannot.
+// The supervisor keeps no more than it was told to, and says nothing of the rest. So what there may be many of leaves
+// room: first what a successor can make anew.
 class DescriptorKeep {
  public:
   // FileDescriptorStoreMax of deploy/systemd, and what rdma-broker-keeper keeps unless it is told otherwise.
@@ -38,9 +38,9 @@ class DescriptorKeep {
 
   // A duplicate of `fd` is kept, on its way before this returns. What goes wrong is logged: the process goes on.
   void Keep(const std::string& name, int fd);
-  // The same of what a successor makes anew where it does not find it: in three quarters of the room. Beyond them that
-  // is logged.
-  void KeepIfThereIsRoom(const std::string& name, int fd);
+  // The same where `share` of the room is not full yet, so that the rest is there for what matters more. False: it is
+  // not kept, which is logged where there is somebody to keep it.
+  bool KeepIfThereIsRoom(const std::string& name, int fd, double share);
   // From the next Committed on it is kept no longer: as long as the records may need it, it is there.
   void Forget(const std::string& name);
   // At once: for what is of no use to anybody.
@@ -49,7 +49,7 @@ class DescriptorKeep {
   void Committed();
   // Keeps it, unless it is kept already, and waits until it is: before what another kept descriptor holds is moved to
   // this one. After an error, which is logged as well, it may not be kept; nothing shows where a process dies then.
-  // UNAVAILABLE where the supervisor has gone.
+  // UNAVAILABLE where the supervisor has gone, RESOURCE_EXHAUSTED where it has no room.
   [[nodiscard]] absl::Status KeepSurely(const std::string& name, int fd);
   // Waits until all that was to be forgotten is closed. False: the supervisor has not said so in time, or is gone; that
   // is logged.

@@ -100,17 +100,17 @@ TEST(ADescriptorKeep, LeavesRoomForWhatCannotBeMadeAnew) {
   {
     DescriptorKeep keep(supervisor, 8);
     for (const char* const name : {"e0", "e1", "e2", "e3", "e4", "e5", "e6", "e7"}) {
-      keep.KeepIfThereIsRoom(name, File().get());
+      keep.KeepIfThereIsRoom(name, File().get(), 0.75);
     }
     keep.Keep("c1", File().get());
     EXPECT_THAT(NamesOf(supervisor.stored()), ElementsAre("e0", "e1", "e2", "e3", "e4", "e5", "c1"));
     keep.ForgetNow("e0");
     keep.ForgetNow("e1");
-    keep.KeepIfThereIsRoom("e8", File().get());
+    EXPECT_TRUE(keep.KeepIfThereIsRoom("e8", File().get(), 0.75));
   }
   supervisor.Restart();
   DescriptorKeep keep(supervisor, 8);
-  keep.KeepIfThereIsRoom("e9", File().get());
+  EXPECT_FALSE(keep.KeepIfThereIsRoom("e9", File().get(), 0.75));
   EXPECT_THAT(NamesOf(supervisor.stored()), ElementsAre("e2", "e3", "e4", "e5", "c1", "e8"));
 }
 
@@ -142,6 +142,15 @@ TEST(ADescriptorKeep, KeepsSurelyOrSaysWhyNot) {
     EXPECT_EQ(keep.KeepSurely("a", File().get()), row.result);
     EXPECT_EQ(supervisor.told(), row.told);
   }
+}
+
+TEST(ADescriptorKeep, KeepsNothingSurelyThatHasNoRoom) {
+  FakeSupervisor supervisor;
+  DescriptorKeep keep(supervisor, 2);
+  keep.Keep("t1", File().get());
+  EXPECT_TRUE(keep.KeepSurely("c1", File().get()).ok());
+  EXPECT_TRUE(keep.KeepSurely("c1", File().get()).ok()) << "it has its place";
+  EXPECT_TRUE(absl::IsResourceExhausted(keep.KeepSurely("c2", File().get())));
 }
 
 TEST(ADescriptorKeep, KnowsWhatNobodyHasTaken) {

@@ -21,7 +21,9 @@ constexpr size_t kMaxReply = iwarp::kStartupHeaderLength + iwarp::kMaxStartupPri
 
 ActiveConnection::ActiveConnection(const IwarpSurroundings& surroundings, const FabricConnect& request)
     : Connection(surroundings, request.connection), wanted_(request) {
-  kept_ = std::as_const(surroundings_.records.connections).contains(id_);
+  // One that was left to this process is this one's from the next commit on, which comes before a turn of the loop in
+  // which a request may leave for the peer: so that is made once, whoever dies.
+  surroundings_.records.connections.erase(id_);
   AwaitTurn();
 }
 
@@ -42,8 +44,6 @@ void ActiveConnection::LeaveToNext() {
 }
 
 void ActiveConnection::OnTurn() {
-  // Before its peer gets a request, which takes another turn of the loop at least, that is stored: it is made once.
-  Forget();
   // The time before it is not the handshake's.
   if (give_up_at_ == absl::InfinitePast()) give_up_at_ = Watcher::Now() + surroundings_.options.time_wait;
   StartConnecting();

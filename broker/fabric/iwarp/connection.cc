@@ -14,6 +14,9 @@ namespace {
 // first window of 64 KiB (tcp_bound_to_half_wnd in include/net/tcp.h).
 constexpr uint32_t kLongestLinkSegment = 16 * 1024;
 
+// Of the supervisor's room: what a client has not fetched yet matters less than the descriptors of which there are few.
+constexpr double kTransportShare = 0.9;
+
 }  // namespace
 
 Connection::Connection(const IwarpSurroundings& surroundings, ConnectionId id) : surroundings_(surroundings), id_(id) {}
@@ -96,7 +99,7 @@ void Connection::Establish(iwarp::ConnectionState state) {
   // From here on its client may have it, too, or the next process.
   ResetOnClose(socket_.get(), false);
   kept_ = true;
-  surroundings_.keep.Keep(TransportName(id_), socket_.get());
+  surroundings_.keep.KeepIfThereIsRoom(TransportName(id_), socket_.get(), kTransportShare);
   KeptTransport transport = {.secret = {}, .state = iwarp::EncodeConnectionState(state)};
   transport.secret = surroundings_.handoffs.Offer(id_, MakeHandoff(transport.state));
   surroundings_.records.connections[id_] = EncodeTransport(transport);

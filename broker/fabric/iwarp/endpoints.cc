@@ -23,6 +23,9 @@ constexpr absl::Duration kAcceptPause = absl::Milliseconds(100);
 // How often an address is tried that could not be added to a bound endpoint; nothing tells when it is free.
 constexpr absl::Duration kMissingPause = absl::Seconds(1);
 
+// Of the supervisor's room: an address that is not kept can be bound anew.
+constexpr double kShare = 0.75;
+
 // All anchors are kept under names that begin so: "e7.1", "e7.2" for the endpoint 7.
 constexpr char kAnchorNames[] = "e";
 std::string NamesOf(EndpointId id) { return absl::StrCat(kAnchorNames, id.value(), "."); }
@@ -61,7 +64,7 @@ int Endpoints::AddAnchor(EndpointId id, Endpoint& endpoint, const IpAddress& ip)
   Anchor anchor;
   anchor.name = absl::StrCat(NamesOf(id), ++endpoint.last_name);
   anchor.socket = std::move(bound.socket);
-  surroundings_.keep.KeepIfThereIsRoom(anchor.name, anchor.socket.get());
+  anchor.kept = surroundings_.keep.KeepIfThereIsRoom(anchor.name, anchor.socket.get(), kShare);
   Start(id, endpoint, ip, std::move(anchor));
   return 0;
 }
@@ -83,6 +86,7 @@ void Endpoints::TakeKept(EndpointId id, Endpoint& endpoint, const std::vector<Ip
     Anchor anchor;
     anchor.name = std::move(kept.name);
     anchor.socket = std::move(kept.fd);
+    anchor.kept = true;
     Start(id, endpoint, address->ip, std::move(anchor));
   }
 }
@@ -197,12 +201,12 @@ size_t Endpoints::ForgetTheRest() {
 }
 
 void Endpoints::MakeWay() {
-  // Where nobody keeps a listener, who waits in its queue is reset with it.
-  if (!surroundings_.keep.IsThere()) return;
   makes_way_ = true;
   for (auto& [id, endpoint] : endpoints_) {
     if (endpoint.use != EndpointUse::kListener) continue;
     for (auto& [ip, anchor] : endpoint.anchors) {
+      // Where nobody keeps it, who waits in its queue is reset with it.
+      if (!anchor.kept) continue;
       StopWatching(anchor);
       // Among those that have come are this process's own, which end with it.
       AcceptUpTo(surroundings_.options.half_open_per_listener, id, anchor);
@@ -211,7 +215,7 @@ void Endpoints::MakeWay() {
 }
 
 void Endpoints::Watch(EndpointId id, const IpAddress& ip, Anchor& anchor) {
-  if (makes_way_) return;
+  if (makes_way_ && anchor.kept) return;
   anchor.watch = surroundings_.watcher.Watch(anchor.socket.get(), EPOLLIN, [this, id, ip](uint32_t) {
     ReportQueue::Entry entry(surroundings_.reports);
     Accept(id, ip);

@@ -44,7 +44,8 @@ class Endpoints {
  private:
   struct Anchor {
     UniqueFd socket;
-    std::string name;  // By which it is kept.
+    std::string name;   // By which it is kept,
+    bool kept = false;  // if there was room.
     WatchId watch = WatchId::kNone;
     TimerId pause = TimerId::kNone;  // Until it accepts again.
   };

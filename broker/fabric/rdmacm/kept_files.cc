@@ -53,6 +53,10 @@ void KeptFiles::ForgetOwn() {
   if (!own_.empty()) keep_.Forget(std::exchange(own_, {}));
 }
 
+void KeptFiles::GiveUpOwn() {
+  if (!own_.empty()) keep_.ForgetNow(std::exchange(own_, {}));
+}
+
 int KeptFiles::Migrate(KernelId id, const CmFile& file) const {
   int error = ENOENT;
   for (const KeptDescriptor& old : old_) {

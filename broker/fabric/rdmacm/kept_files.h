@@ -34,6 +34,8 @@ class KeptFiles {
   [[nodiscard]] absl::Status KeepSurely(int file);
   // Its own is of no use any more.
   void ForgetOwn();
+  // At once, as nothing was moved there, and the process ends: others that fail likewise must not fill the room.
+  void GiveUpOwn();
 
   // Whether those before have left any that have not been given up.
   bool HasOld() const { return !old_.empty(); }

@@ -59,6 +59,15 @@ TEST_F(KeptFilesTest, AreKeptUntilWhatHasReplacedThemIsStored) {
   EXPECT_EQ(Stored(), (Names{"e3.1", "c3"}));
 }
 
+TEST_F(KeptFilesTest, OfAStartThatFailsTakeNoRoom) {
+  Leave({"c1"});
+  DescriptorKeep keep(supervisor_);
+  KeptFiles files(keep, "c");
+  files.Keep(AnyFile().get());
+  files.GiveUpOwn();
+  EXPECT_EQ(Stored(), Names{"c1"});
+}
+
 TEST_F(KeptFilesTest, OfWhichOneIsLostIsReplacedUnderAnotherName) {
   DescriptorKeep keep(supervisor_);
   KeptFiles files(keep, "c");

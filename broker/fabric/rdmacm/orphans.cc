@@ -88,7 +88,10 @@ absl::Status Orphans::TakeOver(const KeptFiles* unrecorded) {
   if (!opened.ok()) return opened.status();
   file_ = *std::move(opened);
   files_.Keep(file_->descriptor());
-  if (absl::Status kept = files_.KeepSurely(file_->descriptor()); !kept.ok()) return kept;
+  if (absl::Status kept = files_.KeepSurely(file_->descriptor()); !kept.ok()) {
+    files_.GiveUpOwn();
+    return kept;
+  }
   for (const KernelId id : MoveAll(unrecorded)) {
     CmAddresses at;
     if (file_->QueryAddresses(id, &at) != 0 || at.peer.ip.IsAny()) {

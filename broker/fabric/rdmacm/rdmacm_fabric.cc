@@ -41,7 +41,10 @@ absl::StatusOr<std::unique_ptr<RdmaCmFabric>> RdmaCmFabric::Open(DeviceId first_
   std::unique_ptr<RdmaCmFabric> fabric(new RdmaCmFabric(first_device, options, past, executor, watcher,
                                                         *std::move(addresses), *std::move(device_events),
                                                         *network_namespace));
-  if (absl::Status prepared = fabric->Prepare(past.keep); !prepared.ok()) return prepared;
+  if (absl::Status prepared = fabric->Prepare(past.keep); !prepared.ok()) {
+    fabric->files_.GiveUpOwn();
+    return prepared;
+  }
   return fabric;
 }
 
@@ -80,15 +83,16 @@ absl::Status RdmaCmFabric::Prepare(DescriptorKeep& keep) {
   journal_ = *std::move(journal);
   OpenFile();
   if (file_ == nullptr && files_.HasOld()) return file_status_;
+  if (!known_.empty()) {
+    // Devices that are not found now are lost for good.
+    absl::StatusOr<ScanResult> found = ScanDevices(NextScan());
+    if (!found.ok()) return found.status();
+    first_scan_ = *std::move(found);
+  }
   if (files_.HasOld() && (unrecorded_ || !known_.empty())) {
     if (absl::Status kept = files_.KeepSurely(file_->descriptor()); !kept.ok()) return kept;
   }
-  if (absl::Status taken = orphans_.TakeOver(unrecorded_ ? &files_ : nullptr); !taken.ok()) return taken;
-  if (known_.empty()) return absl::OkStatus();
-  // Devices that are not found now are lost for good.
-  absl::StatusOr<ScanResult> found = ScanDevices(NextScan());
-  if (found.ok()) first_scan_ = *std::move(found);
-  return found.status();
+  return orphans_.TakeOver(unrecorded_ ? &files_ : nullptr);
 }
 
 void RdmaCmFabric::Start(ReportSink sink) {

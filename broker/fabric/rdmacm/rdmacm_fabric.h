@@ -175,9 +175,9 @@ class RdmaCmFabric final : public Fabric {
   BlockingPool pool_;
   UnwantedIds unwanted_;
   WarningLimit losses_;
+  FormerIds former_;
   std::unique_ptr<EventJournal> journal_;
   Orphans orphans_;
-  FormerIds former_;
   const RdmaCmSurroundings surroundings_;
   WatchId file_watch_ = WatchId::kNone;  // Of file_: another one, another watch.
   WatchId address_watch_ = WatchId::kNone;
