@@ -21,8 +21,10 @@
 namespace rdmabroker {
 namespace {
 
-// For replies that are under way when the daemon stops; the streams have been ended before.
-constexpr auto kShutdownPatience = std::chrono::milliseconds(500);
+// For replies that are under way when the daemon stops, which take a millisecond; the streams have been ended before.
+// It is waited for to its end where a client keeps an idle connection, and all others wait for the next process as
+// long.
+constexpr auto kShutdownPatience = std::chrono::milliseconds(100);
 
 // A handshake takes a few round trips, unless its peer or its client takes its time, and that has no bound. Some of
 // those that are under way end with the process, and have to be begun again.

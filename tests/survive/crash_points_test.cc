@@ -76,13 +76,14 @@ std::string Settings() {
 std::vector<std::string> KernelIds() {
   if (g_on->adapter == "iwarp") return {};
   std::vector<std::string> ids;
-  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> shown(::popen("rdma resource show cm_id", "r"), ::pclose);
-  for (std::array<char, 512> line; std::fgets(line.data(), line.size(), shown.get()) != nullptr;) {
+  std::FILE* const shown = ::popen("rdma resource show cm_id", "r");
+  for (std::array<char, 512> line; std::fgets(line.data(), line.size(), shown) != nullptr;) {
     std::string id = line.data();
     if (id.find(" " + g_on->device + "/") == std::string::npos) continue;
     id = std::regex_replace(id, std::regex(" (cm-idn|pid|comm) [^ ]*|\n"), "");
     ids.push_back(std::regex_replace(id, std::regex("( ps UDP src-addr [^ ]*):[0-9]*"), "$1"));
   }
+  EXPECT_EQ(::pclose(shown), 0) << "rdma(8) does not show the ids";
   return ids;
 }
 

@@ -48,9 +48,9 @@ constexpr int kBusy = 16;
 constexpr int kKnockingAtOnce = 2;
 
 // Over user-space iWARP the bytes of a handshake under way go with the process. So these many requests to connect may
-// have to be made again, with CONNECTION_ABORTED.
+// have to be made again, with CONNECTION_ABORTED, where it had no time to end them.
 constexpr int kAbortedByADeath = kKnockingAtOnce;
-constexpr int kAbortedByAPlannedRestart = kKnockingAtOnce;
+constexpr int kAbortedByAPlannedRestart = 0;
 
 // The program that the keeper starts, and what settings it has in its environment, as a package installs them.
 class Installation {
@@ -248,10 +248,15 @@ class ServiceTest : public testing::Test {
     EXPECT_EQ(counts.size(), 1u) << "requests to connect have failed";
   }
 
-  static void ExpectAsBefore(const char* whose, const Footprint& before, pid_t pid) {
+  // It may have had more: one that has just started has connections yet on which nobody waits any more.
+  static void ExpectNoMore(const char* whose, const Footprint& before, pid_t pid) {
     Footprint after;
-    EXPECT_TRUE(Becomes([&] { return (after = Descriptors(pid)) == before; })) << whose << " descriptors:\n"
-                                                                               << Difference(before, after);
+    EXPECT_TRUE(Becomes([&] {
+      after = Descriptors(pid);
+      return std::includes(before.begin(), before.end(), after.begin(), after.end());
+    })) << whose
+        << " descriptors:\n"
+        << Difference(before, after);
   }
 
   const TemporaryFolder logs_;
@@ -299,8 +304,8 @@ TEST_F(ServiceTest, AThousandConnectionsMissNothingOfDeathsRestartsAndUpgrades) 
     EXPECT_TRUE(absl::StrContains(End(busy), " 0 bad sums, 0 failed requests, 0 disconnects;"));
   }
   AwaitNothing();
-  ExpectAsBefore("the keeper's", keepers, broker_.pid());
-  ExpectAsBefore("the daemon's", daemons, broker_.Daemon());
+  ExpectNoMore("the keeper's", keepers, broker_.pid());
+  ExpectNoMore("the daemon's", daemons, broker_.Daemon());
   bench::PrintRatio("service, recovery of 1,000 connections under the keeper / 1 s",
                     absl::ToDoubleSeconds(longest_recovery_), "goal: at most 1");
 }

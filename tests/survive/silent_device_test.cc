@@ -32,8 +32,8 @@ namespace {
 using ndkpi::Call;
 
 constexpr absl::Duration kKeepalive = absl::Seconds(8);
-// What a guest without KVM needs beyond that: twice what was measured on a busy machine.
-constexpr absl::Duration kDelay = absl::Seconds(4);
+// What a guest without KVM needs beyond that: four times what was measured on a busy machine.
+constexpr absl::Duration kDelay = absl::Seconds(8);
 // The broker's time for Accept.
 constexpr absl::Duration kEstablish = absl::Seconds(5);
 constexpr char kSoonOver[] = "timeouts.establish_ms = 5000";
