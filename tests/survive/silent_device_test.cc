@@ -23,8 +23,8 @@
 #include "tests/conformance/ndkpi/call.h"
 #include "tests/control/patience.h"
 #include "tests/integration/library_client.h"
-#include "tests/integration/running_broker.h"
 #include "tests/survive/disconnect_events.h"
+#include "tests/survive/kept_broker.h"
 
 namespace rdmabroker {
 namespace {
@@ -47,7 +47,7 @@ class SilentDeviceTest : public testing::Test {
     if (device == nullptr) GTEST_SKIP() << "RDMA_DEVICE names no device";
     const SideOptions options = {.depth = kDepth, .keepalive = absl::ToChronoSeconds(kKeepalive)};
     // One for all: a guest takes seconds for each.
-    if (broker_ == nullptr) broker_ = std::make_unique<RunningBroker>(kSoonOver);
+    if (broker_ == nullptr) broker_ = std::make_unique<KeptBroker>(kSoonOver);
     a_ = std::make_unique<LibraryClient>(broker_->control_socket(), device, options);
     b_ = std::make_unique<LibraryClient>(broker_->control_socket(), device, options);
     auto [listening, listener] = client::BlockingListener::Listen(b_->adapter, {b_->ip(), 0});
@@ -93,7 +93,7 @@ class SilentDeviceTest : public testing::Test {
   bool iwarp() const { return a_->side.adapter->info().technology == RdmaTechnology::kIwarp; }
 
   static constexpr uint32_t kDepth = 8;
-  inline static std::unique_ptr<RunningBroker> broker_;
+  inline static std::unique_ptr<KeptBroker> broker_;
   DisconnectEvents at_a_, at_b_;
   std::unique_ptr<LibraryClient> a_, b_;
   std::unique_ptr<client::BlockingListener> listener_;
@@ -192,8 +192,8 @@ INSTANTIATE_TEST_SUITE_P(FallenSilent, SilentHostTest, testing::Bool(), [](const
   return established.param ? "WhileTheConnectionIsIdle" : "BeforeCompleteConnect";
 });
 
-// On RoCE one that does not complete; on iWARP one that owes the first frame.
-TEST_F(SilentDeviceTest, AnAcceptWhosePeerSaysNothingMoreTimesOut) {
+// On RoCE one that does not complete; on iWARP one that owes the first frame, for which its kernel then waits.
+TEST_F(SilentDeviceTest, AnAcceptWhosePeerSaysNothingMoreTimesOutAndHoldsUpNoSuccessor) {
   MpaPeers peers;
   const absl::Time silent = absl::Now();
   if (iwarp()) {
@@ -209,9 +209,18 @@ TEST_F(SilentDeviceTest, AnAcceptWhosePeerSaysNothingMoreTimesOut) {
   EXPECT_GE(absl::Now() - silent, kEstablish);
   EXPECT_LE(absl::Now() - silent, kEstablish + kDelay);
   EXPECT_EQ(at_b_.count(), 0u);
+  for (int death = 0; death < 2; ++death) {
+    broker_->KillDaemon();
+    EXPECT_TRUE(client::BlockingListener::Listen(b_->adapter, {b_->ip(), 0}).outcome.ok()) << "no other daemon serves";
+  }
   // Soft iWARP's kernel does not survive the end of a peer that owes it (cm_close_handler in
   // drivers/infiniband/core/iwcm.c).
   ASSERT_NO_FATAL_FAILURE(peers.SendReadyToReceive());
+  const SocketAddress address = listener_->address();
+  client::BlockingClose(std::exchange(b_->connector, nullptr));
+  listener_ = nullptr;
+  const auto listens = [&] { return client::BlockingListener::Listen(b_->adapter, address).outcome.ok(); };
+  EXPECT_TRUE(Becomes(listens)) << "the connection that was given up stays on its listener's port";
 }
 
 }  // namespace

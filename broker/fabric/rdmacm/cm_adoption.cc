@@ -54,7 +54,11 @@ void CmConnection::Adopt(const FabricAdoptConnection& request, const std::option
   towards_ = {own ? PeerWait::kTimed : PeerWait::kUntimed, record->uid, record->session, record->peer};
   unsure_ = true;
   unchecked_ = connecting && !device_.three_way;
-  unanswered_ = !device_.three_way && (connecting || accepted_ || state_ == State::kOver);
+  if (record->answer_due) {
+    answer_ = Answer::kDue;
+  } else if (!device_.three_way && (connecting || accepted_ || state_ == State::kOver)) {
+    answer_ = Answer::kPerhaps;
+  }
   if (!connecting) return;
   request_ = FabricConnect{.device = request.device,
                            .connection = id_,
@@ -119,7 +123,7 @@ void CmConnection::GoOnConnecting() {
   if (!initial || initial->access_flags != 0) return;
   if (at.device_index != device_.index) return ConnectFailed(CmStep::kResolveAddress, ENODEV);
   // CONNECT has failed, or has not been asked for.
-  unanswered_ = false;
+  answer_ = Answer::kNone;
   if (surroundings_.file->ResolveRoute(*kernel_id_) != 0) return Connect();
   unsure_ = false;
   state_ = State::kResolvingRoute;

@@ -123,10 +123,11 @@ void CmConnection::ResolveAddress() {
 
 void CmConnection::UseQueuePair(CmStep step, QpNumber qp, int32_t process, std::function<int()> use) {
   const Claim claim = {device_, qp, process, surroundings_.options.trust_qp_numbers};
-  if (device_.three_way) {
-    // Its owner moves the queue pair, or nobody: a number that is given to another afterwards is of no use.
+  if (device_.three_way || use == nullptr) {
+    // Its owner moves the queue pair, or nobody: a number that is given to another afterwards is of no use. Or a driver
+    // has taken it already.
     std::string objection = ObjectionTo(claim);
-    const int error = objection.empty() ? use() : kNotTheirs;
+    const int error = !objection.empty() ? kNotTheirs : use == nullptr ? 0 : use();
     return OnDone(step, error, std::move(objection));
   }
   // The driver takes the queue pair and keeps its number from being given to another, so what is found afterwards is
@@ -147,10 +148,15 @@ void CmConnection::UseQueuePair(CmStep step, QpNumber qp, int32_t process, std::
   auto done = [this, step, attempt](int error) {
     ReportQueue::Entry entry(surroundings_.reports);
     working_ = WorkId::kNone;
-    if (!attempt->taken) unanswered_ = false;
+    if (!attempt->taken) {
+      answer_ = Answer::kNone;
+    } else if (answer_ == Answer::kPerhaps) {
+      answer_ = Answer::kDue;
+      Save();
+    }
     OnDone(step, error, std::move(attempt->objection));
   };
-  unanswered_ = true;
+  answer_ = Answer::kPerhaps;
   // ACCEPT itself waits for nobody.
   std::optional<Towards> towards;
   if (step == CmStep::kConnect) towards = towards_;
@@ -177,12 +183,13 @@ void CmConnection::OnDone(CmStep step, int error, std::string objection) {
 void CmConnection::OnEvent(const CmEvent& event) {
   if (event.id != kernel_id_) return;
   // Whatever the kernel tells after CONNECT or ACCEPT ends its wait.
-  unanswered_ = false;
-  if (destruction_ != WorkId::kNone && surroundings_.pool.Cancel(destruction_)) {
-    destroying_ = false;
-    return DestroyAndReport();
+  if (std::exchange(answer_, Answer::kNone) != Answer::kNone) Save();
+  if (destruction_ != WorkId::kNone && surroundings_.pool.Cancel(destruction_)) destroying_ = false;
+  if (state_ == State::kOver || state_ == State::kReleasing) {
+    unstored_ = event.held;
+    if (state_ == State::kReleasing && working_ == WorkId::kNone) DestroyAndReport();
+    return;
   }
-  if (state_ == State::kOver || state_ == State::kReleasing) return;
   // Whoever is asked to accept again must know first that the kernel has done it: before, there are no events.
   const bool accepted_before = unsure_ && state_ == State::kRequested;
   if (working_ != WorkId::kNone || accepted_before) return held_.push_back(event);
@@ -192,14 +199,6 @@ void CmConnection::OnEvent(const CmEvent& event) {
 bool CmConnection::in_handshake() const {
   return state_ != State::kLeft && state_ != State::kEstablished && state_ != State::kOver &&
          state_ != State::kReleasing;
-}
-
-void CmConnection::LoseId() {
-  kernel_id_.reset();
-  held_.clear();
-  unsure_ = false;
-  surroundings_.records.connections.erase(id_);
-  if (state_ != State::kReleasing) state_ = State::kOver;
 }
 
 // Told once more, as the process before had read it; how far the kernel is it does not say.
@@ -275,7 +274,7 @@ void CmConnection::OnReply(const CmEvent& event) {
   if (state_ != State::kConnecting) return;
   if (std::exchange(unchecked_, false)) {
     held_.push_back(event);
-    return UseQueuePair(CmStep::kConnect, request_->qp, request_->process, [] { return 0; });
+    return UseQueuePair(CmStep::kConnect, request_->qp, request_->process, nullptr);
   }
   std::optional<std::vector<QpAttributes>> steps = ReadQpAttributes();
   if (!steps) return Fail(NdkStatus::kConnectionAborted, EINVAL);
@@ -402,9 +401,7 @@ void CmConnection::Perform(const FabricAccept& request) {
   const bool done = unsure_ && WasAccepted(request);
   unsure_ = false;
   accepted_ = true;
-  if (done) {
-    return UseQueuePair(CmStep::kFinish, request.qp, request.process, [] { return 0; });
-  }
+  if (done) return UseQueuePair(CmStep::kFinish, request.qp, request.process, nullptr);
   Save();
   if (device_.three_way) return CarryOut(request);
   // Not before that is stored: iWARP drivers do not bear a second ACCEPT (siw_accept lets go of the same reference
@@ -443,56 +440,6 @@ void CmConnection::Perform(const FabricDisconnect&) {
   // EINVAL: it has ended, and the event is on its way.
   if (error == 0 || error == EINVAL) return;
   End(CmStatus(CmStep::kDisconnect, error), error);
-}
-
-void CmConnection::Release() {
-  if (state_ == State::kReleasing) return;
-  unwanted_ = state_ == State::kRequested;
-  state_ = State::kReleasing;
-  held_.clear();
-  if (working_ != WorkId::kNone) {
-    // What blocks in the kernel holds the id until it returns.
-    if (!surroundings_.pool.Cancel(working_)) return;
-    unanswered_ = false;
-  }
-  DestroyAndReport();
-}
-
-void CmConnection::DestroyAndReport() {
-  if (destroying_) return;
-  const auto done = [this] {
-    surroundings_.records.connections.erase(id_);
-    surroundings_.reports.Push(FabricReleased{id_});
-  };
-  if (!kernel_id_) return done();
-  destroying_ = true;
-  if (unwanted_) return surroundings_.DestroyUnwanted(*kernel_id_, done);
-  if (!unanswered_) {
-    surroundings_.Destroy(*kernel_id_, done);
-  } else {
-    destruction_ = surroundings_.Destroy(*kernel_id_, done, towards_);
-  }
-}
-
-void CmConnection::Save() {
-  CmConnectionRecord record = {.device_index = device_.index,
-                               .kernel_id = kernel_id_,
-                               .session = towards_.session,
-                               .uid = towards_.uid,
-                               .peer = towards_.peer,
-                               .accepted = accepted_,
-                               .tried_again = tried_again_,
-                               .qp = {},
-                               .process = 0,
-                               .limits = {},
-                               .private_data = {}};
-  if (request_) {
-    record.qp = request_->qp;
-    record.process = request_->process;
-    record.limits = request_->limits;
-    record.private_data = request_->private_data;
-  }
-  surroundings_.records.connections[id_] = Encode(record);
 }
 
 }  // namespace rdmabroker

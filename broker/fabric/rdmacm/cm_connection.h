@@ -61,6 +61,8 @@ class CmConnection {
   void OnEvent(const CmEvent& event);
   // The id has gone with its file. Nothing is reported but, in the end, the release.
   void LoseId();
+  // The kernel removes the device: it waits for the end of every id on it, and tells nothing more of them.
+  void LoseDevice();
 
   DeviceId device() const { return device_.id; }
   bool in_handshake() const;
@@ -81,9 +83,14 @@ class CmConnection {
     kOver,
     kReleasing
   };
+  // Whether the peer owes an answer to CONNECT or ACCEPT, as only iWARP's CM minds: until it comes the id's end waits
+  // in the kernel (destroy_cm_id in drivers/infiniband/core/iwcm.c), where no signal ends the thread, nor with it the
+  // process, whose place another may be about to take. kDue: for certain, and an event will tell of it.
+  enum class Answer : uint8_t { kNone, kPerhaps, kDue };
 
   // Does what uses the queue pair, if it is the process's: at once, or, where the device's driver moves it and may
-  // block, in the pool. What the kernel tells meanwhile waits for the outcome, which goes to OnDone.
+  // block, in the pool. What the kernel tells meanwhile waits for the outcome, which goes to OnDone. `use`: empty where
+  // the process before has had it done.
   void UseQueuePair(CmStep step, QpNumber qp, int32_t process, std::function<int()> use);
   void OnDone(CmStep step, int error, std::string objection);
   void Handle(const CmEvent& event);
@@ -103,6 +110,8 @@ class CmConnection {
   void Fail(NdkStatus status, uint32_t provider_error, Bytes private_data = {}, std::string explanation = {});
   std::optional<std::vector<QpAttributes>> ReadQpAttributes() const;
   void DestroyAndReport();
+  // Nothing of it is left but the id.
+  bool WaitsForAnswer() const;
   // For the next process.
   void Save();
   void CarryOut(const FabricAccept& request);
@@ -127,12 +136,11 @@ class CmConnection {
   std::shared_ptr<void> unstored_;        // One that changed its record only, which is stored with the next report.
   // For whom the kernel has CONNECT or ACCEPT, and for which peer. Meaningless before.
   Towards towards_;
-  // It has, or may have, and the peer has not answered. Until it does the id's end waits in the kernel
-  // (destroy_cm_id in drivers/infiniband/core/iwcm.c).
-  bool unanswered_ = false;
+  Answer answer_ = Answer::kNone;
   bool destroying_ = false;             // The pool destroys the id.
-  WorkId destruction_ = WorkId::kNone;  // Of an unanswered one.
-  bool unwanted_ = false;               // A connect request that was given up undecided.
+  WorkId destruction_ = WorkId::kNone;  // Of one that perhaps waits.
+  bool device_lost_ = false;
+  bool unwanted_ = false;  // A connect request that was given up undecided.
   bool qp_reusable_ = true;
   bool tried_again_ = false;
   bool accepted_ = false;  // The kernel has ACCEPT, or is about to get it.

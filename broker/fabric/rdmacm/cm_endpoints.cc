@@ -155,10 +155,9 @@ void CmEndpoints::Unbind(const FabricUnbind& request) {
   const auto found = endpoints_.find(request.endpoint);
   const Endpoint endpoint = std::move(found->second);
   endpoints_.erase(found);
-  Release(endpoint, [this, id = request.endpoint] {
-    surroundings_.records.endpoints.erase(id);
-    surroundings_.reports.Push(FabricUnbound{id});
-  });
+  // An id's number may be another's before its end is stored.
+  surroundings_.records.endpoints.erase(request.endpoint);
+  Release(endpoint, [this, id = request.endpoint] { surroundings_.reports.Push(FabricUnbound{id}); });
 }
 
 void CmEndpoints::Adopt(const FabricAdoptEndpoint& request, uint32_t device_index, const CmEndpointRecord& record,

@@ -37,6 +37,7 @@ std::string Encode(const CmConnectionRecord& record) {
   message.set_peer(record.peer);
   message.set_accepted(record.accepted);
   message.set_tried_again(record.tried_again);
+  message.set_answer_due(record.answer_due);
   message.set_qp(record.qp.value);
   message.set_process(record.process);
   message.set_inbound_limit(record.limits.inbound);
@@ -71,6 +72,7 @@ std::optional<CmConnectionRecord> DecodeConnection(const std::string& bytes) {
                                .peer = std::move(*message.mutable_peer()),
                                .accepted = message.accepted(),
                                .tried_again = message.tried_again(),
+                               .answer_due = message.answer_due(),
                                .qp = {message.qp()},
                                .process = message.process(),
                                .limits = {message.inbound_limit(), message.outbound_limit()},

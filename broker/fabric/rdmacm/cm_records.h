@@ -39,6 +39,7 @@ struct CmConnectionRecord {
   std::string peer;  // Its IP address.
   bool accepted = false;
   bool tried_again = false;
+  bool answer_due = false;  // The kernel has CONNECT or ACCEPT of a device whose end waits for the peer's answer.
   // As FabricConnect's.
   QpNumber qp;
   int32_t process = 0;

@@ -270,6 +270,9 @@ void RdmaCmFabric::RemoveDevice(DeviceId id) {
   if (found->second.sentinel) surroundings_.Destroy(*found->second.sentinel, [] {});
   spdlog::info("device gone name={}", found->second.found.name);
   devices_.erase(found);
+  for (const auto& [number, connection] : connections_) {
+    if (connection->device() == id) connection->LoseDevice();
+  }
   reports_.Push(DeviceRemoved{id});
 }
 

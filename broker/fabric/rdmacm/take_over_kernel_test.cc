@@ -61,7 +61,7 @@ constexpr ConnectionId kIncoming = IncomingConnection(kDevice, 500);
 constexpr SessionId kSession(31);
 constexpr ReadLimits kLimits = {2, 1};
 
-constexpr absl::Duration kPatience = absl::Seconds(30);
+constexpr absl::Duration kPatience = absl::Seconds(60);
 // What is still to come comes within this. Too short, a test might pass that should fail.
 constexpr absl::Duration kQuiet = absl::Milliseconds(200);
 
@@ -499,6 +499,23 @@ TEST_F(TakeOver, TakesAnIdThatHasBecomeAnothersForNoAnchor) {
   EXPECT_FALSE(IsFree(listener_));
 }
 
+// A third process may make an id with its number before the end of this one is stored.
+TEST_F(TakeOver, NamesNoIdInItsRecordsThatIsAboutToEnd) {
+  BindFirst();
+  Perform(OwnConnect());
+  const KernelId request = AwaitPeer().id;
+  ASSERT_EQ(peer_.file->Accept(request, CmProcess::kCookie, {.qp = peer_.queue_pairs.Make()}), 0);
+  Await<FabricReplied>();
+  ASSERT_TRUE(DecodeConnection(records_.connections.at(kOwn))->kernel_id);
+  Perform(FabricRelease{kDevice, kOwn});
+  EXPECT_FALSE(DecodeConnection(records_.connections.at(kOwn))->kernel_id);
+  EXPECT_EQ(Await<FabricReleased>().connection, kOwn);
+  EXPECT_FALSE(records_.connections.contains(kOwn));
+  Perform(FabricUnbind{kDevice, kFrom});
+  EXPECT_FALSE(records_.endpoints.contains(kFrom));
+  EXPECT_EQ(Await<FabricUnbound>().endpoint, kFrom);
+}
+
 TEST_F(TakeOver, CarriesOutABindOnceTheDeadProcessHoldsItsPortNoLonger) {
   BindOld(kListener, EndpointUse::kListener);
   Begin();
@@ -637,6 +654,27 @@ TEST_F(TakeOver, GivesUpAnAttempt) {
     // The kernel holds the id until the peer has answered.
     EXPECT_EQ(peer_.file->Reject(request.id, {}), 0);
   }
+  EXPECT_EQ(Await<FabricReleased>().connection, kOwn);
+}
+
+// Where a thread of the process waited with the kernel, no signal would end it, and the process would stay.
+TEST_P(TakeOverOnIwarp, LeavesAnIdWhoseEndWaitsForThePeerToItsSuccessor) {
+  BindFirst();
+  Perform(OwnConnect());
+  const KernelId request = AwaitPeer().id;
+  const auto due = [this] { return DecodeConnection(records_.connections.at(kOwn))->answer_due; };
+  const absl::Time end = absl::Now() + kPatience;
+  while (!due() && absl::Now() < end) tasks_.RunOne(absl::Milliseconds(10));
+  ASSERT_TRUE(due());
+  Perform(FabricRelease{kDevice, kOwn});
+  Settle();
+  EXPECT_FALSE(Take<FabricReleased>());
+  ASSERT_TRUE(DecodeConnection(records_.connections.at(kOwn))->kernel_id);
+  fabric_.reset();
+  TakeOverAll({Endpoint(kFrom), Own(AdoptedStage::kOver), FabricRelease{kDevice, kOwn}});
+  Settle();
+  EXPECT_FALSE(Take<FabricReleased>());
+  EXPECT_EQ(peer_.file->Reject(request, {}), 0);
   EXPECT_EQ(Await<FabricReleased>().connection, kOwn);
 }
 
