@@ -23,9 +23,9 @@ namespace {
 
 constexpr int kFirst = 3;  // SD_LISTEN_FDS_START of sd-daemon.h.
 
-// sd_notify(3), sd_listen_fds(3) and sd_watchdog_enabled(3).
+// sd_notify(3), sd_listen_fds(3), sd_watchdog_enabled(3) and systemd.exec(5).
 constexpr absl::string_view kSupervisorsVariables[] = {
-    "NOTIFY_SOCKET=", "LISTEN_PID=", "LISTEN_FDS=", "LISTEN_FDNAMES=", "WATCHDOG_PID=", "WATCHDOG_USEC="};
+    "NOTIFY_SOCKET=", "LISTEN_PID=", "LISTEN_FDS=", "LISTEN_FDNAMES=", "WATCHDOG_PID=", "WATCHDOG_USEC=", "FDSTORE="};
 
 std::vector<char*> Pointers(std::vector<std::string>& strings) {
   std::vector<char*> pointers;
@@ -112,6 +112,7 @@ std::vector<std::string> ChildEnvironment(const char* const* environment, const 
   if (launch.watchdog_interval < absl::InfiniteDuration()) {
     result.push_back(absl::StrCat("WATCHDOG_USEC=", absl::ToInt64Microseconds(launch.watchdog_interval)));
   }
+  result.push_back(absl::StrCat("FDSTORE=", store.most()));
   if (!store.stored().empty()) {
     result.push_back(absl::StrCat("LISTEN_FDS=", store.stored().size()));
     result.push_back("LISTEN_FDNAMES=" + store.Names());

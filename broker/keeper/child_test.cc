@@ -39,19 +39,19 @@ int RunScript(const std::string& script, const DescriptorStore& store) {
 }
 
 TEST(ChildEnvironment, TellsTheChildOfItsOwnSupervisorOnly) {
-  const char* const environment[] = {"PATH=/bin",      "NOTIFY_SOCKET=@other", "LISTEN_PID=7",        "LISTEN_FDS=2",
-                                     "WATCHDOG_PID=7", "LISTEN_FDNAMES=a:b",   "WATCHDOG_USEC=70000", "LISTEN=1",
-                                     nullptr};
+  const char* const environment[] = {
+      "PATH=/bin",          "NOTIFY_SOCKET=@other", "LISTEN_PID=7", "LISTEN_FDS=2", "WATCHDOG_PID=7",
+      "LISTEN_FDNAMES=a:b", "WATCHDOG_USEC=70000",  "LISTEN=1",     "FDSTORE=7",    nullptr};
   DescriptorStore store(10);
   Launch launch = {.notify_address = "@12345"};
   EXPECT_THAT(ChildEnvironment(environment, launch, store),
-              ElementsAre("PATH=/bin", "LISTEN=1", "NOTIFY_SOCKET=@12345"));
+              ElementsAre("PATH=/bin", "LISTEN=1", "NOTIFY_SOCKET=@12345", "FDSTORE=10"));
   launch.watchdog_interval = absl::Milliseconds(1500);
   store.Add("one", FileAt(3, ""), false);
   store.Add("two", FileAt(3, ""), false);
   EXPECT_THAT(ChildEnvironment(environment, launch, store),
-              ElementsAre("PATH=/bin", "LISTEN=1", "NOTIFY_SOCKET=@12345", "WATCHDOG_USEC=1500000", "LISTEN_FDS=2",
-                          "LISTEN_FDNAMES=one:two"));
+              ElementsAre("PATH=/bin", "LISTEN=1", "NOTIFY_SOCKET=@12345", "WATCHDOG_USEC=1500000", "FDSTORE=10",
+                          "LISTEN_FDS=2", "LISTEN_FDNAMES=one:two"));
 }
 
 // Every order in which four descriptors can have the numbers from 3 on or near to them, so that each is in each other's

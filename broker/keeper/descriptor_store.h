@@ -39,6 +39,7 @@ class DescriptorStore {
   void RemoveBroken(int fd);
 
   const std::vector<Stored>& stored() const { return stored_; }
+  size_t most() const { return most_; }
   // As in LISTEN_FDNAMES.
   std::string Names() const;
 

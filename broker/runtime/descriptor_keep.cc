@@ -20,7 +20,7 @@ constexpr absl::Duration kPatience = absl::Seconds(5);
 
 }  // namespace
 
-DescriptorKeep::DescriptorKeep(Supervisor& supervisor, size_t most) : supervisor_(supervisor), most_(most) {
+DescriptorKeep::DescriptorKeep(Supervisor& supervisor) : supervisor_(supervisor) {
   const CrashPoints points(Step::kTakeDescriptors);
   for (KeptDescriptor& kept : supervisor_.TakeKept()) {
     kept_.insert(kept.name);
@@ -39,10 +39,10 @@ absl::Status DescriptorKeep::Store(const std::string& name, int fd) {
 }
 
 absl::Status DescriptorKeep::KeepSurely(const std::string& name, int fd) {
-  if (kept_.size() + (kept_.contains(name) ? 0 : 1) > most_) {
-    return absl::ResourceExhaustedError(absl::StrCat("the supervisor keeps ", most_,
-                                                     " descriptors already; raise FileDescriptorStoreMax=, or end "
-                                                     "sessions"));
+  if (kept_.size() + (kept_.contains(name) ? 0 : 1) > supervisor_.most_kept()) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat("the supervisor has no room for another descriptor beside ", kept_.size(),
+                     "; raise systemd's FileDescriptorStoreMax= or the keeper's --descriptors"));
   }
   const absl::Status stored = Store(name, fd);
   return stored.ok() ? AwaitSupervisor() : stored;
@@ -50,7 +50,8 @@ absl::Status DescriptorKeep::KeepSurely(const std::string& name, int fd) {
 
 bool DescriptorKeep::KeepIfThereIsRoom(const std::string& name, int fd, double share) {
   if (!IsThere()) return false;
-  if (static_cast<double>(kept_.size()) < share * static_cast<double>(most_)) return Store(name, fd).ok();
+  if (static_cast<double>(kept_.size()) < share * static_cast<double>(supervisor_.most_kept()))
+    return Store(name, fd).ok();
   if (const auto left_out = left_out_.Pass(Watcher::Now())) {
     spdlog::warn("the supervisor has no room for a descriptor, which a death of this process ends name={} left_out={}",
                  name, *left_out);

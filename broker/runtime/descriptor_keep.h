@@ -3,7 +3,6 @@
 #ifndef BROKER_RUNTIME_DESCRIPTOR_KEEP_H_
 #define BROKER_RUNTIME_DESCRIPTOR_KEEP_H_
 
-#include <cstddef>
 #include <map>
 #include <set>
 #include <string>
@@ -25,11 +24,8 @@ namespace rdmabroker {
 // room: first what a successor can make anew.
 class DescriptorKeep {
  public:
-  // FileDescriptorStoreMax of deploy/systemd, and what rdma-broker-keeper keeps unless it is told otherwise.
-  static constexpr size_t kMost = 4096;
-
-  // `supervisor` outlives it, and keeps so many.
-  explicit DescriptorKeep(Supervisor& supervisor, size_t most = kMost);
+  // `supervisor` outlives it.
+  explicit DescriptorKeep(Supervisor& supervisor);
   DescriptorKeep(const DescriptorKeep&) = delete;
   DescriptorKeep& operator=(const DescriptorKeep&) = delete;
 
@@ -69,7 +65,6 @@ class DescriptorKeep {
   void LogUnless(const absl::Status& done, const std::string& name);
 
   Supervisor& supervisor_;
-  const size_t most_;
   std::multimap<std::string, UniqueFd, std::less<>> inherited_;
   std::set<std::string> kept_;          // The names of all that is.
   std::vector<std::string> forgotten_;  // Until the next commit.

@@ -97,8 +97,9 @@ TEST(ADescriptorKeep, ForgetsNothingThatTheStoredRecordsMayNeed) {
 
 TEST(ADescriptorKeep, LeavesRoomForWhatCannotBeMadeAnew) {
   FakeSupervisor supervisor;
+  supervisor.KeepAtMost(8);
   {
-    DescriptorKeep keep(supervisor, 8);
+    DescriptorKeep keep(supervisor);
     for (const char* const name : {"e0", "e1", "e2", "e3", "e4", "e5", "e6", "e7"}) {
       keep.KeepIfThereIsRoom(name, File().get(), 0.75);
     }
@@ -109,7 +110,7 @@ TEST(ADescriptorKeep, LeavesRoomForWhatCannotBeMadeAnew) {
     EXPECT_TRUE(keep.KeepIfThereIsRoom("e8", File().get(), 0.75));
   }
   supervisor.Restart();
-  DescriptorKeep keep(supervisor, 8);
+  DescriptorKeep keep(supervisor);
   EXPECT_FALSE(keep.KeepIfThereIsRoom("e9", File().get(), 0.75));
   EXPECT_THAT(NamesOf(supervisor.stored()), ElementsAre("e2", "e3", "e4", "e5", "c1", "e8"));
 }
@@ -146,11 +147,13 @@ TEST(ADescriptorKeep, KeepsSurelyOrSaysWhyNot) {
 
 TEST(ADescriptorKeep, KeepsNothingSurelyThatHasNoRoom) {
   FakeSupervisor supervisor;
-  DescriptorKeep keep(supervisor, 2);
+  supervisor.KeepAtMost(2);
+  DescriptorKeep keep(supervisor);
   keep.Keep("t1", File().get());
   EXPECT_TRUE(keep.KeepSurely("c1", File().get()).ok());
   EXPECT_TRUE(keep.KeepSurely("c1", File().get()).ok()) << "it has its place";
   EXPECT_TRUE(absl::IsResourceExhausted(keep.KeepSurely("c2", File().get())));
+  EXPECT_THAT(NamesOf(supervisor.stored()), ElementsAre("t1", "c1"));
 }
 
 TEST(ADescriptorKeep, KnowsWhatNobodyHasTaken) {

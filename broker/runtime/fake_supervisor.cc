@@ -44,7 +44,8 @@ absl::Status FakeSupervisor::Store(const std::string& name, int fd) {
   const absl::Status heard = Hear(absl::StrCat("store ", name));
   const bool stored = std::any_of(stored_.begin(), stored_.end(),
                                   [fd](const KeptDescriptor& kept) { return AreSameFile(kept.fd.get(), fd); });
-  if (there_ && heard.ok() && !stored) stored_.push_back({std::string(name), Duplicate(fd)});
+  const bool room = stored_.size() < most_kept_;
+  if (there_ && heard.ok() && !stored && room) stored_.push_back({std::string(name), Duplicate(fd)});
   return heard;
 }
 

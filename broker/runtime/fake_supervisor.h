@@ -3,6 +3,7 @@
 #ifndef BROKER_RUNTIME_FAKE_SUPERVISOR_H_
 #define BROKER_RUNTIME_FAKE_SUPERVISOR_H_
 
+#include <cstddef>
 #include <deque>
 #include <string>
 #include <utility>
@@ -21,6 +22,7 @@ class FakeSupervisor final : public Supervisor {
 
   // What the supervised process is now has died, and another has begun: TakeKept returns all that is stored.
   void Restart();
+  void KeepAtMost(size_t most) { most_kept_ = most; }
   // From now on this is what it returns; an error, as if it had gone, changes nothing.
   void Answer(absl::Status status) { answer_ = std::move(status); }
   // Instead, what it returns to the next calls, one for each.
@@ -31,6 +33,7 @@ class FakeSupervisor final : public Supervisor {
 
   bool IsThere() const override { return there_; }
   absl::Duration watchdog_interval() const override { return watchdog_interval_; }
+  size_t most_kept() const override { return most_kept_; }
   absl::Status Ready() override { return Hear("ready"); }
   absl::Status Stopping() override { return Hear("stopping"); }
   absl::Status ShowStatus(const std::string& text) override;
@@ -45,6 +48,7 @@ class FakeSupervisor final : public Supervisor {
 
   const bool there_;
   const absl::Duration watchdog_interval_;
+  size_t most_kept_ = kMostKept;
   absl::Status answer_;
   std::deque<absl::Status> next_answers_;
   std::vector<std::string> told_;

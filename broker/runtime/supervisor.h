@@ -3,6 +3,7 @@
 #ifndef BROKER_RUNTIME_SUPERVISOR_H_
 #define BROKER_RUNTIME_SUPERVISOR_H_
 
+#include <cstddef>
 #include <string>
 #include <vector>
 
@@ -17,12 +18,17 @@ namespace rdmabroker {
 // once Barrier has succeeded. One thread. A supervisor that does not read holds up the caller, as it would all else.
 class Supervisor {
  public:
+  // FileDescriptorStoreMax of deploy/systemd, and what rdma-broker-keeper keeps unless it is told otherwise.
+  static constexpr size_t kMostKept = 4096;
+
   virtual ~Supervisor() = default;
 
   // False: nobody supervises this process. Then all that follows succeeds and does nothing.
   virtual bool IsThere() const = 0;
   // Longer than this it does not wait between two calls of PingWatchdog; infinite where it does not wait for any.
   virtual absl::Duration watchdog_interval() const = 0;
+  // So many descriptors it keeps, and drops what is more. kMostKept where it does not say, as systemd before 254.
+  virtual size_t most_kept() const = 0;
 
   // The process serves.
   virtual absl::Status Ready() = 0;

@@ -5,10 +5,12 @@
 #include <systemd/sd-daemon.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
 
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 
 namespace rdmabroker {
@@ -41,6 +43,7 @@ absl::StatusOr<std::unique_ptr<SystemdSupervisor>> SystemdSupervisor::FromEnviro
   self->there_ = std::getenv("NOTIFY_SOCKET") != nullptr;
   if (absl::Status taken = self->TakeDescriptors(); !taken.ok()) return taken;
   if (absl::Status taken = self->TakeWatchdog(); !taken.ok()) return taken;
+  if (absl::Status taken = self->TakeRoom(); !taken.ok()) return taken;
   return self;
 }
 
@@ -61,6 +64,16 @@ absl::Status SystemdSupervisor::TakeWatchdog() {
   const int enabled = ::sd_watchdog_enabled(/*unset_environment=*/1, &microseconds);
   if (enabled < 0) return BadVariable("WATCHDOG_PID, WATCHDOG_USEC", enabled);
   if (enabled > 0 && there_) watchdog_interval_ = absl::Microseconds(microseconds);
+  return absl::OkStatus();
+}
+
+absl::Status SystemdSupervisor::TakeRoom() {
+  const char* const room = std::getenv("FDSTORE");  // systemd.exec(5).
+  if (room == nullptr) return absl::OkStatus();
+  uint32_t most = 0;
+  if (!absl::SimpleAtoi(room, &most)) return BadVariable("FDSTORE", -EINVAL);
+  ::unsetenv("FDSTORE");
+  most_kept_ = most;
   return absl::OkStatus();
 }
 

@@ -16,13 +16,14 @@ namespace rdmabroker {
 // Whoever listens on NOTIFY_SOCKET, by libsystemd.
 class SystemdSupervisor final : public Supervisor {
  public:
-  // Takes LISTEN_PID, LISTEN_FDS and LISTEN_FDNAMES, WATCHDOG_PID and WATCHDOG_USEC out of the environment; those that
-  // are for another process count for nothing. NOTIFY_SOCKET stays. Once, while the process has one thread.
-  // INVALID_ARGUMENT where these variables make no sense.
+  // Takes LISTEN_PID, LISTEN_FDS and LISTEN_FDNAMES, WATCHDOG_PID and WATCHDOG_USEC, and FDSTORE out of the
+  // environment; those that are for another process count for nothing. NOTIFY_SOCKET stays. Once, while the process has
+  // one thread. INVALID_ARGUMENT where these variables make no sense.
   static absl::StatusOr<std::unique_ptr<SystemdSupervisor>> FromEnvironment();
 
   bool IsThere() const override { return there_; }
   absl::Duration watchdog_interval() const override { return watchdog_interval_; }
+  size_t most_kept() const override { return most_kept_; }
   absl::Status Ready() override;
   absl::Status Stopping() override;
   absl::Status ShowStatus(const std::string& text) override;
@@ -37,9 +38,11 @@ class SystemdSupervisor final : public Supervisor {
 
   absl::Status TakeDescriptors();
   absl::Status TakeWatchdog();
+  absl::Status TakeRoom();
 
   bool there_ = false;
   absl::Duration watchdog_interval_ = absl::InfiniteDuration();
+  size_t most_kept_ = kMostKept;
   std::vector<KeptDescriptor> kept_;
 };
 

@@ -7,6 +7,7 @@
 #include <fcntl.h>
 #include <sys/mman.h>
 
+#include "absl/strings/str_cat.h"
 #include "broker/runtime/kept_descriptor.h"
 
 namespace rdmabroker {
@@ -60,6 +61,14 @@ TEST_P(SupervisorConformance, RemovesAllOfAName) {
   EXPECT_EQ(world_->Obey("remove a"), "OK");
   world_->Restart();
   EXPECT_EQ(world_->Obey("kept"), "kept: b=2");
+}
+
+TEST_P(SupervisorConformance, SaysForHowManyItHasRoomAndKeepsNoMore) {
+  EXPECT_EQ(world_->Obey("room"), "8");
+  for (int i = 1; i <= 9; ++i) EXPECT_EQ(world_->Obey(absl::StrCat("store d", i, " ", i)), "OK");
+  world_->Restart();
+  EXPECT_EQ(world_->Obey("kept"), "kept: d1=1 d2=2 d3=3 d4=4 d5=5 d6=6 d7=7 d8=8");
+  EXPECT_EQ(world_->Obey("room"), "8");
 }
 
 TEST_P(SupervisorConformance, KeepsAFileOnceAndByItsFirstName) {

@@ -22,8 +22,9 @@ class SupervisedWorld {
 };
 
 struct SupervisorConformanceCase {
-  std::function<std::unique_ptr<SupervisedWorld>()> supervised;  // By one whose watchdog waits for 20 s.
-  std::function<std::unique_ptr<SupervisedWorld>()> alone;       // With no supervisor.
+  std::function<std::unique_ptr<SupervisedWorld>()>
+      supervised;  // By one whose watchdog waits for 20 s, and that has room for 8 descriptors.
+  std::function<std::unique_ptr<SupervisedWorld>()> alone;  // With no supervisor.
 };
 
 class SupervisorConformance : public testing::TestWithParam<SupervisorConformanceCase> {

@@ -12,7 +12,9 @@ namespace {
 
 class FakeWorld final : public SupervisedWorld {
  public:
-  FakeWorld(bool there, absl::Duration watchdog_interval) : supervisor_(there, watchdog_interval) {}
+  FakeWorld(bool there, absl::Duration watchdog_interval) : supervisor_(there, watchdog_interval) {
+    supervisor_.KeepAtMost(8);
+  }
 
   std::string Obey(const std::string& order) override { return script_->Obey(order); }
   void Restart() override {

@@ -22,7 +22,7 @@ class KeeperWorld final : public SupervisedWorld {
   }
 
  private:
-  KeptProgram program_{{"--watchdog", "20"}};
+  KeptProgram program_{{"--watchdog", "20", "--descriptors", "8"}};
 };
 
 class LonelyWorld final : public SupervisedWorld {

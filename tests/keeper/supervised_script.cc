@@ -58,6 +58,7 @@ std::string SupervisedScript::Obey(absl::string_view order) {
   const std::string& verb = words.front();
   if (verb == "there") return supervisor_.IsThere() ? "yes" : "no";
   if (verb == "interval") return absl::FormatDuration(supervisor_.watchdog_interval());
+  if (verb == "room") return absl::StrCat(supervisor_.most_kept());
   if (verb == "ready") return CodeOf(supervisor_.Ready());
   if (verb == "stopping") return CodeOf(supervisor_.Stopping());
   if (verb == "ping") return CodeOf(supervisor_.PingWatchdog());

@@ -15,6 +15,7 @@ namespace rdmabroker {
 //
 //   there                     yes or no
 //   interval                  the watchdog's, as absl::FormatDuration has it
+//   room                      for how many descriptors
 //   ready, stopping, ping, barrier, status TEXT, remove NAME
 //   store NAME CONTENTS       a file with these contents, which nobody else has open afterwards
 //   twice NAME NAME CONTENTS  one such file, by two descriptors and two names

@@ -60,6 +60,7 @@ class ChannelSupervisor final : public Supervisor {
 
   bool IsThere() const override { return true; }
   absl::Duration watchdog_interval() const override { return absl::InfiniteDuration(); }
+  size_t most_kept() const override { return kMostKept; }
   absl::Status Ready() override { return absl::OkStatus(); }
   absl::Status Stopping() override { return absl::OkStatus(); }
   absl::Status ShowStatus(const std::string&) override { return absl::OkStatus(); }
