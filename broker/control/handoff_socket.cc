@@ -140,8 +140,11 @@ void HandoffSocket::Answer(Fetcher& fetcher, const std::string& record) {
   }
   ToProto(Outcome{}, reply.mutable_outcome());
   reply.set_connection_state(handoff->state);
-  if (handoff->on_sending) handoff->on_sending();
-  if (!SendReply(fd, reply, handoff->socket.get())) return Drop(fd);
+  if (handoff->on_sending) handoff->on_sending(true);
+  if (!SendReply(fd, reply, handoff->socket.get())) {
+    if (handoff->on_sending) handoff->on_sending(false);
+    return Drop(fd);
+  }
   handoff->sent = true;
   fetcher.sent = connection;
   watcher_.Rearm(fetcher.watch, EPOLLIN | EPOLLRDHUP);

@@ -17,11 +17,12 @@ namespace rdmabroker {
 struct Handoff {
   HandoffSecret secret = {};
   UniqueFd socket;
-  std::string state;                 // For the client's data path, which alone understands it.
-  bool sent = false;                 // On its way; nobody else gets it.
-  std::function<void()> on_sending;  // Called before it is sent: the client may have it from now on.
-  std::function<void()> on_taken;    // The client has it: the broker's copy is closed.
-  std::function<void()> on_lost;     // The client failed between the sending and its acknowledgement.
+  std::string state;  // For the client's data path, which alone understands it.
+  bool sent = false;  // On its way; nobody else gets it.
+  // Before it is sent: the client may have it from then on. False: it could not be sent.
+  std::function<void(bool)> on_sending;
+  std::function<void()> on_taken;  // The client has it: the broker's copy is closed.
+  std::function<void()> on_lost;   // The client failed between the sending and its acknowledgement.
 };
 
 // Where fabrics put transports and the hand-off socket finds them. Bounded by the connections, each of which is in it

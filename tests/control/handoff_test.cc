@@ -14,6 +14,8 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "broker/runtime/descriptor_message.h"
 #include "dataplane/iwarp/wire/connection_state.h"
@@ -234,6 +236,31 @@ TEST_F(HandoffTest, AClientThatLeavesBeforeItAcknowledgesLosesTheConnection) {
   }
   const v1::DisconnectEvent event = client_->WaitForDisconnect(connection_.active);
   EXPECT_EQ(event.status(), v1::STATUS_CONNECTION_ABORTED);
+}
+
+// Where the broker dies, what is marked as sent is taken for fetched.
+TEST_F(HandoffTest, WhatCouldNotBeSentIsNotMarkedAsSentAndIsThereForTheNextFetch) {
+  Start();
+  std::vector<bool> marks;
+  daemon_->OnHandoffs([&](const Broker& broker, HandoffTable& handoffs) {
+    const auto& connector = broker.core().records().connectors.at(ConnectorId(connection_.active));
+    Handoff* const handoff = handoffs.Find(connector.connection);
+    ASSERT_NE(handoff, nullptr);
+    handoff->on_sending = [&, on_sending = handoff->on_sending](bool sent) {
+      marks.push_back(sent);
+      on_sending(sent);
+    };
+    // The loop hears of the request when its client has gone.
+    HandoffFetcher fetcher = NewFetcher();
+    EXPECT_TRUE(fetcher.Send(ActiveRequest().SerializeAsString()));
+  });
+  EXPECT_TRUE(Becomes([&] {
+    size_t made = 0;
+    daemon_->OnLoop([&](const Broker&) { made = marks.size(); });
+    return made == 2;
+  }));
+  EXPECT_EQ(marks, (std::vector<bool>{true, false}));
+  EXPECT_TRUE(Take(ActiveRequest()));
 }
 
 TEST_F(HandoffTest, AWrongAcknowledgementIsNone) {

@@ -161,7 +161,9 @@ void Deliver(const HostReport& report, UniqueFd transport, HandoffTable& handoff
     const auto& established = std::get<FabricEstablished>(report.report);
     const ConnectionId connection = established.connection;
     Handoff handoff = {.secret = *established.handoff, .socket = std::move(transport), .state = report.transport_state};
-    handoff.on_sending = [ask, connection] { ask(HandoffStep{connection}); };
+    handoff.on_sending = [ask, connection](bool sent) {
+      if (sent) ask(HandoffStep{connection});
+    };
     handoff.on_taken = [ask, connection] { ask(HandoffStep{connection, true}); };
     handoff.on_lost = [sink, connection] { sink(FabricDisconnected{connection, NdkStatus::kConnectionAborted}); };
     handoffs.OfferAgain(connection, std::move(handoff));

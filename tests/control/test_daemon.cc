@@ -100,6 +100,10 @@ void TestDaemon::OnLoop(const std::function<void(const Broker&)>& task) {
   done.get_future().wait();
 }
 
+void TestDaemon::OnHandoffs(const std::function<void(const Broker&, HandoffTable&)>& task) {
+  OnLoop([&](const Broker& broker) { task(broker, server_->handoffs()); });
+}
+
 void TestDaemon::OnFabric(const std::function<void(FakeFabric&)>& task) {
   network_.Do([&](FakeNetwork&) { task(relay_->fake()); });
 }

@@ -115,7 +115,7 @@ void Connection::OfferAgain(KeptTransport transport) {
 
 Handoff Connection::MakeHandoff(std::string state) {
   Handoff handoff;
-  handoff.on_sending = [socket = socket_.get()] { MarkSent(socket); };
+  handoff.on_sending = [socket = socket_.get()](bool sent) { MarkSent(socket, sent); };
   handoff.on_taken = [this] { OnTaken(true); };
   handoff.on_lost = [this] { OnTaken(false); };
   handoff.socket = std::move(socket_);

@@ -89,7 +89,7 @@ class RecoveryTest : public ::testing::TestWithParam<IpFamily> {
       ADD_FAILURE() << "nothing to hand over";
       return {};
     }
-    handoff->on_sending();
+    handoff->on_sending(true);
     RawPeer client(UniqueFd(::dup(handoff->socket.get())));
     if (!acknowledged) return client;
     life.handoffs().Settle(connection, true);

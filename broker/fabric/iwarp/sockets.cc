@@ -152,7 +152,7 @@ bool IsConnection(int socket, const SocketAddress& local, const SocketAddress& p
          PeerAddress(socket) == peer;
 }
 
-void MarkSent(int socket) { (void)Set(socket, SOL_SOCKET, SO_BROADCAST, 1); }
+void MarkSent(int socket, bool sent) { (void)Set(socket, SOL_SOCKET, SO_BROADCAST, sent ? 1 : 0); }
 
 bool WasSent(int socket) { return Get(socket, SOL_SOCKET, SO_BROADCAST) != 0; }
 

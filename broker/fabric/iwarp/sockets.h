@@ -64,9 +64,9 @@ void ResetOnClose(int socket, bool reset);
 // Whether it is a TCP connection between these, the peer not having reset it.
 bool IsConnection(int socket, const SocketAddress& local, const SocketAddress& peer);
 
-// A mark on the socket that outlives its process, for a connection that another process may have from now on:
-// SO_BROADCAST, which means nothing to a stream (socket(7)).
-void MarkSent(int socket);
+// A mark on the socket that outlives its process, for a connection that another process may have from now on, or, where
+// that was not so, may not: SO_BROADCAST, which means nothing to a stream (socket(7)).
+void MarkSent(int socket, bool sent);
 bool WasSent(int socket);
 
 // All of it, or ENOBUFS: for the few hundred bytes of a handshake, of which a send buffer holds several (the smallest
