@@ -159,7 +159,7 @@ absl::StatusOr<int> Run(const Configuration& configuration, Supervisor& supervis
   return exit_status;
 }
 
-int Serve(const Configuration& configuration) {
+int Serve(const Configuration& configuration, const UniqueFd& signals) {
   spdlog::set_default_logger(spdlog::stderr_logger_mt("rdma-brokerd"));
   spdlog::set_level(spdlog::level::from_str(configuration.log_level));
   // Who reads the log may go away; the connections must not go with him.
@@ -168,13 +168,15 @@ int Serve(const Configuration& configuration) {
   const auto supervisor = SystemdSupervisor::FromEnvironment();
   RaiseDescriptorLimit();
   const absl::StatusOr<int> ran =
-      supervisor.ok() ? Run(configuration, **supervisor, TakeSignals()) : absl::StatusOr<int>(supervisor.status());
+      supervisor.ok() ? Run(configuration, **supervisor, signals) : absl::StatusOr<int>(supervisor.status());
   if (ran.ok()) return *ran;
   std::cerr << "rdma-brokerd: " << ran.status().message() << "\n";
   return 1;
 }
 
 int Main(int argc, char** argv) {
+  // First: one that asks for another process would end this one.
+  const UniqueFd signals = TakeSignals();
   CLI::App app{"Brokers RDMA connections for the processes of this machine."};
   std::string path;
   bool check = false;
@@ -198,7 +200,7 @@ int Main(int argc, char** argv) {
     std::cout << (path.empty() ? "the defaults" : path) << ": fine\n";
     return 0;
   }
-  return Serve(configuration);
+  return Serve(configuration, signals);
 }
 
 }  // namespace
