@@ -147,6 +147,8 @@ class VerbsQueuePair final : public QueuePair, public EventTarget {
   void FlushIdleIwarp();
   bool LeftToTheDriver();
   void EndLocally();
+  bool HasPosted();
+  void AwaitCancelled();
   void HandleBroken();
   void EndRequests();
   void CancelAll();

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
 #include <algorithm>
+#include <chrono>
 #include <limits>
+#include <thread>
 #include <utility>
 
 #include "dataplane/verbs/device/device.h"
@@ -15,6 +17,9 @@ namespace rdmabroker::verbs {
 namespace {
 
 constexpr uint64_t kAll = std::numeric_limits<uint64_t>::max();
+
+// A task of the kernel's is late by milliseconds. A device that has failed may never come to it.
+constexpr std::chrono::seconds kCancelPatience{1};
 
 }  // namespace
 
@@ -77,10 +82,28 @@ NdkStatus VerbsQueuePair::MoveToError() {
   return FromErrnoResult(ibv_modify_qp(queue_pair_, &attributes, IBV_QP_STATE));
 }
 
+bool VerbsQueuePair::HasPosted() {
+  const std::scoped_lock lock(initiator_mutex_, receive_mutex_);
+  return !initiator_ring_.empty() || !receive_ring_.empty();
+}
+
+// Soft-RoCE's driver cancels what is posted in a task of its own, which may come late on a busy machine (rxe_qp_error
+// in drivers/infiniband/sw/rxe/rxe_qp.c); nothing tells of its end.
+void VerbsQueuePair::AwaitCancelled() {
+  const auto end = std::chrono::steady_clock::now() + kCancelPatience;
+  while (true) {
+    initiator_cq_->CancelBefore(this, 0, 0);
+    receive_cq_->CancelBefore(this, 0, 0);
+    if (!HasPosted() || std::chrono::steady_clock::now() >= end) return;
+    std::this_thread::yield();
+  }
+}
+
 // After the phase has changed, so that nothing is posted behind it.
 void VerbsQueuePair::EndRequests() {
-  MoveToError();
+  const NdkStatus moved = MoveToError();
   if (domain_->adapter()->description().forgets_late_posts) return CancelAll();
+  if (moved == NdkStatus::kSuccess) AwaitCancelled();
   initiator_cq_->TakeEnded(this);
   receive_cq_->TakeEnded(this);
 }
