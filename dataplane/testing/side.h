@@ -20,7 +20,7 @@
 namespace rdmabroker {
 
 // A bound for what is sure to happen, so that a test that fails ends.
-inline constexpr std::chrono::seconds kPatience{20};
+inline constexpr std::chrono::seconds kPatience{60};
 
 // Waits, without polling any queue, until the condition holds.
 inline bool Eventually(const std::function<bool()>& condition) {

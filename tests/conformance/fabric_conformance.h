@@ -27,7 +27,7 @@
 namespace rdmabroker {
 
 // Far beyond what any of this takes: only a report that never comes waits so long.
-inline constexpr absl::Duration kPatience = absl::Seconds(20);
+inline constexpr absl::Duration kPatience = absl::Seconds(60);
 // What is still to come on one machine comes within this. Only tests that nothing comes depend on it, and one that
 // should fail may pass where it is too short, never the other way round.
 inline constexpr absl::Duration kQuiet = absl::Milliseconds(100);

@@ -45,15 +45,15 @@ ChildProcess::ChildProcess(std::vector<std::string> command, Errors errors) {
   ::posix_spawn_file_actions_destroy(&actions);
 }
 
-bool ChildProcess::ReadByte(char* byte) {
+bool ChildProcess::ReadByte(char* byte, absl::Duration patience) {
   pollfd ready = {output_.get(), POLLIN, 0};
-  return ::poll(&ready, 1, static_cast<int>(absl::ToInt64Milliseconds(kTestPatience))) == 1 &&
+  return ::poll(&ready, 1, static_cast<int>(absl::ToInt64Milliseconds(patience))) == 1 &&
          ::read(output_.get(), byte, 1) == 1;
 }
 
-std::string ChildProcess::ReadLine() {
+std::string ChildProcess::ReadLine(absl::Duration patience) {
   std::string line;
-  for (char byte = 0; ReadByte(&byte) && byte != '\n';) line += byte;
+  for (char byte = 0; ReadByte(&byte, patience) && byte != '\n';) line += byte;
   return line;
 }
 

@@ -27,9 +27,9 @@ class ChildProcess {
   ChildProcess& operator=(const ChildProcess&) = delete;
 
   pid_t pid() const { return pid_; }
-  // The next line that it prints, without its end; "" where it has ended or prints nothing for longer than a test
-  // waits.
-  std::string ReadLine();
+  // The next line that it prints, without its end; "" where it has ended or prints nothing for longer than the
+  // patience.
+  std::string ReadLine(absl::Duration patience = kTestPatience);
   // Onto its standard input.
   void WriteLine(const std::string& line);
   // All that it prints until its end, or until it prints nothing for longer than a test waits.
@@ -47,7 +47,7 @@ class ChildProcess {
 
  private:
   // False at the end, or when nothing comes.
-  bool ReadByte(char* byte);
+  bool ReadByte(char* byte, absl::Duration patience = kTestPatience);
 
   pid_t pid_ = -1;
   UniqueFd input_;

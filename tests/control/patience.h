@@ -12,7 +12,7 @@ namespace rdmabroker {
 
 // How long a test waits for what must happen: far longer than it takes on a busy machine under a sanitizer, since only
 // a failing test waits so long.
-inline constexpr absl::Duration kTestPatience = absl::Seconds(30);
+inline constexpr absl::Duration kTestPatience = absl::Seconds(60);
 
 // Asks until it is so; false where it is not so within the patience. For what tells nobody when it happens.
 inline bool Becomes(const std::function<bool()>& condition, absl::Duration patience = kTestPatience) {

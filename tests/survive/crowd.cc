@@ -17,10 +17,12 @@ namespace {
 constexpr char kProgram[] = "tests/survive/crowd_process";
 // Few, so that setting them up does not take a small machine's whole time.
 constexpr size_t kProcesses = 4;
+// Longer than a crowd's own. Setting two hundred sessions up takes a guest a minute, while the machine is busy.
+constexpr absl::Duration kPatience = absl::Minutes(3);
 
 // The rest of a line that begins with "done"; fails the test where it does not.
 std::istringstream Done(ChildProcess& process) {
-  const std::string line = process.ReadLine();
+  const std::string line = process.ReadLine(kPatience);
   EXPECT_EQ(line.rfind("done", 0), 0u) << "a crowd says: " << line;
   return std::istringstream(line.substr(std::min<size_t>(line.size(), 4)));
 }
