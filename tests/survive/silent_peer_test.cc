@@ -14,6 +14,7 @@
 #include <chrono>
 #include <cstring>
 #include <fstream>
+#include <future>
 #include <memory>
 #include <sstream>
 #include <string>
@@ -237,6 +238,37 @@ TEST_F(SilentPeerTest, AHandshakeWhosePeerFallsSilentTimesOutOnEitherSide) {
   connecting.join();
   EXPECT_EQ(connected.status, NdkStatus::kIoTimeout);
   clients->far.connector = nullptr;
+}
+
+// Its message is TCP's to deliver; that nobody takes it is known as of any that is sent.
+TEST_F(SilentPeerTest, ACompleteConnectWaitsForNobodyAndItsConnectionEndsByTheKeepalive) {
+  LibraryClient& near = clients->near;
+  auto [listening, listener] = client::BlockingListener::Listen(clients->far.adapter, At(Neighbour::kItsAddress));
+  ASSERT_TRUE(listening.ok()) << listening.hint;
+  std::promise<std::shared_ptr<client::Connector>> made;
+  near.adapter->CreateConnector([&](const client::Outcome&, const auto& connector) { made.set_value(connector); });
+  near.connector = made.get_future().get();
+  ASSERT_NE(near.connector, nullptr);
+  const absl::Time heard = absl::Now();
+  std::promise<NdkStatus> connected, completed;
+  near.connector->Connect(
+      near.side.qp,
+      {.source = At(Neighbour::kAddress), .destination = listener->address(), .limits = {}, .private_data = {}},
+      [&](const client::Outcome& outcome) { connected.set_value(outcome.status); });
+  client::Outcome accepted;
+  std::thread accepting([&, from = listener.get()] { accepted = clients->far.Accept(*from, clients->at_far.Note()); });
+  EXPECT_EQ(connected.get_future().get(), NdkStatus::kSuccess);
+  const absl::Time silent = absl::Now();
+  Far().Lose(true);
+  near.connector->CompleteConnect(clients->at_near.Note(),
+                                  [&](const client::Outcome& outcome) { completed.set_value(outcome.status); });
+  EXPECT_EQ(completed.get_future().get(), NdkStatus::kSuccess);
+  ExpectDeath(clients->at_near, heard, silent);
+  accepting.join();
+  ASSERT_EQ(accepted.status, NdkStatus::kIoTimeout);
+  clients->Close();
+  EXPECT_EQ(clients->at_near.count(), 1u);
+  EXPECT_EQ(clients->at_far.count(), 0u);
 }
 
 // One end of a TCP connection in each network.
