@@ -19,6 +19,7 @@
 #include <atomic>
 #include <cstdint>
 #include <cstdlib>
+#include <fstream>
 #include <iostream>
 #include <memory>
 #include <sstream>
@@ -60,9 +61,14 @@ bool HasHandshake(const Records& records) {
   });
 }
 
+// A byte, after those of the processes before.
+void Note(const std::string& file) { std::ofstream(file, std::ios::app).put('.'); }
+
 // When the process dies.
 class Death {
  public:
+  // `within_handshakes`: where such deaths are noted.
+  explicit Death(std::string within_handshakes) : within_handshakes_(std::move(within_handshakes)) {}
   // Any thread.
   void Await(bool after, bool anyhow, uint64_t commits) {
     after_ = after;
@@ -75,7 +81,9 @@ class Death {
     const bool had_handshake = std::exchange(had_handshake_, has_handshake);
     uint64_t left = commits_;
     if (left > 1) commits_.compare_exchange_strong(left, left - 1);
-    due_ = left == 1 && (anyhow_ || (!has_handshake && (after_ || !had_handshake)));
+    const bool within_one = has_handshake || (had_handshake && !after_);
+    due_ = left == 1 && (anyhow_ || !within_one);
+    if (due_ && within_one) Note(within_handshakes_);
     if (due_ && !after_) Die();
   }
   void After() {
@@ -85,6 +93,7 @@ class Death {
  private:
   static void Die() { ::kill(::getpid(), SIGKILL); }
 
+  const std::string within_handshakes_;
   std::atomic<bool> after_ = false;
   std::atomic<bool> anyhow_ = false;
   std::atomic<uint64_t> commits_ = 0;  // 0: none is to come.
@@ -133,9 +142,11 @@ void Serve(const std::string& adapter, const std::string& file) {
   spdlog::set_default_logger(log);
   const auto supervisor = Required(SystemdSupervisor::FromEnvironment());
   const Configuration configuration = Required(ReadConfiguration(file));
+  // So that tests can count them (new_mortal_broker.h).
+  Note(configuration.socket_directory + "/lives");
   const auto survival =
       Required(Survival::Open(configuration.socket_directory + "/state", configuration.limits, *supervisor));
-  Death death;
+  Death death(configuration.socket_directory + "/deaths_within_handshakes");
   const auto commit = [&](BrokerCore& core) {
     death.Before(core.records());
     const bool stored = survival->Commit(core);

@@ -2,6 +2,9 @@
 
 #include "tests/survive/new_mortal_broker.h"
 
+#include <gtest/gtest.h>
+
+#include <filesystem>
 #include <utility>
 #include <vector>
 
@@ -35,6 +38,15 @@ std::string GraceOn(const std::string& adapter) {
   return in_guest ? "timeouts.session_grace_ms = 10000\n" : KeptBroker::kShortGrace;
 }
 
+// mortal_broker writes a byte for each.
+uint64_t Count(const KeptBroker& broker, const std::string& what) {
+  const std::string file = broker.folder() + "/" + what;
+  return std::filesystem::exists(file) ? std::filesystem::file_size(file) : 0;
+}
+
+// Processes that the broker has had.
+uint64_t Lives(const KeptBroker& broker) { return Count(broker, "lives"); }
+
 }  // namespace
 
 std::shared_ptr<KeptBroker> NewMortalBroker(const std::string& adapter, const std::string& settings) {
@@ -43,6 +55,23 @@ std::shared_ptr<KeptBroker> NewMortalBroker(const std::string& adapter, const st
   if (settings.find("session_grace_ms") == std::string::npos) all = GraceOn(adapter) + all;
   if (adapter == "fake") return std::make_shared<BrokerOnFake>(all, std::make_unique<OutlivingNetwork>());
   return std::make_shared<KeptBroker>(all, std::vector<std::string>{kBroker, adapter});
+}
+
+uint64_t DeathsWithinHandshakes(const KeptBroker& broker) { return Count(broker, "deaths_within_handshakes"); }
+
+void LiveThrough(KeptBroker& broker, Death death, const std::function<void()>& live) {
+  for (bool died = false; !died && !testing::Test::HasFailure(); death.commit = (death.commit + 1) / 2) {
+    const std::string command =
+        "die " + death.when + " " + std::to_string(death.commit) + (death.anyhow ? " anyhow" : "");
+    SCOPED_TRACE(command);
+    const uint64_t lives = Lives(broker);
+    ASSERT_EQ(broker.Ask(command), "done");
+    live();
+    const uint64_t deaths = Lives(broker) - lives;
+    EXPECT_LE(deaths, 1u) << "it has died of something else, too";
+    died = deaths > 0;
+    ASSERT_TRUE(died || death.commit > 1) << "nothing of it is stored";
+  }
 }
 
 }  // namespace rdmabroker

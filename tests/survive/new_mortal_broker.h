@@ -3,6 +3,8 @@
 #ifndef TESTS_SURVIVE_NEW_MORTAL_BROKER_H_
 #define TESTS_SURVIVE_NEW_MORTAL_BROKER_H_
 
+#include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -16,6 +18,20 @@ namespace rdmabroker {
 // Settings that say nothing of the ports or of the grace period get OwnPorts' and one that is short: a test waits for
 // half a minute until all is closed, for a start, and then this.
 std::shared_ptr<KeptBroker> NewMortalBroker(const std::string& adapter, const std::string& settings);
+
+// When one of NewMortalBroker's is to die.
+struct Death {
+  std::string when;  // "before" or "after" ...
+  uint32_t commit = 1;
+  // Otherwise it waits for the end of handshakes that are under way.
+  bool anyhow = false;
+};
+
+// Runs `live`, in which the broker dies once, and no more than once. What has fewer commits than that is run again,
+// for half as many, until the death falls within.
+void LiveThrough(KeptBroker& broker, Death death, const std::function<void()>& live);
+// How many of its deaths were `anyhow`, and within a handshake.
+uint64_t DeathsWithinHandshakes(const KeptBroker& broker);
 
 }  // namespace rdmabroker
 

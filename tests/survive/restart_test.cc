@@ -13,17 +13,21 @@
 #include <chrono>
 #include <filesystem>
 #include <future>
+#include <iostream>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "broker/fabric/iwarp/testing/raw_peer.h"
+#include "broker/runtime/exit_status.h"
 #include "dataplane/ndk/status.h"
 #include "proto/grpc/health/v1/health.grpc.pb.h"
 #include "tests/conformance/ndkpi/surroundings.h"
 #include "tests/conformance/ndkpi/world.h"
 #include "tests/control/child_process.h"
 #include "tests/control/patience.h"
+#include "tests/control/temporary_folder.h"
 #include "tests/survive/kept_broker.h"
 #include "tests/survive/outside.h"
 
@@ -47,10 +51,15 @@ const ndkpi::Surroundings& On() {
 class RestartTest : public testing::Test {
  protected:
   explicit RestartTest(const std::string& settings = "")
-      : broker_(std::make_shared<KeptBroker>(ndkpi::OwnPorts() + settings)) {}
+      : broker_(std::make_shared<KeptBroker>(ndkpi::OwnPorts() + settings,
+                                             std::vector<std::string>{KeptBroker::kDaemon}, logs_.path() + "/log")) {}
 
   // Before there is a broker, which is to be in the same network.
   static void SetUpTestSuite() { On(); }
+
+  void TearDown() override {
+    if (HasFailure()) std::cout << "The keeper and the daemons said:\n" << broker_->Log();
+  }
 
   Party& a() { return world_.a(); }
   Party& b() { return world_.b(); }
@@ -61,6 +70,14 @@ class RestartTest : public testing::Test {
     EXPECT_EQ(connection.passive_events.count(), 0u);
   }
 
+  // Another process is there, and that one has ended by itself: where it takes too long, the keeper kills it.
+  void ExpectMadeWay(pid_t former) {
+    broker_->AwaitAnother(former);
+    EXPECT_THAT(broker_->Log(),
+                testing::HasSubstr(absl::StrCat("child ended pid=", former, " status=", kStartAnother, " signal=0")));
+  }
+
+  const TemporaryFolder logs_;
   const std::shared_ptr<KeptBroker> broker_;
   World world_{On(), broker_};
 };
@@ -162,7 +179,7 @@ TEST_F(RestartTest, AProcessThatMakesWayIsMissedByNobody) {
       const Ending ending = RunToEnd(command, broker_->folder() + "/errors" + std::to_string(restart));
       EXPECT_EQ(ending.status, 0) << ending.error;
     }
-    broker_->AwaitAnother(former);
+    ExpectMadeWay(former);
     ExpectUntouched(connection);
     ExpectUntouched(world_.Establish(a(), b(), listener));
   }
@@ -174,7 +191,7 @@ TEST_F(RestartTest, AProcessThatMakesWayLetsHandshakesEnd) {
   Handshake made = world_.Request(a(), b(), listener);
   ASSERT_EQ(::kill(broker_->pid(), SIGUSR2), 0);
   world_.Finish(made);
-  broker_->AwaitAnother(former);
+  ExpectMadeWay(former);
   ExpectUntouched(made);
 }
 
@@ -184,7 +201,7 @@ TEST_F(RestartTest, AProcessThatMakesWayWaitsForNoHandshakeThatNobodyEnds) {
   const pid_t former = broker_->Daemon();
   const Handshake undecided = world_.Request(a(), b(), listener);
   ASSERT_EQ(::kill(broker_->pid(), SIGUSR2), 0);
-  broker_->AwaitAnother(former);
+  ExpectMadeWay(former);
   const client::Outcome connect = undecided.connect.Wait();
   EXPECT_EQ(connect.status, NdkStatus::kConnectionAborted) << connect.hint;
   EXPECT_TRUE(connect.retryable);
@@ -233,7 +250,7 @@ TEST_F(RestartTest, HandshakesThatBeginWhileAProcessMakesWayAreTheNextOnes) {
   RawPeer stranger = RawPeer::ConnectTo(strangers.address);
   stranger.Send("MPA ID Req Frame" + std::string("\0\1\0\0", 4));
   EXPECT_EQ(undecided.connect.Status(), NdkStatus::kConnectionAborted);
-  broker_->AwaitAnother(former);
+  ExpectMadeWay(former);
   late.passive = listener.Next();
   world_.Finish(late);
   ExpectUntouched(late);

@@ -51,7 +51,7 @@ const std::vector<Workload::Activity>& Workload::Activities() {
       {"ListenAtReservedPort", &Workload::ListenAtReservedPort},
       {"GiveUpAConnect", &Workload::GiveUpAConnect},
       {"ComeAndGo", &Workload::ComeAndGo},
-      {"ChangeAddresses", &Workload::ChangeAddresses},
+      {"ChangeAddresses", &Workload::ChangeAddresses, false, true},
       {"OpenTooManySessions", &Workload::OpenTooManySessions, true},
       {"ReplaceAStream", &Workload::ReplaceAStream, true},
       {"MakeManyObjects", &Workload::MakeManyObjects, true},

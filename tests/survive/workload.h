@@ -25,6 +25,8 @@ class Workload {
     void (Workload::*run)();
     // It leaves something behind for a grace period where the broker dies within it, or needs long.
     bool special = false;
+    // Those of a device in the kernel's network.
+    bool changes_addresses = false;
   };
 
   explicit Workload(ndkpi::World& world) : world_(world) {}
