@@ -477,6 +477,24 @@ TEST_F(SessionTest, TheGracePeriodBoundsTheReturn) {
   EXPECT_THAT(log.WaitFor(1), ElementsAre("session STATUS_CONNECTION_DISCONNECTED"));
 }
 
+// By the clock: however slow the machine is, each wait is at least twice as long as the one before.
+TEST_F(SessionTest, WhoIsTurnedAwayComesAgainLaterEachTime) {
+  using std::chrono::milliseconds;
+  using Clock = std::chrono::steady_clock;
+  OpenSession([](v1::SessionOpened* opened) { opened->mutable_limits()->set_session_grace_ms(1000); });
+  broker.RefuseReturns(Broker::KeptSession());
+  const auto lost = Clock::now();
+  broker.EndStream(Broker::FailedRpc(Broker::KeptSession()));
+  EXPECT_THAT(log.WaitFor(1), ElementsAre("session STATUS_CONNECTION_DISCONNECTED"));
+  const auto away = Clock::now() - lost;
+  size_t most = 1;  // The one that has opened the session.
+  for (milliseconds wait(10), until = wait; until <= away;
+       wait = std::min(2 * wait, milliseconds(1000)), until += wait) {
+    ++most;
+  }
+  EXPECT_LE(broker.streams(), most);
+}
+
 TEST_F(SessionTest, ClosingASessionEndsWhatIsPendingAndThenItself) {
   OpenSession();
   broker.On("Connect", [](const Broker::Request&) { return Broker::Pending(); });
