@@ -57,9 +57,7 @@ class RestartTest : public testing::Test {
   // Before there is a broker, which is to be in the same network.
   static void SetUpTestSuite() { On(); }
 
-  void TearDown() override {
-    if (HasFailure()) std::cout << "The keeper and the daemons said:\n" << broker_->Log();
-  }
+  void TearDown() override { std::cout << "The keeper and the daemons said:\n" << broker_->Log(); }
 
   Party& a() { return world_.a(); }
   Party& b() { return world_.b(); }
