@@ -84,24 +84,6 @@ TEST(ATime, SurvivesWithItsInfinities) {
   }
 }
 
-TEST(ARecord, SurvivesInWhateverStateACoreCanBe) {
-  constexpr uint32_t kWalks = 300;
-  constexpr int kSteps = 250;
-  Variety met;
-  for (uint32_t seed = 1; seed <= kWalks; ++seed) {
-    RandomWalk walk(seed);
-    (void)walk.core().TakeChanges();
-    for (int i = 0; i < kSteps; ++i) {
-      walk.Step();
-      const Changes changes = walk.core().TakeChanges();
-      const absl::Status survives = CheckRoundTrips(walk.core().records(), changes);
-      ASSERT_TRUE(survives.ok()) << "seed " << seed << ": " << survives;
-      met.Note(walk.core().records());
-    }
-  }
-  EXPECT_TRUE(met.Check().ok()) << met.Check();
-}
-
 // A stored message of which one field cannot be, and how the complaint begins.
 template <typename Message, typename Record>
 struct Hostile {
