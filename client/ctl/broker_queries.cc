@@ -39,7 +39,8 @@ BrokerQueries::BrokerQueries(const std::string& control_socket, OutputForm form)
       form_(form),
       channel_(client::OpenControlChannel(control_socket)),
       inspection_(v1::Inspection::NewStub(channel_)),
-      administration_(v1::Administration::NewStub(channel_)) {}
+      administration_(v1::Administration::NewStub(channel_)),
+      health_(grpc::health::v1::Health::NewStub(channel_)) {}
 
 ExitCode BrokerQueries::List(const std::string& what) {
   using Stub = v1::Inspection::Stub;
@@ -100,10 +101,12 @@ ExitCode BrokerQueries::ListPages(Rpc<Request, Reply> rpc) {
 
 template <typename Reply>
 ExitCode BrokerQueries::Show(const Reply& reply) {
-  if (form_ == OutputForm::kTable) {
-    output_ = Format(ToTable(reply));
-    return ExitCode::kDone;
-  }
+  if (form_ != OutputForm::kTable) return ShowJson(reply);
+  output_ = Format(ToTable(reply));
+  return ExitCode::kDone;
+}
+
+ExitCode BrokerQueries::ShowJson(const google::protobuf::Message& reply) {
   google::protobuf::util::JsonPrintOptions options;
   options.add_whitespace = true;
   options.always_print_primitive_fields = true;
@@ -111,6 +114,20 @@ ExitCode BrokerQueries::Show(const Reply& reply) {
   if (google::protobuf::util::MessageToJsonString(reply, &output_, options).ok()) return ExitCode::kDone;
   error_ = "the broker's answer cannot be shown as JSON";
   return ExitCode::kRefused;
+}
+
+ExitCode BrokerQueries::Health() {
+  using grpc::health::v1::Health;
+  grpc::health::v1::HealthCheckResponse reply;
+  const ExitCode code = Ask(*health_, &Health::Stub::Check, grpc::health::v1::HealthCheckRequest(), &reply);
+  if (code != ExitCode::kDone) return code;
+  if (reply.status() != grpc::health::v1::HealthCheckResponse::SERVING) {
+    error_ = "the broker on " + control_socket_ + " does not serve: it is starting or stopping";
+    return ExitCode::kRefused;
+  }
+  if (form_ == OutputForm::kJson) return ShowJson(reply);
+  output_ = "serving\n";
+  return ExitCode::kDone;
 }
 
 ExitCode BrokerQueries::EndSession(uint64_t session_id) {

@@ -3,11 +3,14 @@
 #ifndef CLIENT_CTL_BROKER_QUERIES_H_
 #define CLIENT_CTL_BROKER_QUERIES_H_
 
+#include <google/protobuf/message.h>
+
 #include <chrono>
 #include <cstdint>
 #include <memory>
 #include <string>
 
+#include "proto/grpc/health/v1/health.grpc.pb.h"
 #include "proto/rdmabroker/v1/administration.grpc.pb.h"
 #include "proto/rdmabroker/v1/inspection.grpc.pb.h"
 
@@ -34,6 +37,8 @@ class BrokerQueries {
   ExitCode List(const std::string& what);
   // The devices, for a caller that shows them otherwise.
   ExitCode Adapters(v1::ListAdaptersReply* reply);
+  // kRefused: it is starting or stopping.
+  ExitCode Health();
   ExitCode EndSession(uint64_t session_id);
   // Waits until the last adapter is closed, but at most `patience`; kRefused: some are open still.
   ExitCode DisableAdapter(const std::string& device, std::chrono::seconds patience);
@@ -56,6 +61,7 @@ class BrokerQueries {
   ExitCode ListAdapters();
   template <typename Reply>
   ExitCode Show(const Reply& reply);
+  ExitCode ShowJson(const google::protobuf::Message& reply);
   ExitCode SayDone();
   ExitCode Fail(const grpc::Status& status);
 
@@ -64,6 +70,7 @@ class BrokerQueries {
   const std::shared_ptr<grpc::Channel> channel_;
   const std::unique_ptr<v1::Inspection::Stub> inspection_;
   const std::unique_ptr<v1::Administration::Stub> administration_;
+  const std::unique_ptr<grpc::health::v1::Health::Stub> health_;
   std::string output_;
   std::string error_;
 };

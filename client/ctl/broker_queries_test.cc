@@ -15,6 +15,7 @@
 #include <memory>
 #include <string>
 
+#include "proto/grpc/health/v1/health.grpc.pb.h"
 #include "proto/rdmabroker/v1/outcome.pb.h"
 #include "proto/rdmabroker/v1/rpc_status.pb.h"
 
@@ -96,6 +97,16 @@ class FakeAdministration final : public v1::Administration::Service {
   std::string enabled;
 };
 
+class FakeHealth final : public grpc::health::v1::Health::Service {
+ public:
+  grpc::Status Check(grpc::ServerContext*, const grpc::health::v1::HealthCheckRequest*,
+                     grpc::health::v1::HealthCheckResponse* reply) override {
+    reply->set_status(status);
+    return grpc::Status::OK;
+  }
+  grpc::health::v1::HealthCheckResponse::ServingStatus status = grpc::health::v1::HealthCheckResponse::SERVING;
+};
+
 // Serves on a control socket of its own.
 class FakeBroker {
  public:
@@ -107,6 +118,7 @@ class FakeBroker {
     builder.AddListeningPort("unix:" + socket, grpc::InsecureServerCredentials());
     builder.RegisterService(inspection);
     builder.RegisterService(&administration);
+    builder.RegisterService(&health);
     server_ = builder.BuildAndStart();
   }
   ~FakeBroker() {
@@ -119,6 +131,7 @@ class FakeBroker {
 
   std::string socket;
   FakeAdministration administration;
+  FakeHealth health;
 
  private:
   std::string folder_;
@@ -135,6 +148,7 @@ class BrokerQueriesTest : public testing::Test {
  protected:
   const std::string& socket = broker_.socket;
   FakeAdministration& administration = broker_.administration;
+  FakeHealth& health = broker_.health;
 };
 
 // Answers each list with the reply that the test has written for it.
@@ -292,6 +306,17 @@ TEST_F(BrokerQueriesTest, ARequestThatTheBrokerDoesNotKnowIsRefused) {
   BrokerQueries queries(socket, OutputForm::kTable);
   EXPECT_EQ(queries.List("endpoints"), ExitCode::kRefused);
   EXPECT_EQ(queries.List("queue-pairs"), ExitCode::kUsage);
+}
+
+TEST_F(BrokerQueriesTest, ABrokerThatDoesNotServeIsNotHealthy) {
+  BrokerQueries queries(socket, OutputForm::kTable);
+  EXPECT_EQ(queries.Health(), ExitCode::kDone);
+  EXPECT_EQ(queries.output(), "serving\n");
+  health.status = grpc::health::v1::HealthCheckResponse::NOT_SERVING;
+  BrokerQueries later(socket, OutputForm::kTable);
+  EXPECT_EQ(later.Health(), ExitCode::kRefused);
+  EXPECT_EQ(later.output(), "");
+  EXPECT_THAT(later.error(), HasSubstr("does not serve"));
 }
 
 TEST_F(BrokerQueriesTest, ASessionIsEndedById) {

@@ -40,6 +40,7 @@ struct Arguments {
 };
 
 ExitCode Ask(BrokerQueries& queries, const std::string& command, const Arguments& arguments) {
+  if (command == "health") return queries.Health();
   if (command == "end-session") return queries.EndSession(arguments.session);
   if (command == "enable-adapter") return queries.EnableAdapter(arguments.device);
   if (command == "disable-adapter") {
@@ -86,6 +87,7 @@ int main(int argc, char** argv) {
   app.add_subcommand("reservations", "Addresses held without listening");
   app.add_subcommand("connectors", "Connections and what becomes one");
   app.add_subcommand("doctor", "What is missing here for RDMA, and the command that mends it; works without a broker");
+  app.add_subcommand("health", "Whether the broker serves, for probes: exit status 0 where it does");
   Arguments arguments;
   app.add_subcommand("end-session", "Ends a session with everything in it; for administrators")
       ->add_option("ID", arguments.session, "The session")
