@@ -1,0 +1,94 @@
+{{- /* SPDX-License-Identifier: Apache-2.0 */ -}}
+
+{{- /* Whoever is neither root nor can become it: as the image says, and for those who do not look there. */ -}}
+{{- define "rdma-broker.podSecurity" -}}
+runAsNonRoot: true
+runAsUser: 65532
+runAsGroup: 65532
+# The pod's volumes, the sockets among them, are this group's, and every container of the pod is in it.
+fsGroup: 65532
+seccompProfile:
+  type: RuntimeDefault
+{{- end }}
+
+{{- define "rdma-broker.noPrivileges" -}}
+allowPrivilegeEscalation: false
+readOnlyRootFilesystem: true
+capabilities:
+  drop: [ALL]
+{{- end }}
+
+{{- /* What a container that uses the kernel's devices has among its resources: the broker, and its clients. */ -}}
+{{- define "rdma-broker.devices" -}}
+{{- with .Values.devices.resource -}}
+limits:
+  {{ . }}: {{ $.Values.devices.count }}
+{{- end }}
+{{- end }}
+
+{{- define "rdma-broker.probe" -}}
+exec:
+  command: [rdma-brokerctl, health]
+{{- end }}
+
+{{- /* The broker's container, as a node's or a sidecar. */ -}}
+{{- define "rdma-broker.container" -}}
+name: broker
+image: {{ .Values.image }}
+imagePullPolicy: {{ .Values.imagePullPolicy }}
+securityContext:
+  {{- include "rdma-broker.noPrivileges" . | nindent 2 }}
+# The health service is on the Unix socket, where Kubernetes' own gRPC probe does not come.
+startupProbe:
+  {{- include "rdma-broker.probe" . | nindent 2 }}
+  periodSeconds: 1
+  timeoutSeconds: 5
+  failureThreshold: 60
+readinessProbe:
+  {{- include "rdma-broker.probe" . | nindent 2 }}
+  periodSeconds: 5
+  timeoutSeconds: 5
+  failureThreshold: 3
+# The keeper starts a broker that dies or hangs anew, and nothing is lost. This is for a keeper that does not, and
+# costs the connections of the kernel's devices; so it takes its time.
+livenessProbe:
+  {{- include "rdma-broker.probe" . | nindent 2 }}
+  periodSeconds: 10
+  timeoutSeconds: 10
+  failureThreshold: 12
+resources:
+  {{- mergeOverwrite (deepCopy .Values.resources) (include "rdma-broker.devices" . | fromYaml) | toYaml | nindent 2 }}
+volumeMounts:
+- name: rdma-broker-sockets
+  mountPath: /run/rdma-broker
+- name: rdma-broker-state
+  mountPath: /run/rdma-broker-state
+{{- if .Values.configuration }}
+- name: rdma-broker-configuration
+  mountPath: /etc/rdma-broker
+  readOnly: true
+{{- end }}
+{{- end }}
+
+{{- define "rdma-broker.configurationVolume" -}}
+{{- if .Values.configuration -}}
+- name: rdma-broker-configuration
+  configMap:
+    name: {{ .Release.Name }}-configuration
+{{- end }}
+{{- end }}
+
+{{- /* A pod with another configuration is another pod. */ -}}
+{{- define "rdma-broker.configurationAnnotation" -}}
+{{- if .Values.configuration -}}
+annotations:
+  rdma-broker/configuration: {{ sha256sum .Values.configuration }}
+{{- end }}
+{{- end }}
+
+{{- define "rdma-broker.pullSecrets" -}}
+{{- with .Values.imagePullSecrets -}}
+imagePullSecrets:
+{{- toYaml . | nindent 0 }}
+{{- end }}
+{{- end }}

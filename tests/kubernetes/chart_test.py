@@ -1,0 +1,213 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Renders the Helm chart, by default and with each of its values set, and holds it against the Kubernetes API.
+
+chart_test.py RENDER NODE_FOLDER: the program that renders, and a folder with this folder's npm packages in it. With
+--update, writes the plain manifests, which are renderings. Prints "passed|failed NAME" for each check.
+"""
+
+import json
+import os
+import pathlib
+import subprocess
+import sys
+
+import yaml
+
+SOURCE = pathlib.Path(__file__).resolve().parents[2]
+FOLDER = SOURCE / "deploy/kubernetes"
+CHART = FOLDER / "chart"
+# The plain manifests: the values that they are rendered with.
+MANIFESTS = {
+    "node.yaml": (),
+    "sidecar.yaml": ("node.enabled=false", "sidecar.enabled=true"),
+}
+BOTH = ("sidecar.enabled=true",)
+DEVICES = ("devices.resource=rdma/hca",)
+CONFIGURATION = "[log]\nlevel = \"debug\"\n"
+# A value's path, another value, and what shows it in the rendering; nothing, where it takes something away. What else
+# must be set for it to matter comes last.
+VALUES = (
+    ("image", "registry.example/rdma-broker:1", "image: registry.example/rdma-broker:1", BOTH),
+    ("imagePullPolicy", "Always", "imagePullPolicy: Always", BOTH),
+    ("imagePullSecrets", [{"name": "registry"}], "imagePullSecrets:", BOTH),
+    ("configuration", CONFIGURATION, '    level = "debug"', BOTH),
+    ("devices.resource", "rdma/hca", "rdma/hca: 1", BOTH),
+    ("devices.count", 2, "rdma/hca: 2", BOTH + DEVICES),
+    ("resources.requests.cpu", "2", 'cpu: "2"', BOTH),
+    ("resources.requests.memory", "96Mi", "memory: 96Mi", BOTH),
+    ("resources.limits.memory", "1Gi", "memory: 1Gi", BOTH),
+    ("node.enabled", False, None, BOTH),
+    ("node.socketDirectory", "/run/other", "path: /run/other", ()),
+    ("node.stateDirectory", "/run/other-state", "path: /run/other-state", ()),
+    ("node.prepareDirectories", False, None, ()),
+    ("node.hostPID", True, "hostPID: true", ()),
+    ("node.updateStrategy", "RollingUpdate", "type: RollingUpdate", ()),
+    ("node.priorityClassName", "system-node-critical", "priorityClassName: system-node-critical", ()),
+    ("node.nodeSelector", {"rdma": "yes"}, 'rdma: "yes"', ()),
+    ("node.tolerations", [{"operator": "Exists"}], "- operator: Exists", ()),
+    ("sidecar.enabled", True, "kind: Deployment", ()),
+    ("sidecar.name", "mine", "name: mine", BOTH),
+    ("sidecar.replicas", 3, "replicas: 3", BOTH),
+    ("sidecar.stateSize", "1Gi", "sizeLimit: 1Gi", BOTH),
+    ("sidecar.shareProcessNamespace", True, "shareProcessNamespace: true", BOTH),
+    ("sidecar.terminationGracePeriodSeconds", 7, "terminationGracePeriodSeconds: 7", BOTH),
+    ("sidecar.application.image", "registry.example/mine:1", "image: registry.example/mine:1", BOTH),
+    ("sidecar.application.imagePullPolicy", "Never", "imagePullPolicy: Never", BOTH),
+    ("sidecar.application.command", ["/mine"], "- /mine", BOTH),
+    ("sidecar.application.args", ["--mine"], "- --mine", BOTH),
+)
+# What the chart's schema refuses.
+WRONG = (
+    ("images", "a"),
+    ("image", ""),
+    ("imagePullPolicy", "Sometimes"),
+    ("imagePullSecrets", "registry"),
+    ("configuration", {"log": {}}),
+    ("devices.resource", "hca"),
+    ("devices.count", 0),
+    ("resources.limit", {}),
+    ("node.enabled", "maybe"),
+    ("node.socketDirectory", "run"),
+    ("node.updateStrategy", "Recreate"),
+    ("sidecar.replicas", -1),
+    ("sidecar.application.name", "mine"),
+    ("sidecar.application.securityContext", {"privileged": True}),
+)
+
+
+class Strict(yaml.SafeLoader):
+    """As the API server reads: a key that stands twice is an error."""
+
+    def construct_mapping(self, node, deep=False):
+        keys = [key.value for key, _ in node.value]
+        if twice := {key for key in keys if keys.count(key) > 1}:
+            raise yaml.YAMLError(f"{twice} stands twice{node.start_mark}")
+        return super().construct_mapping(node, deep)
+
+
+class Checks:
+    """What was found, and what is left to the validator."""
+
+    def __init__(self, render):
+        self.render_program = render
+        self.failed = False
+        self.documents = []
+        self.values = []
+
+    def report(self, name, problems):
+        for problem in problems:
+            print(f"  {problem}")
+        print("failed" if problems else "passed", name)
+        self.failed |= bool(problems)
+
+    def run(self, what, settings):
+        command = [self.render_program, what, "rdma-broker", CHART]
+        for setting in settings:
+            command += ["--set", setting]
+        return subprocess.run(command, check=True, capture_output=True, text=True).stdout
+
+    def add_values(self, name, settings, valid):
+        schema = json.loads((CHART / "values.schema.json").read_text(encoding="utf-8"))
+        value = yaml.safe_load(self.run("values", settings))
+        self.values.append({"name": name, "schema": schema, "value": value, "valid": valid})
+
+    def add_documents(self, name, text):
+        documents = list(yaml.load_all(text, Strict))
+        for document in documents:
+            title = f"{name}: {document['kind']} is one of the Kubernetes API"
+            self.documents.append({"name": title, "document": document})
+        return documents
+
+    def rendering(self, name, settings):
+        """A rendering, all of whose documents the validator gets."""
+        text = self.run("template", settings)
+        problems = [problem for document in self.add_documents(name, text) for problem in oddities(document)]
+        self.report(f"{name}: its pods have few rights, and all that they name", problems)
+        self.add_values(f"{name}: the chart's schema takes the values", settings, True)
+        return text
+
+
+def oddities(document):
+    """What the API allows and a pod of ours does not have."""
+    if document["kind"] == "ConfigMap":
+        return
+    pod = document["spec"]["template"]["spec"]
+    if document["spec"]["selector"]["matchLabels"] != document["spec"]["template"]["metadata"]["labels"]:
+        yield "the selector is not the pods' labels"
+    if not pod["securityContext"]["runAsNonRoot"] or pod["securityContext"]["runAsUser"] == 0:
+        yield "the pod runs as root"
+    volumes = {volume["name"] for volume in pod["volumes"]}
+    containers = pod.get("initContainers", []) + pod["containers"]
+    for container in containers:
+        name, context = container["name"], container["securityContext"]
+        if missing := {mount["name"] for mount in container["volumeMounts"]} - volumes:
+            yield f"{name}: no volume {missing}"
+        if context["allowPrivilegeEscalation"] or not context["readOnlyRootFilesystem"] or "privileged" in context:
+            yield f"{name}: has privileges"
+        if context["capabilities"]["drop"] != ["ALL"]:
+            yield f"{name}: has capabilities"
+        if context.get("runAsUser") == 0 and context["capabilities"].get("add") != ["CHOWN"]:
+            yield f"{name}: is root for more than to give folders away"
+    broker = next((each for each in containers if each["name"] == "broker"), {})
+    for probe in ("startupProbe", "readinessProbe", "livenessProbe"):
+        if broker.get(probe, {}).get("exec", {}).get("command") != ["rdma-brokerctl", "health"]:
+            yield f"broker: {probe} does not ask for its health"
+    if document["kind"] == "Deployment" and broker.get("restartPolicy") != "Always":
+        yield "broker: is no native sidecar"
+
+
+def leaves(value, path=()):
+    """The paths of all values that may be set by themselves."""
+    if isinstance(value, dict) and value:
+        for key, inner in value.items():
+            yield from leaves(inner, (*path, key))
+    else:
+        yield ".".join(path)
+
+
+def check_values(checks):
+    plain = {each: checks.run("template", each) for each in {row[3] for row in VALUES}}
+    for path, value, shown, others in VALUES:
+        settings = (*others, f"{path}={json.dumps(value)}")
+        text = checks.rendering(f"with {path}", settings)
+        problems = ["the rendering is the same without it"] if text == plain[others] else []
+        problems += [f"the rendering lacks {shown}"] if shown and shown not in text else []
+        checks.report(f"with {path}: the rendering shows it", problems)
+    documented = set(leaves(yaml.safe_load((CHART / "values.yaml").read_text(encoding="utf-8"))))
+    problems = [f"{path} has no row here" for path in sorted(documented - {row[0] for row in VALUES})]
+    checks.report("every value of values.yaml is tried", problems)
+    for path, value in WRONG:
+        checks.add_values(f"the chart's schema refuses {path}={value}", (f"{path}={json.dumps(value)}",), False)
+
+
+def check_manifests(checks, update):
+    for name, settings in MANIFESTS.items():
+        text = checks.rendering(name, settings)
+        if update:
+            (FOLDER / name).write_text(text, encoding="utf-8")
+        same = (FOLDER / name).read_text(encoding="utf-8") == text
+        checks.report(f"{name} is the chart's rendering", [] if same else ["run chart_test.py with --update"])
+    plugin = (FOLDER / "device-plugin.yaml").read_text(encoding="utf-8")
+    checks.add_documents("node-client.yaml", (FOLDER / "node-client.yaml").read_text(encoding="utf-8"))
+    for document in checks.add_documents("device-plugin.yaml", plugin):
+        offered = {f"{each['resourcePrefix']}/{each['resourceName']}"
+                   for each in json.loads(document["data"]["config.json"])["configList"]}
+        checks.report("device-plugin.yaml offers the documented resource",
+                      [] if offered == {"rdma/hca"} else [f"it offers {offered}"])
+
+
+def main():
+    arguments = [argument for argument in sys.argv[1:] if argument != "--update"]
+    checks = Checks(arguments[0])
+    check_manifests(checks, "--update" in sys.argv)
+    check_values(checks)
+    work = json.dumps({"documents": checks.documents, "values": checks.values})
+    sys.stdout.flush()
+    # Where its packages are; a module looks for them from its own folder upwards.
+    done = subprocess.run(["node", os.path.join(arguments[1], "validate.mjs")], input=work, text=True, check=False)
+    sys.exit(checks.failed or done.returncode != 0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,344 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Runs the commands of docs/cluster-administrator.md as they stand there, and kills brokers under connections.
+
+pods_test.py RENDER REGISTRY BUILT: the programs that stand for Helm and for a registry, and a bazel-bin. kubectl is
+stand_in/kubectl, which has podman run the pods. All of it is in namespaces of its own, whose end leaves nothing behind.
+Needs root. Prints "passed|failed NAME" for each check.
+"""
+
+import os
+import pathlib
+import re
+import resource
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+
+SOURCE = pathlib.Path(__file__).resolve().parents[2]
+PAGE = SOURCE / "docs/cluster-administrator.md"
+INSIDE = "RDMA_BROKER_PODS_TEST_FOLDER"
+REGISTRY = "localhost:5000"  # On a network of the test's own.
+PATIENCE = 120  # Seconds; a hundred times what an idle machine takes.
+BUILD = "deploy/container/build "
+
+
+def sections():
+    """The page's commands, a script for each section."""
+    found = {}
+    for section in re.split(r"^## ", PAGE.read_text(encoding="utf-8"), flags=re.MULTILINE)[1:]:
+        title, _, text = section.partition("\n")
+        lines = [line[4:] for line in text.splitlines() if line.startswith("    ")]
+        commands = [line for line in lines if not line.startswith("d /run")]  # Of tmpfiles.d, which are no commands.
+        found[title] = "\n".join(commands)
+    return found
+
+
+class Failure(Exception):
+    pass
+
+
+def await_that(what, happened):
+    deadline = time.monotonic() + PATIENCE
+    while not (result := happened()):
+        if time.monotonic() > deadline:
+            raise Failure(f"waited {PATIENCE} s for {what}")
+        time.sleep(0.05)
+    return result
+
+
+def run(script, folder):
+    print(re.sub(r"^", "  $ ", script.strip(), flags=re.MULTILINE), flush=True)
+    done = subprocess.run(["bash", "-euo", "pipefail", "-c", script], cwd=folder, text=True, timeout=10 * PATIENCE,
+                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
+    print(re.sub(r"^(?=.)", "  ", done.stdout, flags=re.MULTILINE), end="", flush=True)
+    if done.returncode != 0:
+        raise Failure(f"exit status {done.returncode}")
+    return done.stdout
+
+
+def kubectl(*arguments):
+    return subprocess.run(["kubectl", *arguments], check=True, capture_output=True, text=True).stdout.strip()
+
+
+def address_of(name):
+    return kubectl("get", "pods", "-l", f"app.kubernetes.io/name={name}", "-o", "jsonpath={.items[0].status.podIP}")
+
+
+def inspected(container, what):
+    command = ["podman", "inspect", "--format", what, container]
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
+
+
+def keeper_of(container):
+    return int(inspected(container, "{{.State.Pid}}"))
+
+
+def daemon_of(container):
+    """The keeper's child, or none for the moment."""
+    keeper = keeper_of(container)
+    try:
+        children = pathlib.Path(f"/proc/{keeper}/task/{keeper}/children").read_text(encoding="utf-8").split()
+    except OSError:
+        return None
+    return int(children[0]) if keeper and children else None
+
+
+class PodsTest:
+    """What happens in the namespaces, one check after the other; each begins with what the last has left."""
+
+    def __init__(self, folder):
+        self.folder = folder
+        self.commands = sections()
+        self.started = []
+
+    def fetch(self, *options):
+        server, client = address_of("storage-server"), address_of("storage-client")
+        return ["kubectl", "exec", "-i", "deployment/storage-client", "-c", "application", "--", "storage_client",
+                "--source", f"{client}:0", "--server", f"{server}:7471", "--output", "/scratch/again", *options]
+
+    def the_images_go_to_a_registry(self):
+        script = self.commands["The image"]
+        run("\n".join(line for line in script.splitlines() if not line.startswith(BUILD)), self.folder)
+
+    def two_pods_with_a_sidecar_exchange_a_file(self):
+        said = run(self.commands["A broker for each pod"], self.folder)
+        for wanted in ("iwarp0", "fetched, SHA-256 matches", "stored back, the server's SHA-256 matches"):
+            if wanted not in said:
+                raise Failure(f"no \"{wanted}\"")
+
+    def the_broker_has_no_rights(self):
+        for name in ("storage-server", "storage-client"):
+            daemon = await_that(f"the keeper's child in {name}", lambda: daemon_of(f"{name}-broker"))
+            status = pathlib.Path(f"/proc/{daemon}/status").read_text(encoding="utf-8")
+            for wanted in (r"Uid:(\t65532){4}", r"Gid:(\t65532){4}", r"CapEff:\t0+$", r"CapBnd:\t0+$",
+                           r"NoNewPrivs:\t1", r"Seccomp:\t2"):
+                if not re.search(wanted, status, re.MULTILINE):
+                    raise Failure(f"{name}: /proc/PID/status lacks {wanted}")
+            if inspected(f"{name}-broker", "{{.HostConfig.ReadonlyRootfs}}") != "true":
+                raise Failure(f"{name}: the root file system can be written")
+
+    def connected_client(self):
+        client = subprocess.Popen(self.fetch("--pause"), text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        for line in client.stdout:
+            if "a line on standard input" in line:
+                return client
+        raise Failure(f"the client did not connect; it ended with {client.wait()}")
+
+    def finish(self, client):
+        said = client.communicate("\n", timeout=PATIENCE)[0]
+        if client.returncode != 0 or "stored back, the server's SHA-256 matches" not in said:
+            raise Failure(f"the client ended with {client.returncode}: {said}")
+
+    def healthy_again(self):
+        for name in ("storage-server", "storage-client"):
+            kubectl("rollout", "status", f"deployment/{name}")
+
+    def a_connection_survives_both_daemons(self):
+        client = self.connected_client()
+        for name in ("storage-server-broker", "storage-client-broker"):
+            keeper, daemon = keeper_of(name), daemon_of(name)
+            os.kill(daemon, signal.SIGKILL)
+            await_that(f"another daemon in {name}", lambda: daemon_of(name) not in (None, daemon))
+            if keeper_of(name) != keeper:
+                raise Failure(f"{name}: the container was started anew")
+        self.healthy_again()
+        self.finish(client)
+
+    def a_connection_survives_a_planned_restart(self):
+        client = self.connected_client()
+        daemon = daemon_of("storage-server-broker")
+        kubectl("exec", "deployment/storage-server", "-c", "broker", "--", "rdma-brokerctl", "restart")
+        await_that("another daemon", lambda: daemon_of("storage-server-broker") not in (None, daemon))
+        self.healthy_again()
+        self.finish(client)
+
+    def a_connection_survives_both_brokers_containers(self):
+        client = self.connected_client()
+        for name in ("storage-server-broker", "storage-client-broker"):
+            keeper = keeper_of(name)
+            os.kill(keeper, signal.SIGKILL)
+            await_that(f"another container {name}", lambda: keeper_of(name) not in (0, keeper))
+        self.healthy_again()
+        self.finish(client)
+
+    def clients_come_to_a_listener_that_survived(self):
+        run(" ".join(f"'{each}'" for each in self.fetch()), self.folder)
+
+    def a_node_has_a_broker(self):
+        run(self.commands["A broker for each node"], self.folder)
+        kubectl("exec", "daemonset/rdma-broker", "-c", "broker", "--", "rdma-brokerctl", "health")
+
+    def sessions_survive_the_pod_of_a_nodes_broker(self):
+        def sessions():
+            listed = kubectl("exec", "daemonset/rdma-broker", "-c", "broker", "--", "rdma-brokerctl", "sessions")
+            # The session, its state, its user and its listeners.
+            return [tuple(line.split()[index] for index in (0, 1, 2, 6)) for line in listed.splitlines()[1:]]
+
+        client = [("1", "open", "1000", "1")]
+        await_that("the node's client to listen", lambda: sessions() == client)
+        run("kubectl delete -f deploy/kubernetes/node.yaml", self.folder)
+        # As it is on the page; the rest of its section is done.
+        run("\n".join(self.commands["A broker for each node"].splitlines()[:2]), self.folder)
+        await_that("the node's client to be back", lambda: sessions() == client)
+
+    def a_pod_meets_a_client_of_its_nodes_broker(self):
+        client = address_of("storage-client")
+        node = client.rpartition(".")[0] + ".1"  # The bridge.
+        run(f"kubectl exec deployment/storage-client -c application -- request_reply client --address {client}:0 "
+            f"--server {node}:7472 --count 100", self.folder)
+
+    def a_configuration_of_ones_own_is_read(self):
+        own = (SOURCE / "deploy/container/rdma-brokerd.toml").read_text(encoding="utf-8")
+        (self.folder / "rdma-brokerd.toml").write_text(own + '[log]\nlevel = "warning"\n', encoding="utf-8")
+        others = ("node.enabled=false", "sidecar.enabled=true", "sidecar.name=configured",
+                  f"image={REGISTRY}/rdma-broker:trial",
+                  f"sidecar.application.image={REGISTRY}/rdma-broker-examples:trial")
+        settings = " ".join(f"--set {each}" for each in others)
+        run(f"{self.commands['Values']} {settings} | kubectl apply -f -", self.folder)
+        said = run("kubectl logs deployment/configured -c broker", self.folder)
+        if "[rdma-broker-keeper] [info]" not in said or "[rdma-brokerd] [info]" in said:
+            raise Failure("the daemon logs what it is not to log, or nothing of it is seen")
+
+    def devices_are_asked_for(self):
+        said = run(self.commands["The kernel's RDMA devices"], self.folder)
+        if "rdma/hca: 1" not in said:
+            raise Failure("no resource is asked for")
+
+    def the_sidecar_ends_after_the_application(self):
+        said = run("kubectl delete --grace-period 6 -f deploy/kubernetes/sidecar.yaml", self.folder)
+        order = re.findall(r"storage-server: (\w+) ended with (\d+)", said)
+        if [name for name, _ in order] != ["application", "broker"] or order[1][1] != "0":
+            raise Failure(f"they ended so: {order}")
+
+    def all(self):
+        return (
+            self.the_images_go_to_a_registry,
+            self.two_pods_with_a_sidecar_exchange_a_file,
+            self.the_broker_has_no_rights,
+            self.a_connection_survives_both_daemons,
+            self.a_connection_survives_a_planned_restart,
+            self.a_connection_survives_both_brokers_containers,
+            self.clients_come_to_a_listener_that_survived,
+            self.a_node_has_a_broker,
+            self.sessions_survive_the_pod_of_a_nodes_broker,
+            self.a_pod_meets_a_client_of_its_nodes_broker,
+            self.a_configuration_of_ones_own_is_read,
+            self.devices_are_asked_for,
+            self.the_sidecar_ends_after_the_application,
+        )
+
+
+def mount_tmpfs(path):
+    os.makedirs(path, exist_ok=True)
+    subprocess.run(["mount", "-t", "tmpfs", "tmpfs", path], check=True)
+
+
+def make_node(folder):
+    """A machine's empty state, a network, and a registry; returns the registry's process."""
+    for path in ("/run", "/dev/shm", "/var/lib/cni", "/etc/cni/net.d"):
+        mount_tmpfs(path)
+    settings = folder / "settings"
+    shutil.copytree("/etc/containers", settings)
+    limits = [f'"{name}={most}:{most}"' for name, most in (
+        ("nofile", resource.getrlimit(resource.RLIMIT_NOFILE)[1]),
+        ("nproc", resource.getrlimit(resource.RLIMIT_NPROC)[1]))]
+    (settings / "containers.conf").write_text(
+        # Its own limits are more than root has everywhere; and crun 1.8 knows no hybrid cgroups.
+        f'[containers]\ndefault_ulimits = [{",".join(limits)}]\n[engine]\nruntime = "runc"\n'
+        'cgroup_manager = "cgroupfs"\nevents_logger = "file"\n', encoding="utf-8")
+    (settings / "storage.conf").write_text(
+        f'[storage]\ndriver = "overlay"\nrunroot = "/run/containers"\ngraphroot = "{folder}/containers"\n', "utf-8")
+    (settings / "registries.conf").write_text(f'[[registry]]\nlocation = "{REGISTRY}"\ninsecure = true\n', "utf-8")
+    subprocess.run(["mount", "--bind", settings, "/etc/containers"], check=True)
+    (folder / "registry.yaml").write_text(
+        f"version: 0.1\nlog: {{level: error}}\nstorage: {{filesystem: {{rootdirectory: {folder}/registry}}}}\n"
+        f"http: {{addr: {REGISTRY}}}\n", encoding="utf-8")
+    (folder / "tmp").mkdir()
+    os.environ |= {"REGISTRY": REGISTRY, "TMPDIR": str(folder / "tmp")}
+    subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
+    subprocess.run(["podman", "network", "create", "pods"], check=True, stdout=subprocess.DEVNULL)
+    registry = subprocess.Popen([str(folder / "bin/registry"), "serve", str(folder / "registry.yaml")],
+                                stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+    def answers():
+        if registry.poll() is not None:
+            raise Failure(f"the registry ended with {registry.returncode}")
+        host, _, port = REGISTRY.partition(":")
+        with socket.socket() as probe:
+            return probe.connect_ex((host, int(port))) == 0
+
+    await_that("the registry", answers)
+    return registry
+
+
+def show_logs():
+    command = ["podman", "ps", "--all", "--format", "{{.Names}}"]
+    for name in subprocess.run(command, capture_output=True, text=True, check=False).stdout.split():
+        print(f"== the log of {name}", flush=True)
+        subprocess.run(["podman", "logs", "--tail", "30", name], stderr=subprocess.STDOUT, check=False)
+
+
+def control_groups():
+    return {str(path) for top in pathlib.Path("/sys/fs/cgroup").glob("**/libpod_parent")
+            for path in top.glob("**/")}
+
+
+def inside(folder):
+    groups = control_groups()
+    registry = make_node(folder)
+    test = PodsTest(folder)
+    try:
+        for check in test.all():
+            name = f"pods: {check.__name__.replace('_', ' ')}"
+            print(f"== {name}", flush=True)
+            try:
+                check()
+            except (Failure, OSError, subprocess.SubprocessError) as failure:
+                print(getattr(failure, "stderr", None) or "", failure, f"failed {name}", sep="\n", flush=True)
+                show_logs()
+                return 1
+            print(f"passed {name}", flush=True)
+        return 0
+    finally:
+        subprocess.run(["podman", "pod", "rm", "--all", "--force", "--time", "1"], stdout=subprocess.DEVNULL,
+                       stderr=subprocess.DEVNULL, check=False)
+        # Control groups are in none of the namespaces, and podman leaves some.
+        for group in sorted(control_groups() - groups, reverse=True):
+            subprocess.run(["rmdir", group], stderr=subprocess.DEVNULL, check=False)
+        registry.terminate()
+
+
+def outside(render, registry, built):
+    with tempfile.TemporaryDirectory(prefix="rdma-broker-pods.") as name:
+        folder = pathlib.Path(name)
+        (folder / "bin").mkdir()
+        (folder / "deploy").symlink_to(SOURCE / "deploy")
+        (folder / "bin/render").symlink_to(pathlib.Path(render).resolve())
+        (folder / "bin/registry").symlink_to(pathlib.Path(registry).resolve())
+        builds = [line for line in sections()["The image"].splitlines() if line.startswith(BUILD)]
+        for command in builds:
+            run(command.replace(BUILD, f"{BUILD}--built {built} "), folder)
+        environment = {**os.environ, INSIDE: name}
+        environment["PATH"] = f"{SOURCE}/tests/kubernetes/stand_in:{folder}/bin:{os.environ['PATH']}"
+        command = ["unshare", "--mount", "--net", "--pid", "--fork", "--kill-child", "--mount-proc", "--propagation",
+                   "private", sys.executable, __file__]
+        status = subprocess.run(command, env=environment, check=False).returncode
+        shutil.rmtree(folder / "containers", ignore_errors=True)
+        return status
+
+
+def main():
+    if os.geteuid() != 0:
+        sys.exit("pods_test.py needs root: namespaces, podman")
+    if folder := os.environ.get(INSIDE):
+        sys.exit(inside(pathlib.Path(folder)))
+    sys.exit(outside(*sys.argv[1:]))
+
+
+if __name__ == "__main__":
+    main()
