@@ -197,11 +197,23 @@ def check_manifests(checks, update):
                       [] if offered == {"rdma/hca"} else [f"it offers {offered}"])
 
 
+def check_old_cluster(checks):
+    def rendering(setting):
+        command = [checks.render_program, "template", "old", CHART, "--kube-version", "v1.28.9", "--set", setting]
+        return subprocess.run(command, capture_output=True, text=True, check=False)
+
+    sidecar, node = rendering("sidecar.enabled=true"), rendering("sidecar.enabled=false")
+    fine = sidecar.returncode != 0 and "native sidecars are there from Kubernetes 1.29" in sidecar.stderr
+    checks.report("a cluster without native sidecars gets none, and is told", [] if fine else [sidecar.stderr])
+    checks.report("it gets a broker for each node", [] if node.returncode == 0 else [node.stderr])
+
+
 def main():
     arguments = [argument for argument in sys.argv[1:] if argument != "--update"]
     checks = Checks(arguments[0])
     check_manifests(checks, "--update" in sys.argv)
     check_values(checks)
+    check_old_cluster(checks)
     work = json.dumps({"documents": checks.documents, "values": checks.values})
     sys.stdout.flush()
     # Where its packages are; a module looks for them from its own folder upwards.

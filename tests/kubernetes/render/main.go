@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Renders a Helm chart, as "helm template NAME CHART [--values FILE] [--set KEY=VALUE] [--set-file KEY=FILE]..." does: by Go's templates and
-// the Sprig functions, which are what Helm has them rendered by. What Helm adds to these is here as far as the chart of this
-// repository uses it; another function is an error. Debian has no Helm. "values" shows what the chart has to go by.
+// Renders a Helm chart, as "helm template NAME CHART [--values FILE] [--set KEY=VALUE] [--set-file KEY=FILE]
+// [--kube-version VERSION]..." does: by Go's templates and the Sprig functions, which are what Helm has them rendered by.
+// What Helm adds to these is here as far as the chart of this repository uses it; another function is an error. Debian
+// has no Helm. "values" shows what the chart has to go by.
 package main
 
 import (
@@ -101,6 +102,7 @@ func chosen(chart string, options []string) (values, error) {
 			return nil, fmt.Errorf("%s: what?", options[i])
 		case options[i] == "--values":
 			over, err = readYaml(options[i+1])
+		case options[i] == "--kube-version":
 		case options[i] == "--set" || options[i] == "--set-file":
 			over, err = assigned(options[i], options[i+1])
 		default:
@@ -109,6 +111,16 @@ func chosen(chart string, options []string) (values, error) {
 		lay(over, out)
 	}
 	return out, err
+}
+
+// The cluster's: 1.29 has all that charts of this repository need.
+func version(options []string) string {
+	for i := 0; i+1 < len(options); i += 2 {
+		if options[i] == "--kube-version" {
+			return options[i+1]
+		}
+	}
+	return "v1.29.0"
 }
 
 func render(release, chart string, options []string) (string, error) {
@@ -130,7 +142,8 @@ func render(release, chart string, options []string) (string, error) {
 			_, err = all.New(paths[i]).Parse(string(text))
 		}
 	}
-	data := values{"Values": set, "Chart": about, "Release": values{"Name": release, "Service": "Helm"}}
+	data := values{"Values": set, "Chart": about, "Release": values{"Name": release, "Service": "Helm"},
+		"Capabilities": values{"KubeVersion": values{"Version": version(options)}}}
 	var documents []string
 	for i := 0; i < len(paths) && err == nil; i++ {
 		var out bytes.Buffer
@@ -158,7 +171,7 @@ func show(_, chart string, options []string) (string, error) {
 func main() {
 	what := map[string]func(string, string, []string) (string, error){"template": render, "values": show}
 	if len(os.Args) < 4 || what[os.Args[1]] == nil {
-		fmt.Fprintln(os.Stderr, "Usage: render template|values NAME CHART [--values FILE | --set KEY=VALUE | --set-file KEY=FILE]...")
+		fmt.Fprintln(os.Stderr, "Usage: render template|values NAME CHART [--values FILE | --set KEY=VALUE | --set-file KEY=FILE | --kube-version VERSION]...")
 		os.Exit(2)
 	}
 	text, err := what[os.Args[1]](os.Args[2], os.Args[3], os.Args[4:])
