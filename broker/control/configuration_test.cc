@@ -211,6 +211,42 @@ TEST(Configuration, HasTheDocumentedRanges) {
   }
 }
 
+// The file that packages install, as it is and with the "#" taken away from each key, which has text behind it at once.
+std::string DefaultFile(bool uncommented) {
+  std::ifstream file("deploy/configuration/rdma-brokerd.toml");
+  EXPECT_TRUE(file.is_open());
+  std::string text;
+  for (std::string line; std::getline(file, line);) {
+    const bool is_key = line.size() > 1 && line[0] == '#' && line[1] != ' ';
+    absl::StrAppend(&text, is_key && uncommented ? line.substr(1) : line, "\n");
+  }
+  return text;
+}
+
+TEST(DefaultFile, ChangesNothing) {
+  const auto parsed = Parse(DefaultFile(false));
+  ASSERT_TRUE(parsed.ok()) << parsed.status();
+  EXPECT_EQ(*parsed, Configuration());
+}
+
+TEST(DefaultFile, HasEveryKeyWithItsDefault) {
+  const std::string text = DefaultFile(true);
+  const auto parsed = Parse(text);
+  ASSERT_TRUE(parsed.ok()) << parsed.status() << "\n" << text;
+  EXPECT_EQ(*parsed, Configuration());
+  std::set<std::string> keys;
+  std::string section;
+  for (const std::string line : absl::StrSplit(text, '\n')) {
+    if (line.empty() || line[0] == '#') continue;
+    if (line[0] == '[') {
+      section = line.substr(1, line.size() - 2);
+    } else {
+      keys.insert(absl::StrCat(section, ".", line.substr(0, line.find(' '))));
+    }
+  }
+  EXPECT_EQ(keys, KnownKeys());
+}
+
 class ConfigurationFile : public testing::Test {
  protected:
   std::string Write(const std::string& text) {

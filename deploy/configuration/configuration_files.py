@@ -1,0 +1,114 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Makes the daemon's default configuration, or its manual page, from docs/configuration.md.
+
+Usage: configuration_files.py toml|man < docs/configuration.md
+"""
+
+import re
+import sys
+import textwrap
+
+TOML_HEAD = """\
+# The configuration of rdma-brokerd. Every key stands here with its default: take the "#" in front of one away to set
+# another value. rdma-brokerd.toml(5) says more; rdma-brokerd --check-config --config FILE, what is wrong with a file.
+"""
+MAN_HEAD = r"""
+.TH RDMA-BROKERD.TOML 5 "" rdma-broker "File formats"
+.SH NAME
+rdma-brokerd.toml \- configuration of the broker of RDMA connections
+.SH SYNOPSIS
+.I /etc/rdma-broker/rdma-brokerd.toml
+.SH DESCRIPTION
+"""
+MAN_END = r"""
+.SH SEE ALSO
+.BR rdma-brokerd (8),
+.BR rdma-brokerctl (1)
+"""
+
+
+def cells(row):
+    """Those of a row of a table in Markdown."""
+    return [cell.strip() for cell in re.split(r"(?<!\\)\|", row)[1:-1]]
+
+
+def key_of(row):
+    """(key, default, range, what it is) of a row that describes a key, or None."""
+    parts = cells(row)
+    key = re.fullmatch(r"`([\w.]+)`", parts[0]) if len(parts) == 4 else None
+    return (key[1], parts[1].strip("`"), plain(parts[2]), plain(parts[3])) if key else None
+
+
+def plain(text):
+    """Without what marks code, emphasis and links."""
+    text = re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", text)
+    return re.sub(r"`|\*\*", "", text).replace(r"\|", "|")
+
+
+def toml(text):
+    lines = TOML_HEAD.splitlines()
+    section = None
+    for key, default, values, what in filter(None, map(key_of, re.findall(r"^\|.*$", text, re.MULTILINE))):
+        table, _, name = key.rpartition(".")
+        if table != section:
+            section = table
+            lines += ["", f"[{table}]"]
+        about = what if values in what else f"{what} ({values})"
+        lines += ["", *(f"# {line}" for line in textwrap.wrap(about[0].upper() + about[1:], 118))]
+        lines.append(f"#{name} = {default}")
+    return "\n".join(lines) + "\n"
+
+
+def roff(text):
+    """Text as it stands, where man would take a sign of it for its own."""
+    text = plain(text).replace("\\", r"\e").replace("-", r"\-")
+    return re.sub(r"^([.'])", r"\\&\1", text)
+
+
+def row_of_page(row):
+    key = key_of(row)
+    if key:
+        name, default, values, what = map(roff, key)
+        return [".TP", rf"\fB{name} = {default}\fR", what + f" ({values})"]
+    first, *others = map(roff, cells(row))
+    return [".TP", rf"\fB{first}\fR", "; ".join(others)]
+
+
+def blocks(text):
+    """Paragraphs, rows of tables, items of lists, headings and code: what man sets as one each."""
+    for part in re.split(r"\n\n+(?! )", text.strip()):
+        if part.startswith("|"):
+            yield from (line for line in part.splitlines()[2:])  # Below the table's heading.
+        elif part.startswith(("- ", "* ")):
+            yield from re.split(r"\n(?=[-*] )", part)
+        else:
+            yield part
+
+
+def block_of_page(block):
+    words = " ".join(block.split())
+    if block.startswith("# "):
+        return []
+    if block.startswith("## "):
+        return [f".SH {roff(words[3:]).upper()}"]
+    if block.startswith("#"):
+        return [f".SS {roff(words.lstrip('# '))}"]
+    if block.startswith("|"):
+        return row_of_page(block)
+    if block.startswith(("- ", "* ")):
+        return [r".IP \(bu 2", roff(words[2:])]
+    if block.startswith(("    ", "```")):
+        code = [line for line in block.splitlines() if not line.startswith("```")]
+        return [".PP", ".RS 4", ".nf", *map(roff, textwrap.dedent("\n".join(code)).splitlines()), ".fi", ".RE"]
+    return [".PP", roff(words)]
+
+
+def man(text):
+    lines = MAN_HEAD.strip().splitlines()
+    for block in blocks(text):
+        lines += block_of_page(block)
+    return "\n".join(lines) + "\n" + MAN_END.lstrip()
+
+
+if __name__ == "__main__":
+    sys.stdout.write({"toml": toml, "man": man}[sys.argv[1]](sys.stdin.read()))
