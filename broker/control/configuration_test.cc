@@ -236,7 +236,8 @@ TEST(DefaultFile, HasEveryKeyWithItsDefault) {
   EXPECT_EQ(*parsed, Configuration());
   std::set<std::string> keys;
   std::string section;
-  for (const std::string line : absl::StrSplit(text, '\n')) {
+  const std::vector<std::string> lines = absl::StrSplit(text, '\n');
+  for (const std::string& line : lines) {
     if (line.empty() || line[0] == '#') continue;
     if (line[0] == '[') {
       section = line.substr(1, line.size() - 2);
