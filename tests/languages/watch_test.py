@@ -1,0 +1,160 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The examples in Python and Node, as their users run them, beside a real broker."""
+
+import os
+import signal
+import subprocess
+import unittest
+
+from processes import PATIENCE, ROOT, Broker, Program
+
+NODE_REQUESTS = """
+  import { BrokerError, Session } from './session.js';
+  const session = await Session.open(process.argv[1]);
+  const version = { major: 2, minor: 1 };
+  const { adapter_opened: { adapter_id } } = await session.request('OpenAdapter', { device: 'iwarp0', version });
+  const address = { ip: Buffer.from([127, 0, 0, 1]) };
+  const ports = new Set(await Promise.all(Array.from({ length: 100 }, async () => {
+    const { port_reserved: reserved } = await session.request('ReservePort', { adapter_id, address });
+    await session.request('ReleasePort', { reservation_id: reserved.reservation_id });
+    return reserved.reservation_id;
+  })));
+  console.log(`${ports.size} reservations`);
+  await session.close();
+"""
+
+PYTHON_REQUESTS = """
+import sys, threading
+from proto.rdmabroker.v1 import adapter_pb2, address_pb2, requests_pb2 as r
+from session import Session
+ids = set()
+with Session(sys.argv[1]) as session:
+    version = adapter_pb2.NdkVersion(major=2, minor=1)
+    adapter = session.request("OpenAdapter", r.OpenAdapterRequest(device="iwarp0", version=version)).adapter_opened
+    address = address_pb2.SocketAddress(ip=bytes([127, 0, 0, 1]))
+    def reserve():
+        for _ in range(10):
+            request = r.ReservePortRequest(adapter_id=adapter.adapter_id, address=address)
+            reserved = session.request("ReservePort", request).port_reserved
+            session.request("ReleasePort", r.ReleasePortRequest(reservation_id=reserved.reservation_id))
+            ids.add(reserved.reservation_id)
+    threads = [threading.Thread(target=reserve) for _ in range(10)]
+    for thread in threads: thread.start()
+    for thread in threads: thread.join()
+print(len(ids), "reservations")
+"""
+
+
+def python(*words):
+    environment = dict(os.environ, PYTHONPATH=os.environ["GENERATED"])
+    return Program(["/usr/bin/python3", *words], cwd=ROOT / "client/examples/python", env=environment)
+
+
+def node(*words):
+    return Program(["node", *words], cwd=ROOT / "client/examples/node")
+
+
+class Watch:
+    """What both examples do. Their words are the same, but for how they quote what a peer says."""
+
+    def setUp(self):
+        self.broker = Broker(os.environ["BIN"])
+        self.addCleanup(self.broker.end)
+
+    def run_watch(self, *options):
+        program = self.start(self.program, "--socket", self.broker.socket, "--address", "127.0.0.1", *options)
+        self.addCleanup(program.end)
+        return program
+
+    def refused(self, address):
+        """What becomes of a client of the C++ library."""
+        command = [f"{os.environ['BIN']}/client/examples/request_reply", "client", "--socket", self.broker.socket]
+        ended = subprocess.run(
+            [*command, "--server", address], capture_output=True, text=True, check=False, timeout=PATIENCE
+        )
+        self.assertEqual(ended.returncode, 1, ended)
+        self.assertIn("connect: STATUS_CONNECTION_REFUSED", ended.stderr)
+
+    def expect_turned_away(self, watch, address):
+        self.refused(address)
+        self.assertRegex(watch.line("event "), r"^\d+: connect$")
+        self.assertRegex(watch.line(), r"^127\.0\.0\.1:\d+ wants to connect, and says ")
+        self.assertEqual(watch.line(), "rejected")
+
+    def expect_closed(self, watch):
+        self.assertEqual(watch.status(), 0, watch.said)
+        self.assertEqual(watch.said[-1], "closed")
+        self.assertTrue(self.broker.becomes_empty())
+
+    def test_it_lists_and_reserves_and_understands_a_refusal(self):
+        watch = self.run_watch("--peers", "1")
+        adapter = watch.line("adapter iwarp0: ")
+        self.assertTrue(adapter.startswith("IWARP, usable, "), adapter)
+        self.assertIn("127.0.0.1", adapter.split())
+        reserved = watch.line("reserved ")
+        refusal = watch.line("reserved twice: ")
+        expected = f"STATUS_SHARING_VIOLATION, not to be tried again: address {reserved}: in use"
+        self.assertTrue(refusal.startswith(expected), refusal)
+        self.assertEqual(watch.line("listening on "), reserved)
+        self.assertEqual(self.broker.rows("reservations"), [])
+        self.expect_turned_away(watch, reserved)
+        self.expect_closed(watch)
+
+    def test_it_comes_back_to_a_broker_that_was_killed(self):
+        watch = self.run_watch("--peers", "3")
+        address = watch.line("listening on ")
+        self.expect_turned_away(watch, address)
+        for _ in range(2):
+            self.broker.kill()
+            self.broker.start()
+            self.expect_turned_away(watch, address)
+        self.expect_closed(watch)
+
+    def test_a_signal_closes_all(self):
+        watch = self.run_watch()
+        watch.line("listening on ")
+        watch.signal(signal.SIGTERM)
+        self.assertEqual(watch.line(), "interrupted")
+        self.expect_closed(watch)
+
+    def test_it_closes_an_adapter_that_is_disabled(self):
+        watch = self.run_watch()
+        watch.line("listening on ")
+        self.broker.ctl("disable-adapter", "iwarp0", "--wait", "30")
+        self.assertRegex(watch.line("event "), r"^\d+: adapter_disabled$")
+        self.expect_closed(watch)
+
+    def test_it_says_why_an_administrator_ended_its_session(self):
+        watch = self.run_watch()
+        watch.line("listening on ")
+        self.broker.ctl("end-session", self.broker.rows("sessions")[0][0])
+        self.assertIn("STATUS_REQUEST_ABORTED", watch.line("watch: "))
+        self.assertEqual(watch.status(), 1)
+        self.assertTrue(self.broker.becomes_empty())
+
+    def test_what_cannot_be_used_is_an_error(self):
+        watch = self.run_watch("--device", "iwarp7")
+        self.assertEqual(watch.line("watch: "), "no adapter iwarp7 can be used; the list above says why")
+        self.assertEqual(watch.status(), 1)
+
+
+    def test_more_requests_at_once_than_the_broker_keeps_answers_for(self):
+        broker = Broker(os.environ["BIN"], "[limits]\nanswers_kept = 2\n")
+        self.addCleanup(broker.end)
+        program = self.start(*self.inline, broker.socket)
+        self.addCleanup(program.end)
+        self.assertEqual(program.status(), 0, program.said)
+        self.assertEqual(program.said, ["100 reservations"])
+        self.assertTrue(broker.becomes_empty())
+
+
+class Python(Watch, unittest.TestCase):
+    program = "watch.py"
+    start = staticmethod(python)
+    inline = ["-c", PYTHON_REQUESTS]
+
+
+class Node(Watch, unittest.TestCase):
+    program = "watch.js"
+    start = staticmethod(node)
+    inline = ["--input-type=module", "-e", NODE_REQUESTS]
