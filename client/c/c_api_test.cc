@@ -1,0 +1,323 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// What the C interface does without a broker: with handles and pointers that are no good, and with its events.
+
+#include <gtest/gtest.h>
+#include <poll.h>
+
+#include <array>
+#include <atomic>
+#include <cstring>
+#include <functional>
+#include <random>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "client/c/rdma_broker.h"
+#include "dataplane/ndk/status.h"
+#include "tests/random_seed.h"
+
+namespace rdmabroker {
+namespace {
+
+constexpr rdma_broker_handle kMadeUp = 0xdeadbeefcafe;
+
+rdma_broker_handle MakeEvents() {
+  rdma_broker_handle events = 0;
+  EXPECT_EQ(rdma_broker_events_create(&events), RDMA_BROKER_STATUS_SUCCESS);
+  EXPECT_NE(events, 0u);
+  return events;
+}
+
+template <typename Struct>
+Struct Sized() {
+  Struct made = {};
+  made.size = sizeof made;
+  return made;
+}
+
+// Each function, called with a handle in the place of the first, and with all else as it should be.
+struct Function {
+  const char* name;
+  std::function<rdma_broker_status(rdma_broker_handle)> call;
+};
+
+const std::vector<Function>& Functions() {
+  static thread_local int descriptor = 0;
+  static thread_local char text[RDMA_BROKER_ADDRESS_SIZE];
+  static thread_local uint32_t count = 1;
+  static thread_local rdma_broker_handle made = 0;
+  static thread_local rdma_broker_result result;
+  static thread_local rdma_broker_sge sge;
+  static thread_local auto event = Sized<rdma_broker_event>();
+  static thread_local auto device = Sized<rdma_broker_device>();
+  static thread_local auto info = Sized<rdma_broker_adapter_info>();
+  static thread_local auto data = Sized<rdma_broker_connection_data>();
+  static thread_local auto connect = Sized<rdma_broker_connect_parameters>();
+  static thread_local auto accept = Sized<rdma_broker_accept_parameters>();
+  static thread_local auto pair = Sized<rdma_broker_queue_pair_attributes>();
+  using H = rdma_broker_handle;
+  static const std::vector<Function> functions = {
+      {"events_descriptor", [](H h) { return rdma_broker_events_descriptor(h, &descriptor); }},
+      {"events_next", [](H h) { return rdma_broker_events_next(h, 0, &event); }},
+      {"events_await", [](H h) { return rdma_broker_events_await(h, 1, 0, &event); }},
+      {"close", [](H h) { return rdma_broker_close(h, 1); }},
+      {"session_open", [](H h) { return rdma_broker_session_open(nullptr, h, &made, nullptr); }},
+      {"list_devices", [](H h) { return rdma_broker_list_devices(h, 1); }},
+      {"list_device", [](H h) { return rdma_broker_list_device(h, 0, &device); }},
+      {"list_address", [](H h) { return rdma_broker_list_address(h, 0, 0, text); }},
+      {"adapter_open", [](H h) { return rdma_broker_adapter_open(h, "iwarp0", 0, 1); }},
+      {"adapter_get_info", [](H h) { return rdma_broker_adapter_get_info(h, &info); }},
+      {"listener_create", [](H h) { return rdma_broker_listener_create(h, 0, 1); }},
+      {"listen", [](H h) { return rdma_broker_listen(h, "127.0.0.1:0", 1); }},
+      {"listen_reserved", [](H h) { return rdma_broker_listen_reserved(h, h, 1); }},
+      {"listener_pause", [](H h) { return rdma_broker_listener_pause(h, 1); }},
+      {"shared_endpoint_create", [](H h) { return rdma_broker_shared_endpoint_create(h, "127.0.0.1:0", 1); }},
+      {"shared_endpoint_create_reserved", [](H h) { return rdma_broker_shared_endpoint_create_reserved(h, h, 1); }},
+      {"reserve_port", [](H h) { return rdma_broker_reserve_port(h, "127.0.0.1:0", 1); }},
+      {"get_local_address", [](H h) { return rdma_broker_get_local_address(h, text); }},
+      {"connector_create", [](H h) { return rdma_broker_connector_create(h, 1); }},
+      {"connect", [](H h) { return rdma_broker_connect(h, h, &connect, 1); }},
+      {"complete_connect", [](H h) { return rdma_broker_complete_connect(h, 0, 1); }},
+      {"accept", [](H h) { return rdma_broker_accept(h, h, &accept, 0, 1); }},
+      {"reject", [](H h) { return rdma_broker_reject(h, nullptr, 0, 1); }},
+      {"disconnect", [](H h) { return rdma_broker_disconnect(h, 1); }},
+      {"get_connection_data", [](H h) { return rdma_broker_get_connection_data(h, &data); }},
+      {"domain_create", [](H h) { return rdma_broker_domain_create(h, &made); }},
+      {"completion_queue_create", [](H h) { return rdma_broker_completion_queue_create(h, 1, 0, 0, &made); }},
+      {"completion_queue_arm", [](H h) { return rdma_broker_completion_queue_arm(h, 1); }},
+      {"completion_queue_take", [](H h) { return rdma_broker_completion_queue_take(h, &result, &count); }},
+      {"memory_register",
+       [](H h) { return rdma_broker_memory_register(h, text, sizeof text, 0, &made, nullptr, nullptr); }},
+      {"queue_pair_create", [](H h) { return rdma_broker_queue_pair_create(h, &pair, &made); }},
+      {"send", [](H h) { return rdma_broker_send(h, 0, &sge, 1, 0); }},
+      {"receive", [](H h) { return rdma_broker_receive(h, 0, &sge, 1); }},
+      {"read", [](H h) { return rdma_broker_read(h, 0, &sge, 1, 0, 0, 0); }},
+      {"write", [](H h) { return rdma_broker_write(h, 0, &sge, 1, 0, 0, 0); }},
+      {"flush", [](H h) { return rdma_broker_flush(h); }},
+  };
+  return functions;
+}
+
+bool IsForEvents(const Function& function) {
+  const std::string name = function.name;
+  return name.starts_with("events_") || name == "close" || name == "session_open";
+}
+
+TEST(CInterface, AHandleOfNothingIsAStatusAndNoMore) {
+  for (const Function& function : Functions()) {
+    SCOPED_TRACE(function.name);
+    EXPECT_EQ(function.call(0), RDMA_BROKER_STATUS_INVALID_PARAMETER);
+    EXPECT_EQ(function.call(kMadeUp), RDMA_BROKER_STATUS_OBJECT_NAME_NOT_FOUND);
+    EXPECT_EQ(function.call(~rdma_broker_handle{0}), RDMA_BROKER_STATUS_OBJECT_NAME_NOT_FOUND);
+  }
+}
+
+TEST(CInterface, AHandleOfAnotherKindIsAStatusAndNoMore) {
+  const rdma_broker_handle events = MakeEvents();
+  for (const Function& function : Functions()) {
+    if (IsForEvents(function)) continue;
+    EXPECT_EQ(function.call(events), RDMA_BROKER_STATUS_OBJECT_NAME_NOT_FOUND) << function.name;
+  }
+  EXPECT_EQ(rdma_broker_close(events, 0), RDMA_BROKER_STATUS_SUCCESS);
+}
+
+TEST(CInterface, AClosedHandleNamesNothing) {
+  const rdma_broker_handle events = MakeEvents();
+  EXPECT_EQ(rdma_broker_close(events, 0), RDMA_BROKER_STATUS_SUCCESS);
+  EXPECT_NE(MakeEvents(), events);
+  for (const Function& function : Functions()) {
+    EXPECT_EQ(function.call(events), RDMA_BROKER_STATUS_OBJECT_NAME_NOT_FOUND) << function.name;
+  }
+}
+
+TEST(CInterface, NullAndMalformedArgumentsAreInvalid) {
+  const rdma_broker_handle events = MakeEvents();
+  auto small = Sized<rdma_broker_event>();
+  small.size -= 1;
+  auto wrong = Sized<rdma_broker_session_options>();
+  wrong.size = 0;
+  auto huge = Sized<rdma_broker_session_options>();
+  huge.size = ~0u;
+  rdma_broker_handle session = 0;
+  const rdma_broker_status statuses[] = {
+      rdma_broker_events_create(nullptr),
+      rdma_broker_events_descriptor(events, nullptr),
+      rdma_broker_events_next(events, 0, nullptr),
+      rdma_broker_events_next(events, 0, &small),
+      rdma_broker_events_await(events, 0, 0, nullptr),
+      rdma_broker_session_open(nullptr, events, nullptr, nullptr),
+      rdma_broker_session_open(nullptr, events, &session, &small),
+      rdma_broker_session_open(&wrong, events, &session, nullptr),
+      rdma_broker_session_open(&huge, events, &session, nullptr),
+      rdma_broker_list_device(kMadeUp, 0, nullptr),
+      rdma_broker_list_address(kMadeUp, 0, 0, nullptr),
+      rdma_broker_adapter_open(kMadeUp, nullptr, 0, 0),
+      rdma_broker_adapter_get_info(kMadeUp, nullptr),
+      rdma_broker_listen(kMadeUp, nullptr, 0),
+      rdma_broker_listen(kMadeUp, "somewhere", 0),
+      rdma_broker_shared_endpoint_create(kMadeUp, "127.0.0.1", 0),
+      rdma_broker_reserve_port(kMadeUp, "127.0.0.1:65536", 0),
+      rdma_broker_get_local_address(kMadeUp, nullptr),
+      rdma_broker_connect(kMadeUp, kMadeUp, nullptr, 0),
+      rdma_broker_reject(kMadeUp, nullptr, 1, 0),
+      rdma_broker_get_connection_data(kMadeUp, nullptr),
+      rdma_broker_domain_create(kMadeUp, nullptr),
+      rdma_broker_completion_queue_create(kMadeUp, 1, 0, 0, nullptr),
+      rdma_broker_completion_queue_arm(kMadeUp, 3),
+      rdma_broker_completion_queue_take(kMadeUp, nullptr, nullptr),
+      rdma_broker_memory_register(kMadeUp, nullptr, 0, 0, nullptr, nullptr, nullptr),
+      rdma_broker_queue_pair_create(kMadeUp, nullptr, nullptr),
+      rdma_broker_send(kMadeUp, 0, nullptr, 1, 0),
+      rdma_broker_receive(kMadeUp, 0, nullptr, 1),
+      rdma_broker_read(kMadeUp, 0, nullptr, 1, 0, 0, 0),
+      rdma_broker_write(kMadeUp, 0, nullptr, 1, 0, 0, 0),
+  };
+  for (size_t i = 0; i < std::size(statuses); ++i) {
+    EXPECT_EQ(statuses[i], RDMA_BROKER_STATUS_INVALID_PARAMETER) << "the call at " << i;
+  }
+  rdma_broker_close(events, 0);
+}
+
+// What a program of a later library knows and this library does not.
+struct LaterOptions {
+  rdma_broker_session_options known;
+  uint64_t more;
+};
+
+TEST(CInterface, ALaterProgramsStructIsTakenWhereItAsksForNothingMore) {
+  const rdma_broker_handle events = MakeEvents();
+  rdma_broker_handle session = 0;
+  LaterOptions options = {};
+  options.known.size = sizeof options;
+  options.known.control_socket = "/nowhere/control.sock";
+  EXPECT_EQ(rdma_broker_session_open(&options.known, events, &session, nullptr), RDMA_BROKER_STATUS_CONNECTION_REFUSED);
+  options.more = 1;
+  EXPECT_EQ(rdma_broker_session_open(&options.known, events, &session, nullptr), RDMA_BROKER_STATUS_INVALID_PARAMETER);
+  EXPECT_EQ(session, 0u);
+  rdma_broker_close(events, 0);
+}
+
+TEST(CInterface, ASessionWithoutABrokerSaysWhatToDo) {
+  const rdma_broker_handle events = MakeEvents();
+  rdma_broker_handle session = 0;
+  auto options = Sized<rdma_broker_session_options>();
+  options.control_socket = "/nowhere/control.sock";
+  auto failure = Sized<rdma_broker_event>();
+  EXPECT_EQ(rdma_broker_session_open(&options, events, &session, &failure), RDMA_BROKER_STATUS_CONNECTION_REFUSED);
+  EXPECT_EQ(failure.status, RDMA_BROKER_STATUS_CONNECTION_REFUSED);
+  EXPECT_NE(std::strstr(failure.hint, "/nowhere/control.sock"), nullptr) << failure.hint;
+  rdma_broker_close(events, 0);
+}
+
+TEST(CInterface, AQueueWithoutEventsTimesOutAndItsDescriptorIsQuiet) {
+  const rdma_broker_handle events = MakeEvents();
+  pollfd poller = {.fd = -1, .events = POLLIN, .revents = 0};
+  ASSERT_EQ(rdma_broker_events_descriptor(events, &poller.fd), RDMA_BROKER_STATUS_SUCCESS);
+  EXPECT_EQ(::poll(&poller, 1, 0), 0);
+  auto event = Sized<rdma_broker_event>();
+  EXPECT_EQ(rdma_broker_events_next(events, 0, &event), RDMA_BROKER_STATUS_TIMEOUT);
+  EXPECT_EQ(rdma_broker_events_await(events, 1, 1, &event), RDMA_BROKER_STATUS_TIMEOUT);
+  rdma_broker_close(events, 0);
+}
+
+TEST(CInterface, ClosingAQueueEndsTheWaitForItsEvents) {
+  const rdma_broker_handle events = MakeEvents();
+  rdma_broker_status ended = RDMA_BROKER_STATUS_PENDING;
+  std::thread waiter([&] {
+    auto event = Sized<rdma_broker_event>();
+    ended = rdma_broker_events_next(events, -1, &event);
+  });
+  rdma_broker_close(events, 0);
+  waiter.join();
+  // The waiter may have come too late to have waited.
+  EXPECT_TRUE(ended == RDMA_BROKER_STATUS_CANCELLED || ended == RDMA_BROKER_STATUS_OBJECT_NAME_NOT_FOUND)
+      << rdma_broker_status_name(ended);
+}
+
+TEST(CInterface, ThreadsThatCloseWhatOthersUseDoNoHarm) {
+  constexpr int kThreads = 4;
+  constexpr int kTurns = 2000;
+  std::array<std::atomic<rdma_broker_handle>, 4> shared = {};
+  std::vector<std::thread> threads;
+  const uint32_t seed = RandomSeed();
+  SCOPED_TRACE("RDMA_BROKER_SEED=" + std::to_string(seed));
+  for (int i = 0; i < kThreads; ++i) {
+    threads.emplace_back([&shared, random = std::minstd_rand(seed + static_cast<uint32_t>(i))]() mutable {
+      for (int turn = 0; turn < kTurns; ++turn) {
+        std::atomic<rdma_broker_handle>& place = shared[random() % shared.size()];
+        if (random() % 8 == 0) {
+          rdma_broker_close(place.exchange(MakeEvents()), 0);
+        } else {
+          const Function& function = Functions()[random() % Functions().size()];
+          if (std::string(function.name) != "session_open") function.call(place);
+        }
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  for (const auto& handle : shared) rdma_broker_close(handle, 0);
+}
+
+TEST(CInterface, StatusesHaveTheNumbersAndNamesOfTheLibrary) {
+  const struct {
+    rdma_broker_status number;
+    NdkStatus status;
+  } rows[] = {
+#define ROW(name, ours) {RDMA_BROKER_##name, NdkStatus::ours}
+      ROW(STATUS_SUCCESS, kSuccess),
+      ROW(STATUS_TIMEOUT, kTimeout),
+      ROW(STATUS_PENDING, kPending),
+      ROW(STATUS_BUFFER_OVERFLOW, kBufferOverflow),
+      ROW(STATUS_DEVICE_BUSY, kDeviceBusy),
+      ROW(STATUS_NO_MORE_ENTRIES, kNoMoreEntries),
+      ROW(STATUS_UNSUCCESSFUL, kUnsuccessful),
+      ROW(STATUS_ACCESS_VIOLATION, kAccessViolation),
+      ROW(STATUS_INVALID_PARAMETER, kInvalidParameter),
+      ROW(STATUS_INVALID_DEVICE_REQUEST, kInvalidDeviceRequest),
+      ROW(STATUS_NO_MEMORY, kNoMemory),
+      ROW(STATUS_ACCESS_DENIED, kAccessDenied),
+      ROW(STATUS_BUFFER_TOO_SMALL, kBufferTooSmall),
+      ROW(STATUS_INVALID_PARAMETER_MIX, kInvalidParameterMix),
+      ROW(STATUS_OBJECT_NAME_NOT_FOUND, kObjectNameNotFound),
+      ROW(STATUS_DATA_OVERRUN, kDataOverrun),
+      ROW(STATUS_DATA_ERROR, kDataError),
+      ROW(STATUS_SHARING_VIOLATION, kSharingViolation),
+      ROW(STATUS_INSUFFICIENT_RESOURCES, kInsufficientResources),
+      ROW(STATUS_IO_TIMEOUT, kIoTimeout),
+      ROW(STATUS_NOT_SUPPORTED, kNotSupported),
+      ROW(STATUS_INTERNAL_ERROR, kInternalError),
+      ROW(STATUS_CANCELLED, kCancelled),
+      ROW(STATUS_REMOTE_RESOURCES, kRemoteResources),
+      ROW(STATUS_INVALID_ADDRESS, kInvalidAddress),
+      ROW(STATUS_INVALID_DEVICE_STATE, kInvalidDeviceState),
+      ROW(STATUS_INVALID_BUFFER_SIZE, kInvalidBufferSize),
+      ROW(STATUS_TOO_MANY_ADDRESSES, kTooManyAddresses),
+      ROW(STATUS_ADDRESS_ALREADY_EXISTS, kAddressAlreadyExists),
+      ROW(STATUS_CONNECTION_DISCONNECTED, kConnectionDisconnected),
+      ROW(STATUS_CONNECTION_REFUSED, kConnectionRefused),
+      ROW(STATUS_ADDRESS_ALREADY_ASSOCIATED, kAddressAlreadyAssociated),
+      ROW(STATUS_ADDRESS_NOT_ASSOCIATED, kAddressNotAssociated),
+      ROW(STATUS_CONNECTION_INVALID, kConnectionInvalid),
+      ROW(STATUS_CONNECTION_ACTIVE, kConnectionActive),
+      ROW(STATUS_NETWORK_UNREACHABLE, kNetworkUnreachable),
+      ROW(STATUS_HOST_UNREACHABLE, kHostUnreachable),
+      ROW(STATUS_REQUEST_ABORTED, kRequestAborted),
+      ROW(STATUS_CONNECTION_ABORTED, kConnectionAborted),
+      ROW(STATUS_DEVICE_REMOVED, kDeviceRemoved),
+      ROW(STATUS_IMPLEMENTATION_LIMIT, kImplementationLimit),
+      ROW(NDIS_STATUS_BAD_VERSION, kBadVersion),
+      ROW(NDIS_STATUS_ADAPTER_NOT_READY, kAdapterNotReady),
+#undef ROW
+  };
+  for (const auto& row : rows) {
+    EXPECT_EQ(row.number, static_cast<uint32_t>(row.status));
+    EXPECT_EQ(rdma_broker_status_name(row.number), StatusName(row.status));
+    EXPECT_EQ(RDMA_BROKER_IS_SUCCESS(row.number), IsSuccess(row.status));
+  }
+  EXPECT_STREQ(rdma_broker_status_name(0x12345678), "STATUS_UNSUCCESSFUL");
+}
+
+}  // namespace
+}  // namespace rdmabroker

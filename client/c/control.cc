@@ -1,0 +1,252 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include <chrono>
+#include <string>
+#include <string_view>
+
+#include "client/c/interface.h"
+#include "client/control_socket.h"
+#include "client/session_options.h"
+
+namespace rdmabroker::c {
+namespace {
+
+HandleTable& Table() { return HandleTable::Get(); }
+
+NdkStatus Take(rdma_broker_handle events, int timeout_ms, const std::function<bool(const Event&)>& wanted,
+               rdma_broker_event* event) {
+  if (!HasRoom(event)) return NdkStatus::kInvalidParameter;
+  const auto queue = Table().Find<EventQueue>(events);
+  if (!queue) return NoSuch(events);
+  Event taken;
+  const NdkStatus status = queue->Take(timeout_ms, wanted, &taken);
+  if (status == NdkStatus::kSuccess) GiveOut(taken, event);
+  return status;
+}
+
+NdkStatus OpenSession(const rdma_broker_session_options& options, const std::shared_ptr<EventQueue>& events,
+                      rdma_broker_handle* session, rdma_broker_event* failure) {
+  const rdma_broker_handle handle = Table().NewHandle();
+  client::SessionOptions how;
+  if (options.control_socket != nullptr) how.control_socket = options.control_socket;
+  if (options.open_timeout_ms != 0) how.open_timeout = std::chrono::milliseconds(options.open_timeout_ms);
+  how.on_end = [events, handle, context = options.context](const client::Outcome& outcome) {
+    events->Post({RDMA_BROKER_EVENT_SESSION_END, context, handle, 0, outcome});
+  };
+  client::Session::Opening opening = client::Session::Open(std::move(how));
+  if (opening.outcome.ok()) {
+    Table().Add(handle, {std::shared_ptr<client::Session>(std::move(opening.session)), {events, handle}, {}});
+    *session = handle;
+  } else if (failure != nullptr) {
+    GiveOut(Event{RDMA_BROKER_EVENT_OUTCOME, 0, 0, 0, opening.outcome}, failure);
+  }
+  return opening.outcome.status;
+}
+
+// Closes what a handle has named.
+struct Closer {
+  const rdma_broker_handle handle;
+  const CloseCompletion closed;
+
+  NdkStatus operator()(const std::shared_ptr<EventQueue>& events) const {
+    events->Shut();
+    return NdkStatus::kSuccess;
+  }
+  NdkStatus operator()(const std::shared_ptr<DeviceList>&) const { return NdkStatus::kSuccess; }
+  NdkStatus operator()(const std::shared_ptr<client::Session>& session) const {
+    Table().RemoveAllOf(handle);
+    // Once more for what was made meanwhile. The session must outlast its close.
+    return session->Close([session, handle = handle, closed = closed] {
+      Table().RemoveAllOf(handle);
+      closed();
+    });
+  }
+  template <typename Object>
+  NdkStatus operator()(const Object& object) const {
+    return object->Close(closed);
+  }
+};
+
+rdma_broker_adapter_info ToC(const client::Adapter& adapter) {
+  const AdapterInfo& info = adapter.info();
+  rdma_broker_adapter_info known = {};
+  known.version = uint32_t{info.version.major} << 16 | info.version.minor;
+  known.technology = static_cast<uint32_t>(info.technology);
+  known.vendor_id = info.vendor_id;
+  known.device_id = info.device_id;
+  known.frmr_page_count = info.frmr_page_count;
+  known.max_registration_size = info.max_registration_size;
+  known.max_window_size = info.max_window_size;
+  known.max_initiator_request_sge = info.max_initiator_request_sge;
+  known.max_receive_request_sge = info.max_receive_request_sge;
+  known.max_read_request_sge = info.max_read_request_sge;
+  known.max_transfer_length = info.max_transfer_length;
+  known.max_inline_data_size = info.max_inline_data_size;
+  known.max_inbound_read_limit = info.max_inbound_read_limit;
+  known.max_outbound_read_limit = info.max_outbound_read_limit;
+  known.max_receive_queue_depth = info.max_receive_queue_depth;
+  known.max_initiator_queue_depth = info.max_initiator_queue_depth;
+  known.max_srq_depth = info.max_srq_depth;
+  known.max_cq_depth = info.max_cq_depth;
+  known.large_request_threshold = info.large_request_threshold;
+  known.max_caller_data = info.max_caller_data;
+  known.max_callee_data = info.max_callee_data;
+  known.adapter_flags = info.adapter_flags;
+  known.client_ends_connections = adapter.client_ends_connections() ? 1 : 0;
+  return known;
+}
+
+NdkStatus ListDevices(const Found<client::Session>& found, rdma_broker_handle session, uint64_t context) {
+  return found->ListAdapters(
+      [affiliation = found.affiliation, session, context](const client::Outcome& outcome, DeviceList devices) {
+        rdma_broker_handle list = 0;
+        if (outcome.ok()) list = Table().Add({std::make_shared<DeviceList>(std::move(devices)), affiliation, {}});
+        affiliation.events->Post({RDMA_BROKER_EVENT_OUTCOME, context, session, list, outcome});
+      });
+}
+
+NdkStatus OpenAdapter(const Found<client::Session>& found, rdma_broker_handle session, const char* device,
+                      uint64_t adapter_context, uint64_t context) {
+  const rdma_broker_handle made = Table().NewHandle();
+  const auto on_event = [events = found.affiliation.events, made, adapter_context](client::AdapterEvent event) {
+    const bool removed = event == client::AdapterEvent::kRemoved;
+    events->Post({removed ? uint32_t{RDMA_BROKER_EVENT_ADAPTER_REMOVED} : uint32_t{RDMA_BROKER_EVENT_ADAPTER_DISABLED},
+                  adapter_context, made, 0, client::Outcome{}});
+  };
+  const auto completion = [affiliation = found.affiliation, session, context, made](
+                              const client::Outcome& outcome, const std::shared_ptr<client::Adapter>& adapter) {
+    if (adapter != nullptr) {
+      Table().Add(made, {adapter, affiliation, ObjectReference<rdmabroker::Adapter>(adapter->data())});
+    }
+    affiliation.events->Post({RDMA_BROKER_EVENT_OUTCOME, context, session, outcome.ok() ? made : 0, outcome});
+  };
+  return found->OpenAdapter(device, kNdkVersion, on_event, completion);
+}
+
+}  // namespace
+}  // namespace rdmabroker::c
+
+using namespace rdmabroker;     // NOLINT(google-build-using-namespace): the rest is C's.
+using namespace rdmabroker::c;  // NOLINT(google-build-using-namespace)
+
+const char* rdma_broker_status_name(rdma_broker_status status) {
+  return StatusName(StatusFromNumber(status).value_or(NdkStatus::kUnsuccessful)).data();
+}
+
+rdma_broker_status rdma_broker_events_create(rdma_broker_handle* events) {
+  return Guarded([&] {
+    if (events == nullptr) return NdkStatus::kInvalidParameter;
+    auto queue = std::make_shared<EventQueue>();
+    if (!queue->ok()) return NdkStatus::kInsufficientResources;
+    *events = Table().Add({std::move(queue), {}, {}});
+    return NdkStatus::kSuccess;
+  });
+}
+
+rdma_broker_status rdma_broker_events_descriptor(rdma_broker_handle events, int* descriptor) {
+  return Guarded([&] {
+    if (descriptor == nullptr) return NdkStatus::kInvalidParameter;
+    const auto queue = Table().Find<EventQueue>(events);
+    if (!queue) return NoSuch(events);
+    *descriptor = queue->descriptor();
+    return NdkStatus::kSuccess;
+  });
+}
+
+rdma_broker_status rdma_broker_events_next(rdma_broker_handle events, int timeout_ms, rdma_broker_event* event) {
+  return Guarded([&] {
+    return Take(
+        events, timeout_ms, [](const Event&) { return true; }, event);
+  });
+}
+
+rdma_broker_status rdma_broker_events_await(rdma_broker_handle events, uint64_t context, int timeout_ms,
+                                            rdma_broker_event* event) {
+  const auto wanted = [context](const Event& one) {
+    return one.context == context && (one.kind == RDMA_BROKER_EVENT_OUTCOME || one.kind == RDMA_BROKER_EVENT_CLOSED);
+  };
+  return Guarded([&] { return Take(events, timeout_ms, wanted, event); });
+}
+
+rdma_broker_status rdma_broker_close(rdma_broker_handle object, uint64_t context) {
+  return Guarded([&] {
+    const std::optional<Entry> entry = Table().Remove(object);
+    if (!entry.has_value()) return NoSuch(object);
+    const auto closed = [events = entry->affiliation.events, object, context] {
+      if (events != nullptr) events->Post({RDMA_BROKER_EVENT_CLOSED, context, object, 0, client::Outcome{}});
+    };
+    return std::visit(Closer{object, closed}, entry->named);
+  });
+}
+
+rdma_broker_status rdma_broker_session_open(const rdma_broker_session_options* options, rdma_broker_handle events,
+                                            rdma_broker_handle* session, rdma_broker_event* failure) {
+  return Guarded([&] {
+    const auto known = options == nullptr ? rdma_broker_session_options{} : TakeIn(options);
+    if (!known.has_value() || session == nullptr || (failure != nullptr && !HasRoom(failure))) {
+      return NdkStatus::kInvalidParameter;
+    }
+    const auto queue = Table().Find<EventQueue>(events);
+    return queue ? OpenSession(*known, queue.object, session, failure) : NoSuch(events);
+  });
+}
+
+rdma_broker_status rdma_broker_list_devices(rdma_broker_handle session, uint64_t context) {
+  return Guarded([&] {
+    const auto found = Table().Find<client::Session>(session);
+    return found ? ListDevices(found, session, context) : NoSuch(session);
+  });
+}
+
+rdma_broker_status rdma_broker_list_device(rdma_broker_handle list, uint32_t index, rdma_broker_device* device) {
+  return Guarded([&] {
+    if (!HasRoom(device)) return NdkStatus::kInvalidParameter;
+    const auto devices = Table().Find<DeviceList>(list);
+    if (!devices) return NoSuch(list);
+    if (index >= devices->size()) return NdkStatus::kNoMoreEntries;
+    const client::Device& one = (*devices.object)[index];
+    rdma_broker_device known = {};
+    known.usable = one.usable ? 1 : 0;
+    known.technology = static_cast<uint32_t>(one.info.technology);
+    known.address_count = static_cast<uint32_t>(one.addresses.size());
+    CopyText(one.name, known.name);
+    CopyText(one.unusable_reason, known.unusable_reason);
+    GiveOut(known, device);
+    return NdkStatus::kSuccess;
+  });
+}
+
+rdma_broker_status rdma_broker_list_address(rdma_broker_handle list, uint32_t index, uint32_t address_index,
+                                            char address[RDMA_BROKER_ADDRESS_SIZE]) {
+  return Guarded([&] {
+    if (address == nullptr) return NdkStatus::kInvalidParameter;
+    const auto devices = Table().Find<DeviceList>(list);
+    if (!devices) return NoSuch(list);
+    if (index >= devices->size() || address_index >= (*devices.object)[index].addresses.size()) {
+      return NdkStatus::kNoMoreEntries;
+    }
+    char text[RDMA_BROKER_ADDRESS_SIZE];
+    CopyText((*devices.object)[index].addresses[address_index].ToString(), text);
+    std::memcpy(address, text, sizeof text);
+    return NdkStatus::kSuccess;
+  });
+}
+
+rdma_broker_status rdma_broker_adapter_open(rdma_broker_handle session, const char* device, uint64_t adapter_context,
+                                            uint64_t context) {
+  return Guarded([&] {
+    if (device == nullptr) return NdkStatus::kInvalidParameter;
+    const auto found = Table().Find<client::Session>(session);
+    return found ? OpenAdapter(found, session, device, adapter_context, context) : NoSuch(session);
+  });
+}
+
+rdma_broker_status rdma_broker_adapter_get_info(rdma_broker_handle adapter, rdma_broker_adapter_info* info) {
+  return Guarded([&] {
+    if (!HasRoom(info)) return NdkStatus::kInvalidParameter;
+    const auto found = Table().Find<client::Adapter>(adapter);
+    if (!found) return NoSuch(adapter);
+    GiveOut(ToC(*found.object), info);
+    return NdkStatus::kSuccess;
+  });
+}

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "client/c/event_queue.h"
+
+#include <sys/eventfd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+namespace rdmabroker::c {
+
+EventQueue::EventQueue() : descriptor_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {}
+
+void EventQueue::Post(Event event) {
+  const std::lock_guard lock(mutex_);
+  if (shut_) return;
+  if (events_.empty()) ::eventfd_write(descriptor_.get(), 1);
+  events_.push_back(std::move(event));
+  changed_.notify_all();
+}
+
+NdkStatus EventQueue::Take(int timeout_ms, const std::function<bool(const Event&)>& wanted, Event* event) {
+  std::unique_lock lock(mutex_);
+  auto found = events_.end();
+  const auto ready = [&] {
+    found = std::find_if(events_.begin(), events_.end(), wanted);
+    return shut_ || found != events_.end();
+  };
+  if (timeout_ms < 0) {
+    changed_.wait(lock, ready);
+  } else if (!changed_.wait_for(lock, std::chrono::milliseconds(timeout_ms), ready)) {
+    return NdkStatus::kTimeout;
+  }
+  if (shut_) return NdkStatus::kCancelled;
+  *event = std::move(*found);
+  events_.erase(found);
+  uint64_t written = 0;
+  if (events_.empty()) ::eventfd_read(descriptor_.get(), &written);
+  return NdkStatus::kSuccess;
+}
+
+void EventQueue::Shut() {
+  const std::lock_guard lock(mutex_);
+  shut_ = true;
+  events_.clear();
+  changed_.notify_all();
+}
+
+}  // namespace rdmabroker::c

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "client/c/handle_table.h"
+
+#include <mutex>
+#include <utility>
+
+namespace rdmabroker::c {
+
+HandleTable& HandleTable::Get() {
+  static HandleTable& table = *new HandleTable;
+  return table;
+}
+
+void HandleTable::Add(rdma_broker_handle handle, Entry entry) {
+  const std::lock_guard lock(mutex_);
+  entries_.emplace(handle, std::move(entry));
+}
+
+rdma_broker_handle HandleTable::Add(Entry entry) {
+  const rdma_broker_handle handle = NewHandle();
+  Add(handle, std::move(entry));
+  return handle;
+}
+
+ObjectReference<rdmabroker::Adapter> HandleTable::ReferToData(rdma_broker_handle adapter) const {
+  const std::shared_lock lock(mutex_);
+  const auto entry = entries_.find(adapter);
+  if (entry == entries_.end()) return {};
+  return ObjectReference<rdmabroker::Adapter>(entry->second.data.get());
+}
+
+Affiliation HandleTable::AffiliationOf(rdma_broker_handle handle) const {
+  const std::shared_lock lock(mutex_);
+  const auto entry = entries_.find(handle);
+  return entry == entries_.end() ? Affiliation{} : entry->second.affiliation;
+}
+
+std::optional<Entry> HandleTable::Remove(rdma_broker_handle handle) {
+  const std::lock_guard lock(mutex_);
+  auto node = entries_.extract(handle);
+  if (node.empty()) return std::nullopt;
+  return std::move(node.mapped());
+}
+
+void HandleTable::RemoveAllOf(rdma_broker_handle session) {
+  std::vector<Entry> removed;  // Goes when the lock is free: the last reference to an object may do something.
+  const std::lock_guard lock(mutex_);
+  for (auto entry = entries_.begin(); entry != entries_.end();) {
+    if (entry->second.affiliation.session != session) {
+      ++entry;
+      continue;
+    }
+    removed.push_back(std::move(entry->second));
+    entry = entries_.erase(entry);
+  }
+}
+
+}  // namespace rdmabroker::c

@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#ifndef CLIENT_C_HANDLE_TABLE_H_
+#define CLIENT_C_HANDLE_TABLE_H_
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <shared_mutex>
+#include <unordered_map>
+#include <variant>
+#include <vector>
+
+#include "client/adapter.h"
+#include "client/c/event_queue.h"
+#include "client/c/rdma_broker.h"
+#include "client/connector.h"
+#include "client/listener.h"
+#include "client/reservation.h"
+#include "client/session.h"
+#include "client/shared_endpoint.h"
+#include "client/values.h"
+#include "dataplane/adapter.h"
+#include "dataplane/completion_queue.h"
+#include "dataplane/data_object.h"
+#include "dataplane/memory.h"
+#include "dataplane/ndk/status.h"
+#include "dataplane/queue_pair.h"
+
+namespace rdmabroker::c {
+
+using DeviceList = std::vector<client::Device>;
+
+// What a handle names. The data plane's objects are pointers that are good for as long as they are in the table.
+using Named =
+    std::variant<std::shared_ptr<EventQueue>, std::shared_ptr<client::Session>, std::shared_ptr<DeviceList>,
+                 std::shared_ptr<client::Adapter>, std::shared_ptr<client::Listener>,
+                 std::shared_ptr<client::SharedEndpoint>, std::shared_ptr<client::Reservation>,
+                 std::shared_ptr<client::Connector>, ProtectionDomain*, CompletionQueue*, MemoryRegion*, QueuePair*>;
+
+// Where what comes of an object is told, and whose it is.
+struct Affiliation {
+  std::shared_ptr<EventQueue> events;
+  rdma_broker_handle session = 0;  // 0: it does not end with a session.
+};
+
+struct Entry {
+  Named named;
+  Affiliation affiliation;
+  ObjectReference<rdmabroker::Adapter> data;  // Of an adapter: its other half, which so outlives a call that uses it.
+};
+
+// An object that a handle names, with its affiliation; empty where it names none of this type.
+template <typename Object>
+struct Found {
+  std::shared_ptr<Object> object;
+  Affiliation affiliation;
+
+  explicit operator bool() const { return object != nullptr; }
+  Object* operator->() const { return object.get(); }
+};
+
+// The status of a call whose handle names nothing, or nothing of the kind.
+constexpr NdkStatus NoSuch(rdma_broker_handle handle) {
+  return handle == 0 ? NdkStatus::kInvalidParameter : NdkStatus::kObjectNameNotFound;
+}
+
+// All handles of the process. Any thread.
+class HandleTable {
+ public:
+  // The process's; never destroyed, as the library's threads may outlast main.
+  static HandleTable& Get();
+
+  // A number that no handle has had.
+  rdma_broker_handle NewHandle() { return next_.fetch_add(1, std::memory_order_relaxed); }
+  void Add(rdma_broker_handle handle, Entry entry);
+  rdma_broker_handle Add(Entry entry);
+
+  template <typename Object>
+  Found<Object> Find(rdma_broker_handle handle) const {
+    const std::shared_lock lock(mutex_);
+    const auto entry = entries_.find(handle);
+    if (entry == entries_.end()) return {};
+    const auto* const object = std::get_if<std::shared_ptr<Object>>(&entry->second.named);
+    return object == nullptr ? Found<Object>{} : Found<Object>{*object, entry->second.affiliation};
+  }
+  // An object of the data plane's, which does not go while it is referred to.
+  template <typename Object>
+  ObjectReference<Object> Refer(rdma_broker_handle handle) const {
+    const std::shared_lock lock(mutex_);
+    const auto entry = entries_.find(handle);
+    if (entry == entries_.end()) return {};
+    const auto* const object = std::get_if<Object*>(&entry->second.named);
+    return object == nullptr ? ObjectReference<Object>() : ObjectReference<Object>(*object);
+  }
+  // An adapter's half of the data plane; null too where it has none.
+  ObjectReference<rdmabroker::Adapter> ReferToData(rdma_broker_handle adapter) const;
+  // Of any object; empty where there is none.
+  Affiliation AffiliationOf(rdma_broker_handle handle) const;
+
+  // Takes it out: from here on the handle names nothing.
+  std::optional<Entry> Remove(rdma_broker_handle handle);
+  void RemoveAllOf(rdma_broker_handle session);
+
+ private:
+  std::atomic<rdma_broker_handle> next_{1};
+  mutable std::shared_mutex mutex_;
+  std::unordered_map<rdma_broker_handle, Entry> entries_;
+};
+
+}  // namespace rdmabroker::c
+
+#endif  // CLIENT_C_HANDLE_TABLE_H_

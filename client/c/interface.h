@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#ifndef CLIENT_C_INTERFACE_H_
+#define CLIENT_C_INTERFACE_H_
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <memory>
+#include <new>
+#include <optional>
+#include <string_view>
+#include <utility>
+
+#include "client/c/event_queue.h"
+#include "client/c/handle_table.h"
+#include "client/c/rdma_broker.h"
+#include "client/values.h"
+#include "dataplane/ndk/status.h"
+
+// What every function of the C interface does.
+namespace rdmabroker::c {
+
+// No struct of this interface will ever be larger: a size beyond it is not one.
+inline constexpr uint32_t kLargestStruct = 4096;
+
+// Runs a function's body; no exception leaves it.
+template <typename Body>
+rdma_broker_status Guarded(const Body& body) noexcept {
+  try {
+    return static_cast<rdma_broker_status>(body());
+  } catch (const std::bad_alloc&) {
+    return RDMA_BROKER_STATUS_NO_MEMORY;
+  } catch (...) {
+    return RDMA_BROKER_STATUS_INTERNAL_ERROR;
+  }
+}
+
+template <typename Struct>
+bool HasRoom(const Struct* given) {
+  return given != nullptr && given->size >= sizeof(Struct) && given->size <= kLargestStruct;
+}
+
+// A caller's struct. Nothing where it is too small, or has something in a part that this library does not know.
+template <typename Struct>
+std::optional<Struct> TakeIn(const Struct* given) {
+  if (!HasRoom(given)) return std::nullopt;
+  const auto* const bytes = reinterpret_cast<const unsigned char*>(given);
+  if (std::any_of(bytes + sizeof(Struct), bytes + given->size, [](unsigned char byte) { return byte != 0; })) {
+    return std::nullopt;
+  }
+  return *given;
+}
+
+// Fills in a caller's struct that HasRoom.
+template <typename Struct>
+void GiveOut(Struct known, Struct* given) {
+  known.size = given->size;
+  std::memset(static_cast<void*>(given), 0, known.size);
+  std::memcpy(static_cast<void*>(given), &known, sizeof known);
+}
+
+// As much as fits, with its end.
+template <size_t kSize>
+void CopyText(std::string_view text, char (&to)[kSize]) {
+  const size_t length = std::min(text.size(), kSize - 1);
+  std::memcpy(to, text.data(), length);
+  to[length] = '\0';
+}
+
+inline void GiveOut(const Event& event, rdma_broker_event* given) {
+  rdma_broker_event known = {};
+  known.kind = event.kind;
+  known.context = event.context;
+  known.source = event.source;
+  known.object = event.object;
+  known.status = static_cast<rdma_broker_status>(event.outcome.status);
+  known.provider_error = event.outcome.provider_error;
+  if (event.outcome.retryable) known.flags |= RDMA_BROKER_RETRYABLE;
+  if (event.outcome.retry_same_qp) known.flags |= RDMA_BROKER_RETRY_SAME_QP;
+  CopyText(event.outcome.hint, known.hint);
+  GiveOut(known, given);
+}
+
+// Tells how a request of `source` has ended.
+inline client::OutcomeCompletion Telling(const Affiliation& affiliation, rdma_broker_handle source, uint64_t context) {
+  return [events = affiliation.events, source, context](const client::Outcome& outcome) {
+    events->Post({RDMA_BROKER_EVENT_OUTCOME, context, source, 0, outcome});
+  };
+}
+
+// Likewise of one that makes an object, which gets the handle `made`, or one of its own.
+template <typename Object>
+client::CreateCompletion<Object> Making(const Affiliation& affiliation, rdma_broker_handle source, uint64_t context,
+                                        rdma_broker_handle made = HandleTable::Get().NewHandle()) {
+  return [=](const client::Outcome& outcome, std::shared_ptr<Object> object) {
+    if (object != nullptr) HandleTable::Get().Add(made, {std::move(object), affiliation, {}});
+    affiliation.events->Post({RDMA_BROKER_EVENT_OUTCOME, context, source, outcome.ok() ? made : 0, outcome});
+  };
+}
+
+}  // namespace rdmabroker::c
+
+#endif  // CLIENT_C_INTERFACE_H_

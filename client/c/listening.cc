@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include <cstring>
+#include <string>
+#include <variant>
+
+#include "client/c/interface.h"
+#include "dataplane/ndk/socket_address.h"
+
+namespace rdmabroker::c {
+namespace {
+
+HandleTable& Table() { return HandleTable::Get(); }
+
+std::optional<SocketAddress> Parse(const char* address) {
+  return address == nullptr ? std::nullopt : SocketAddress::Parse(address);
+}
+
+NdkStatus CreateListener(const Found<client::Adapter>& found, rdma_broker_handle adapter, uint64_t listener_context,
+                         uint64_t context) {
+  const rdma_broker_handle made = Table().NewHandle();
+  const auto on_connect = [affiliation = found.affiliation, made,
+                           listener_context](std::shared_ptr<client::Connector> connector) {
+    const rdma_broker_handle peer = Table().Add({std::move(connector), affiliation, {}});
+    affiliation.events->Post({RDMA_BROKER_EVENT_CONNECT, listener_context, made, peer, client::Outcome{}});
+  };
+  return found->CreateListener(on_connect, Making<client::Listener>(found.affiliation, adapter, context, made));
+}
+
+NdkStatus LocalAddress(rdma_broker_handle object, std::string* address) {
+  if (const auto listener = Table().Find<client::Listener>(object)) {
+    const auto local = listener->address();
+    if (local.has_value()) *address = local->ToString();
+    return local.has_value() ? NdkStatus::kSuccess : NdkStatus::kInvalidDeviceState;
+  }
+  if (const auto connector = Table().Find<client::Connector>(object)) {
+    const auto data = connector->connection_data();
+    if (data.has_value()) *address = data->local.ToString();
+    return data.has_value() ? NdkStatus::kSuccess : NdkStatus::kConnectionInvalid;
+  }
+  if (const auto endpoint = Table().Find<client::SharedEndpoint>(object)) {
+    *address = endpoint->address().ToString();
+    return NdkStatus::kSuccess;
+  }
+  if (const auto reservation = Table().Find<client::Reservation>(object)) {
+    *address = reservation->address().ToString();
+    return NdkStatus::kSuccess;
+  }
+  return NoSuch(object);
+}
+
+}  // namespace
+}  // namespace rdmabroker::c
+
+using namespace rdmabroker;     // NOLINT(google-build-using-namespace): the rest is C's.
+using namespace rdmabroker::c;  // NOLINT(google-build-using-namespace)
+
+rdma_broker_status rdma_broker_listener_create(rdma_broker_handle adapter, uint64_t listener_context,
+                                               uint64_t context) {
+  return Guarded([&] {
+    const auto found = Table().Find<client::Adapter>(adapter);
+    return found ? CreateListener(found, adapter, listener_context, context) : NoSuch(adapter);
+  });
+}
+
+rdma_broker_status rdma_broker_listen(rdma_broker_handle listener, const char* address, uint64_t context) {
+  return Guarded([&] {
+    const auto local = Parse(address);
+    if (!local.has_value()) return NdkStatus::kInvalidParameter;
+    const auto found = Table().Find<client::Listener>(listener);
+    return found ? found->Listen(*local, Telling(found.affiliation, listener, context)) : NoSuch(listener);
+  });
+}
+
+rdma_broker_status rdma_broker_listen_reserved(rdma_broker_handle listener, rdma_broker_handle reservation,
+                                               uint64_t context) {
+  return Guarded([&] {
+    const auto found = Table().Find<client::Listener>(listener);
+    const auto reserved = Table().Find<client::Reservation>(reservation);
+    if (!found || !reserved) return NoSuch(found ? reservation : listener);
+    return found->Listen(reserved.object, Telling(found.affiliation, listener, context));
+  });
+}
+
+rdma_broker_status rdma_broker_listener_pause(rdma_broker_handle listener, int pause) {
+  return Guarded([&] {
+    const auto found = Table().Find<client::Listener>(listener);
+    if (!found) return NoSuch(listener);
+    found->ControlConnectEvents(pause != 0);
+    return NdkStatus::kSuccess;
+  });
+}
+
+rdma_broker_status rdma_broker_shared_endpoint_create(rdma_broker_handle adapter, const char* address,
+                                                      uint64_t context) {
+  return Guarded([&] {
+    const auto local = Parse(address);
+    if (!local.has_value()) return NdkStatus::kInvalidParameter;
+    const auto found = Table().Find<client::Adapter>(adapter);
+    if (!found) return NoSuch(adapter);
+    return found->CreateSharedEndpoint(*local, Making<client::SharedEndpoint>(found.affiliation, adapter, context));
+  });
+}
+
+rdma_broker_status rdma_broker_shared_endpoint_create_reserved(rdma_broker_handle adapter,
+                                                               rdma_broker_handle reservation, uint64_t context) {
+  return Guarded([&] {
+    const auto found = Table().Find<client::Adapter>(adapter);
+    const auto reserved = Table().Find<client::Reservation>(reservation);
+    if (!found || !reserved) return NoSuch(found ? reservation : adapter);
+    return found->CreateSharedEndpoint(reserved.object,
+                                       Making<client::SharedEndpoint>(found.affiliation, adapter, context));
+  });
+}
+
+rdma_broker_status rdma_broker_reserve_port(rdma_broker_handle adapter, const char* address, uint64_t context) {
+  return Guarded([&] {
+    const auto local = Parse(address);
+    if (!local.has_value()) return NdkStatus::kInvalidParameter;
+    const auto found = Table().Find<client::Adapter>(adapter);
+    if (!found) return NoSuch(adapter);
+    return found->ReservePort(*local, Making<client::Reservation>(found.affiliation, adapter, context));
+  });
+}
+
+rdma_broker_status rdma_broker_get_local_address(rdma_broker_handle object, char address[RDMA_BROKER_ADDRESS_SIZE]) {
+  return Guarded([&] {
+    if (address == nullptr) return NdkStatus::kInvalidParameter;
+    std::string local;
+    const NdkStatus status = LocalAddress(object, &local);
+    char text[RDMA_BROKER_ADDRESS_SIZE];
+    CopyText(local, text);
+    if (status == NdkStatus::kSuccess) std::memcpy(address, text, sizeof text);
+    return status;
+  });
+}

@@ -1,0 +1,352 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* The client library of rdma-broker for C, and for bindings of other languages. C99; link librdma_broker.so.
+ *
+ * Handles. Everything is named by a number that the library gives and never gives again in the process; 0 names
+ * nothing. A handle is good until rdma_broker_close, of the object or of its session. A call with 0 returns
+ * STATUS_INVALID_PARAMETER, with a handle that is no good, of another kind or made up STATUS_OBJECT_NAME_NOT_FOUND;
+ * none is unsafe, on whatever thread.
+ *
+ * Requests and events. No function calls back. One that asks the broker or waits for a peer returns STATUS_PENDING, and
+ * one event says how it ended, perhaps before the call has returned; or it returns why not, and no event comes. Events
+ * wait in a queue that the program makes, with a descriptor for poll(2), until they are taken. A session has one such
+ * queue for all that it makes; completion queues may have another. The order of a session's events is that in which
+ * things happened. There are never more than requests that are pending, peers that the broker's backlog lets in, and
+ * one or two for each object.
+ *
+ * Threads. Every function may be called on any thread at any time. The library has threads of its own, on which nothing
+ * of the program runs. A process that has forked without exec must not use what its parent opened.
+ *
+ * Errors. Functions return NDK statuses (rdma_broker_status.h). A pointer that is null where a value is needed, a
+ * struct that is too small, and text that is no address are STATUS_INVALID_PARAMETER; memory that has run out is
+ * STATUS_NO_MEMORY. Out parameters are written on success only. No C++ exception leaves the library.
+ *
+ * Structs. Those with a `size` may grow at their end: set it to sizeof the struct. What a program is compiled with and
+ * an older library does not know must be 0; what a newer library has besides, an older program does not see. Those
+ * without never change. Fields called `reserved` are to be 0.
+ *
+ * Addresses are text, numeric: "192.0.2.1:4420", "[2001:db8::1]:4420", "[fe80::1%3]:4420" with the interface's index.
+ *
+ * Memory. What a call is given is copied, but for registered memory and what scatter/gather entries name: that must
+ * stay until the region's close, or the request's result. Nothing that the library returns is to be freed.
+ *
+ * Semantics are NDKPI's, as the comments of proto/rdmabroker/v1/broker.proto and of the C++ library's headers give
+ * them; docs/from-ndkpi.md maps the names. Not here: memory windows, shared receive queues, fast registration. */
+
+#ifndef CLIENT_C_RDMA_BROKER_H_
+#define CLIENT_C_RDMA_BROKER_H_
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "rdma_broker_status.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef uint64_t rdma_broker_handle;
+
+/* Bytes of text with its end. */
+#define RDMA_BROKER_ADDRESS_SIZE 64
+#define RDMA_BROKER_NAME_SIZE 64
+#define RDMA_BROKER_HINT_SIZE 1032
+/* More private data than any adapter carries. */
+#define RDMA_BROKER_PRIVATE_DATA_SIZE 1024
+
+/* "STATUS_SHARING_VIOLATION"; for a number that is none of this library's statuses "STATUS_UNSUCCESSFUL". */
+const char* rdma_broker_status_name(rdma_broker_status status);
+
+/* ---- Events ---- */
+
+enum {
+  /* A request has ended; `object` is what it made, 0 where it makes nothing or failed. */
+  RDMA_BROKER_EVENT_OUTCOME = 1,
+  /* The close of `source` has completed: it was its last event. */
+  RDMA_BROKER_EVENT_CLOSED = 2,
+  /* A peer wants to connect to the listener `source`: `object` is its connector, the program's to close in any case. */
+  RDMA_BROKER_EVENT_CONNECT = 3,
+  /* The connection of `source` has ended, not by this side. STATUS_SUCCESS: gracefully. */
+  RDMA_BROKER_EVENT_DISCONNECT = 4,
+  /* The device of the adapter `source` is gone. What is on it can only be closed. */
+  RDMA_BROKER_EVENT_ADAPTER_REMOVED = 5,
+  /* An administrator waits until the adapter `source` is closed. */
+  RDMA_BROKER_EVENT_ADAPTER_DISABLED = 6,
+  /* The session `source` has ended by itself. What it has can only be closed. */
+  RDMA_BROKER_EVENT_SESSION_END = 7,
+  /* The completion queue `source` has what it was armed for. An error: it is dead. */
+  RDMA_BROKER_EVENT_COMPLETION_QUEUE = 8
+};
+
+enum {
+  RDMA_BROKER_RETRYABLE = 1,    /* The same request may succeed if it is just tried again. */
+  RDMA_BROKER_RETRY_SAME_QP = 2 /* Also with the same queue pair, whose posted receives are still there. */
+};
+
+typedef struct rdma_broker_event {
+  uint32_t size;
+  uint32_t kind;             /* RDMA_BROKER_EVENT_*; ignore those that you do not know. */
+  uint64_t context;          /* Of the request; of CONNECT to SESSION_END and of queues the object's own. */
+  rdma_broker_handle source; /* Whom it concerns: for an OUTCOME the object that was asked. */
+  rdma_broker_handle object; /* See `kind`. */
+  rdma_broker_status status; /* How it ended; never STATUS_PENDING. */
+  uint32_t provider_error;   /* The cause in the adapter's own numbers; 0: none known. */
+  uint32_t flags;            /* RDMA_BROKER_RETRY*; of a failure. */
+  uint32_t reserved;
+  char hint[RDMA_BROKER_HINT_SIZE]; /* For a person, empty on success. Not to be parsed. */
+} rdma_broker_event;
+
+/* A queue of events. Its close drops what is in it, and what was to come. */
+rdma_broker_status rdma_broker_events_create(rdma_broker_handle* events);
+/* A descriptor that can be read while there are events. The library's own: poll it, do not read or close it. */
+rdma_broker_status rdma_broker_events_descriptor(rdma_broker_handle events, int* descriptor);
+/* Takes the oldest event. STATUS_TIMEOUT: none came within so many milliseconds; -1: waits for ever, 0: not at all.
+ * STATUS_CANCELLED: the queue was closed meanwhile. */
+rdma_broker_status rdma_broker_events_next(rdma_broker_handle events, int timeout_ms, rdma_broker_event* event);
+/* Likewise the oldest OUTCOME or CLOSED with this context, past others: for programs that would rather wait. */
+rdma_broker_status rdma_broker_events_await(rdma_broker_handle events, uint64_t context, int timeout_ms,
+                                            rdma_broker_event* event);
+
+/* Ends any object, with everything that a session has, or lets its memory go. It never fails but by the handle, which
+ * is no good any more from this call on. STATUS_PENDING: a CLOSED event follows, once everything that depends on the
+ * object is closed; of queue pairs and memory regions that is when nothing uses their memory any more. STATUS_SUCCESS:
+ * it is closed, and no event follows. Objects may be closed in any order. What a program makes on an adapter's data
+ * half (domains, queues, queue pairs, regions) it closes itself, also when the session is closed. */
+rdma_broker_status rdma_broker_close(rdma_broker_handle object, uint64_t context);
+
+/* ---- Session ---- */
+
+typedef struct rdma_broker_session_options {
+  uint32_t size;
+  uint32_t open_timeout_ms;   /* For the broker to come up; 0: 10 seconds. */
+  const char* control_socket; /* Null: the environment's RDMA_BROKER_SOCKET, else the usual one. */
+  uint64_t context;           /* Of SESSION_END. */
+} rdma_broker_session_options;
+
+/* Opens a session, and waits for the broker. `options` may be null. `failure`, if it is not null and this fails, is
+ * filled in as an OUTCOME. STATUS_CONNECTION_REFUSED: nobody listens on the socket. */
+rdma_broker_status rdma_broker_session_open(const rdma_broker_session_options* options, rdma_broker_handle events,
+                                            rdma_broker_handle* session, rdma_broker_event* failure);
+
+typedef struct rdma_broker_adapter_info {
+  uint32_t size;
+  uint32_t version;    /* The NDK version: major << 16 | minor. */
+  uint32_t technology; /* 1: iWARP, 2: InfiniBand, 3: RoCE, 4: RoCE v2. */
+  uint32_t vendor_id;
+  uint32_t device_id;
+  uint32_t frmr_page_count;
+  uint64_t max_registration_size;
+  uint64_t max_window_size;
+  uint32_t max_initiator_request_sge;
+  uint32_t max_receive_request_sge;
+  uint32_t max_read_request_sge;
+  uint32_t max_transfer_length;
+  uint32_t max_inline_data_size;
+  uint32_t max_inbound_read_limit;
+  uint32_t max_outbound_read_limit;
+  uint32_t max_receive_queue_depth;
+  uint32_t max_initiator_queue_depth;
+  uint32_t max_srq_depth;
+  uint32_t max_cq_depth;
+  uint32_t large_request_threshold;
+  uint32_t max_caller_data;
+  uint32_t max_callee_data;
+  uint32_t adapter_flags; /* As AdapterInfo.adapter_flags in adapter.proto. */
+  uint32_t client_ends_connections;
+} rdma_broker_adapter_info;
+
+typedef struct rdma_broker_device {
+  uint32_t size;
+  uint32_t usable; /* 1: rdma_broker_adapter_open takes it. */
+  uint32_t technology;
+  uint32_t address_count;
+  char name[RDMA_BROKER_NAME_SIZE];
+  char unusable_reason[RDMA_BROKER_HINT_SIZE]; /* For a person; empty if usable. */
+} rdma_broker_device;
+
+/* The devices that the broker knows: the event's `object` is the list, to be closed. */
+rdma_broker_status rdma_broker_list_devices(rdma_broker_handle session, uint64_t context);
+/* The device at a place of the list, from 0. STATUS_NO_MORE_ENTRIES: there are fewer. */
+rdma_broker_status rdma_broker_list_device(rdma_broker_handle list, uint32_t index, rdma_broker_device* device);
+/* An address of that device, without a port: "192.0.2.1". As rdma_broker_list_device. */
+rdma_broker_status rdma_broker_list_address(rdma_broker_handle list, uint32_t index, uint32_t address_index,
+                                            char address[RDMA_BROKER_ADDRESS_SIZE]);
+
+/* ---- Adapter ---- */
+
+/* Opens an adapter on the device: `object`. `adapter_context` is that of ADAPTER_REMOVED and ADAPTER_DISABLED. */
+rdma_broker_status rdma_broker_adapter_open(rdma_broker_handle session, const char* device, uint64_t adapter_context,
+                                            uint64_t context);
+rdma_broker_status rdma_broker_adapter_get_info(rdma_broker_handle adapter, rdma_broker_adapter_info* info);
+
+/* ---- Addresses: listeners, shared endpoints, reservations ---- */
+
+/* Makes a listener without an address: `object`. `listener_context` is that of its CONNECT events. */
+rdma_broker_status rdma_broker_listener_create(rdma_broker_handle adapter, uint64_t listener_context, uint64_t context);
+/* Binds the address and starts; CONNECT events follow the OUTCOME. Port 0 asks for a free one. */
+rdma_broker_status rdma_broker_listen(rdma_broker_handle listener, const char* address, uint64_t context);
+/* Likewise, in a reservation's place, which is used up by success. */
+rdma_broker_status rdma_broker_listen_reserved(rdma_broker_handle listener, rdma_broker_handle reservation,
+                                               uint64_t context);
+/* Turns peers away while `pause` is not 0. */
+rdma_broker_status rdma_broker_listener_pause(rdma_broker_handle listener, int pause);
+
+/* A local address from which several connectors connect: `object`. Port 0 asks for a free one. */
+rdma_broker_status rdma_broker_shared_endpoint_create(rdma_broker_handle adapter, const char* address,
+                                                      uint64_t context);
+/* Likewise, in a reservation's place, which is used up by success. */
+rdma_broker_status rdma_broker_shared_endpoint_create_reserved(rdma_broker_handle adapter,
+                                                               rdma_broker_handle reservation, uint64_t context);
+/* Holds an address: `object`. Port 0 asks for a free one. */
+rdma_broker_status rdma_broker_reserve_port(rdma_broker_handle adapter, const char* address, uint64_t context);
+
+/* The local address of a listener, shared endpoint, reservation or connector, with the port that was chosen.
+ * STATUS_INVALID_DEVICE_STATE, STATUS_CONNECTION_INVALID: it has none yet. */
+rdma_broker_status rdma_broker_get_local_address(rdma_broker_handle object, char address[RDMA_BROKER_ADDRESS_SIZE]);
+
+/* ---- Connections ---- */
+
+typedef struct rdma_broker_connect_parameters {
+  uint32_t size;
+  uint32_t inbound_reads;             /* Of the peer, which this side serves at a time. */
+  uint32_t outbound_reads;            /* Of this side. */
+  uint32_t private_data_length;       /* At most max_caller_data of the adapter. */
+  const void* private_data;           /* May be null if the length is 0. */
+  const char* source;                 /* One of the adapter's addresses, port 0 for a free one; or null, and ... */
+  rdma_broker_handle shared_endpoint; /* ... a shared endpoint, from whose address to connect; else 0. */
+  const char* destination;
+} rdma_broker_connect_parameters;
+
+typedef struct rdma_broker_accept_parameters {
+  uint32_t size;
+  uint32_t inbound_reads;
+  uint32_t outbound_reads;
+  uint32_t private_data_length; /* At most max_callee_data of the adapter. */
+  const void* private_data;
+} rdma_broker_accept_parameters;
+
+typedef struct rdma_broker_connection_data {
+  uint32_t size;
+  uint32_t inbound_reads; /* In effect, as far as both sides have spoken. */
+  uint32_t outbound_reads;
+  uint32_t three_way; /* 1: the handshake has a third message. */
+  char local[RDMA_BROKER_ADDRESS_SIZE];
+  char peer[RDMA_BROKER_ADDRESS_SIZE];
+  uint32_t private_data_length; /* Of the peer's last message, perhaps padded with zeros. */
+  uint32_t reserved;
+  uint8_t private_data[RDMA_BROKER_PRIVATE_DATA_SIZE];
+} rdma_broker_connection_data;
+
+/* Makes a connector: `object`. */
+rdma_broker_status rdma_broker_connector_create(rdma_broker_handle adapter, uint64_t context);
+/* Connects; ends when the peer has accepted or rejected. rdma_broker_complete_connect or rdma_broker_reject is next.
+ * STATUS_INVALID_PARAMETER: also where source and shared endpoint are both there, or neither. */
+rdma_broker_status rdma_broker_connect(rdma_broker_handle connector, rdma_broker_handle queue_pair,
+                                       const rdma_broker_connect_parameters* parameters, uint64_t context);
+/* Ends when the connection is established. `connector_context` is that of its DISCONNECT. */
+rdma_broker_status rdma_broker_complete_connect(rdma_broker_handle connector, uint64_t connector_context,
+                                                uint64_t context);
+/* Accepts the peer of a CONNECT event; otherwise likewise. `parameters` may be null: no reads, no private data. */
+rdma_broker_status rdma_broker_accept(rdma_broker_handle connector, rdma_broker_handle queue_pair,
+                                      const rdma_broker_accept_parameters* parameters, uint64_t connector_context,
+                                      uint64_t context);
+/* Turns the peer away, instead of accept or complete_connect. */
+rdma_broker_status rdma_broker_reject(rdma_broker_handle connector, const void* private_data, size_t length,
+                                      uint64_t context);
+/* Ends when the peer has disconnected, too. Do it after the queue pair's requests have completed. */
+rdma_broker_status rdma_broker_disconnect(rdma_broker_handle connector, uint64_t context);
+/* STATUS_CONNECTION_INVALID: nothing is known yet. */
+rdma_broker_status rdma_broker_get_connection_data(rdma_broker_handle connector, rdma_broker_connection_data* data);
+
+/* ---- Data path: nothing here asks the broker, and all ends at once ---- */
+
+enum { RDMA_BROKER_NOTIFY_ERRORS = 0, RDMA_BROKER_NOTIFY_ANY = 1, RDMA_BROKER_NOTIFY_SOLICITED = 2 };
+
+enum {
+  RDMA_BROKER_MR_LOCAL_WRITE = 1,  /* The target of receives. */
+  RDMA_BROKER_MR_REMOTE_READ = 2,  /* Peers read it by the remote token. */
+  RDMA_BROKER_MR_REMOTE_WRITE = 5, /* Includes local write. */
+  RDMA_BROKER_MR_READ_SINK = 8     /* The target of this side's reads. */
+};
+
+enum {
+  RDMA_BROKER_OP_SILENT_SUCCESS = 0x1, /* No result unless it fails. */
+  RDMA_BROKER_OP_READ_FENCE = 0x2,
+  RDMA_BROKER_OP_SOLICIT = 0x4, /* Send. */
+  RDMA_BROKER_OP_INLINE = 0x40  /* Send, write: the tokens do not count, and the bytes are copied. */
+};
+
+enum {
+  RDMA_BROKER_RESULT_RECEIVE = 1,
+  RDMA_BROKER_RESULT_SEND = 2,
+  RDMA_BROKER_RESULT_READ = 32,
+  RDMA_BROKER_RESULT_WRITE = 64
+};
+
+typedef struct rdma_broker_sge {
+  void* address;
+  uint32_t length;
+  uint32_t token; /* The local one of the region that it is in. */
+} rdma_broker_sge;
+
+typedef struct rdma_broker_result {
+  uint64_t request_context;
+  uint64_t queue_pair_context;
+  rdma_broker_status status;
+  uint32_t type;              /* RDMA_BROKER_RESULT_*. */
+  uint32_t bytes_transferred; /* Of receives. */
+  uint32_t provider_error;
+} rdma_broker_result;
+
+typedef struct rdma_broker_queue_pair_attributes {
+  uint32_t size;
+  uint32_t receive_queue_depth;
+  uint32_t initiator_queue_depth;
+  uint32_t max_receive_request_sge;
+  uint32_t max_initiator_request_sge;
+  uint32_t inline_data_size;
+  rdma_broker_handle receive_cq;
+  rdma_broker_handle initiator_cq; /* May be the same. */
+  uint64_t context;                /* Of results. */
+  uint32_t keepalive_seconds;      /* A peer's silence by which its host counts as dead: 2 to 3600; 0: nobody asks. */
+  uint32_t reserved;
+} rdma_broker_queue_pair_attributes;
+
+/* STATUS_NOT_SUPPORTED: the library has no data path for the adapter's technology. */
+rdma_broker_status rdma_broker_domain_create(rdma_broker_handle adapter, rdma_broker_handle* domain);
+/* `events` gets a COMPLETION_QUEUE event for each arming; 0: none, and the queue is only polled. */
+rdma_broker_status rdma_broker_completion_queue_create(rdma_broker_handle adapter, uint32_t depth,
+                                                       rdma_broker_handle events, uint64_t context,
+                                                       rdma_broker_handle* completion_queue);
+/* One event for the next result of the kind; at once where one has come since the last event and was not taken. */
+rdma_broker_status rdma_broker_completion_queue_arm(rdma_broker_handle completion_queue, uint32_t notify);
+/* Takes up to *count results out; *count becomes how many. */
+rdma_broker_status rdma_broker_completion_queue_take(rdma_broker_handle completion_queue, rdma_broker_result* results,
+                                                     uint32_t* count);
+/* Registers memory: it must stay mapped until the region's close has completed. The tokens may be null. */
+rdma_broker_status rdma_broker_memory_register(rdma_broker_handle domain, void* address, size_t length, uint32_t flags,
+                                               rdma_broker_handle* region, uint32_t* local_token,
+                                               uint32_t* remote_token);
+rdma_broker_status rdma_broker_queue_pair_create(rdma_broker_handle domain,
+                                                 const rdma_broker_queue_pair_attributes* attributes,
+                                                 rdma_broker_handle* queue_pair);
+
+/* Posts: one result each in the completion queue. Serialise those of one queue of one queue pair. */
+rdma_broker_status rdma_broker_send(rdma_broker_handle queue_pair, uint64_t request_context,
+                                    const rdma_broker_sge* sges, uint32_t count, uint32_t flags);
+rdma_broker_status rdma_broker_receive(rdma_broker_handle queue_pair, uint64_t request_context,
+                                       const rdma_broker_sge* sges, uint32_t count);
+rdma_broker_status rdma_broker_read(rdma_broker_handle queue_pair, uint64_t request_context,
+                                    const rdma_broker_sge* sges, uint32_t count, uint64_t remote_address,
+                                    uint32_t remote_token, uint32_t flags);
+rdma_broker_status rdma_broker_write(rdma_broker_handle queue_pair, uint64_t request_context,
+                                     const rdma_broker_sge* sges, uint32_t count, uint64_t remote_address,
+                                     uint32_t remote_token, uint32_t flags);
+/* Cancels every request; a connection ends by it. */
+rdma_broker_status rdma_broker_flush(rdma_broker_handle queue_pair);
+
+#ifdef __cplusplus
+} /* extern "C" */
+#endif
+
+#endif /* CLIENT_C_RDMA_BROKER_H_ */
