@@ -16,8 +16,8 @@ sys.path.insert(0, str(ROOT / "client/examples/python"))
 import c_api  # noqa: E402  The example's declarations.
 
 GCC = ["gcc", "-std=c99", "-pedantic", "-Wall", "-Wextra", "-Werror"]
-INVALID_PARAMETER, NOT_FOUND, REFUSED = 0xC000000D, 0xC0000034, 0xC0000236
-CONNECT = 3  # The kind of an event.
+INVALID_PARAMETER, NOT_FOUND, REFUSED, ABORTED = 0xC000000D, 0xC0000034, 0xC0000236, 0xC0000240
+CONNECT, ADAPTER_DISABLED, SESSION_END = 3, 6, 7  # Kinds of events.
 
 
 class CInterface(unittest.TestCase):
@@ -148,6 +148,18 @@ class CInterface(unittest.TestCase):
         self.assertEqual(functions["receive"](side.pair, 0, ctypes.byref(sge), 1), 0)
         for handle in (side.pair, side.region, side.queue, side.domain):
             side.ask("close", handle)
+        self.assertTrue(self.broker.becomes_empty())
+
+    def test_what_an_administrator_does_comes_as_events(self):
+        side = self.open_side()
+        self.broker.ctl("disable-adapter", "iwarp0", check=False)  # It fails, as the adapter is still open.
+        disabled = self.next_event(side)
+        self.assertEqual((disabled.kind, disabled.source), (ADAPTER_DISABLED, side.adapter))
+        self.broker.ctl("end-session", self.broker.rows("sessions")[0][0])
+        ended = self.next_event(side)
+        self.assertEqual((ended.kind, ended.source, ended.status), (SESSION_END, side.session, ABORTED))
+        self.assertEqual(side.library.functions["connector_create"](side.adapter, 1), ABORTED)
+        side.close()
         self.assertTrue(self.broker.becomes_empty())
 
     def test_a_peer_that_is_turned_away_learns_the_words(self):

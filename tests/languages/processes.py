@@ -19,7 +19,12 @@ class Program:
 
     def __init__(self, command, **options):
         self._process = subprocess.Popen(
-            [str(word) for word in command], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, **options
+            [str(word) for word in command],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            **options,
         )
         self.pid = self._process.pid
         self.said = []
@@ -45,6 +50,11 @@ class Program:
             if line.startswith(beginning):
                 return line.removeprefix(beginning)
 
+    def write_line(self):
+        """An empty one, for which the program waits."""
+        self._process.stdin.write("\n")
+        self._process.stdin.flush()
+
     def signal(self, number):
         self._process.send_signal(number)
 
@@ -59,6 +69,7 @@ class Program:
         if self._process.poll() is None:
             self._process.kill()
         self._process.wait()
+        self._process.stdin.close()
         self._process.stdout.close()
 
 
@@ -87,10 +98,10 @@ class Broker:
         self._program.end()
         shutil.rmtree(self.folder)
 
-    def ctl(self, *words):
+    def ctl(self, *words, check=True):
         """What rdma-brokerctl prints."""
         command = [self._bin / "client/ctl/rdma-brokerctl", "--socket", self.socket, *words]
-        return subprocess.run(command, check=True, capture_output=True, text=True, timeout=PATIENCE).stdout
+        return subprocess.run(command, check=check, capture_output=True, text=True, timeout=PATIENCE).stdout
 
     def rows(self, what):
         """The lines of one of its tables, as lists of words."""

@@ -23,6 +23,56 @@ NODE_REQUESTS = """
   await session.close();
 """
 
+# Deals with two events, each when it is told to. The first one's peer has gone with the broker's handshake.
+NODE_SLOW = """
+  import { once } from 'node:events';
+  import { createInterface } from 'node:readline';
+  import { Session } from './session.js';
+  const input = createInterface({ input: process.stdin });
+  const session = await Session.open(process.argv[1]);
+  const version = { major: 2, minor: 1 };
+  const { adapter_opened: { adapter_id } } = await session.request('OpenAdapter', { device: 'iwarp0', version });
+  const { listener_created: { listener_id } } = await session.request('CreateListener', { adapter_id });
+  const address = { ip: Buffer.from([127, 0, 0, 1]) };
+  const { listening } = await session.request('Listen', { listener_id, address });
+  console.log(`listening on 127.0.0.1:${listening.address.port}`);
+  let come = 0;
+  for await (const { event, connect } of session.events()) {
+    console.log(event);
+    await once(input, 'line');
+    const rejected = session.request('Reject', { connector_id: connect.connector_id });
+    await rejected.catch(({ outcome }) => console.log(outcome.status));
+    if (++come === 2) break;
+  }
+  await session.close();
+  input.close();
+  console.log('closed');
+"""
+
+PYTHON_SLOW = """
+import sys
+from proto.rdmabroker.v1 import adapter_pb2, address_pb2, requests_pb2 as r
+from session import BrokerError, Session, status_name
+with Session(sys.argv[1]) as session:
+    version = adapter_pb2.NdkVersion(major=2, minor=1)
+    adapter = session.request("OpenAdapter", r.OpenAdapterRequest(device="iwarp0", version=version)).adapter_opened
+    request = r.CreateListenerRequest(adapter_id=adapter.adapter_id)
+    listener = session.request("CreateListener", request).listener_created.listener_id
+    address = address_pb2.SocketAddress(ip=bytes([127, 0, 0, 1]))
+    listening = session.request("Listen", r.ListenRequest(listener_id=listener, address=address)).listening
+    print(f"listening on 127.0.0.1:{listening.address.port}", flush=True)
+    for come, event in enumerate(session.events(), 1):
+        print(event.WhichOneof("event"), flush=True)
+        sys.stdin.readline()
+        try:
+            session.request("Reject", r.RejectRequest(connector_id=event.connect.connector_id))
+        except BrokerError as error:
+            print(status_name(error.outcome.status), flush=True)
+        if come == 2:
+            break
+print("closed", flush=True)
+"""
+
 PYTHON_REQUESTS = """
 import sys, threading
 from proto.rdmabroker.v1 import adapter_pb2, address_pb2, requests_pb2 as r
@@ -110,6 +160,22 @@ class Watch:
             self.expect_turned_away(watch, address)
         self.expect_closed(watch)
 
+    def test_an_event_that_it_deals_with_during_the_brokers_death_comes_once(self):
+        program = self.start(*self.inline, self.slow, self.broker.socket)
+        self.addCleanup(program.end)
+        address = program.line("listening on ")
+        command = [f"{os.environ['BIN']}/client/examples/request_reply", "client", "--socket", self.broker.socket]
+        for outcome in ("STATUS_CONNECTION_ABORTED", "closed"):
+            peer = Program([*command, "--server", address])
+            self.addCleanup(peer.end)
+            self.assertEqual(program.line(), "connect")
+            if outcome != "closed":
+                self.broker.kill()
+                self.broker.start()
+            program.write_line()
+            self.assertEqual(program.line(), outcome)
+        self.assertEqual(program.status(), 0, program.said)
+
     def test_a_signal_closes_all(self):
         watch = self.run_watch()
         watch.line("listening on ")
@@ -141,7 +207,7 @@ class Watch:
     def test_more_requests_at_once_than_the_broker_keeps_answers_for(self):
         broker = Broker(os.environ["BIN"], "[limits]\nanswers_kept = 2\n")
         self.addCleanup(broker.end)
-        program = self.start(*self.inline, broker.socket)
+        program = self.start(*self.inline, self.requests, broker.socket)
         self.addCleanup(program.end)
         self.assertEqual(program.status(), 0, program.said)
         self.assertEqual(program.said, ["100 reservations"])
@@ -151,10 +217,14 @@ class Watch:
 class Python(Watch, unittest.TestCase):
     program = "watch.py"
     start = staticmethod(python)
-    inline = ["-c", PYTHON_REQUESTS]
+    inline = ["-c"]
+    requests = PYTHON_REQUESTS
+    slow = PYTHON_SLOW
 
 
 class Node(Watch, unittest.TestCase):
     program = "watch.js"
     start = staticmethod(node)
-    inline = ["--input-type=module", "-e", NODE_REQUESTS]
+    inline = ["--input-type=module", "-e"]
+    requests = NODE_REQUESTS
+    slow = NODE_SLOW
