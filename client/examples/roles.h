@@ -4,6 +4,7 @@
 #define CLIENT_EXAMPLES_ROLES_H_
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <vector>
 
@@ -20,7 +21,9 @@ struct Task {
   std::shared_ptr<client::Adapter> adapter;
   SocketAddress address;               // This side's own; port 0 takes a free one.
   std::vector<SocketAddress> servers;  // Where servers listen; of a client only, which has one at least.
-  uint32_t count = 1;                  // As the role's help says.
+  // What a server does with the address at which it listens: tells those who ask for its name, where it has one.
+  std::function<absl::Status(const SocketAddress&)> announce;
+  uint32_t count = 1;  // As the role's help says.
 };
 
 struct Role {

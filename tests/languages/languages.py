@@ -13,7 +13,7 @@ import unittest
 
 from processes import ROOT
 
-MODULES = ("watch_test", "c_api_test")
+MODULES = ("watch_test", "c_api_test", "names_test", "page_test")
 
 
 class Outcomes(unittest.TestResult):

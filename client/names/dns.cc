@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "client/names/dns.h"
+
+#include <arpa/nameser.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <resolv.h>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <future>
+#include <memory>
+#include <random>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+namespace rdmabroker::client {
+namespace {
+
+using std::chrono::seconds;
+
+constexpr size_t kMostServices = 8;        // Hosts that are asked for, of SRV records.
+constexpr size_t kLargestAnswer = 4096;    // What name servers send over UDP at most.
+constexpr uint32_t kLongestLife = 86'400;  // Seconds; a longer one would be somebody's mistake.
+constexpr int kSecondsATry = 1;
+constexpr int kTries = 2;
+
+struct Service {
+  uint16_t priority = 0;
+  uint16_t weight = 0;
+  uint16_t port = 0;
+  std::string host;
+};
+
+// The resolver of the C library, with a state of its own. One thread.
+class Resolver {
+ public:
+  explicit Resolver(const DnsSource& source) {
+    if (::res_ninit(&state_) != 0) return;
+    ready_ = true;
+    state_.retrans = kSecondsATry;
+    state_.retry = kTries;
+    // An answer that is cut short is not asked for again over TCP: the C library waits there without an end.
+    state_.options |= RES_IGNTC | RES_USE_EDNS0;
+    if (!source.server.has_value()) return;
+    state_.nscount = 1;
+    sockaddr_in& server = state_.nsaddr_list[0];
+    server = {};
+    server.sin_family = AF_INET;
+    server.sin_port = htons(source.server->port);
+    std::memcpy(&server.sin_addr, source.server->ip.bytes.data(), sizeof server.sin_addr);
+  }
+  ~Resolver() {
+    if (ready_) ::res_nclose(&state_);
+  }
+  Resolver(const Resolver&) = delete;
+  Resolver& operator=(const Resolver&) = delete;
+
+  // Calls `use` with each record of the type in the answer, as long as it returns true. The status is kSuccess, also
+  // where there is none.
+  template <typename Use>
+  NdkStatus Ask(const std::string& name, ns_type type, const Use& use) {
+    if (!ready_) return NdkStatus::kInsufficientResources;
+    std::array<unsigned char, kLargestAnswer> answer;
+    const int length = ::res_nsearch(&state_, name.c_str(), ns_c_in, type, answer.data(), answer.size());
+    if (length < 0) {
+      const bool none = state_.res_h_errno == HOST_NOT_FOUND || state_.res_h_errno == NO_DATA;
+      return none ? NdkStatus::kSuccess : NdkStatus::kIoTimeout;
+    }
+    ns_msg message;
+    if (static_cast<size_t>(length) > answer.size() || ::ns_initparse(answer.data(), length, &message) != 0 ||
+        ns_msg_getflag(message, ns_f_tc) != 0) {
+      return NdkStatus::kUnsuccessful;
+    }
+    for (int i = 0; i < ns_msg_count(message, ns_s_an); ++i) {
+      ns_rr record;
+      if (::ns_parserr(&message, ns_s_an, i, &record) != 0) return NdkStatus::kUnsuccessful;
+      if (ns_rr_type(record) != type || ns_rr_class(record) != ns_c_in) continue;
+      life_ = std::min(life_, ns_rr_ttl(record));
+      if (!use(message, record)) return NdkStatus::kUnsuccessful;
+    }
+    return NdkStatus::kSuccess;
+  }
+
+  // The shortest of all records that have been seen.
+  seconds life() const { return seconds(life_); }
+
+ private:
+  struct __res_state state_ = {};
+  bool ready_ = false;
+  uint32_t life_ = kLongestLife;
+};
+
+// Adds the addresses of a host, with the port.
+NdkStatus AddAddresses(Resolver& resolver, const std::string& host, uint16_t port,
+                       std::vector<SocketAddress>* addresses) {
+  NdkStatus worst = NdkStatus::kSuccess;
+  for (const IpFamily family : {IpFamily::kIpv4, IpFamily::kIpv6}) {
+    const size_t length = family == IpFamily::kIpv4 ? 4 : 16;
+    const auto use = [&](const ns_msg&, const ns_rr& record) {
+      if (ns_rr_rdlen(record) != length) return false;
+      SocketAddress address{.ip = {.family = family}, .port = port};
+      std::memcpy(address.ip.bytes.data(), ns_rr_rdata(record), length);
+      if (IsUsable(address) && addresses->size() < kMostAddresses) addresses->push_back(address);
+      return true;
+    };
+    const NdkStatus status = resolver.Ask(host, family == IpFamily::kIpv4 ? ns_t_a : ns_t_aaaa, use);
+    if (status != NdkStatus::kSuccess) worst = status;
+  }
+  return addresses->empty() ? worst : NdkStatus::kSuccess;
+}
+
+NdkStatus FindServices(Resolver& resolver, const std::string& name, std::vector<Service>* services) {
+  return resolver.Ask("_rdma-broker._tcp." + name, ns_t_srv, [services](const ns_msg& message, const ns_rr& record) {
+    // Priority, weight and port, and a name of at least its end (RFC 2782).
+    constexpr int kBeforeTarget = 6;
+    if (ns_rr_rdlen(record) <= kBeforeTarget) return false;
+    const unsigned char* const data = ns_rr_rdata(record);
+    Service service{.priority = static_cast<uint16_t>(::ns_get16(data)),
+                    .weight = static_cast<uint16_t>(::ns_get16(data + 2)),
+                    .port = static_cast<uint16_t>(::ns_get16(data + 4)),
+                    .host = {}};
+    std::array<char, NS_MAXDNAME> host;
+    if (::dn_expand(ns_msg_base(message), ns_msg_end(message), data + kBeforeTarget, host.data(), host.size()) < 0) {
+      return false;
+    }
+    service.host = host.data();
+    // A target "." says that there is no such service.
+    if (!service.host.empty() && service.port != 0) services->push_back(std::move(service));
+    return true;
+  });
+}
+
+// By priority; among equals at random, by their weights, so that clients spread (RFC 2782).
+void Order(std::vector<Service>* services) {
+  std::minstd_rand random{std::random_device()()};
+  std::stable_sort(services->begin(), services->end(),
+                   [](const Service& a, const Service& b) { return a.priority < b.priority; });
+  for (auto next = services->begin(); next != services->end(); ++next) {
+    const auto end =
+        std::find_if(next, services->end(), [&](const Service& s) { return s.priority != next->priority; });
+    uint32_t sum = 0;
+    for (auto one = next; one != end; ++one) sum += one->weight;
+    uint32_t point = std::uniform_int_distribution<uint32_t>(0, sum)(random);
+    auto chosen = next;
+    for (; chosen + 1 != end && point > chosen->weight; ++chosen) point -= chosen->weight;
+    std::iter_swap(next, chosen);
+  }
+}
+
+Resolution Resolve(const ParsedName& name, const DnsSource& source) {
+  Resolver resolver(source);
+  std::vector<SocketAddress> addresses;
+  NdkStatus status = NdkStatus::kSuccess;
+  if (name.port != 0) {
+    status = AddAddresses(resolver, name.host, name.port, &addresses);
+  } else {
+    std::vector<Service> services;
+    status = FindServices(resolver, name.host, &services);
+    Order(&services);
+    if (services.size() > kMostServices) services.resize(kMostServices);
+    for (const Service& service : services) {
+      const NdkStatus found = AddAddresses(resolver, service.host, service.port, &addresses);
+      if (addresses.empty() && found != NdkStatus::kSuccess) status = found;
+    }
+  }
+  if (!addresses.empty()) return {.outcome = {}, .addresses = std::move(addresses), .time_to_live = resolver.life()};
+  switch (status) {
+    case NdkStatus::kSuccess:
+      return Failure(
+          NdkStatus::kObjectNameNotFound,
+          "DNS has no address of " + name.host +
+              (name.port == 0 ? ": it needs SRV records, _rdma-broker._tcp." + name.host + ", or a port in the name"
+                              : std::string()));
+    case NdkStatus::kIoTimeout:
+      return Failure(status, "no name server answers; see resolv.conf(5), or name another in RDMA_BROKER_NAMES", true);
+    case NdkStatus::kInsufficientResources:
+      return Failure(status, "the resolver cannot be set up");
+    default:
+      return Failure(NdkStatus::kUnsuccessful,
+                     "the name server's answer for " + name.host + " is malformed or too long");
+  }
+}
+
+}  // namespace
+
+// The C library has no deadline for a whole answer, but ends by itself, so a thread that is not waited for any more
+// goes within a minute.
+Resolution ResolveByDns(const ParsedName& name, const DnsSource& source, std::chrono::milliseconds timeout) {
+  const auto result = std::make_shared<std::promise<Resolution>>();
+  std::future<Resolution> future = result->get_future();
+  std::thread([result, name, source] { result->set_value(Resolve(name, source)); }).detach();
+  if (future.wait_for(timeout) == std::future_status::ready) return future.get();
+  return Failure(NdkStatus::kIoTimeout, "no answer for " + name.host + " in time", true);
+}
+
+}  // namespace rdmabroker::client

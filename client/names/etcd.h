@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#ifndef CLIENT_NAMES_ETCD_H_
+#define CLIENT_NAMES_ETCD_H_
+
+#include <grpcpp/channel.h>
+#include <grpcpp/support/status.h>
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "client/names/names.h"
+#include "client/names/source.h"
+
+namespace rdmabroker::client {
+
+// etcd's servers, one of which has to answer. Each call waits, within the time that it is given. One thread.
+class Etcd {
+ public:
+  // Where a file for TLS cannot be read, `problem` says so.
+  Etcd(EtcdSource source, const NameOptions& options, std::string* problem);
+
+  // The values of the first keys of a name.
+  grpc::Status Find(const std::string& name, std::chrono::milliseconds timeout, std::vector<std::string>* values);
+  // Puts an address under a name, with a lease.
+  grpc::Status Put(const std::string& name, const std::string& address, int64_t lease,
+                   std::chrono::milliseconds timeout);
+  grpc::Status Grant(std::chrono::seconds time_to_live, std::chrono::milliseconds timeout, int64_t* lease);
+  // `*is_there` is whether etcd still has the lease.
+  grpc::Status Renew(int64_t lease, std::chrono::milliseconds timeout, bool* is_there);
+  grpc::Status Revoke(int64_t lease, std::chrono::milliseconds timeout);
+
+  static Outcome OutcomeOf(const grpc::Status& status);
+
+ private:
+  template <typename Request, typename Response>
+  grpc::Status Call(const char* method, const Request& request, std::chrono::milliseconds timeout, Response* response);
+  std::string KeyOf(const std::string& name) const { return source_.prefix + "/" + name + "/"; }
+
+  const EtcdSource source_;
+  std::vector<std::shared_ptr<grpc::Channel>> channels_;
+};
+
+}  // namespace rdmabroker::client
+
+#endif  // CLIENT_NAMES_ETCD_H_

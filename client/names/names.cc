@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "client/names/names.h"
+
+#include <condition_variable>
+#include <cstdlib>
+#include <mutex>
+#include <random>
+#include <thread>
+#include <utility>
+
+#include "client/back_off.h"
+#include "client/names/dns.h"
+#include "client/names/etcd.h"
+#include "client/names/source.h"
+
+namespace rdmabroker::client {
+namespace {
+
+using std::chrono::milliseconds;
+
+constexpr milliseconds kFirstAgain{200};  // After etcd has not taken a name: the first attempt, and the longest wait.
+constexpr milliseconds kLongestAgain{5'000};
+constexpr milliseconds kGoodbye{1'000};
+
+std::string FromEnvironment(const char* variable) {
+  const char* const value = std::getenv(variable);
+  return value == nullptr ? "" : value;
+}
+
+NameOptions WithFiles(NameOptions options) {
+  for (const auto& [file, variable] : {std::pair(&options.ca_file, "RDMA_BROKER_NAMES_CA"),
+                                       {&options.certificate_file, "RDMA_BROKER_NAMES_CERT"},
+                                       {&options.key_file, "RDMA_BROKER_NAMES_KEY"}}) {
+    if (file->empty()) *file = FromEnvironment(variable);
+  }
+  return options;
+}
+
+Resolution NoSource(const std::string& source) {
+  if (source.empty()) {
+    return Failure(NdkStatus::kNotSupported,
+                   "names are resolved nowhere: RDMA_BROKER_NAMES says where, as dns or etcd://");
+  }
+  return Failure(NdkStatus::kInvalidParameter,
+                 "RDMA_BROKER_NAMES " + source + ": not dns, dns://IPV4:PORT, or etcd://HOST:PORT[,...][/PREFIX]");
+}
+
+Resolution ResolveByEtcd(const ParsedName& name, const EtcdSource& source, const NameOptions& options) {
+  if (name.port != 0) {
+    return Failure(NdkStatus::kInvalidParameter, "name " + name.host + ": etcd has its port; leave it out");
+  }
+  std::string problem;
+  Etcd etcd(source, options, &problem);
+  if (!problem.empty()) return Failure(NdkStatus::kInvalidParameter, problem);
+  std::vector<std::string> values;
+  const Outcome found = Etcd::OutcomeOf(etcd.Find(name.host, options.timeout, &values));
+  if (!found.ok()) return {.outcome = found, .addresses = {}};
+  if (values.empty()) return Failure(NdkStatus::kObjectNameNotFound, "nobody has the name " + name.host + " in etcd");
+  Resolution resolution;
+  for (const std::string& value : values) {
+    const auto address = SocketAddress::Parse(value);
+    if (address.has_value() && IsUsable(*address)) resolution.addresses.push_back(*address);
+  }
+  if (!resolution.addresses.empty()) return resolution;
+  return Failure(NdkStatus::kUnsuccessful, "what etcd has under the name " + name.host + " is no address");
+}
+
+}  // namespace
+
+std::string NameSource() { return FromEnvironment("RDMA_BROKER_NAMES"); }
+
+Resolution ResolveName(const std::string& name, const NameOptions& given) {
+  const NameOptions options = WithFiles(given);
+  const auto parsed = ParseName(name);
+  if (!parsed.has_value() || (parsed->literal.has_value() && !IsUsable(*parsed->literal))) {
+    return Failure(NdkStatus::kInvalidParameter,
+                   "name " + name + ": not rdma-broker://NAME or rdma-broker://NAME:PORT");
+  }
+  if (parsed->literal.has_value()) return {.outcome = {}, .addresses = {*parsed->literal}};
+  if (const auto dns = ParseDnsSource(options.source)) return ResolveByDns(*parsed, *dns, options.timeout);
+  if (const auto etcd = ParseEtcdSource(options.source)) return ResolveByEtcd(*parsed, *etcd, options);
+  return NoSource(options.source);
+}
+
+// Keeps one name in etcd, by a thread.
+class NameRegistration::Keeper {
+ public:
+  Keeper(Etcd etcd, std::string name, const SocketAddress& address, std::chrono::seconds time_to_live,
+         milliseconds timeout)
+      : etcd_(std::move(etcd)),
+        name_(std::move(name)),
+        address_(address.ToString()),
+        time_to_live_(time_to_live),
+        timeout_(timeout) {}
+  ~Keeper() {
+    if (!thread_.joinable()) return;
+    {
+      const std::lock_guard lock(mutex_);
+      over_ = true;
+    }
+    changed_.notify_all();
+    thread_.join();
+    etcd_.Revoke(lease_, kGoodbye);
+  }
+
+  Outcome Register() {
+    grpc::Status status = etcd_.Grant(time_to_live_, timeout_, &lease_);
+    if (status.ok()) status = etcd_.Put(name_, address_, lease_, timeout_);
+    return Etcd::OutcomeOf(status);
+  }
+  void Start() {
+    thread_ = std::thread([this] { Keep(); });
+  }
+
+ private:
+  void Keep() {
+    std::minstd_rand random{std::random_device()()};
+    // Two renewals may get lost.
+    const milliseconds period = std::chrono::duration_cast<milliseconds>(time_to_live_) / 3;
+    int failures = 0;
+    std::unique_lock lock(mutex_);
+    while (!over_) {
+      const milliseconds delay = failures == 0 ? period : BackOff(kFirstAgain, kLongestAgain, failures - 1, random());
+      if (changed_.wait_for(lock, delay, [this] { return over_; })) return;
+      lock.unlock();
+      bool is_there = false;
+      const bool renewed = etcd_.Renew(lease_, timeout_, &is_there).ok();
+      // A lease of which etcd says nothing may still be there, and is asked for again.
+      const bool kept = renewed && (is_there || Register().ok());
+      failures = kept ? 0 : failures + 1;
+      lock.lock();
+    }
+  }
+
+  Etcd etcd_;
+  const std::string name_;
+  const std::string address_;
+  const std::chrono::seconds time_to_live_;
+  const milliseconds timeout_;
+  int64_t lease_ = 0;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool over_ = false;
+  std::thread thread_;
+};
+
+NameRegistration::NameRegistration(std::unique_ptr<Keeper> keeper) : keeper_(std::move(keeper)) {}
+NameRegistration::~NameRegistration() = default;
+
+NameRegistration::Registering NameRegistration::Register(const std::string& name, const SocketAddress& address,
+                                                         const NameOptions& given, std::chrono::seconds time_to_live) {
+  const NameOptions options = WithFiles(given);
+  const auto parsed = ParseName(name);
+  const auto refused = [](std::string hint) {
+    return Registering{.outcome = Failure(NdkStatus::kInvalidParameter, std::move(hint)).outcome};
+  };
+  if (!parsed.has_value() || parsed->literal.has_value() || parsed->port != 0) {
+    return refused("name " + name + ": not rdma-broker://NAME");
+  }
+  if (!IsUsable(address)) return refused("address " + address.ToString() + ": nobody could connect to it");
+  if (time_to_live <= std::chrono::seconds(0)) return refused("time_to_live: not positive");
+  const auto source = ParseEtcdSource(options.source);
+  if (!source.has_value()) {
+    if (!ParseDnsSource(options.source)) return {.outcome = NoSource(options.source).outcome};
+    return {.outcome = Failure(NdkStatus::kNotSupported, "names can be registered in etcd only").outcome};
+  }
+  std::string problem;
+  Etcd etcd(*source, options, &problem);
+  if (!problem.empty()) return refused(problem);
+  auto keeper = std::make_unique<Keeper>(std::move(etcd), parsed->host, address, time_to_live, options.timeout);
+  const Outcome registered = keeper->Register();
+  if (!registered.ok()) return {.outcome = registered};
+  keeper->Start();
+  return {.outcome = {}, .registration = std::unique_ptr<NameRegistration>(new NameRegistration(std::move(keeper)))};
+}
+
+}  // namespace rdmabroker::client

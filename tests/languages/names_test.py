@@ -1,0 +1,158 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Names in Debian's etcd: a server of the examples has one, and its clients find it, for as long as it lives."""
+
+import os
+import pathlib
+import re
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+import unittest
+
+from processes import PATIENCE, Broker, Program
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+class Etcd:
+    """A server with a folder of its own. It keeps its ports when it is started again."""
+
+    def __init__(self, folder):
+        self._client, peer = (f"http://127.0.0.1:{free_port()}" for _ in range(2))
+        self.source = self._client.replace("http", "etcd")
+        self._command = ["etcd", "--data-dir", str(folder), "--log-level", "error"]
+        self._command += ["--listen-client-urls", self._client, "--advertise-client-urls", self._client]
+        self._command += ["--listen-peer-urls", peer, "--initial-advertise-peer-urls", peer]
+        self._command += ["--initial-cluster", f"default={peer}"]
+        self.start()
+
+    def start(self):
+        self._process = subprocess.Popen(self._command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        deadline = time.monotonic() + PATIENCE
+        while not self.keys():
+            if time.monotonic() > deadline:
+                raise AssertionError("etcd does not answer")
+            time.sleep(0.1)
+
+    def etcdctl(self, *words):
+        command = ["etcdctl", f"--endpoints={self._client}", *words]
+        environment = dict(os.environ, ETCDCTL_API="3")
+        return subprocess.run(command, capture_output=True, text=True, env=environment, check=False, timeout=PATIENCE)
+
+    def keys(self):
+        """Whether it answers; all keys, in a line each, or an empty one."""
+        asked = self.etcdctl("get", "", "--prefix", "--keys-only")
+        return asked.stdout + "\n" if asked.returncode == 0 else ""
+
+    def lease(self):
+        """The only one's id."""
+        (lease,) = self.etcdctl("lease", "list").stdout.split("\n")[1:-1]
+        return lease
+
+    def seconds_left(self):
+        said = self.etcdctl("lease", "timetolive", self.lease()).stdout
+        return int(re.search(r"remaining\((\d+)s\)", said)[1])
+
+    def end(self):
+        self._process.kill()
+        self._process.wait()
+
+
+class Names(unittest.TestCase):
+    def setUp(self):
+        self.broker = Broker(os.environ["BIN"])
+        self.addCleanup(self.broker.end)
+        folder = tempfile.TemporaryDirectory(prefix="rb.")
+        self.addCleanup(folder.cleanup)
+        self.etcd = Etcd(pathlib.Path(folder.name))
+        self.addCleanup(lambda: self.etcd.end())
+
+    def example(self, role, *options, source=None):
+        program = pathlib.Path(os.environ["BIN"]) / "client/examples/request_reply"
+        environment = dict(os.environ, RDMA_BROKER_NAMES=source or self.etcd.source)
+        command = [program, role, "--socket", self.broker.socket, *options]
+        started = Program(command, env=environment)
+        self.addCleanup(started.end)
+        return started
+
+    def serve(self, name="rdma-broker://storage", count=1):
+        server = self.example("server", "--name", name, "--count", count)
+        return server, server.line("server: listening on ")
+
+    def expect_served(self, **options):
+        client = self.example("client", "--server", "rdma-broker://storage", **options)
+        self.assertEqual(client.status(), 0, client.said)
+
+    def client_says(self, name="rdma-broker://storage", **options):
+        client = self.example("client", "--server", name, **options)
+        self.assertEqual(client.status(), 1, client.said)
+        return " ".join(client.said)
+
+    def await_gone(self):
+        deadline = time.monotonic() + PATIENCE
+        while self.etcd.keys().strip():
+            self.assertLess(time.monotonic(), deadline, self.etcd.keys())
+            time.sleep(0.1)
+
+    def test_a_client_finds_a_server_by_its_name(self):
+        server, address = self.serve()
+        self.assertEqual(self.etcd.keys().split(), [f"rdma-broker/storage/{address}"])
+        self.expect_served()
+        self.assertEqual(server.status(), 0, server.said)
+        self.assertEqual(self.etcd.keys().strip(), "")
+        self.assertIn("STATUS_OBJECT_NAME_NOT_FOUND", self.client_says())
+
+    def test_the_name_vanishes_when_its_server_dies(self):
+        server, _ = self.serve()
+        server.signal(signal.SIGKILL)
+        server.status()
+        self.await_gone()
+
+    def test_the_lease_of_a_server_that_lives_is_renewed(self):
+        self.serve()
+        before = left = self.etcd.seconds_left()
+        deadline = time.monotonic() + PATIENCE
+        while left <= before:
+            self.assertLess(time.monotonic(), deadline)
+            time.sleep(0.1)
+            before, left = left, self.etcd.seconds_left()
+
+    def test_the_name_comes_back_when_etcd_has_lost_it(self):
+        server, address = self.serve()
+        self.etcd.etcdctl("lease", "revoke", self.etcd.lease())
+        self.assertEqual(self.etcd.keys().strip(), "")
+        deadline = time.monotonic() + PATIENCE
+        while self.etcd.keys().split() != [f"rdma-broker/storage/{address}"]:
+            self.assertLess(time.monotonic(), deadline)
+            time.sleep(0.1)
+        self.expect_served()
+        self.assertEqual(server.status(), 0, server.said)
+
+    def test_the_next_of_etcds_servers_answers_where_one_does_not(self):
+        self.serve()
+        dead = f"etcd://127.0.0.1:{free_port()},{self.etcd.source.removeprefix('etcd://')}"
+        self.expect_served(source=dead)
+
+    def test_values_that_are_no_addresses_are_left_out(self):
+        for index, value in enumerate(("", "0.0.0.0:1", "127.0.0.1", "x" * 10_000, "127.0.0.1:70000")):
+            self.etcd.etcdctl("put", f"rdma-broker/storage/{index}", "--", value)
+        self.assertIn("STATUS_UNSUCCESSFUL", self.client_says())
+        self.serve()
+        self.expect_served()
+
+    def test_what_etcd_does_not_answer_is_an_error_in_time(self):
+        self.etcd.end()
+        begun = time.monotonic()
+        self.assertRegex(self.client_says(), "STATUS_(HOST_UNREACHABLE|IO_TIMEOUT)")
+        self.assertLess(time.monotonic() - begun, PATIENCE / 2)
+
+    def test_an_answer_that_is_too_large_is_refused(self):
+        for index in range(8):
+            self.etcd.etcdctl("put", f"rdma-broker/storage/{index}", "x" * 20_000)
+        self.assertIn("STATUS_UNSUCCESSFUL", self.client_says())
