@@ -23,13 +23,22 @@ def free_port():
 class Etcd:
     """A server with a folder of its own. It keeps its ports when it is started again."""
 
-    def __init__(self, folder):
-        self._client, peer = (f"http://127.0.0.1:{free_port()}" for _ in range(2))
+    def __init__(self, folder, tls=False):
+        scheme = "https" if tls else "http"
+        self._client = f"{scheme}://127.0.0.1:{free_port()}"
         self.source = self._client.replace("http", "etcd")
+        self.certificate = folder / "certificate.pem"
+        peer = f"http://127.0.0.1:{free_port()}"
         self._command = ["etcd", "--data-dir", str(folder), "--log-level", "error"]
         self._command += ["--listen-client-urls", self._client, "--advertise-client-urls", self._client]
         self._command += ["--listen-peer-urls", peer, "--initial-advertise-peer-urls", peer]
         self._command += ["--initial-cluster", f"default={peer}"]
+        if tls:
+            key = folder / "key.pem"
+            make = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-subj", "/CN=etcd", "-days", "1"]
+            make += ["-addext", "subjectAltName=IP:127.0.0.1", "-keyout", key, "-out", self.certificate]
+            subprocess.run(make, check=True, capture_output=True)
+            self._command += ["--cert-file", str(self.certificate), "--key-file", str(key)]
         self.start()
 
     def start(self):
@@ -43,6 +52,8 @@ class Etcd:
     def etcdctl(self, *words):
         command = ["etcdctl", f"--endpoints={self._client}", *words]
         environment = dict(os.environ, ETCDCTL_API="3")
+        if self.certificate.exists():
+            environment["ETCDCTL_CACERT"] = str(self.certificate)
         return subprocess.run(command, capture_output=True, text=True, env=environment, check=False, timeout=PATIENCE)
 
     def keys(self):
@@ -68,29 +79,33 @@ class Names(unittest.TestCase):
     def setUp(self):
         self.broker = Broker(os.environ["BIN"])
         self.addCleanup(self.broker.end)
+        self.etcd = self.start_etcd()
+
+    def start_etcd(self, **options):
         folder = tempfile.TemporaryDirectory(prefix="rb.")
         self.addCleanup(folder.cleanup)
-        self.etcd = Etcd(pathlib.Path(folder.name))
-        self.addCleanup(lambda: self.etcd.end())
+        etcd = Etcd(pathlib.Path(folder.name), **options)
+        self.addCleanup(etcd.end)
+        return etcd
 
-    def example(self, role, *options, source=None):
+    def example(self, role, *options, source=None, authority=""):
         program = pathlib.Path(os.environ["BIN"]) / "client/examples/request_reply"
-        environment = dict(os.environ, RDMA_BROKER_NAMES=source or self.etcd.source)
+        environment = dict(os.environ, RDMA_BROKER_NAMES=source or self.etcd.source, RDMA_BROKER_NAMES_CA=authority)
         command = [program, role, "--socket", self.broker.socket, *options]
         started = Program(command, env=environment)
         self.addCleanup(started.end)
         return started
 
-    def serve(self, name="rdma-broker://storage", count=1):
-        server = self.example("server", "--name", name, "--count", count)
+    def serve(self, **options):
+        server = self.example("server", "--name", "rdma-broker://storage", "--count", 1, **options)
         return server, server.line("server: listening on ")
 
     def expect_served(self, **options):
         client = self.example("client", "--server", "rdma-broker://storage", **options)
         self.assertEqual(client.status(), 0, client.said)
 
-    def client_says(self, name="rdma-broker://storage", **options):
-        client = self.example("client", "--server", name, **options)
+    def client_says(self, **options):
+        client = self.example("client", "--server", "rdma-broker://storage", **options)
         self.assertEqual(client.status(), 1, client.said)
         return " ".join(client.said)
 
@@ -138,6 +153,13 @@ class Names(unittest.TestCase):
         self.serve()
         dead = f"etcd://127.0.0.1:{free_port()},{self.etcd.source.removeprefix('etcd://')}"
         self.expect_served(source=dead)
+
+    def test_only_an_etcd_with_a_certificate_of_the_authoritys_is_believed(self):
+        etcd = self.start_etcd(tls=True)
+        self.serve(source=etcd.source, authority=etcd.certificate)
+        self.assertRegex(self.client_says(source=etcd.source), "STATUS_(HOST_UNREACHABLE|IO_TIMEOUT)")
+        self.assertIn("cannot be read", self.client_says(source=etcd.source, authority="/nowhere.pem"))
+        self.expect_served(source=etcd.source, authority=etcd.certificate)
 
     def test_values_that_are_no_addresses_are_left_out(self):
         for index, value in enumerate(("", "0.0.0.0:1", "127.0.0.1", "x" * 10_000, "127.0.0.1:70000")):

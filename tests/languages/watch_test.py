@@ -49,6 +49,34 @@ NODE_SLOW = """
   console.log('closed');
 """
 
+NODE_CLOSE = """
+  import { once } from 'node:events';
+  import { createInterface } from 'node:readline';
+  import { Session } from './session.js';
+  const input = createInterface({ input: process.stdin });
+  const session = await Session.open(process.argv[1]);
+  console.log('open');
+  await once(input, 'line');
+  const closed = session.close();
+  console.log('closing');
+  await closed;
+  input.close();
+  console.log('closed');
+"""
+
+PYTHON_CLOSE = """
+import sys, threading
+from session import Session
+session = Session(sys.argv[1])
+print("open", flush=True)
+sys.stdin.readline()
+closing = threading.Thread(target=session.close)
+closing.start()
+print("closing", flush=True)
+closing.join()
+print("closed", flush=True)
+"""
+
 PYTHON_SLOW = """
 import sys
 from proto.rdmabroker.v1 import adapter_pb2, address_pb2, requests_pb2 as r
@@ -176,6 +204,18 @@ class Watch:
             self.assertEqual(program.line(), outcome)
         self.assertEqual(program.status(), 0, program.said)
 
+    def test_a_session_that_is_away_is_closed_when_its_broker_is_back(self):
+        program = self.start(*self.inline, self.closes, self.broker.socket)
+        self.addCleanup(program.end)
+        program.line("open")
+        self.broker.kill()
+        program.write_line()
+        program.line("closing")
+        self.broker.start()
+        self.assertEqual(program.line(), "closed")
+        self.assertEqual(program.status(), 0, program.said)
+        self.assertTrue(self.broker.becomes_empty())
+
     def test_a_signal_closes_all(self):
         watch = self.run_watch()
         watch.line("listening on ")
@@ -220,6 +260,7 @@ class Python(Watch, unittest.TestCase):
     inline = ["-c"]
     requests = PYTHON_REQUESTS
     slow = PYTHON_SLOW
+    closes = PYTHON_CLOSE
 
 
 class Node(Watch, unittest.TestCase):
@@ -228,3 +269,4 @@ class Node(Watch, unittest.TestCase):
     inline = ["--input-type=module", "-e"]
     requests = NODE_REQUESTS
     slow = NODE_SLOW
+    closes = NODE_CLOSE

@@ -83,6 +83,7 @@ export class Session {
   #stream;
   #ended;
   #end; // The BrokerError that the session has ended with, where nobody closed it.
+  #closing = false;
   #over = false;
   #nextRequest = 1n;
   #unanswered = new Set(); // The ids of requests of which no reply has come, the oldest first.
@@ -164,8 +165,9 @@ export class Session {
     }
   }
 
-  // Ends the session and everything in it.
+  // Ends the session and everything in it; one that is away returns first, where it can.
   async close() {
+    this.#closing = true;
     if (!this.#over) this.#stream.write({ close: {} });
     await this.#ended;
   }
@@ -249,6 +251,7 @@ export class Session {
         if (message === 'opened') {
           taken = true;
           this.#opened ??= opened; // After a return the secret is not sent again.
+          if (this.#closing) stream.write({ close: {} });
           this.#present.resolve();
         } else if (message === 'event') {
           this.#handleEvent(event);

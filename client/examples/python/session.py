@@ -31,6 +31,7 @@ API_MINOR = 1  # Of the contract that this was written against.
 OPEN_TIMEOUT = 10.0  # Seconds that a broker may take to come up.
 FIRST_RETURN, LONGEST_RETURN = 0.05, 1.0  # Seconds between attempts to reach it again.
 DETAILS = "grpc-status-details-bin"
+CLOSE = session_pb2.SessionRequest(close=session_pb2.CloseSession())
 CHANNEL_OPTIONS = (
     ("grpc.use_local_subchannel_pool", 1),  # Requests count only on the connection that carries the stream.
     ("grpc.enable_retries", 0),  # Request ids are for that.
@@ -106,6 +107,7 @@ class Session:
         self._present = threading.Condition(self._lock)
         self._is_present = False
         self._end = None  # The BrokerError that the session has ended with, where nobody closed it.
+        self._closing = False
         self._over = False
         self._thread = threading.Thread(target=self._keep, name="rdma-broker session", daemon=True)
         self._thread.start()
@@ -179,9 +181,10 @@ class Session:
             raise self._end
 
     def close(self):
-        """Ends the session and everything in it. Once, from any thread."""
+        """Ends the session with all it has; one that is away returns first, where it can. Once, from any thread."""
         with self._lock:
-            self._outgoing.put(session_pb2.SessionRequest(close=session_pb2.CloseSession()))
+            self._closing = True
+            self._outgoing.put(CLOSE)
         self._thread.join()
         self._channel.close()
 
@@ -283,6 +286,8 @@ class Session:
             if self._opened is None:
                 self._opened = opened
             self._is_present = True
+            if self._closing:
+                self._outgoing.put(CLOSE)
             self._present.notify_all()
 
     def _handle_event(self, event):
