@@ -2,7 +2,6 @@
 
 #include "client/names/etcd.h"
 
-#include <grpcpp/client_context.h>
 #include <grpcpp/create_channel.h>
 #include <grpcpp/generic/generic_stub.h>
 #include <grpcpp/impl/codegen/proto_utils.h>
@@ -51,6 +50,18 @@ Etcd::Etcd(EtcdSource source, const NameOptions& options, std::string* problem) 
   }
 }
 
+bool Etcd::Begin(grpc::ClientContext* context) {
+  const std::lock_guard lock(mutex_);
+  under_way_ = cancelled_ ? nullptr : context;
+  return !cancelled_;
+}
+
+void Etcd::Cancel() {
+  const std::lock_guard lock(mutex_);
+  cancelled_ = true;
+  if (under_way_ != nullptr) under_way_->TryCancel();
+}
+
 // Whoever does not answer in its share of the time is followed by the next. A call that is repeated so does no harm.
 template <typename Request, typename Response>
 grpc::Status Etcd::Call(const char* method, const Request& request, milliseconds timeout, Response* response) {
@@ -60,11 +71,13 @@ grpc::Status Etcd::Call(const char* method, const Request& request, milliseconds
     const auto left = std::chrono::duration_cast<milliseconds>(end - steady_clock::now());
     grpc::ClientContext context;
     context.set_deadline(std::chrono::system_clock::now() + left / static_cast<int>(channels_.size() - i));
+    if (!Begin(&context)) return grpc::Status::CANCELLED;
     grpc::TemplatedGenericStub<Request, Response> stub(channels_[i]);
-    std::promise<grpc::Status> ended;
+    const auto ended = std::make_shared<std::promise<grpc::Status>>();
     stub.UnaryCall(&context, method, {}, &request, response,
-                   [&ended](grpc::Status how) { ended.set_value(std::move(how)); });
-    status = ended.get_future().get();
+                   [ended](grpc::Status how) { ended->set_value(std::move(how)); });
+    status = ended->get_future().get();
+    Begin(nullptr);
     if (status.error_code() != grpc::StatusCode::UNAVAILABLE &&
         status.error_code() != grpc::StatusCode::DEADLINE_EXCEEDED) {
       break;
@@ -115,6 +128,10 @@ grpc::Status Etcd::Renew(int64_t lease, milliseconds timeout, bool* is_there) {
 }
 
 grpc::Status Etcd::Revoke(int64_t lease, milliseconds timeout) {
+  {
+    const std::lock_guard lock(mutex_);
+    cancelled_ = false;
+  }
   etcd::LeaseRequest request;
   request.set_id(lease);
   etcd::LeaseResponse response;

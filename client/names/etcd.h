@@ -4,11 +4,13 @@
 #define CLIENT_NAMES_ETCD_H_
 
 #include <grpcpp/channel.h>
+#include <grpcpp/client_context.h>
 #include <grpcpp/support/status.h>
 
 #include <chrono>
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <vector>
 
@@ -17,7 +19,8 @@
 
 namespace rdmabroker::client {
 
-// etcd's servers, one of which has to answer. Each call waits, within the time that it is given. One thread.
+// etcd's servers, one of which has to answer. Each call waits, within the time that it is given. One thread, but for
+// Cancel.
 class Etcd {
  public:
   // Where a file for TLS cannot be read, `problem` says so.
@@ -33,15 +36,23 @@ class Etcd {
   grpc::Status Renew(int64_t lease, std::chrono::milliseconds timeout, bool* is_there);
   grpc::Status Revoke(int64_t lease, std::chrono::milliseconds timeout);
 
+  // Ends the call under way, and those to come but Revoke.
+  void Cancel();
+
   static Outcome OutcomeOf(const grpc::Status& status);
 
  private:
+  // Takes the call as the one under way, or tells that it was cancelled before.
+  bool Begin(grpc::ClientContext* context);
   template <typename Request, typename Response>
   grpc::Status Call(const char* method, const Request& request, std::chrono::milliseconds timeout, Response* response);
   std::string KeyOf(const std::string& name) const { return source_.prefix + "/" + name + "/"; }
 
   const EtcdSource source_;
   std::vector<std::shared_ptr<grpc::Channel>> channels_;
+  std::mutex mutex_;                          // Guards the next two.
+  grpc::ClientContext* under_way_ = nullptr;  // May be cancelled.
+  bool cancelled_ = false;
 };
 
 }  // namespace rdmabroker::client

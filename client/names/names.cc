@@ -86,13 +86,14 @@ Resolution ResolveName(const std::string& name, const NameOptions& given) {
 // Keeps one name in etcd, by a thread.
 class NameRegistration::Keeper {
  public:
-  Keeper(Etcd etcd, std::string name, const SocketAddress& address, std::chrono::seconds time_to_live,
-         milliseconds timeout)
-      : etcd_(std::move(etcd)),
+  // Where a file for TLS cannot be read, `problem` says so.
+  Keeper(const EtcdSource& source, const NameOptions& options, std::string name, const SocketAddress& address,
+         std::chrono::seconds time_to_live, std::string* problem)
+      : etcd_(source, options, problem),
         name_(std::move(name)),
         address_(address.ToString()),
         time_to_live_(time_to_live),
-        timeout_(timeout) {}
+        timeout_(options.timeout) {}
   ~Keeper() {
     if (!thread_.joinable()) return;
     {
@@ -100,6 +101,7 @@ class NameRegistration::Keeper {
       over_ = true;
     }
     changed_.notify_all();
+    etcd_.Cancel();
     thread_.join();
     etcd_.Revoke(lease_, kGoodbye);
   }
@@ -166,9 +168,8 @@ NameRegistration::Registering NameRegistration::Register(const std::string& name
     return {.outcome = Failure(NdkStatus::kNotSupported, "names can be registered in etcd only").outcome};
   }
   std::string problem;
-  Etcd etcd(*source, options, &problem);
+  auto keeper = std::make_unique<Keeper>(*source, options, parsed->host, address, time_to_live, &problem);
   if (!problem.empty()) return refused(problem);
-  auto keeper = std::make_unique<Keeper>(std::move(etcd), parsed->host, address, time_to_live, options.timeout);
   const Outcome registered = keeper->Register();
   if (!registered.ok()) return {.outcome = registered};
   keeper->Start();

@@ -70,6 +70,9 @@ class Etcd:
         said = self.etcdctl("lease", "timetolive", self.lease()).stdout
         return int(re.search(r"remaining\((\d+)s\)", said)[1])
 
+    def signal(self, number):
+        self._process.send_signal(number)
+
     def end(self):
         self._process.kill()
         self._process.wait()
@@ -173,6 +176,16 @@ class Names(unittest.TestCase):
         begun = time.monotonic()
         self.assertRegex(self.client_says(), "STATUS_(HOST_UNREACHABLE|IO_TIMEOUT)")
         self.assertLess(time.monotonic() - begun, PATIENCE / 2)
+
+    def test_a_server_ends_soon_though_etcd_is_silent(self):
+        server, address = self.serve()
+        self.etcd.signal(signal.SIGSTOP)
+        time.sleep(4)  # After a third of the lease's ten seconds a renewal is under way, which may take five.
+        client = self.example("client", "--server", address)
+        self.assertEqual(client.status(), 0, client.said)
+        begun = time.monotonic()
+        self.assertEqual(server.status(), 0, server.said)
+        self.assertLess(time.monotonic() - begun, 3)  # Of which the goodbye takes one.
 
     def test_an_answer_that_is_too_large_is_refused(self):
         for index in range(8):
