@@ -163,6 +163,8 @@ TEST(CInterface, NullAndMalformedArgumentsAreInvalid) {
       rdma_broker_connect(kMadeUp, kMadeUp, nullptr, 0),
       rdma_broker_reject(kMadeUp, nullptr, 1, 0),
       rdma_broker_get_connection_data(kMadeUp, nullptr),
+      rdma_broker_resolve_name(nullptr, 0, nullptr, nullptr, nullptr, nullptr),
+      rdma_broker_register_name("rdma-broker://a", "somewhere", 0, 0, &session, nullptr),
       rdma_broker_domain_create(kMadeUp, nullptr),
       rdma_broker_completion_queue_create(kMadeUp, 1, 0, 0, nullptr),
       rdma_broker_completion_queue_arm(kMadeUp, 3),
@@ -209,6 +211,21 @@ TEST(CInterface, ASessionWithoutABrokerSaysWhatToDo) {
   EXPECT_EQ(failure.status, RDMA_BROKER_STATUS_CONNECTION_REFUSED);
   EXPECT_NE(std::strstr(failure.hint, "/nowhere/control.sock"), nullptr) << failure.hint;
   rdma_broker_close(events, 0);
+}
+
+TEST(CInterface, NamesAreResolvedAndAHintSaysWhyNot) {
+  rdma_broker_address addresses[2] = {};
+  uint32_t count = std::size(addresses);
+  uint32_t time_to_live = 1;
+  auto failure = Sized<rdma_broker_event>();
+  ASSERT_EQ(rdma_broker_resolve_name("rdma-broker://192.0.2.1:4420", 0, addresses, &count, &time_to_live, &failure),
+            RDMA_BROKER_STATUS_SUCCESS);
+  EXPECT_EQ(count, 1u);
+  EXPECT_EQ(time_to_live, 0u);
+  EXPECT_STREQ(addresses[0].text, "192.0.2.1:4420");
+  EXPECT_EQ(rdma_broker_resolve_name("storage", 0, addresses, &count, nullptr, &failure),
+            RDMA_BROKER_STATUS_INVALID_PARAMETER);
+  EXPECT_NE(std::strstr(failure.hint, "storage"), nullptr) << failure.hint;
 }
 
 TEST(CInterface, AQueueWithoutEventsTimesOutAndItsDescriptorIsQuiet) {

@@ -62,8 +62,9 @@ rdma_broker_connection_data ToC(const client::ConnectionData& data) {
 }  // namespace
 }  // namespace rdmabroker::c
 
-using namespace rdmabroker;     // NOLINT(google-build-using-namespace): the rest is C's.
-using namespace rdmabroker::c;  // NOLINT(google-build-using-namespace)
+// The functions of rdma_broker.h, which have no namespace.
+using namespace rdmabroker;
+using namespace rdmabroker::c;
 
 rdma_broker_status rdma_broker_connector_create(rdma_broker_handle adapter, uint64_t context) {
   return Guarded([&] {

@@ -52,7 +52,9 @@ struct Closer {
     events->Shut();
     return NdkStatus::kSuccess;
   }
+  // These end with their entry in the table.
   NdkStatus operator()(const std::shared_ptr<DeviceList>&) const { return NdkStatus::kSuccess; }
+  NdkStatus operator()(const std::shared_ptr<client::NameRegistration>&) const { return NdkStatus::kSuccess; }
   NdkStatus operator()(const std::shared_ptr<client::Session>& session) const {
     Table().RemoveAllOf(handle);
     // Once more for what was made meanwhile. The session must outlast its close.
@@ -126,8 +128,9 @@ NdkStatus OpenAdapter(const Found<client::Session>& found, rdma_broker_handle se
 }  // namespace
 }  // namespace rdmabroker::c
 
-using namespace rdmabroker;     // NOLINT(google-build-using-namespace): the rest is C's.
-using namespace rdmabroker::c;  // NOLINT(google-build-using-namespace)
+// The functions of rdma_broker.h, which have no namespace.
+using namespace rdmabroker;
+using namespace rdmabroker::c;
 
 const char* rdma_broker_status_name(rdma_broker_status status) {
   return StatusName(StatusFromNumber(status).value_or(NdkStatus::kUnsuccessful)).data();

@@ -105,8 +105,9 @@ NdkStatus CreateQueuePair(ProtectionDomain& domain, const rdma_broker_queue_pair
 }  // namespace
 }  // namespace rdmabroker::c
 
-using namespace rdmabroker;     // NOLINT(google-build-using-namespace): the rest is C's.
-using namespace rdmabroker::c;  // NOLINT(google-build-using-namespace)
+// The functions of rdma_broker.h, which have no namespace.
+using namespace rdmabroker;
+using namespace rdmabroker::c;
 
 rdma_broker_status rdma_broker_domain_create(rdma_broker_handle adapter, rdma_broker_handle* domain) {
   return Guarded([&] {

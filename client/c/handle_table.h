@@ -17,6 +17,7 @@
 #include "client/c/rdma_broker.h"
 #include "client/connector.h"
 #include "client/listener.h"
+#include "client/names/names.h"
 #include "client/reservation.h"
 #include "client/session.h"
 #include "client/shared_endpoint.h"
@@ -33,11 +34,11 @@ namespace rdmabroker::c {
 using DeviceList = std::vector<client::Device>;
 
 // What a handle names. The data plane's objects are pointers that are good for as long as they are in the table.
-using Named =
-    std::variant<std::shared_ptr<EventQueue>, std::shared_ptr<client::Session>, std::shared_ptr<DeviceList>,
-                 std::shared_ptr<client::Adapter>, std::shared_ptr<client::Listener>,
-                 std::shared_ptr<client::SharedEndpoint>, std::shared_ptr<client::Reservation>,
-                 std::shared_ptr<client::Connector>, ProtectionDomain*, CompletionQueue*, MemoryRegion*, QueuePair*>;
+using Named = std::variant<std::shared_ptr<EventQueue>, std::shared_ptr<client::Session>, std::shared_ptr<DeviceList>,
+                           std::shared_ptr<client::Adapter>, std::shared_ptr<client::Listener>,
+                           std::shared_ptr<client::SharedEndpoint>, std::shared_ptr<client::Reservation>,
+                           std::shared_ptr<client::Connector>, std::shared_ptr<client::NameRegistration>,
+                           ProtectionDomain*, CompletionQueue*, MemoryRegion*, QueuePair*>;
 
 // Where what comes of an object is told, and whose it is.
 struct Affiliation {

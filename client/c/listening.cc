@@ -52,8 +52,9 @@ NdkStatus LocalAddress(rdma_broker_handle object, std::string* address) {
 }  // namespace
 }  // namespace rdmabroker::c
 
-using namespace rdmabroker;     // NOLINT(google-build-using-namespace): the rest is C's.
-using namespace rdmabroker::c;  // NOLINT(google-build-using-namespace)
+// The functions of rdma_broker.h, which have no namespace.
+using namespace rdmabroker;
+using namespace rdmabroker::c;
 
 rdma_broker_status rdma_broker_listener_create(rdma_broker_handle adapter, uint64_t listener_context,
                                                uint64_t context) {

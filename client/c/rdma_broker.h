@@ -45,6 +45,8 @@
 extern "C" {
 #endif
 
+/* Names are C's here. NOLINTBEGIN(readability-identifier-naming) */
+
 typedef uint64_t rdma_broker_handle;
 
 /* Bytes of text with its end. */
@@ -258,6 +260,24 @@ rdma_broker_status rdma_broker_disconnect(rdma_broker_handle connector, uint64_t
 /* STATUS_CONNECTION_INVALID: nothing is known yet. */
 rdma_broker_status rdma_broker_get_connection_data(rdma_broker_handle connector, rdma_broker_connection_data* data);
 
+/* ---- Names in place of addresses: as docs/services.md has them; no broker is needed ---- */
+
+typedef struct rdma_broker_address {
+  char text[RDMA_BROKER_ADDRESS_SIZE];
+} rdma_broker_address;
+
+/* Resolves "rdma-broker://NAME" where the environment's RDMA_BROKER_NAMES says, and waits so many milliseconds at most;
+ * 0: five seconds. `count` is how many addresses there is room for, and becomes how many there are here; sixteen is all
+ * that there ever are, and one stands for itself. They come in the order in which to try them. `time_to_live`, if it is
+ * not null, becomes the seconds for which they may be kept. `failure` as in rdma_broker_session_open.
+ * STATUS_OBJECT_NAME_NOT_FOUND: nobody has the name; STATUS_NOT_SUPPORTED: names are resolved nowhere. */
+rdma_broker_status rdma_broker_resolve_name(const char* name, uint32_t timeout_ms, rdma_broker_address* addresses,
+                                            uint32_t* count, uint32_t* time_to_live, rdma_broker_event* failure);
+/* Gives a listener's address a name in etcd, until the registration is closed, which may wait for a second, or until
+ * this process ends, by a lease of so many seconds; 0: ten. Otherwise as rdma_broker_resolve_name. */
+rdma_broker_status rdma_broker_register_name(const char* name, const char* address, uint32_t timeout_ms, uint32_t lease,
+                                             rdma_broker_handle* registration, rdma_broker_event* failure);
+
 /* ---- Data path: nothing here asks the broker, and all ends at once ---- */
 
 enum { RDMA_BROKER_NOTIFY_ERRORS = 0, RDMA_BROKER_NOTIFY_ANY = 1, RDMA_BROKER_NOTIFY_SOLICITED = 2 };
@@ -344,6 +364,8 @@ rdma_broker_status rdma_broker_write(rdma_broker_handle queue_pair, uint64_t req
                                      uint32_t remote_token, uint32_t flags);
 /* Cancels every request; a connection ends by it. */
 rdma_broker_status rdma_broker_flush(rdma_broker_handle queue_pair);
+
+/* NOLINTEND(readability-identifier-naming) */
 
 #ifdef __cplusplus
 } /* extern "C" */

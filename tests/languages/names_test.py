@@ -7,11 +7,30 @@ import re
 import signal
 import socket
 import subprocess
+import sys
 import tempfile
 import time
 import unittest
+import unittest.mock
 
 from processes import PATIENCE, Broker, Program
+
+
+# Registers a name, resolves it, closes it and resolves it again.
+C_NAMES = """
+import ctypes, sys
+library = ctypes.CDLL(sys.argv[1])
+library.rdma_broker_status_name.restype = ctypes.c_char_p
+handle, text, count = ctypes.c_uint64(), ctypes.create_string_buffer(64), ctypes.c_uint32(1)
+name = b"rdma-broker://storage"
+def say(status):
+    print(library.rdma_broker_status_name(status).decode())
+say(library.rdma_broker_register_name(name, b"127.0.0.1:4420", 0, 0, ctypes.byref(handle), None))
+say(library.rdma_broker_resolve_name(name, 0, text, ctypes.byref(count), None, None))
+print(text.value.decode())
+library.rdma_broker_close(handle, ctypes.c_uint64(0))
+say(library.rdma_broker_resolve_name(name, 0, text, ctypes.byref(count), None, None))
+"""
 
 
 def free_port():
@@ -117,6 +136,13 @@ class Names(unittest.TestCase):
         while self.etcd.keys().strip():
             self.assertLess(time.monotonic(), deadline, self.etcd.keys())
             time.sleep(0.1)
+
+    def test_a_name_by_the_c_interface_is_there_until_its_close(self):
+        library = f"{os.environ['BIN']}/client/c/librdma_broker.so"
+        with unittest.mock.patch.dict(os.environ, RDMA_BROKER_NAMES=self.etcd.source):
+            said = subprocess.run([sys.executable, "-c", C_NAMES, library], capture_output=True, text=True, check=True)
+        expected = ["STATUS_SUCCESS", "STATUS_SUCCESS", "127.0.0.1:4420", "STATUS_OBJECT_NAME_NOT_FOUND"]
+        self.assertEqual(said.stdout.split(), expected)
 
     def test_a_client_finds_a_server_by_its_name(self):
         server, address = self.serve()
