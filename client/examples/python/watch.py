@@ -100,8 +100,9 @@ def serve(session, options):
     listener_id = session.request("CreateListener", request).listener_created.listener_id
     # The listener takes the reservation's place: that is used up, and nobody comes in between.
     request = requests_pb2.ListenRequest(listener_id=listener_id, reservation_id=reserved.reservation_id)
-    say(f"listening on {text_of(session.request('Listen', request).listening.address)}")
+    listening = session.request("Listen", request).listening
     try:
+        say(f"listening on {text_of(listening.address)}")
         watch(session, options.peers)
     except KeyboardInterrupt:
         say("interrupted")
@@ -124,6 +125,8 @@ def main():
             serve(session, options)
     except BrokerError as error:
         sys.exit(f"watch: {error}")
+    except KeyboardInterrupt:
+        sys.exit("watch: interrupted")  # Before it listened, or while it closed: the session's end has closed the rest.
 
 
 if __name__ == "__main__":
