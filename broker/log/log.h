@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#ifndef BROKER_LOG_LOG_H_
+#define BROKER_LOG_LOG_H_
+
+#include <cstdint>
+#include <string>
+
+#include "absl/strings/string_view.h"
+#include "broker/log/log_field.h"
+
+namespace rdmabroker {
+
+// From the least to the worst. What is logged is a level and all that are worse.
+enum class LogLevel : uint8_t { kTrace, kDebug, kInfo, kWarning, kError };
+
+enum class LogFormat : uint8_t {
+  kText,  // For people: time, program, level, event, and the fields as name=value.
+  kJson,  // For programs: an object a line, of the same, with the time in UTC.
+};
+
+// Logs to stderr from now on, as what and from which level on. Before it, the level is info and the format text. Under
+// systemd text lines bear their priority, so that journalctl can tell warnings. Once, before there are threads.
+void StartLogging(const std::string& program, LogFormat format, LogLevel level);
+
+// Any thread, at any time.
+void SetLogLevel(LogLevel level);
+LogLevel CurrentLogLevel();
+
+// One event, any thread. The event is a lower-case literal without values, which docs/operating.md lists with its
+// level; its values are fields. Whoever makes fields at some cost asks CurrentLogLevel first.
+void LogDebug(absl::string_view event, LogFields fields = {});
+void LogInfo(absl::string_view event, LogFields fields = {});
+void LogWarning(absl::string_view event, LogFields fields = {});
+void LogError(absl::string_view event, LogFields fields = {});
+
+}  // namespace rdmabroker
+
+#endif  // BROKER_LOG_LOG_H_

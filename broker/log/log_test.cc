@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "broker/log/log.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <functional>
+#include <string>
+
+namespace rdmabroker {
+namespace {
+
+using ::testing::MatchesRegex;
+
+// Stands in for stderr while it lives.
+class Stderr {
+ public:
+  Stderr() : before_(::dup(STDERR_FILENO)), file_(::memfd_create("stderr", MFD_CLOEXEC)) {
+    ::dup2(file_, STDERR_FILENO);
+  }
+  ~Stderr() {
+    ::dup2(before_, STDERR_FILENO);
+    ::close(before_);
+    ::close(file_);
+    ::unsetenv("JOURNAL_STREAM");
+  }
+  Stderr(const Stderr&) = delete;
+  Stderr& operator=(const Stderr&) = delete;
+
+  void BecomeJournal() {
+    struct stat file = {};
+    ::fstat(file_, &file);
+    ::setenv("JOURNAL_STREAM", (std::to_string(file.st_dev) + ":" + std::to_string(file.st_ino)).c_str(), 1);
+  }
+
+  std::string Written() const {
+    std::string text(4096, '\0');
+    const ssize_t size = ::pread(file_, text.data(), text.size(), 0);
+    text.resize(size > 0 ? size : 0);
+    return text;
+  }
+
+ private:
+  const int before_;
+  const int file_;
+};
+
+constexpr char kTime[] = "\\[[0-9]+-[0-9]+-[0-9]+ [0-9]+:[0-9]+:[0-9]+\\.[0-9]+\\]";
+
+TEST(Log, ATextLineHasTimeProgramLevelEventAndFields) {
+  const Stderr written;
+  StartLogging("a-program", LogFormat::kText, LogLevel::kInfo);
+  LogInfo("session opened", {{"session", 7}, {"cause", "a {} of %v\n"}});
+  EXPECT_THAT(written.Written(), MatchesRegex(std::string(kTime) + " \\[a-program\\] \\[info\\] session opened " +
+                                              R"(session=7 cause="a \{\} of %v\\n")" + "\n"));
+}
+
+TEST(Log, AJsonLineIsOneObjectWithTheTimeInUtc) {
+  const Stderr written;
+  StartLogging("a-program", LogFormat::kJson, LogLevel::kInfo);
+  LogWarning("session refused", {{"session", 7}, {"cause", "a {} of %v\n"}});
+  EXPECT_THAT(written.Written(),
+              MatchesRegex("\\{\"time\":\"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\\.[0-9]{6}Z\","
+                           "\"level\":\"warning\",\"program\":\"a-program\",\"event\":\"session refused\","
+                           "\"session\":7,\"cause\":\"a \\{\\} of %v\\\\u000a\"\\}\n"));
+}
+
+TEST(Log, ALevelLogsItselfAndWhatIsWorse) {
+  const struct {
+    LogLevel level;
+    std::string logged;
+  } rows[] = {{LogLevel::kTrace, "dbg inf wrn err"},
+              {LogLevel::kDebug, "dbg inf wrn err"},
+              {LogLevel::kInfo, "inf wrn err"},
+              {LogLevel::kWarning, "wrn err"},
+              {LogLevel::kError, "err"}};
+  StartLogging("a-program", LogFormat::kText, LogLevel::kInfo);
+  for (const auto& row : rows) {
+    const Stderr written;
+    SetLogLevel(row.level);
+    EXPECT_EQ(CurrentLogLevel(), row.level);
+    LogDebug("dbg");
+    LogInfo("inf");
+    LogWarning("wrn");
+    LogError("err");
+    std::string logged;
+    for (const std::string name : {"dbg", "inf", "wrn", "err"}) {
+      if (written.Written().find(name + "\n") != std::string::npos) logged += (logged.empty() ? "" : " ") + name;
+    }
+    EXPECT_EQ(logged, row.logged);
+  }
+}
+
+TEST(Log, ALineForTheJournalBearsItsPriority) {
+  const struct {
+    void (*log)(absl::string_view, LogFields);
+    std::string priority;
+  } rows[] = {{LogDebug, "<7>"}, {LogInfo, "<6>"}, {LogWarning, "<4>"}, {LogError, "<3>"}};
+  for (const auto& row : rows) {
+    Stderr written;
+    written.BecomeJournal();
+    StartLogging("a-program", LogFormat::kText, LogLevel::kTrace);
+    row.log("done", {});
+    EXPECT_THAT(written.Written(), MatchesRegex(row.priority + kTime + " .*done\n"));
+  }
+}
+
+TEST(Log, AJournalThatStderrIsNotConnectedToChangesNothing) {
+  const Stderr written;
+  ::setenv("JOURNAL_STREAM", "1:2", 1);
+  StartLogging("a-program", LogFormat::kText, LogLevel::kInfo);
+  LogInfo("done");
+  EXPECT_THAT(written.Written(), MatchesRegex(std::string(kTime) + " .*done\n"));
+}
+
+TEST(Log, JsonForTheJournalStaysJson) {
+  Stderr written;
+  written.BecomeJournal();
+  StartLogging("a-program", LogFormat::kJson, LogLevel::kInfo);
+  LogInfo("done");
+  EXPECT_THAT(written.Written(), MatchesRegex("\\{\"time\".*\"event\":\"done\"\\}\n"));
+}
+
+}  // namespace
+}  // namespace rdmabroker
