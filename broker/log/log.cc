@@ -82,6 +82,21 @@ void Log(LogLevel level, absl::string_view event, LogFields fields) {
 
 }  // namespace
 
+std::optional<LogLevel> LogLevelNamed(absl::string_view name) {
+  if (name == "trace") return LogLevel::kTrace;
+  if (name == "debug") return LogLevel::kDebug;
+  if (name == "info") return LogLevel::kInfo;
+  if (name == "warning") return LogLevel::kWarning;
+  if (name == "error") return LogLevel::kError;
+  return std::nullopt;
+}
+
+std::optional<LogFormat> LogFormatNamed(absl::string_view name) {
+  if (name == "text") return LogFormat::kText;
+  if (name == "json") return LogFormat::kJson;
+  return std::nullopt;
+}
+
 void StartLogging(const std::string& program, LogFormat format, LogLevel level) {
   auto logger = std::make_shared<spdlog::logger>(program, std::make_shared<spdlog::sinks::stderr_sink_mt>());
   logger->set_formatter(FormatterOf(program, format));

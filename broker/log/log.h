@@ -4,6 +4,7 @@
 #define BROKER_LOG_LOG_H_
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "absl/strings/string_view.h"
@@ -18,6 +19,10 @@ enum class LogFormat : uint8_t {
   kText,  // For people: time, program, level, event, and the fields as name=value.
   kJson,  // For programs: an object a line, of the same, with the time in UTC.
 };
+
+// By the names that people give them: trace, debug, info, warning, error; text, json. Nothing for another name.
+std::optional<LogLevel> LogLevelNamed(absl::string_view name);
+std::optional<LogFormat> LogFormatNamed(absl::string_view name);
 
 // Logs to stderr from now on, as what and from which level on. Before it, the level is info and the format text. Under
 // systemd text lines bear their priority, so that journalctl can tell warnings. Once, before there are threads.

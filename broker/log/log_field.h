@@ -23,7 +23,10 @@ struct LogField {
   template <std::unsigned_integral T>
   requires(!std::same_as<T, bool>) LogField(absl::string_view its_name, T its_value)
       : name(its_name), value(uint64_t{its_value}) {}
-  LogField(absl::string_view its_name, absl::string_view its_value) : name(its_name), value(std::string(its_value)) {}
+  template <typename T>  // Any string; Abseil's view and the standard library's are two types.
+  requires(!std::integral<T> && std::constructible_from<std::string, const T&>)
+      LogField(absl::string_view its_name, const T& its_value)
+      : name(its_name), value(std::string(its_value)) {}
 
   absl::string_view name;
   std::variant<bool, int64_t, uint64_t, std::string> value;

@@ -6,6 +6,8 @@
 
 #include <cstdint>
 #include <limits>
+#include <string>
+#include <string_view>
 
 namespace rdmabroker {
 namespace {
@@ -27,6 +29,8 @@ TEST(LogLine, AValueIsWrittenByItsType) {
       {{"v", uint16_t{443}}, "v=443", R"("v":443)"},
       {{"v", "word"}, "v=word", R"("v":"word")"},
       {{"v", std::string("[fe80::1%eth0]:7")}, "v=[fe80::1%eth0]:7", R"("v":"[fe80::1%eth0]:7")"},
+      {{"v", std::string_view("view")}, "v=view", R"("v":"view")"},
+      {{"v", absl::string_view("view")}, "v=view", R"("v":"view")"},
       {{"v", "/run/rdma-broker"}, "v=/run/rdma-broker", R"("v":"/run/rdma-broker")"},
       {{"v", "{} %v"}, R"(v="{} %v")", R"("v":"{} %v")"},
   };

@@ -96,6 +96,18 @@ TEST(Log, ALevelLogsItselfAndWhatIsWorse) {
   }
 }
 
+TEST(Log, LevelsAndFormatsHaveTheNamesThatPeopleGiveThem) {
+  EXPECT_EQ(LogLevelNamed("trace"), LogLevel::kTrace);
+  EXPECT_EQ(LogLevelNamed("debug"), LogLevel::kDebug);
+  EXPECT_EQ(LogLevelNamed("info"), LogLevel::kInfo);
+  EXPECT_EQ(LogLevelNamed("warning"), LogLevel::kWarning);
+  EXPECT_EQ(LogLevelNamed("error"), LogLevel::kError);
+  EXPECT_EQ(LogFormatNamed("text"), LogFormat::kText);
+  EXPECT_EQ(LogFormatNamed("json"), LogFormat::kJson);
+  for (const char* name : {"", "Info", "warn", "info ", "off"}) EXPECT_EQ(LogLevelNamed(name), std::nullopt) << name;
+  for (const char* name : {"", "JSON", "yaml"}) EXPECT_EQ(LogFormatNamed(name), std::nullopt) << name;
+}
+
 TEST(Log, ALineForTheJournalBearsItsPriority) {
   const struct {
     void (*log)(absl::string_view, LogFields);
