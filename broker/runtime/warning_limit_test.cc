@@ -21,6 +21,28 @@ TEST(WarningLimit, OneWarningASecondPassesAndTellsHowManyWereLeftOut) {
   }
 }
 
+TEST(WarningLimit, ManyMayComeAtOnceAfterSilence) {
+  struct Row {
+    int seconds;
+    int come;
+    int passed;
+    uint64_t left_out_before;
+  };
+  // Each second gives one of three back.
+  const Row rows[] = {{0, 5, 3, 0}, {1, 2, 1, 2}, {1, 1, 0, 0}, {3, 4, 2, 2}, {100, 4, 3, 2}};
+  WarningLimit limit(3);
+  for (const Row& row : rows) {
+    int passed = 0;
+    for (int i = 0; i < row.come; ++i) {
+      const auto left_out = limit.Pass(absl::UnixEpoch() + absl::Seconds(row.seconds));
+      if (!left_out) continue;
+      EXPECT_EQ(*left_out, passed == 0 ? row.left_out_before : 0) << row.seconds;
+      ++passed;
+    }
+    EXPECT_EQ(passed, row.passed) << row.seconds;
+  }
+}
+
 TEST(WarningLimit, AFloodIsBoundedByItsLength) {
   WarningLimit limit;
   uint64_t written = 0;
