@@ -2,7 +2,6 @@
 
 #include "broker/control/acceptor.h"
 
-#include <spdlog/spdlog.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
 
@@ -11,6 +10,7 @@
 #include <utility>
 
 #include "absl/time/time.h"
+#include "broker/log/log.h"
 
 namespace rdmabroker {
 namespace {
@@ -53,7 +53,7 @@ void Acceptor::AcceptSome() {
 
 void Acceptor::Rest(int error) {
   if (const auto left_out = failures_.Pass(Watcher::Now())) {
-    spdlog::warn("cannot accept socket={} cause=\"{}\" left_out={}", name_, std::strerror(error), *left_out);
+    LogWarning("cannot accept", {{"socket", name_}, {"cause", std::strerror(error)}, {"left_out", *left_out}});
   }
   rest_ = watcher_.StartTimer(Watcher::Now() + kRest, [this] {
     rest_ = TimerId::kNone;

@@ -2,8 +2,6 @@
 
 #include "broker/control/administration_service.h"
 
-#include <spdlog/spdlog.h>
-
 #include <algorithm>
 #include <string>
 #include <utility>
@@ -11,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "broker/control/status_mapping.h"
 #include "broker/control/translation.h"
+#include "broker/log/log.h"
 
 namespace rdmabroker {
 namespace {
@@ -29,8 +28,9 @@ grpc::Status RefuseUnlessAdministrator(const Caller* caller, const char* what) {
 grpc::Status End(Broker& broker, const Caller* caller, const v1::EndSessionRequest& request) {
   if (request.session_id() == 0) return Missing("session_id");
   if (auto refusal = RefuseUnlessAdministrator(caller, "end sessions"); !refusal.ok()) return refusal;
-  spdlog::info("session is being ended session={} by_uid={}", request.session_id(), caller->identity.uid);
-  if (broker.EndSession(SessionId(request.session_id()), StreamEnding::kEnded)) return grpc::Status::OK;
+  LogInfo("session is being ended", {{"session", request.session_id()}, {"by_uid", caller->identity.uid}});
+  if (broker.EndSession(SessionId(request.session_id()), StreamEnding::kEnded, "an administrator has ended it"))
+    return grpc::Status::OK;
   return GrpcStatusOf({.status = NdkStatus::kObjectNameNotFound,
                        .hint = absl::StrCat("session_id ", request.session_id(), ": no such session")});
 }
@@ -48,7 +48,12 @@ grpc::Status Switch(Broker& broker, const Caller* caller, const std::string& nam
         {.status = NdkStatus::kObjectNameNotFound, .hint = "device: unknown; ListAdapters names those there are"});
   }
   *device = found->first;
-  spdlog::info("device {} device={} by_uid={}", enabled ? "enabled" : "disabled", name, caller->identity.uid);
+  const LogField fields[] = {{"device", name}, {"by_uid", caller->identity.uid}};
+  if (enabled) {
+    LogInfo("device enabled", fields);
+  } else {
+    LogInfo("device disabled", fields);
+  }
   broker.SwitchDevice(*device, enabled);
   return grpc::Status::OK;
 }

@@ -2,30 +2,39 @@
 
 #include "broker/control/broker.h"
 
-#include <spdlog/spdlog.h>
-
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "broker/core/overloaded.h"
+#include "broker/log/log.h"
 
 namespace rdmabroker {
+namespace {
+
+// Why a session ends about which nobody says anything.
+constexpr absl::string_view kGraceOver = "the client did not return in time";
+
+}  // namespace
 
 Broker::Broker(BrokerCore core, Watcher& watcher, CoreRunner::Commit commit)
     : runner_(
           std::move(core), watcher, [this](const Effect& effect) { Carry(effect); }, std::move(commit)),
-      absent_(watcher, [this](SessionId session) {
-        spdlog::info("the client has gone while it was away session={}", session.value());
-        EndSession(session, StreamEnding::kEnded);
-      }) {}
+      absent_(watcher,
+              [this](SessionId session) {
+                EndSession(session, StreamEnding::kEnded, "the client has gone while it was away");
+              }),
+      why_(kGraceOver),
+      life_(runner_.core()) {}
 
 void Broker::Recover(std::vector<std::unique_ptr<Fabric>> fabrics) {
   const Records& records = core().records();
   if (!records.sessions.empty() || !records.endpoints.empty()) {
-    spdlog::info("going on where another process was sessions={} endpoints={} connections={}", records.sessions.size(),
-                 records.endpoints.size(), records.connections.size());
+    LogInfo("going on where another process was", {{"sessions", records.sessions.size()},
+                                                   {"endpoints", records.endpoints.size()},
+                                                   {"connections", records.connections.size()}});
   }
+  life_.GoOn();
   runner_.Recover(std::move(fabrics));
   for (const auto& [id, session] : records.sessions) Await(id);
 }
@@ -59,14 +68,8 @@ Broker::Opened Broker::Attach(EventStream& stream, std::shared_ptr<const Caller>
   streams_[id.value()] = {.stream = &stream, .session = {}, .caller = std::move(caller)};
   runner_.Run(event);
   Opened opened = *std::exchange(opened_, std::nullopt);
-  if (const auto* session = std::get_if<SessionId>(&opened)) {
-    spdlog::info("session opened session={} uid={} pid={}", session->value(), identity.uid, identity.pid);
-  } else {
-    const auto& outcome = std::get<Outcome>(opened);
-    if (const auto left_out = refusals_.Pass(Watcher::Now())) {
-      spdlog::warn("session refused uid={} pid={} cause=\"{}\" left_out={}", identity.uid, identity.pid, outcome.hint,
-                   *left_out);
-    }
+  if (const auto* refusal = std::get_if<Outcome>(&opened)) {
+    life_.Refused(identity, *refusal);
     streams_.erase(id.value());
   }
   return opened;
@@ -78,8 +81,10 @@ void Broker::CloseStream(EventStream& stream, StreamEnd end) {
   if (attached == streams_.end()) return;
   const SessionId session = attached->second.session;
   streams_.erase(attached);
-  spdlog::info("stream lost session={} by={}", session.value(), end == StreamEnd::kClient ? "client" : "broker");
+  if (end == StreamEnd::kBroker) life_.Away(session);
+  why_ = "the client has ended";
   runner_.Run(StreamLost{session, id, end});
+  why_ = kGraceOver;
   Await(session);
 }
 
@@ -89,13 +94,15 @@ void Broker::Await(SessionId session) {
   if (away) absent_.Await(session, found->second.identity.pid);
 }
 
-bool Broker::EndSession(SessionId session, StreamEnding ending) {
+bool Broker::EndSession(SessionId session, StreamEnding ending, absl::string_view why) {
   const auto& sessions = core().records().sessions;
   const auto found = sessions.find(session);
   if (found == sessions.end() || found->second.ended) return false;
   ending_ = ending;
+  why_ = why;
   runner_.Run(rdmabroker::EndSession{session});
   ending_ = StreamEnding::kEnded;
+  why_ = kGraceOver;
   return true;
 }
 
@@ -126,7 +133,9 @@ Outcome Broker::Ask(const Caller& caller, ClientRequest request) {
             .hint = absl::StrCat("header.session_id ", request.session.value(),
                                  ": not a session whose stream is on this connection; open or resume one first")};
   }
-  runner_.Run(std::move(request));
+  asked_ = &request;
+  runner_.Run(request);
+  asked_ = nullptr;
   return *std::exchange(answer_, std::nullopt);
 }
 
@@ -154,17 +163,22 @@ void Broker::Carry(const Effect& effect) {
                  [&](const SessionOpened& opened) {
                    absent_.Forget(opened.session);
                    streams_.at(opened.stream.value()).session = opened.session;
+                   life_.Opened(opened.session);
                    opened_ = opened.session;
                  },
                  [&](const SessionRefused& refused) { opened_ = refused.outcome; },
-                 [&](const Answer& answer) { answer_ = answer.outcome; },
+                 [&](const Answer& answer) {
+                   life_.Answered(*asked_, answer.outcome);
+                   answer_ = answer.outcome;
+                 },
                  [&](const NumberedEvent& event) {
+                   life_.Happened(event, asked_);
                    if (const auto attached = streams_.find(event.stream.value()); attached != streams_.end()) {
                      attached->second.stream->EventsWait();
                    }
                  },
                  [&](const SessionEnded& ended) {
-                   spdlog::info("session ended session={}", ended.session.value());
+                   life_.Ended(ended.session, why_);
                    absent_.Forget(ended.session);
                    Detach(ended.stream, ending_);
                  },

@@ -9,11 +9,12 @@
 #include <variant>
 #include <vector>
 
+#include "absl/strings/string_view.h"
 #include "broker/control/absent_clients.h"
 #include "broker/control/caller.h"
+#include "broker/control/life_log.h"
 #include "broker/core/messages.h"
 #include "broker/runtime/core_runner.h"
-#include "broker/runtime/warning_limit.h"
 
 namespace rdmabroker {
 
@@ -58,8 +59,9 @@ class Broker {
 
   // The stream is gone. Nothing for a stream that the broker has ended.
   void CloseStream(EventStream& stream, StreamEnd end);
-  // The client says goodbye, or an administrator says it for him. False where there is no such session.
-  bool EndSession(SessionId session, StreamEnding ending);
+  // The client says goodbye, or an administrator says it for him; `why`, a literal, is for the log. False where there
+  // is no such session.
+  bool EndSession(SessionId session, StreamEnding ending, absl::string_view why);
   // For an administrator.
   void SwitchDevice(DeviceId device, bool enabled);
   // False where `acknowledged` was never sent.
@@ -95,8 +97,11 @@ class Broker {
   bool stopping_ = false;
   uint64_t last_stream_ = 0;
   std::unordered_map<uint64_t, Attached> streams_;  // By StreamId.
-  StreamEnding ending_ = StreamEnding::kEnded;      // Of the sessions that the event at hand ends.
-  WarningLimit refusals_;
+  // Of the sessions that the event at hand ends.
+  StreamEnding ending_ = StreamEnding::kEnded;
+  absl::string_view why_;
+  LifeLog life_;
+  const ClientRequest* asked_ = nullptr;  // That is being handled.
   // What the event at hand was answered.
   std::optional<Outcome> answer_;
   std::optional<Opened> opened_;

@@ -3,7 +3,6 @@
 #include "broker/control/control_server.h"
 
 #include <grp.h>
-#include <spdlog/spdlog.h>
 #include <sys/socket.h>
 #include <unistd.h>
 

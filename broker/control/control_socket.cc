@@ -5,7 +5,6 @@
 #include <fcntl.h>
 #include <grpcpp/server.h>
 #include <grpcpp/server_posix.h>
-#include <spdlog/spdlog.h>
 #include <sys/epoll.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -14,6 +13,9 @@
 #include <cerrno>
 #include <charconv>
 #include <cstring>
+
+#include "absl/strings/str_cat.h"
+#include "broker/log/log.h"
 
 namespace rdmabroker {
 namespace {
@@ -55,7 +57,10 @@ void ControlSocket::Take(UniqueFd fd) {
   const uid_t uid = caller->identity.uid;
   if (connections_of_uid_[uid] >= settings_.connections_per_uid) {
     if (const auto left_out = too_many_.Pass(Watcher::Now())) {
-      spdlog::warn("connection refused uid={} limit={} left_out={}", uid, settings_.connections_per_uid, *left_out);
+      LogWarning("connection refused",
+                 {{"uid", uid},
+                  {"cause", absl::StrCat("the user has ", settings_.connections_per_uid, " already")},
+                  {"left_out", *left_out}});
     }
     return;
   }
@@ -66,8 +71,7 @@ void ControlSocket::Take(UniqueFd fd) {
   if (!duplicate) {
     const int error = errno;
     if (const auto left_out = no_descriptor_.Pass(Watcher::Now())) {
-      spdlog::warn("connection refused uid={} cause=\"{}; raise LimitNOFILE\" left_out={}", uid, std::strerror(error),
-                   *left_out);
+      LogWarning("connection refused", {{"uid", uid}, {"cause", std::strerror(error)}, {"left_out", *left_out}});
     }
     return;
   }

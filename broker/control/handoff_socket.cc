@@ -2,7 +2,6 @@
 
 #include "broker/control/handoff_socket.h"
 
-#include <spdlog/spdlog.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
 
@@ -12,6 +11,7 @@
 
 #include "broker/control/translation.h"
 #include "broker/core/secrets.h"
+#include "broker/log/log.h"
 #include "broker/runtime/descriptor_message.h"
 #include "proto/rdmabroker/v1/handoff.pb.h"
 
@@ -50,8 +50,10 @@ void HandoffSocket::Take(UniqueFd socket) {
   size_t& of_uid = fetchers_of_uid_[caller->identity.uid];
   if (of_uid == settings_.fetchers_per_uid) {
     if (const auto left_out = too_many_.Pass(Watcher::Now())) {
-      spdlog::warn("hand-off refused uid={} limit={} left_out={}", caller->identity.uid, settings_.fetchers_per_uid,
-                   *left_out);
+      LogWarning("hand-off refused", {{"uid", caller->identity.uid},
+                                      {"pid", caller->identity.pid},
+                                      {"status", StatusName(NdkStatus::kInsufficientResources)},
+                                      {"left_out", *left_out}});
     }
     return;
   }
@@ -131,8 +133,10 @@ void HandoffSocket::Answer(Fetcher& fetcher, const std::string& record) {
   Handoff* handoff = Authorise(fetcher, record, &outcome, &connection, &fetcher.connector);
   if (handoff == nullptr) {
     if (const auto left_out = denied_.Pass(Watcher::Now())) {
-      spdlog::warn("hand-off refused uid={} pid={} status={} left_out={}", fetcher.caller.identity.uid,
-                   fetcher.caller.identity.pid, std::string(StatusName(outcome.status)), *left_out);
+      LogWarning("hand-off refused", {{"uid", fetcher.caller.identity.uid},
+                                      {"pid", fetcher.caller.identity.pid},
+                                      {"status", StatusName(outcome.status)},
+                                      {"left_out", *left_out}});
     }
     ToProto(outcome, reply.mutable_outcome());
     SendReply(fd, reply, -1);

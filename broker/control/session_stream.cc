@@ -2,14 +2,13 @@
 
 #include "broker/control/session_stream.h"
 
-#include <spdlog/spdlog.h>
-
 #include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "broker/control/status_mapping.h"
 #include "broker/control/translation.h"
+#include "broker/log/log.h"
 #include "broker/runtime/randomness.h"
 
 namespace rdmabroker {
@@ -136,7 +135,7 @@ void SessionStream::SendOpened(bool resumed, const SessionSecret& secret) {
 
 void SessionStream::TakeLaterMessage() {
   if (message_.has_close()) {
-    context_.broker.EndSession(std::exchange(session_, SessionId()), StreamEnding::kClosed);
+    context_.broker.EndSession(std::exchange(session_, SessionId()), StreamEnding::kClosed, "the client has closed it");
     return;
   }
   const bool acknowledges = message_.has_acknowledge();
@@ -199,7 +198,7 @@ void SessionStream::FinishNow() {
 void SessionStream::Abandon() {
   patience_ = TimerId::kNone;
   if (const auto left_out = context_.unread.Pass(Watcher::Now())) {
-    spdlog::warn("stream ended session={} cause=\"the client does not read\" left_out={}", session_.value(), *left_out);
+    LogWarning("stream ended, as the client does not read", {{"session", session_.value()}, {"left_out", *left_out}});
   }
   abandoned_ = true;
   LeaveSession(StreamEnd::kBroker);

@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "broker/control/life_log.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <utility>
+
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
+#include "broker/core/broker_core.h"
+#include "broker/core/messages.h"
+#include "dataplane/ndk/adapter_info.h"
+#include "dataplane/ndk/status.h"
+#include "tests/captured_log.h"
+
+namespace rdmabroker {
+namespace {
+
+constexpr SessionId kSession(1);
+constexpr ConnectorId kConnector(1);
+
+class LifeLogTest : public testing::Test {
+ protected:
+  void Handle(const Event& event) { (void)core_.Handle(absl::UnixEpoch(), event); }
+
+  // A session with a connector, which connects from an address that is not bound yet.
+  void StartConnect() {
+    Handle(FabricReport(DeviceChanged{{.id = DeviceId(1), .name = "nic1", .addresses = {{.bytes = {192, 0, 2, 1}}}}}));
+    Handle(OpenSession{StreamId(1), {}, {}});
+    log_.Opened(kSession);
+    Ask(OpenAdapter{"nic1", kNdkVersion});
+    Ask(CreateConnector{AdapterId(1)});
+    asked_ = Ask(Connect{.connector = kConnector,
+                         .qp = {7},
+                         .source = {{.bytes = {192, 0, 2, 1}}, 1234},
+                         .destination = {{.bytes = {192, 0, 2, 2}}, 4420},
+                         .limits = {},
+                         .private_data = {}});
+    ASSERT_EQ(core_.records().connectors.at(kConnector).pending, asked_.id);
+  }
+  ClientRequest Ask(Request request) {
+    const ClientRequest asked{kSession, RequestId(++requests_), EventNumber(0), std::move(request)};
+    Handle(asked);
+    return asked;
+  }
+  NumberedEvent Refused(uint64_t number) const {
+    return {
+        kSession, StreamId(1), EventNumber(number),
+        OutcomeEvent{asked_.id, {.status = NdkStatus::kConnectionRefused, .payload = {}, .hint = "nobody listens"}}};
+  }
+  size_t Failures() { return lines_.LinesWith("connector failed session=1 connector=1 device=nic1").size(); }
+
+  BrokerCore core_{Limits{}};
+  LifeLog log_{core_};
+  ClientRequest asked_;
+  CapturedLog lines_;
+
+ private:
+  uint64_t requests_ = 0;
+};
+
+TEST_F(LifeLogTest, AnOutcomeIsItsConnectorsThoughManyRequestsAreBetween) {
+  StartConnect();
+  log_.Answered(asked_, {.status = NdkStatus::kPending});
+  for (int i = 0; i < 100; ++i) log_.Answered(Ask(CreateConnector{AdapterId(1)}), {});
+  log_.Happened(Refused(1), nullptr);
+  EXPECT_EQ(Failures(), 1u);
+  log_.Happened(Refused(1), nullptr);
+  EXPECT_EQ(Failures(), 1u) << "it was sent again";
+}
+
+TEST_F(LifeLogTest, AnOutcomeMayComeBeforeTheAnswer) {
+  StartConnect();
+  log_.Happened(Refused(1), &asked_);
+  EXPECT_EQ(Failures(), 1u);
+}
+
+TEST_F(LifeLogTest, ARepeatedRequestWaitsForNothing) {
+  StartConnect();
+  log_.Answered(asked_, {.status = NdkStatus::kPending});
+  Handle(FabricReport(FabricBindFailed{EndpointId(1), NdkStatus::kSharingViolation, 0}));
+  log_.Happened(Refused(1), nullptr);
+  log_.Answered(asked_, {.status = NdkStatus::kPending});
+  log_.Happened(Refused(2), nullptr);
+  EXPECT_EQ(Failures(), 1u);
+}
+
+TEST_F(LifeLogTest, WhoGoesOnKnowsWhatWaits) {
+  StartConnect();
+  LifeLog next(core_);
+  next.GoOn();
+  next.Happened(Refused(1), nullptr);
+  EXPECT_EQ(Failures(), 1u);
+}
+
+TEST_F(LifeLogTest, FloodsAreBounded) {
+  const absl::Time start = absl::Now();
+  constexpr uint64_t kSessions = 10 * LifeLog::kAtOnce;
+  for (uint64_t i = 1; i <= kSessions; ++i) {
+    Handle(OpenSession{StreamId(i), {}, {}});
+    log_.Opened(SessionId(i));
+    log_.Opened(SessionId(i));
+    log_.Away(SessionId(i));
+    Handle(EndSession{SessionId(i)});
+    log_.Ended(SessionId(i), "it has to");
+  }
+  const auto most = LifeLog::kAtOnce + static_cast<size_t>(absl::ToInt64Seconds(absl::Now() - start)) + 1;
+  for (const char* event : {"session opened", "session resumed", "session away", "session ended"}) {
+    EXPECT_GE(lines_.LinesWith(event).size(), LifeLog::kAtOnce) << event;
+    EXPECT_LE(lines_.LinesWith(event).size(), most) << event;
+  }
+}
+
+}  // namespace
+}  // namespace rdmabroker
