@@ -3,14 +3,13 @@
 // rdma-brokerd: the composition root.
 
 #include <signal.h>
-#include <spdlog/sinks/stdout_sinks.h>
-#include <spdlog/spdlog.h>
 #include <sys/epoll.h>
 #include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <cerrno>
 #include <cstdlib>
 #include <cstring>
 #include <iostream>
@@ -24,6 +23,7 @@
 #include "broker/control/control_server.h"
 #include "broker/fabric/iwarp/iwarp_fabric.h"
 #include "broker/fabric/rdmacm/rdmacm_fabric.h"
+#include "broker/log/log.h"
 #include "broker/runtime/exit_status.h"
 #include "broker/runtime/heartbeat.h"
 #include "broker/runtime/systemd_supervisor.h"
@@ -41,7 +41,9 @@ void RaiseDescriptorLimit() {
   rlimit limit = {};
   if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
   limit.rlim_cur = limit.rlim_max;
-  if (::setrlimit(RLIMIT_NOFILE, &limit) != 0) spdlog::warn("cannot raise the limit on open files");
+  if (::setrlimit(RLIMIT_NOFILE, &limit) != 0) {
+    LogWarning("cannot raise the limit on open files", {{"cause", std::strerror(errno)}});
+  }
 }
 
 // Blocks the signals that end the daemon, before any thread is there to get them.
@@ -57,7 +59,7 @@ UniqueFd TakeSignals() {
 
 // Whoever has started the daemon and cannot be told draws his own conclusions; the connections go on.
 void WarnUnless(const absl::Status& told) {
-  if (!told.ok()) spdlog::warn("{}", std::string(told.message()));
+  if (!told.ok()) LogWarning("the supervisor was not told how it goes", {{"cause", told.message()}});
 }
 
 std::string StateDirectory(const Configuration& configuration) {
@@ -100,7 +102,7 @@ absl::StatusOr<Fabrics> OpenFabrics(ControlServer& control, const Configuration&
   if (rdmacm.ok()) {
     fabrics.push_back(*std::move(rdmacm));
   } else {
-    spdlog::warn("the kernel's RDMA devices are left out: {}", std::string(rdmacm.status().message()));
+    LogWarning("the kernel's devices are left out", {{"cause", rdmacm.status().message()}});
   }
   return fabrics;
 }
@@ -125,7 +127,7 @@ absl::StatusOr<int> Run(const Configuration& configuration, Supervisor& supervis
   (*survival)->descriptors().ForgetTheRest();
   const Heartbeat heartbeat(supervisor, control.watcher());
   control.executor().Post([&] {
-    spdlog::info("serving socket={}/control.sock", configuration.socket_directory);
+    LogInfo("serving", {{"socket", configuration.socket_directory + "/control.sock"}});
     WarnUnless(supervisor.Ready());
     WarnUnless(supervisor.ShowStatus("serving on " + configuration.socket_directory + "/control.sock"));
   });
@@ -134,7 +136,11 @@ absl::StatusOr<int> Run(const Configuration& configuration, Supervisor& supervis
   const auto stop = [&](int status) {
     stopping = true;
     exit_status = status;
-    spdlog::info(status == kStartAnother ? "making way for another process" : "stopping");
+    if (status == kStartAnother) {
+      LogInfo("making way for another process");
+    } else {
+      LogInfo("stopping");
+    }
     WarnUnless(supervisor.Stopping());
     WarnUnless(supervisor.ShowStatus("stopping"));
     control.Stop();
@@ -148,20 +154,19 @@ absl::StatusOr<int> Run(const Configuration& configuration, Supervisor& supervis
   WatchId watch = WatchId::kNone;
   watch = control.watcher().Watch(signals.get(), EPOLLIN, [&](uint32_t) {
     const int signal = NextSignal(signals);
-    if (signal == SIGUSR2 && !restart()) spdlog::warn("nobody would start another process; this one goes on");
+    if (signal == SIGUSR2 && !restart()) LogWarning("not restarted, as nobody would start another process");
     // It may come while the daemon makes way.
     if (signal == SIGTERM || signal == SIGINT) stop(0);
     control.watcher().Rearm(watch, EPOLLIN);
   });
   control.Run();
   control.watcher().Unwatch(watch);
-  spdlog::info("stopped");
+  LogInfo("stopped");
   return exit_status;
 }
 
 int Serve(const Configuration& configuration, const UniqueFd& signals) {
-  spdlog::set_default_logger(spdlog::stderr_logger_mt("rdma-brokerd"));
-  spdlog::set_level(spdlog::level::from_str(configuration.log_level));
+  StartLogging("rdma-brokerd", *LogFormatNamed(configuration.log_format), *LogLevelNamed(configuration.log_level));
   // Who reads the log may go away; the connections must not go with him.
   ::signal(SIGPIPE, SIG_IGN);
   // First: what it finds in the environment are numbers of descriptors.

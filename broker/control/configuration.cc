@@ -15,6 +15,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "broker/log/log.h"
 #include "dataplane/unique_fd.h"
 
 namespace rdmabroker {
@@ -74,12 +75,11 @@ std::string AbsolutePath(const std::string& text) {
 
 std::string AbsolutePathOrNone(const std::string& text) { return text.empty() ? "" : AbsolutePath(text); }
 
-std::string LogLevel(const std::string& text) {
-  for (const char* level : {"trace", "debug", "info", "warning", "error"}) {
-    if (text == level) return "";
-  }
-  return "must be one of trace, debug, info, warning, error";
+std::string LogLevelName(const std::string& text) {
+  return LogLevelNamed(text) ? "" : "must be one of trace, debug, info, warning, error";
 }
+
+std::string LogFormatName(const std::string& text) { return LogFormatNamed(text) ? "" : "must be one of text, json"; }
 
 std::map<std::string, Section> Keys(Configuration& configuration) {
   Limits& limits = configuration.limits;
@@ -97,7 +97,9 @@ std::map<std::string, Section> Keys(Configuration& configuration) {
         {"reflection", YesOrNo(configuration.reflection)}}},
       {"iwarp", {{"crc", YesOrNo(configuration.iwarp_crc)}}},
       {"rdmacm", {{"trust_qp_numbers", YesOrNo(configuration.trust_qp_numbers)}}},
-      {"log", {{"level", Text(configuration.log_level, LogLevel)}}},
+      {"log",
+       {{"level", Text(configuration.log_level, LogLevelName)},
+        {"format", Text(configuration.log_format, LogFormatName)}}},
       {"limits",
        {{"sessions_per_uid", Whole(limits.sessions_per_uid, 1, kMany)},
         {"endpoints_per_uid", Whole(limits.endpoints_per_uid, 1, kMany)},

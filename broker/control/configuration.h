@@ -28,7 +28,8 @@ struct Configuration {
   bool reflection = false;                      // Whether gRPC's tools may ask what the services look like.
 
   // [log]
-  std::string log_level = "info";  // trace, debug, info, warning, error.
+  std::string log_level = "info";   // As LogLevelNamed knows it.
+  std::string log_format = "text";  // As LogFormatNamed knows it.
 
   // [iwarp]
   bool iwarp_crc = true;  // Whether connections of user-space iWARP carry CRCs even if the peer does not want them.

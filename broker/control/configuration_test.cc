@@ -43,6 +43,7 @@ const std::vector<GoodRow>& GoodRows() {
       {"iwarp.crc", "false", [](auto& c) { c.iwarp_crc = false; }},
       {"rdmacm.trust_qp_numbers", "true", [](auto& c) { c.trust_qp_numbers = true; }},
       {"log.level", "\"debug\"", [](auto& c) { c.log_level = "debug"; }},
+      {"log.format", "\"json\"", [](auto& c) { c.log_format = "json"; }},
       {"limits.sessions_per_uid", "2", [](auto& c) { c.limits.sessions_per_uid = 2; }},
       {"limits.endpoints_per_uid", "20", [](auto& c) { c.limits.endpoints_per_uid = 20; }},
       {"limits.objects_per_uid", "30", [](auto& c) { c.limits.objects_per_uid = 30; }},
@@ -114,6 +115,7 @@ TEST(Configuration, BadTextIsRefusedWithFileLineAndKey) {
       {"[control]\npatience_ms = 3600001\n", "broker.toml:2: control.patience_ms: 3600001 is not from 1 to 3600000"},
       {"[control]\npatience_ms = 9223372036854775807\n", "broker.toml:2: control.patience_ms: 9223372036854775807 is"},
       {"[log]\nlevel = \"loud\"\n", "broker.toml:2: log.level: must be one of trace, debug, info, warning, error"},
+      {"[log]\nformat = \"JSON\"\n", "broker.toml:2: log.format: must be one of text, json"},
       {"[limits]\nanswers_kept = 4097\n", "broker.toml:2: limits.answers_kept: 4097 is not from 1 to 4096"},
       {"[limits]\nevents_kept = 15\n", "broker.toml:2: limits.events_kept: 15 is not from 16 to "},
       {"[limits]\nlast_ephemeral_port = 65536\n", "broker.toml:2: limits.last_ephemeral_port: 65536 is not from 1 to"},
@@ -208,6 +210,10 @@ TEST(Configuration, HasTheDocumentedRanges) {
   const std::vector<std::string> levels = absl::StrSplit(DocumentedKeys().at("log.level").range, ", ");
   for (const std::string& level : levels) {
     EXPECT_TRUE(Parse(TextOf("log.level", absl::StrCat("\"", level, "\""))).ok()) << level;
+  }
+  const std::vector<std::string> formats = absl::StrSplit(DocumentedKeys().at("log.format").range, ", ");
+  for (const std::string& format : formats) {
+    EXPECT_TRUE(Parse(TextOf("log.format", absl::StrCat("\"", format, "\""))).ok()) << format;
   }
 }
 

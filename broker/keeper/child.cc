@@ -4,7 +4,6 @@
 
 #include <fcntl.h>
 #include <signal.h>
-#include <spdlog/spdlog.h>
 #include <sys/prctl.h>
 #include <unistd.h>
 
@@ -17,6 +16,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "broker/keeper/lifecycle.h"
+#include "broker/log/log.h"
 
 namespace rdmabroker::keeper {
 namespace {
@@ -35,7 +35,7 @@ std::vector<char*> Pointers(std::vector<std::string>& strings) {
 }
 
 [[noreturn]] void Fail(const char* what, int status) {
-  spdlog::error("the child cannot be started: {}: {}", what, std::strerror(errno));
+  LogError("the child cannot be started", {{"step", what}, {"cause", std::strerror(errno)}});
   ::_exit(status);
 }
 

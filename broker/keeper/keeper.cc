@@ -3,18 +3,18 @@
 #include "broker/keeper/keeper.h"
 
 #include <poll.h>
-#include <spdlog/spdlog.h>
 #include <sys/signalfd.h>
 #include <sys/wait.h>
 #include <sysexits.h>
 
 #include <algorithm>
 #include <cerrno>
+#include <cstring>
 #include <ctime>
 #include <utility>
 
-#include "absl/strings/escaping.h"
 #include "broker/keeper/notification.h"
+#include "broker/log/log.h"
 
 namespace rdmabroker::keeper {
 namespace {
@@ -40,7 +40,9 @@ rlim_t RaiseDescriptorLimit() {
   if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return RLIM_INFINITY;
   const rlim_t former = limit.rlim_cur;
   limit.rlim_cur = limit.rlim_max;
-  if (::setrlimit(RLIMIT_NOFILE, &limit) != 0) spdlog::warn("cannot raise the limit on open files");
+  if (::setrlimit(RLIMIT_NOFILE, &limit) != 0) {
+    LogWarning("cannot raise the limit on open files", {{"cause", std::strerror(errno)}});
+  }
   return former;
 }
 
@@ -112,7 +114,7 @@ void Keeper::Wait() {
     return;
   for (auto each = watched.begin() + 2; each != watched.end(); ++each) {
     if (each->revents == 0) continue;
-    spdlog::info("descriptor given up, as its other end is gone");
+    LogInfo("descriptor given up, as its other end is gone");
     store_.RemoveBroken(each->fd);
   }
 }
@@ -120,7 +122,7 @@ void Keeper::Wait() {
 void Keeper::Take(Datagram datagram) {
   if (datagram.sender != child_) {
     if (const auto left_out = strangers_.Pass(Now())) {
-      spdlog::warn("message ignored, as it is not the child's pid={} left_out={}", datagram.sender, *left_out);
+      LogWarning("message ignored, as it is not the child's", {{"pid", datagram.sender}, {"left_out", *left_out}});
     }
     return;
   }
@@ -131,7 +133,7 @@ void Keeper::Take(Datagram datagram) {
                                                                  : notification->objections.front();
   if (!problem.empty()) {
     if (const auto left_out = malformed_.Pass(Now())) {
-      spdlog::warn("message ignored, or a part of it pid={} cause=\"{}\" left_out={}", child_, problem, *left_out);
+      LogWarning("message ignored, or a part of it", {{"pid", child_}, {"cause", problem}, {"left_out", *left_out}});
     }
   }
   if (notification.ok()) Obey(*notification, std::move(datagram.descriptors));
@@ -139,12 +141,14 @@ void Keeper::Take(Datagram datagram) {
 
 void Keeper::Obey(const Notification& notification, std::vector<UniqueFd> descriptors) {
   if (notification.state == Notification::State::kReady && !std::exchange(child_is_ready_, true)) {
-    spdlog::info("child ready pid={}", child_);
+    LogInfo("child ready", {{"pid", child_}});
   }
   if (notification.status) ShowStatus(*notification.status);
   if (notification.descriptors == Notification::Descriptors::kRemove) store_.Remove(notification.name);
   if (notification.descriptors == Notification::Descriptors::kStore) Store(notification, std::move(descriptors));
-  if (notification.watchdog == Notification::Watchdog::kTrigger) spdlog::warn("child asks for its end pid={}", child_);
+  if (notification.watchdog == Notification::Watchdog::kTrigger) {
+    LogWarning("child asks for its end", {{"pid", child_}});
+  }
   Do(lifecycle_.Heard(Now(), notification));
 }
 
@@ -153,10 +157,8 @@ void Keeper::Store(const Notification& notification, std::vector<UniqueFd> descr
     const auto outcome = store_.Add(notification.name, std::move(descriptor), notification.polled);
     if (outcome != DescriptorStore::Outcome::kNoRoom) continue;
     if (const auto left_out = no_room_.Pass(Now())) {
-      spdlog::warn(
-          "descriptor not kept, as there are too many kept={} left_out={}; raise --descriptors, or give them "
-          "shorter names",
-          store_.stored().size(), *left_out);
+      LogWarning("descriptor not kept, as there are too many",
+                 {{"kept", store_.stored().size()}, {"left_out", *left_out}});
     }
   }
 }
@@ -165,7 +167,7 @@ void Keeper::ShowStatus(const std::string& status) {
   if (status == status_) return;
   status_ = status;
   if (const auto left_out = statuses_.Pass(Now())) {
-    spdlog::info("child says \"{}\" pid={} left_out={}", absl::Utf8SafeCHexEscape(status), child_, *left_out);
+    LogInfo("child says", {{"pid", child_}, {"said", status}, {"left_out", *left_out}});
   }
 }
 
@@ -196,20 +198,24 @@ void Keeper::Reap() {
 
 void Keeper::TakeEnd(const siginfo_t& info) {
   const ChildEnd end = EndOf(info);
-  spdlog::log(end == ChildEnd() ? spdlog::level::info : spdlog::level::warn, "child ended pid={} status={} signal={}",
-              child_, end.status, end.signal);
+  const LogField fields[] = {{"pid", child_}, {"status", end.status}, {"signal", end.signal}};
+  if (end == ChildEnd()) {
+    LogInfo("child ended", fields);
+  } else {
+    LogWarning("child ended", fields);
+  }
   child_ = -1;
   const absl::Time now = Now();
   Do(lifecycle_.Ended(now, end));
   if (exit_status_) return;
-  spdlog::info("child is started again in_ms={} kept={}", absl::ToInt64Milliseconds(lifecycle_.deadline() - now),
-               store_.stored().size());
+  LogInfo("child is started again",
+          {{"in_ms", absl::ToInt64Milliseconds(lifecycle_.deadline() - now)}, {"kept", store_.stored().size()}});
 }
 
 void Keeper::Do(const std::optional<Step>& step) {
   if (!step) return;
   if (const auto* signal = std::get_if<SignalChild>(&*step)) {
-    spdlog::info("child gets a signal pid={} signal={}", child_, signal->signal);
+    LogInfo("child gets a signal", {{"pid", child_}, {"signal", signal->signal}});
     if (child_ > 0) ::kill(child_, signal->signal);  // Less than that would be a number of processes.
   } else if (const auto* end = std::get_if<EndKeeper>(&*step)) {
     exit_status_ = end->status;
@@ -223,11 +229,11 @@ void Keeper::Start() {
   status_.clear();
   const auto child = SpawnChild(launch_, store_);
   if (!child.ok()) {
-    spdlog::error("the child cannot be started: {}", std::string(child.status().message()));
+    LogError("the child cannot be started", {{"cause", child.status().message()}});
     return Do(lifecycle_.Ended(Now(), {.status = EX_OSERR}));
   }
   child_ = *child;
-  spdlog::info("child started pid={} command={} kept={}", child_, launch_.command.front(), store_.stored().size());
+  LogInfo("child started", {{"pid", child_}, {"command", launch_.command.front()}, {"kept", store_.stored().size()}});
   lifecycle_.Started();
 }
 

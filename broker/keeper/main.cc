@@ -3,8 +3,6 @@
 // rdma-broker-keeper: starts the broker, starts it anew when it dies, and keeps descriptors for it meanwhile.
 
 #include <fcntl.h>
-#include <spdlog/sinks/stdout_sinks.h>
-#include <spdlog/spdlog.h>
 #include <sysexits.h>
 #include <unistd.h>
 
@@ -16,6 +14,7 @@
 
 #include "absl/time/time.h"
 #include "broker/keeper/keeper.h"
+#include "broker/log/log.h"
 
 namespace {
 
@@ -62,6 +61,7 @@ int main(int argc, char** argv) {
   double watchdog_seconds = 0;  // None.
   double stop_seconds = kStopSeconds;
   std::string log_level = "info";
+  std::string log_format = "text";
   Keeper::Settings settings = {.most_descriptors = kMostDescriptors};
   const auto seconds = CLI::Range(kLeastSeconds, kMostSeconds).description("");
   app.add_option("--watchdog", watchdog_seconds, "Silence after which a broker that was ready is killed; else none is")
@@ -79,6 +79,10 @@ int main(int argc, char** argv) {
       ->check(CLI::IsMember({"trace", "debug", "info", "warning", "error"}))
       ->type_name("")
       ->capture_default_str();
+  app.add_option("--log-format", log_format, "Lines for people, or JSON, an object a line")
+      ->check(CLI::IsMember({"text", "json"}))
+      ->type_name("")
+      ->capture_default_str();
   // By hand: what is the command's would not all come through CLI11 as it is, such as "[::1]".
   char** const dashes = std::find_if(argv, argv + argc, [](const char* each) { return std::strcmp(each, "--") == 0; });
   try {
@@ -93,8 +97,7 @@ int main(int argc, char** argv) {
   settings.command.assign(dashes + 1, argv + argc);
   if (watchdog_seconds > 0) settings.watchdog_interval = absl::Seconds(watchdog_seconds);
   settings.stop_time = absl::Seconds(stop_seconds);
-  const auto log = spdlog::stderr_logger_st("rdma-broker-keeper");
-  log->set_level(spdlog::level::from_str(log_level));
-  spdlog::set_default_logger(log);
+  rdmabroker::StartLogging("rdma-broker-keeper", *rdmabroker::LogFormatNamed(log_format),
+                           *rdmabroker::LogLevelNamed(log_level));
   return Keep(std::move(settings));
 }

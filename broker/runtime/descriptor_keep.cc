@@ -2,14 +2,13 @@
 
 #include "broker/runtime/descriptor_keep.h"
 
-#include <spdlog/spdlog.h>
-
 #include <set>
 #include <utility>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "broker/crash_points/crash_points.h"
+#include "broker/log/log.h"
 #include "broker/runtime/watcher.h"
 
 namespace rdmabroker {
@@ -53,8 +52,8 @@ bool DescriptorKeep::KeepIfThereIsRoom(const std::string& name, int fd, double s
   if (static_cast<double>(kept_.size()) < share * static_cast<double>(supervisor_.most_kept()))
     return Store(name, fd).ok();
   if (const auto left_out = left_out_.Pass(Watcher::Now())) {
-    spdlog::warn("the supervisor has no room for a descriptor, which a death of this process ends name={} left_out={}",
-                 name, *left_out);
+    LogWarning("the supervisor has no room for a descriptor, which a death of this process ends",
+               {{"name", name}, {"left_out", *left_out}});
   }
   return false;
 }
@@ -78,8 +77,8 @@ absl::Status DescriptorKeep::AwaitSupervisor() {
   absl::Status done = supervisor_.Barrier(kPatience);
   if (done.ok()) return done;
   if (const auto left_out = silences_.Pass(Watcher::Now())) {
-    spdlog::warn("the supervisor has not said that it has done what it was told cause=\"{}\" left_out={}",
-                 std::string(done.message()), *left_out);
+    LogWarning("the supervisor has not said that it has done what it was told",
+               {{"cause", done.message()}, {"left_out", *left_out}});
   }
   return done;
 }
@@ -105,16 +104,16 @@ void DescriptorKeep::ForgetTheRest() {
   for (const auto& [name, fd] : inherited_) names.insert(name);
   inherited_.clear();
   if (names.empty()) return;
-  spdlog::warn("descriptors of the process before belong to nothing here, and are closed count={} first={}",
-               names.size(), *names.begin());
+  LogWarning("descriptors of the process before belong to nothing here, and are closed",
+             {{"count", names.size()}, {"first", *names.begin()}});
   for (const std::string& name : names) ForgetNow(name);
 }
 
 void DescriptorKeep::LogUnless(const absl::Status& done, const std::string& name) {
   if (done.ok()) return;
   if (const auto left_out = failures_.Pass(Watcher::Now())) {
-    spdlog::warn("the supervisor was not told of a descriptor name={} cause=\"{}\" left_out={}", name,
-                 std::string(done.message()), *left_out);
+    LogWarning("the supervisor was not told of a descriptor",
+               {{"name", name}, {"cause", done.message()}, {"left_out", *left_out}});
   }
 }
 

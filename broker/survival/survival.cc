@@ -3,7 +3,6 @@
 #include "broker/survival/survival.h"
 
 #include <linux/magic.h>
-#include <spdlog/spdlog.h>
 #include <sys/stat.h>
 #include <sys/statfs.h>
 #include <unistd.h>
@@ -18,6 +17,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "broker/fabric/unknown_records.h"
+#include "broker/log/log.h"
 #include "broker/runtime/randomness.h"
 #include "broker/runtime/watcher.h"
 
@@ -93,8 +93,9 @@ absl::Status Survival::Restore(const Limits& limits, const std::string& boot_id)
   const size_t connections = of_fabrics_.connections.size();
   DropUnknown(core_.records(), &of_fabrics_);
   if (of_fabrics_.endpoints.size() < endpoints || of_fabrics_.connections.size() < connections) {
-    spdlog::info("what fabrics have stored of objects that had ended is dropped endpoints={} connections={}",
-                 endpoints - of_fabrics_.endpoints.size(), connections - of_fabrics_.connections.size());
+    LogInfo("what fabrics have stored of objects that had ended is dropped",
+            {{"endpoints", endpoints - of_fabrics_.endpoints.size()},
+             {"connections", connections - of_fabrics_.connections.size()}});
   }
   return absl::OkStatus();
 }
@@ -102,8 +103,8 @@ absl::Status Survival::Restore(const Limits& limits, const std::string& boot_id)
 absl::Status Survival::SetAside(const absl::Status& cause) {
   const absl::StatusOr<std::string> name = store_->SetAside(absl::Now());
   if (!name.ok()) return name.status();
-  spdlog::error("the store is of no use, and sessions and listeners before are lost; begins anew cause=\"{}\" kept={}",
-                std::string(cause.message()), *name);
+  LogError("the store is of no use, and sessions and listeners before are lost",
+           {{"cause", cause.message()}, {"set_aside", *name}});
   return absl::OkStatus();
 }
 
@@ -115,8 +116,8 @@ bool Survival::Commit(BrokerCore& core) {
     return true;
   }
   if (const auto left_out = failures_.Pass(Watcher::Now())) {
-    spdlog::error("not stored, so that a crash would lose it cause=\"{}\" left_out={}",
-                  std::string(committed.message()), *left_out);
+    LogError("changes not stored, so that a crash would lose them",
+             {{"cause", committed.message()}, {"left_out", *left_out}});
   }
   return false;
 }

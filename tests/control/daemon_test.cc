@@ -81,6 +81,19 @@ TEST_F(DaemonTest, ABadConfigurationIsRefusedWithItsFileLineAndKey) {
   }
 }
 
+TEST_F(DaemonTest, LogsAnObjectALineWhereItsFileSaysSo) {
+  Configure("[log]\nformat = \"json\"\n");
+  ChildProcess process({kDaemon, "--config", file()}, ChildProcess::Errors::kToItsOutput);
+  std::string line = process.ReadLine();
+  for (; !line.empty() && line.find("\"event\":\"serving\"") == std::string::npos; line = process.ReadLine()) {
+    EXPECT_EQ(line.find("{\"time\":\""), 0u) << line;
+  }
+  EXPECT_NE(
+      line.find("\"level\":\"info\",\"program\":\"rdma-brokerd\",\"event\":\"serving\",\"socket\":\"" + control()),
+      std::string::npos)
+      << line;
+}
+
 TEST_F(DaemonTest, AFileThatIsMissingIsNamed) {
   for (const char* flag : {"", "--check-config"}) {
     std::vector<std::string> arguments = {"--config", file()};

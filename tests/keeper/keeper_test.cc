@@ -195,6 +195,7 @@ TEST(Keeper, SaysWhatIsWrongWithItsUsage) {
       {{"--watchdog", "soon", "--", "true"}, 64},
       {{"--descriptors", "-1", "--", "true"}, 64},
       {{"--log-level", "loud", "--", "true"}, 64},
+      {{"--log-format", "xml", "--", "true"}, 64},
       {{"--help"}, 0},
       {{"--", "true", "--help"}, 0},
   };
@@ -372,7 +373,15 @@ TEST(Keeper, LogsWhatTheChildSaysOfItselfInOneLine) {
   KeptProgram program;
   ASSERT_TRUE(program.NextChild());
   EXPECT_EQ(program.Ask("message 0 STATUS=it \"serves\"\x1b[31m"), "closed");
-  EXPECT_TRUE(program.Logs("child says \"it \\\"serves\\\"\\x1b[31m\""));
+  EXPECT_TRUE(program.Logs(" said=\"it \\\"serves\\\"\\x1b[31m\" left_out=0"));
+}
+
+TEST(Keeper, LogsAnObjectALineWhereItIsToldTo) {
+  KeptProgram program({"--log-format", "json"});
+  ASSERT_TRUE(program.NextChild());
+  EXPECT_EQ(program.Ask("message 0 STATUS=it \"serves\"\x1b[31m"), "closed");
+  EXPECT_TRUE(program.Logs(R"("level":"info","program":"rdma-broker-keeper","event":"child says","pid":)"));
+  EXPECT_TRUE(program.Logs(R"(,"said":"it \"serves\"\u001b[31m","left_out":)"));
 }
 
 TEST(Keeper, EndsTheChildWhereItIsKilledItself) {

@@ -11,8 +11,6 @@
 // waits for a later commit, unless "anyhow" follows. Each line is answered by one. Ends at the end of its input.
 
 #include <signal.h>
-#include <spdlog/sinks/stdout_sinks.h>
-#include <spdlog/spdlog.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -33,6 +31,7 @@
 #include "broker/control/control_server.h"
 #include "broker/fabric/iwarp/iwarp_fabric.h"
 #include "broker/fabric/rdmacm/rdmacm_fabric.h"
+#include "broker/log/log.h"
 #include "broker/runtime/systemd_supervisor.h"
 #include "broker/survival/survival.h"
 #include "tests/survive/distant_fabric.h"
@@ -137,9 +136,7 @@ void Serve(const std::string& adapter, const std::string& file) {
   // Debian's Abseil ends the process where it thinks that gRPC's locks might lead to a deadlock.
   absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore);
   // The answers have the standard output to themselves.
-  const auto log = spdlog::stderr_logger_mt("mortal_broker");
-  log->set_level(spdlog::level::err);
-  spdlog::set_default_logger(log);
+  StartLogging("mortal_broker", LogFormat::kText, LogLevel::kError);
   const auto supervisor = Required(SystemdSupervisor::FromEnvironment());
   const Configuration configuration = Required(ReadConfiguration(file));
   // So that tests can count them (new_mortal_broker.h).

@@ -19,11 +19,12 @@ CLOCKS = r"\b(steady|system|high_resolution|utc)_clock\b|\babsl::Now\b|\b(clock_
 OUTSIDE_WORLD = (
     r"#include (<(atomic|barrier|condition_variable|ctime|filesystem|fstream|future|iostream|latch|mutex|random"
     r"|semaphore|shared_mutex|stop_token|thread|time\.h|unistd\.h|sys/[^>]*)>"
-    r"|[<\"](absl/random|absl/synchronization|spdlog)/)"
+    r"|[<\"](absl/random|absl/synchronization)/)"
 )
 LAYERS = (
     (r"#include [<\"](infiniband|rdma)/", r"(dataplane/verbs|broker/fabric/rdmacm)/", r""),
     (r"#include ([<\"]grpc(pp)?/|\".*\.grpc\.pb\.h\")", r"(broker/control|client)/", r""),
+    (r"#include [<\"]spdlog/", r"broker/log/", r""),
     (OUTSIDE_WORLD, r"(?!)", r"broker/core/"),
     (CLOCKS, r"(?!)", r"broker/core/"),
 )
@@ -202,7 +203,8 @@ RULES = (
             {"client/a.cc": "#include <rdma/rdma_cma.h>"},
             {"broker/runtime/a.h": "#include <grpcpp/grpcpp.h>"},
             {"broker/store/a.h": '#include "proto/rdmabroker/v1/broker.grpc.pb.h"'},
-            *({"broker/core/a.h": f"#include <{name}>"} for name in ("thread", "mutex", "random", "spdlog/spdlog.h")),
+            {"broker/runtime/a.cc": "#include <spdlog/spdlog.h>"},
+            *({"broker/core/a.h": f"#include <{name}>"} for name in ("thread", "mutex", "random")),
             *({"broker/core/a.cc": f"auto t = {call};"} for call in ("steady_clock::now()", "absl::Now()")),
         ),
     ),

@@ -2,11 +2,10 @@
 
 #include "broker/fabric/iwarp/adopted_connection.h"
 
-#include <spdlog/spdlog.h>
-
 #include <utility>
 
 #include "broker/fabric/iwarp/sockets.h"
+#include "broker/log/log.h"
 #include "broker/runtime/kept_descriptor.h"
 
 namespace rdmabroker {
@@ -62,11 +61,12 @@ void AdoptedConnection::GoOnAsEstablished() {
 void AdoptedConnection::EndAsLost(FabricReport report) {
   const bool established = state_ == State::kEstablished;
   if (const auto left_out = surroundings_.losses.Pass(Watcher::Now())) {
-    spdlog::warn(
-        "connection lost with the process before connection={} peer={} status=CONNECTION_ABORTED cause=\"{}\" "
-        "left_out={}",
-        id_.value(), peer_.ToString(),
-        established ? "its client had not fetched the transport" : "its handshake was under way", *left_out);
+    LogWarning("connection lost with the process before",
+               {{"connection", id_.value()},
+                {"peer", peer_.ToString()},
+                {"status", StatusName(NdkStatus::kConnectionAborted)},
+                {"cause", established ? "its client had not fetched the transport" : "its handshake was under way"},
+                {"left_out", *left_out}});
   }
   End(std::move(report));
 }

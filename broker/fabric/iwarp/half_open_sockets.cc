@@ -2,13 +2,13 @@
 
 #include "broker/fabric/iwarp/half_open_sockets.h"
 
-#include <spdlog/spdlog.h>
 #include <sys/epoll.h>
 
 #include <cerrno>
 #include <utility>
 
 #include "broker/fabric/iwarp/sockets.h"
+#include "broker/log/log.h"
 #include "dataplane/iwarp/wire/bytes.h"
 
 namespace rdmabroker {
@@ -76,8 +76,10 @@ void HalfOpenSockets::Receive(Number number) {
 void HalfOpenSockets::Refuse(Number number, const std::string& cause) {
   if (const auto left_out = refusals_.Pass(Watcher::Now())) {
     const int socket = sockets_.at(number).socket.get();
-    spdlog::warn("connect request refused address={} peer={} cause=\"{}\" left_out={}", LocalAddress(socket).ToString(),
-                 PeerAddress(socket).ToString(), cause, *left_out);
+    LogWarning("connect request refused", {{"local", LocalAddress(socket).ToString()},
+                                           {"peer", PeerAddress(socket).ToString()},
+                                           {"cause", cause},
+                                           {"left_out", *left_out}});
   }
   Close(number);
 }

@@ -86,7 +86,7 @@ TEST_P(HostilePeerTest, WhatIsNoMpaRequestIsLoggedOnceASecond) {
   const auto lines = [&] { return log.LinesWith("connect request refused"); };
   ASSERT_EQ(lines().size(), 1u);
   const std::string first = lines()[0];
-  EXPECT_EQ(first.find("connect request refused address=" + listener.address.ToString() + " peer="), 0u) << first;
+  EXPECT_EQ(first.find("connect request refused local=" + listener.address.ToString() + " peer="), 0u) << first;
   EXPECT_NE(first.find(" cause=\"MPA request: "), std::string::npos) << first;
   EXPECT_NE(first.find(" left_out=0"), std::string::npos) << first;
   constexpr int kFlood = 100;

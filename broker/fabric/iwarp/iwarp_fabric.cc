@@ -2,7 +2,6 @@
 
 #include "broker/fabric/iwarp/iwarp_fabric.h"
 
-#include <spdlog/spdlog.h>
 #include <sys/epoll.h>
 
 #include <algorithm>
@@ -11,6 +10,7 @@
 
 #include "broker/fabric/iwarp/adopted_connection.h"
 #include "broker/fabric/iwarp/waiting_connect.h"
+#include "broker/log/log.h"
 #include "dataplane/iwarp/wire/adapter_limits.h"
 
 namespace rdmabroker {
@@ -139,8 +139,8 @@ void IwarpFabric::Carry(const FabricAdopted&) {
   // Nobody knows whether a client has it: its last holder ends it.
   for (const KeptDescriptor& kept : transports) surroundings_.keep.Forget(kept.name);
   if (addresses == 0 && transports.empty()) return;
-  spdlog::info("sockets of the process before belong to nothing here, and are closed addresses={} transports={}",
-               addresses, transports.size());
+  LogInfo("sockets of the process before belong to nothing here, and are closed",
+          {{"addresses", addresses}, {"transports", transports.size()}});
 }
 
 }  // namespace rdmabroker

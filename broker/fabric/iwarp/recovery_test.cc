@@ -151,7 +151,7 @@ class RecoveryTest : public ::testing::TestWithParam<IpFamily> {
   // How the line begins that tells of it, up to the cause.
   static std::string LossOf(const Known& known) {
     return "connection lost with the process before connection=" + std::to_string(known.connection.value()) +
-           " peer=" + known.peer.ToString() + " status=CONNECTION_ABORTED cause=\"";
+           " peer=" + known.peer.ToString() + " status=STATUS_CONNECTION_ABORTED cause=\"";
   }
   // Both ways.
   static void ExpectConnected(FabricLife& life, RawPeer& one, RawPeer& other) {

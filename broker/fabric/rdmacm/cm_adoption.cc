@@ -3,13 +3,13 @@
 // What a connection does that another process began.
 
 #include <infiniband/verbs.h>
-#include <spdlog/spdlog.h>
 
 #include <cerrno>
 #include <string>
 #include <utility>
 
 #include "broker/fabric/rdmacm/cm_connection.h"
+#include "broker/log/log.h"
 
 namespace rdmabroker {
 namespace {
@@ -85,10 +85,11 @@ bool CmConnection::WasAccepted(const FabricAccept& request) const {
 void CmConnection::Lose() {
   if (state_ == State::kOver) return;
   if (const auto left_out = surroundings_.losses.Pass(Watcher::Now())) {
-    spdlog::warn(
-        "connection lost with the process before connection={} established={} status=CONNECTION_ABORTED "
-        "cause=\"the kernel has nothing of it left\" left_out={}",
-        id_.value(), state_ == State::kEstablished, *left_out);
+    LogWarning("connection lost with the process before", {{"connection", id_.value()},
+                                                           {"established", state_ == State::kEstablished},
+                                                           {"status", StatusName(NdkStatus::kConnectionAborted)},
+                                                           {"cause", "the kernel has nothing of it left"},
+                                                           {"left_out", *left_out}});
   }
   if (state_ == State::kEstablished) return End(NdkStatus::kConnectionAborted, 0);
   // A driver that moves the queue pair may have begun to.

@@ -3,7 +3,6 @@
 #include "broker/fabric/rdmacm/event_journal.h"
 
 #include <fcntl.h>
-#include <spdlog/spdlog.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -15,6 +14,7 @@
 #include <utility>
 
 #include "absl/status/status.h"
+#include "broker/log/log.h"
 #include "broker/runtime/kept_descriptor.h"
 #include "dataplane/unique_fd.h"
 
@@ -86,10 +86,9 @@ absl::StatusOr<std::unique_ptr<EventJournal>> EventJournal::Open(DescriptorKeep&
   }
   if (memory == nullptr) {
     for (const KeptDescriptor& none : kept) {
-      spdlog::warn(
-          "events that the process before had read are lost, as it has kept them otherwise than this version does: a "
-          "handshake of that moment may end with CONNECTION_ABORTED name={}",
-          none.name);
+      LogWarning(
+          "events that the process before had read are lost, as it has kept them otherwise than this version does",
+          {{"name", none.name}});
       keep.ForgetNow(none.name);
     }
     const absl::StatusOr<UniqueFd> file = Memory::Make();

@@ -185,7 +185,7 @@ TEST_F(EventJournalTest, BeginsAnewWhereAnotherVersionHasLeftOneAndSaysSo) {
       ASSERT_TRUE(supervisor_.Store(name, other.get()).ok());
       CapturedLog log;
       Begin();
-      EXPECT_EQ(log.LinesWith(std::string("CONNECTION_ABORTED name=") + name).size(), 1U) << size;
+      EXPECT_EQ(log.LinesWith(std::string("than this version does name=") + name).size(), 1U) << size;
       EXPECT_EQ(Old(), Cookies{}) << size;
       const CmEvent event = Read(1);
       Begin();

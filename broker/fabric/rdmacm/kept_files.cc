@@ -2,14 +2,13 @@
 
 #include "broker/fabric/rdmacm/kept_files.h"
 
-#include <spdlog/spdlog.h>
-
 #include <algorithm>
 #include <cerrno>
 #include <utility>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "broker/log/log.h"
 
 namespace rdmabroker {
 namespace {
@@ -40,7 +39,7 @@ absl::Status KeptFiles::KeepSurely(int file) {
     kept = keep_.KeepSurely(own_, file);
     if (kept.ok()) return kept;
     if (absl::IsUnavailable(kept)) {
-      spdlog::error("the supervisor has gone, and connections end with this process name={}", own_);
+      LogError("the supervisor has gone, and connections end with this process", {{"name", own_}});
       return absl::OkStatus();
     }
   }

@@ -2,7 +2,6 @@
 
 #include "broker/fabric/rdmacm/orphans.h"
 
-#include <spdlog/spdlog.h>
 #include <sys/epoll.h>
 
 #include <cerrno>
@@ -11,6 +10,7 @@
 
 #include "absl/time/time.h"
 #include "broker/fabric/kernel_address.h"
+#include "broker/log/log.h"
 #include "dataplane/verbs/device/connection_ids.h"
 #include "dataplane/verbs/device/queue_pair_maker.h"
 
@@ -102,10 +102,10 @@ absl::Status Orphans::TakeOver(const KeptFiles* unrecorded) {
   }
   files_.GiveUpOld();
   if (!anchors_.empty()) {
-    spdlog::warn("what is not connected has no record, and ends: listeners, addresses, handshakes ids={}",
-                 anchors_.size());
+    LogWarning("listeners, addresses and handshakes have no record, and end", {{"ids", anchors_.size()}});
   }
-  if (!orphans_.empty()) spdlog::warn("connections have no record, and stay with their owners ids={}", orphans_.size());
+  if (!orphans_.empty())
+    LogWarning("connections have no record, and stay with their owners", {{"ids", orphans_.size()}});
   return absl::OkStatus();
 }
 
@@ -149,7 +149,7 @@ void Orphans::OnReadable() {
     const int error = file_->NextEvent(&event);
     if (error == EAGAIN) break;
     if (error != 0) {
-      spdlog::error("connections without a record are lost error=\"{}\"", std::strerror(error));
+      LogError("connections without a record are lost", {{"cause", std::strerror(error)}});
       return Close();
     }
     if (IsEnd(event.type)) End(event.id);
@@ -192,7 +192,7 @@ void Orphans::End(KernelId id) {
   pool_.Run([file = file_, id] { return file->Destroy(id); }, [](int) {},
             Towards{.wait = PeerWait::kTimed, .uid = 0, .session = {}, .peer = ended.mapped().peer.ip.ToString()});
   if (!orphans_.empty()) return;
-  spdlog::info("the last of the connections without a record has ended");
+  LogInfo("the last of the connections without a record has ended");
   Close();
 }
 

@@ -2,7 +2,6 @@
 
 #include "broker/fabric/rdmacm/rdmacm_fabric.h"
 
-#include <spdlog/spdlog.h>
 #include <sys/epoll.h>
 
 #include <algorithm>
@@ -11,6 +10,7 @@
 #include <utility>
 
 #include "broker/fabric/rdmacm/cookie.h"
+#include "broker/log/log.h"
 
 namespace rdmabroker {
 namespace {
@@ -104,8 +104,9 @@ void RdmaCmFabric::Start(ReportSink sink) {
   ReportQueue::Entry entry(reports_);
   OnScanned(file_watch_, first_scan_ ? *std::move(first_scan_) : ScanDevices(NextScan()));
   for (const RdmaCmPast::Device& gone : std::exchange(known_, {})) {
-    if (!gone.removed)
-      spdlog::warn("device gone while there was no process, with all that was on it name={}", gone.name);
+    if (!gone.removed) {
+      LogWarning("device gone while there was no process, with all that was on it", {{"device", gone.name}});
+    }
     reports_.Push(DeviceRemoved{gone.id});
   }
   if (unadopted_.empty()) TakeOver();
@@ -190,7 +191,7 @@ void RdmaCmFabric::OnScanned(WatchId watch, absl::StatusOr<ScanResult> found) {
   // What it says of the connection manager is over.
   if (watch != file_watch_) return Scan();
   if (!found.ok()) {
-    spdlog::warn("devices not known reason=\"{}\"", std::string(found.status().message()));
+    LogWarning("devices not known", {{"cause", found.status().message()}});
     return ScanLater();
   }
   if (!file_status_.ok() && !found->devices.empty()) ScanLater();
@@ -257,8 +258,8 @@ void RdmaCmFabric::ReportDevice(DeviceId id, const FoundDevice& found) {
   device.addresses = found.addresses;
   device.keeps_qps_until_released = found.iwarp;
   device.unusable_reason = found.unusable_reason;
-  spdlog::info("device name={} usable={} reason=\"{}\"", found.name, found.unusable_reason.empty(),
-               found.unusable_reason);
+  LogInfo("device found",
+          {{"device", found.name}, {"usable", found.unusable_reason.empty()}, {"cause", found.unusable_reason}});
   reports_.Push(DeviceChanged{std::move(device)});
 }
 
@@ -268,7 +269,7 @@ void RdmaCmFabric::RemoveDevice(DeviceId id) {
   if (found == devices_.end()) return;
   leaving_.insert(found->second.found.index);
   if (found->second.sentinel) surroundings_.Destroy(*found->second.sentinel, [] {});
-  spdlog::info("device gone name={}", found->second.found.name);
+  LogInfo("device gone", {{"device", found->second.found.name}});
   devices_.erase(found);
   for (const auto& [number, connection] : connections_) {
     if (connection->device() == id) connection->LoseDevice();
@@ -300,13 +301,13 @@ void RdmaCmFabric::OnJournalRoom() {
 }
 
 void RdmaCmFabric::LoseFile(int error) {
-  spdlog::error("connection manager lost error=\"{}\"", std::strerror(error));
+  LogError("connection manager lost", {{"cause", std::strerror(error)}});
   surroundings_.watcher.Unwatch(std::exchange(file_watch_, WatchId::kNone));
   files_.ForgetOwn();
   for (const auto& [id, connection] : connections_) connection->LoseId();
   endpoints_.LoseIds();
   for (const auto& [id, device] : devices_) {
-    spdlog::info("device gone name={}", device.found.name);
+    LogInfo("device gone", {{"device", device.found.name}});
     reports_.Push(DeviceRemoved{id});
   }
   devices_.clear();

@@ -8,7 +8,6 @@
 // read, and connect requests that come with them are moved one by one, since only their events name them. What needs
 // an address that the old files may hold waits until they are closed.
 
-#include <spdlog/spdlog.h>
 #include <sys/epoll.h>
 
 #include <algorithm>
@@ -20,6 +19,7 @@
 
 #include "broker/fabric/rdmacm/cm_records.h"
 #include "broker/fabric/rdmacm/rdmacm_fabric.h"
+#include "broker/log/log.h"
 #include "dataplane/unique_fd.h"
 
 namespace rdmabroker {
@@ -79,8 +79,8 @@ void RdmaCmFabric::Renew(DeviceId id) {
   const auto renewed = devices_.extract(id);
   KnownDevice& device = renewed.mapped();
   if (device.sentinel) surroundings_.Destroy(*device.sentinel, [] {});
-  spdlog::warn("device gone while there was no process, with all that was on it, and come again name={}",
-               device.found.name);
+  LogWarning("device gone while there was no process, with all that was on it, and come again",
+             {{"device", device.found.name}});
   reports_.Push(DeviceRemoved{id});
   AddDevice(std::move(device.found));
 }
@@ -101,9 +101,9 @@ void RdmaCmFabric::CloseOld() {
       [this](int) {
         ReportQueue::Entry entry(reports_);
         // Otherwise what needs their addresses is tried again for a while.
-        if (!files_.Await()) spdlog::warn("the ids of the process before may still hold addresses");
+        if (!files_.Await()) LogWarning("the ids of the process before may still hold addresses");
         GoOn();
-        spdlog::info("the kernel's ids are taken over connections={}", connections_.size());
+        LogInfo("the kernel's ids are taken over", {{"connections", connections_.size()}});
         // Nobody else may report anything now, and what has been noted here is stored only with a report.
         if (!devices_.empty()) ReportDevice(devices_.begin()->first, devices_.begin()->second.found);
       });

@@ -7,9 +7,6 @@
 // Answers each line of its input with one: "count": how many operations the fabric has been asked for. With the fake
 // fabric also FakeSurroundings' commands. Ends at the end of its input.
 
-#include <spdlog/sinks/stdout_sinks.h>
-#include <spdlog/spdlog.h>
-
 #include <atomic>
 #include <cstdint>
 #include <cstdio>
@@ -29,6 +26,7 @@
 #include "broker/fabric/iwarp/iwarp_fabric.h"
 #include "broker/fabric/rdmacm/rdmacm_fabric.h"
 #include "broker/fabric/rdmacm/testing/no_past.h"
+#include "broker/log/log.h"
 #include "broker/runtime/descriptor_keep.h"
 #include "broker/runtime/fake_supervisor.h"
 #include "tests/conformance/ndkpi/fake_surroundings.h"
@@ -121,9 +119,7 @@ void Serve(const std::string& adapter, const std::string& file) {
   // Debian's Abseil ends the process where it thinks that gRPC's locks might lead to a deadlock.
   absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore);
   // The answers have the standard output to themselves.
-  const auto log = spdlog::stderr_logger_mt("counting_broker");
-  log->set_level(spdlog::level::err);
-  spdlog::set_default_logger(log);
+  StartLogging("counting_broker", LogFormat::kText, LogLevel::kError);
   CountingBroker broker(adapter, Required(ReadConfiguration(file)));
   for (std::string line; std::getline(std::cin, line);) {
     std::cout << "answer: " << broker.Answer(line) << std::endl;
