@@ -8,6 +8,7 @@ import subprocess
 import typing
 
 from guides import untrue_guides
+from log_events import untrue_log_events
 
 LICENCE = "SPDX-License-Identifier: Apache-2.0"
 PROMISES = r"\b(TODO|FIXME|XXX|HACK)\b"
@@ -240,6 +241,26 @@ RULES = (
             {"docs/from-rdma_cm.md": "# A\n| rdma_connect | `Nothing` | – | |\n"},
             {"docs/from-rdma_cm.md": "# A\n| rdma_connect | – | `Broker.Nothing` | |\n"},
             {"docs/from-ndkpi.md": "# A\n", "docs/site/public_headers": "client/a.h\n", "client/a.h": "class C {};\n"},
+        ),
+    ),
+    Rule(
+        "the log says what the page about it says",
+        untrue_log_events,
+        (
+            header('LogInfo("session opened", {{"session", 7}});'),
+            *(
+                {**header(code), "docs/operating.md": f"# A\n\n## Logs\n\n{row}\n"}
+                for code, row in (
+                    ("", "| info | `session opened` | `session` | a client has begun |"),
+                    ('LogDebug("done");', "| info | `done` | | |"),
+                    ('LogInfo("Done");', "| info | `Done` | | |"),
+                    ('LogInfo("done.");', "| info | `done.` | | |"),
+                    ('LogInfo(done ? "done" : "not");', "| info | `done` | | |"),
+                    ('LogInfo("done", {{"by", 7}});', "| info | `done` | | |"),
+                    ('LogInfo("done", {{"by", 7}});', "| info | `done` | `by`, `of` | |"),
+                    ('LogInfo("done", {{"time", 7}});', "| info | `done` | `time` | |"),
+                )
+            ),
         ),
     ),
     Rule("C++ is formatted", unformatted, (header("int  x ;"),)),
