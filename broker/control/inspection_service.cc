@@ -136,17 +136,10 @@ void Fill(const Records& records, const ConnectorRecord& connector, v1::Connecto
   if (session != records.sessions.end()) row->set_pid(session->second.identity.pid);
 }
 
-bool IsActive(const ConnectorRecord& connector) {
-  return connector.state == ConnectorState::kEstablished || connector.state == ConnectorState::kPeerDisconnected ||
-         connector.state == ConnectorState::kDisconnecting;
-}
-
-void Fill(const Records& records, const DeviceRecord& device, v1::DeviceActivity* activity) {
+void Fill(const StateCounts& states, const DeviceRecord& device, v1::DeviceActivity* activity) {
   activity->set_adapters(device.adapters);
-  activity->set_active_connections(
-      static_cast<uint32_t>(std::count_if(records.connectors.begin(), records.connectors.end(), [&](const auto& entry) {
-        return IsActive(entry.second) && records.adapters.at(entry.second.adapter).device == device.device.id;
-      })));
+  const auto active = states.active.find(device.device.id);
+  activity->set_active_connections(active == states.active.end() ? 0 : active->second);
   activity->set_connects(device.counts.connects);
   activity->set_accepts(device.counts.accepts);
   activity->set_connect_failures(device.counts.connect_failures);
@@ -186,14 +179,14 @@ void ServeInspection(UnaryContext& context, Broker& broker, v1::Inspection::Asyn
   using Service = v1::Inspection::AsyncService;
   const Records& records = broker.core().records();
   const UnaryHandler<v1::ListAdaptersRequest, v1::ListAdaptersReply> list_adapters =
-      [&records](const Caller*, const v1::ListAdaptersRequest&, v1::ListAdaptersReply* reply) {
+      [&records, &broker](const Caller*, const v1::ListAdaptersRequest&, v1::ListAdaptersReply* reply) {
         std::map<std::string, const DeviceRecord*> devices;
         for (const auto& [id, record] : records.devices) {
           if (!record.removed) devices[record.device.name] = &record;
         }
         for (const auto& [name, record] : devices) {
           ToProto(*record, reply->add_devices());
-          Fill(records, *record, reply->add_activities());
+          Fill(broker.core().states(), *record, reply->add_activities());
         }
         return grpc::Status::OK;
       };

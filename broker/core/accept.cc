@@ -21,6 +21,7 @@ Outcome Perform(Turn& turn, const Call& call, const Accept& request) {
   }
   if (!turn.limits.accept_on_closing_listener && turn.records.listeners.at(connector.listener).closing) {
     LeaveUndecided(turn, connector);
+    turn.tally.Refuse(Side::kPassive, Refusal::kClosing);
     GiveUp(turn, connector, Farewell::kReject);
     Die(turn, connector, NdkStatus::kConnectionAborted);
     return Refuse(NdkStatus::kConnectionAborted, Name(connector.listener),
@@ -40,7 +41,7 @@ Outcome Perform(Turn& turn, const Call& call, const Accept& request) {
   connector.endpoint = turn.records.listeners.at(connector.listener).endpoint;
   AddReference(turn, connector.endpoint);
   connector.pending = call.id;
-  connector.state = ConnectorState::kAccepting;
+  SetState(turn, connector, ConnectorState::kAccepting);
   SetDeadline(turn, connector, turn.limits.establish_timeout);
   EmitAccept(turn, connector, request.private_data);
   return Pending();
@@ -64,6 +65,7 @@ Outcome Perform(Turn& turn, const Call& call, const Reject& request) {
       RefuseUnlessFits(request.private_data, DeviceOf(turn, connector->adapter).info.max_callee_data, "Reject");
   if (outcome.status != NdkStatus::kSuccess) return outcome;
   if (undecided) LeaveUndecided(turn, *connector);
+  turn.tally.Refuse(SideOf(*connector), Refusal::kClient);
   GiveUp(turn, *connector, Farewell::kReject, request.private_data);
   Die(turn, *connector, NdkStatus::kConnectionInvalid);
   return outcome;

@@ -89,7 +89,7 @@ Effects BrokerCore::Handle(Instant now, const Event& event) {
   }
   records_.now = now;
   Effects effects;
-  Turn turn{limits_, records_, index_, effects};
+  Turn turn{limits_, records_, index_, effects, tally_};
   Dispatch(turn, event);
   return effects;
 }

@@ -9,6 +9,7 @@
 #include "broker/core/limits.h"
 #include "broker/core/messages.h"
 #include "broker/core/state.h"
+#include "broker/core/tally.h"
 
 namespace rdmabroker {
 
@@ -35,6 +36,10 @@ class BrokerCore {
   // called once calls again after every few events.
   [[nodiscard]] Changes TakeChanges();
 
+  // For whoever shows how the core does. Both hold for the time after the last event.
+  [[nodiscard]] const StateCounts& states() const { return index_.states; }
+  [[nodiscard]] const Tally& tally() const { return tally_; }
+
   // The rules that hold after every event: INTERNAL, naming the first that does not. For tests; walks over everything.
   [[nodiscard]] absl::Status CheckInvariants() const;
 
@@ -44,6 +49,7 @@ class BrokerCore {
   Limits limits_;
   Records records_;
   Index index_;
+  Tally tally_;
   bool takes_changes_ = false;
   Counters taken_counters_;  // As they were at the last TakeChanges.
 };

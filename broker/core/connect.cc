@@ -107,7 +107,7 @@ void Begin(Turn& turn, const Call& call, ConnectorRecord& connector, const Reque
   connector.private_data = request.private_data;
   connector.has_data = false;
   connector.qp_attributes.clear();
-  connector.state = ConnectorState::kBinding;
+  SetState(turn, connector, ConnectorState::kBinding);
   SetDeadline(turn, connector, turn.limits.connect_timeout);
 }
 
@@ -121,17 +121,17 @@ void StartConnection(Turn& turn, ConnectorRecord& connector, const EndpointRecor
   StandOn(turn, connection, endpoint.id);
   turn.index.tuples[TupleOf(turn.records, connection)] = id;
   connector.connection = id;
-  connector.state = ConnectorState::kConnecting;
+  SetState(turn, connector, ConnectorState::kConnecting);
   const Identity& identity = turn.records.sessions.at(connector.session).identity;
   turn.Emit(FabricConnect{connection.device, id, endpoint.id, connector.session, connector.qp, connection.local,
                           connection.peer, connector.limits, connector.private_data, identity.pid, identity.uid});
 }
 
 void FailConnect(Turn& turn, ConnectorRecord& connector, Outcome outcome, bool again) {
-  ++CountsOf(turn, connector).connect_failures;
+  CountFailure(turn, connector, outcome.status);
   LeaveQp(turn, connector);
   SetDeadline(turn, connector, absl::InfiniteDuration());
-  connector.state = again ? ConnectorState::kIdle : ConnectorState::kDead;
+  SetState(turn, connector, again ? ConnectorState::kIdle : ConnectorState::kDead);
   Complete(turn, connector, connector.pending, std::move(outcome));
 }
 
@@ -202,7 +202,7 @@ Outcome Perform(Turn& turn, const Call& call, const CompleteConnect& request) {
     return Refuse(given_up ? connector->dead_status : NdkStatus::kConnectionInvalid, Name(request.connector),
                   ": no accepted Connect waits to be completed");
   }
-  connector->state = ConnectorState::kCompleting;
+  SetState(turn, *connector, ConnectorState::kCompleting);
   connector->pending = call.id;
   SetDeadline(turn, *connector, turn.limits.establish_timeout);
   turn.Emit(FabricComplete{DeviceOf(turn, connector->adapter).id, connector->connection, connector->limits});
@@ -249,7 +249,7 @@ void Handle(Turn& turn, const FabricReplied& report) {
   connector->has_data = true;
   connector->qp_attributes = report.qp_attributes;
   SetReadLimits(connector->qp_attributes, connector->limits);
-  connector->state = ConnectorState::kReplied;
+  SetState(turn, *connector, ConnectorState::kReplied);
   Complete(turn, *connector, connector->pending, Done(DataOf(*connector)));
 }
 
@@ -264,6 +264,7 @@ void Handle(Turn& turn, const FabricConnectFailed& report) {
   outcome.retryable = MayRetry(report.status);
   outcome.retry_same_qp = outcome.retryable && report.qp_reusable;
   if (report.status == NdkStatus::kConnectionRefused) {
+    turn.tally.Refuse(Side::kActive, Refusal::kPeer);
     connector->limits = {};
     connector->private_data = report.private_data;
     connector->has_data = true;

@@ -115,10 +115,23 @@ ConnectionCounts& CountsOf(Turn& turn, const ConnectorRecord& connector) {
   return turn.records.devices.at(DeviceOf(turn, connector.adapter).id).counts;
 }
 
+Side SideOf(const ConnectorRecord& connector) { return connector.listener ? Side::kPassive : Side::kActive; }
+
+void CountFailure(Turn& turn, const ConnectorRecord& connector, NdkStatus status) {
+  ++CountsOf(turn, connector).connect_failures;
+  turn.tally.Fail(SideOf(connector), status);
+}
+
+void SetState(Turn& turn, ConnectorRecord& connector, ConnectorState state) {
+  turn.index.states.Count(turn.records, connector, -1);
+  connector.state = state;
+  turn.index.states.Count(turn.records, connector, 1);
+}
+
 void Die(Turn& turn, ConnectorRecord& connector, NdkStatus dead_status) {
   SetDeadline(turn, connector, absl::InfiniteDuration());
   connector.awaits_handoff = false;
-  connector.state = ConnectorState::kDead;
+  SetState(turn, connector, ConnectorState::kDead);
   connector.dead_status = dead_status;
 }
 
@@ -153,7 +166,7 @@ Outcome Perform(Turn& turn, const Call& call, const Disconnect& request) {
                   device.name, "; disconnect there and call ReportConnectionEnd");
   }
   connector->awaits_handoff = false;
-  connector->state = ConnectorState::kDisconnecting;
+  SetState(turn, *connector, ConnectorState::kDisconnecting);
   connector->pending = call.id;
   SetDeadline(turn, *connector, turn.limits.disconnect_timeout);
   turn.Emit(FabricDisconnect{device.id, connector->connection});
@@ -192,6 +205,7 @@ void StartClosing(Turn& turn, ConnectorRecord& connector) {
   if (state == ConnectorState::kRequested) LeaveUndecided(turn, connector);
   if (connector.connection) {
     const bool undecided = state == ConnectorState::kRequested || state == ConnectorState::kReplied;
+    if (undecided) turn.tally.Refuse(SideOf(connector), Refusal::kClient);
     GiveUp(turn, connector, undecided ? Farewell::kReject : Farewell::kRelease);
   }
   Die(turn, connector, NdkStatus::kConnectionInvalid);
@@ -216,7 +230,7 @@ void OnDeadline(Turn& turn, ConnectorId id) {
   if (disconnecting) {
     FreeAddresses(turn, connector.connection);
   } else {
-    ++CountsOf(turn, connector).connect_failures;
+    CountFailure(turn, connector, NdkStatus::kIoTimeout);
   }
   GiveUp(turn, connector, Farewell::kRelease);
   Die(turn, connector, disconnecting ? NdkStatus::kConnectionInvalid : NdkStatus::kIoTimeout);
@@ -247,7 +261,8 @@ void Handle(Turn& turn, const FabricEstablished& report) {
   if (connector->state != ConnectorState::kAccepting && connector->state != ConnectorState::kCompleting) return;
   ConnectionCounts& counts = CountsOf(turn, *connector);
   ++(connector->listener ? counts.accepts : counts.connects);
-  connector->state = ConnectorState::kEstablished;
+  ++turn.tally.handshakes[static_cast<size_t>(SideOf(*connector))];
+  SetState(turn, *connector, ConnectorState::kEstablished);
   connector->awaits_handoff = report.handoff.has_value();
   SetDeadline(turn, *connector, connector->awaits_handoff ? turn.limits.handoff_timeout : absl::InfiniteDuration());
   Complete(turn, *connector, connector->pending, Done(ConnectionEstablished{connector->limits, report.handoff}));
@@ -267,7 +282,7 @@ void Handle(Turn& turn, const FabricFailed& report) {
     default:
       return;
   }
-  ++CountsOf(turn, *connector).connect_failures;
+  CountFailure(turn, *connector, report.status);
   FreeAddresses(turn, report.connection);
   GiveUp(turn, *connector, Farewell::kRelease);
   Die(turn, *connector, report.status);
@@ -307,7 +322,7 @@ void Handle(Turn& turn, const FabricDisconnected& report) {
   if (report.status != NdkStatus::kSuccess) CountBroken(turn, *connector);
   SetDeadline(turn, *connector, absl::InfiniteDuration());
   connector->awaits_handoff = false;
-  connector->state = ConnectorState::kPeerDisconnected;
+  SetState(turn, *connector, ConnectorState::kPeerDisconnected);
   Notify(turn, *connector, DisconnectEvent{connector->id, report.status, report.provider_error});
 }
 

@@ -35,7 +35,12 @@ void FreeAddresses(Turn& turn, ConnectionId connection);
 
 // Of the connector's device.
 ConnectionCounts& CountsOf(Turn& turn, const ConnectorRecord& connector);
+Side SideOf(const ConnectorRecord& connector);
+// Its handshake has failed, other than by its consumer's own reject or close.
+void CountFailure(Turn& turn, const ConnectorRecord& connector, NdkStatus status);
 
+// Every change of a connector's state goes by this.
+void SetState(Turn& turn, ConnectorRecord& connector, ConnectorState state);
 // The connector can do nothing more; `dead_status` is what a step of the handshake that is still asked for gets.
 void Die(Turn& turn, ConnectorRecord& connector, NdkStatus dead_status);
 // The listener's backlog has one less to decide.

@@ -88,9 +88,15 @@ void EmitBind(Turn& turn, const EndpointRecord& endpoint) {
   turn.Emit(FabricBind{endpoint.device, endpoint.id, endpoint.use, endpoint.ips, endpoint.address.port});
 }
 
+void SetState(Turn& turn, EndpointRecord& endpoint, EndpointState state) {
+  turn.index.states.Count(endpoint, -1);
+  endpoint.state = state;
+  turn.index.states.Count(endpoint, 1);
+}
+
 void UnbindIfUnused(Turn& turn, EndpointRecord& endpoint) {
   if (endpoint.references != 0 || endpoint.connections != 0 || endpoint.state != EndpointState::kBound) return;
-  endpoint.state = EndpointState::kUnbinding;
+  SetState(turn, endpoint, EndpointState::kUnbinding);
   turn.Emit(FabricUnbind{endpoint.device, endpoint.id});
 }
 
@@ -123,6 +129,7 @@ void Erase(Turn& turn, EndpointId id) {
   const DeviceId device = endpoint.device;
   const PortKey port = PortOf(endpoint);
   LeavePort(turn, endpoint);
+  turn.index.states.Count(endpoint, -1);
   const auto of_user = turn.index.endpoints_of_uid.find(endpoint.uid);
   if (--of_user->second == 0) turn.index.endpoints_of_uid.erase(of_user);
   turn.records.endpoints.erase(id);
@@ -183,13 +190,14 @@ Outcome AcquireEndpoint(Turn& turn, SessionId session, const Device& device, End
   ++turn.records.devices.at(device.id).endpoints;
   ++turn.index.endpoints_of_uid[uid];
   id = endpoint.id = EndpointId(++turn.records.counters.endpoint);
+  turn.index.states.Count(endpoint, 1);
   EmitBind(turn, turn.records.endpoints[id] = std::move(endpoint));
   return Pending();
 }
 
 void RepurposeEndpoint(Turn& turn, EndpointId id, EndpointUse use, ObjectId owner) {
   EndpointRecord& endpoint = turn.records.endpoints.at(id);
-  endpoint.state = EndpointState::kRepurposing;
+  SetState(turn, endpoint, EndpointState::kRepurposing);
   endpoint.use = use;
   endpoint.owner = owner;
   turn.Emit(FabricRepurpose{endpoint.device, id, use});
@@ -244,7 +252,7 @@ void FollowAddresses(Turn& turn, const Device& device) {
 void Handle(Turn& turn, const FabricBound& report) {
   EndpointRecord* endpoint = FindIn(turn, report.endpoint, {EndpointState::kBinding, EndpointState::kRepurposing});
   if (endpoint == nullptr) return;
-  endpoint->state = EndpointState::kBound;
+  SetState(turn, *endpoint, EndpointState::kBound);
   const ObjectId owner = endpoint->owner;
   OnBound(turn, owner, report.endpoint);
   UnbindIfUnused(turn, *endpoint);
@@ -259,7 +267,7 @@ void Handle(Turn& turn, const FabricBindFailed& report) {
                         : Refuse(report.status, "address ", endpoint->address.ToString(), ": cannot be bound");
   outcome.provider_error = report.provider_error;
   if (endpoint->state == EndpointState::kRepurposing) {
-    endpoint->state = EndpointState::kBound;
+    SetState(turn, *endpoint, EndpointState::kBound);
     const ObjectId taker = endpoint->owner;
     OnBindFailed(turn, taker, report.endpoint, outcome);
     UnbindIfUnused(turn, *endpoint);

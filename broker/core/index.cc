@@ -29,10 +29,23 @@ PortKey PortOf(const EndpointRecord& endpoint) {
   return {endpoint.network_namespace, endpoint.port_space, endpoint.address.port};
 }
 
+void StateCounts::Count(const Records& records, const ConnectorRecord& connector, int by) {
+  connectors[static_cast<size_t>(connector.state)] += static_cast<uint32_t>(by);
+  if (!IsActive(connector)) return;
+  const auto count = active.try_emplace(records.adapters.at(connector.adapter).device).first;
+  count->second += static_cast<uint32_t>(by);
+  if (count->second == 0) active.erase(count);
+}
+
+void StateCounts::Count(const EndpointRecord& endpoint, int by) {
+  endpoints[static_cast<size_t>(endpoint.state)] += static_cast<uint32_t>(by);
+}
+
 Index Index::Of(const Records& records) {
   Index index;
   for (const auto& [id, endpoint] : records.endpoints) {
     ++index.endpoints_of_uid[endpoint.uid];
+    index.states.Count(endpoint, 1);
     for (const IpAddress& ip : endpoint.ips) index.addresses[AddressOf(endpoint, ip)] = id;
     if (endpoint.address.ip.IsAny()) index.wildcards[PortOf(endpoint)].insert(id);
   }
@@ -56,6 +69,7 @@ Index Index::Of(const Records& records) {
   own(records.reservations);
   own(records.connectors);
   for (const auto& [id, connector] : records.connectors) {
+    index.states.Count(records, connector, 1);
     if (connector.deadline != absl::InfiniteFuture()) index.deadlines.emplace(connector.deadline, id);
     if (connector.qp.value == 0) continue;
     const DeviceId device = records.adapters.at(connector.adapter).device;

@@ -3,6 +3,7 @@
 #ifndef BROKER_CORE_INDEX_H_
 #define BROKER_CORE_INDEX_H_
 
+#include <array>
 #include <compare>
 #include <cstdint>
 #include <set>
@@ -73,6 +74,20 @@ struct QpKey {
   }
 };
 
+// How many records are in which state, so that whoever shows it need not look at all of them.
+struct StateCounts {
+  std::array<uint32_t, kConnectorStates> connectors = {};  // By ConnectorState.
+  std::array<uint32_t, kEndpointStates> endpoints = {};    // By EndpointState.
+  // Connectors with an established connection, those that are being disconnected included. None for a device with 0.
+  absl::flat_hash_map<DeviceId, uint32_t> active;
+
+  // One more, or, with `by` of -1, one less. Of the connector as it is now.
+  void Count(const Records& records, const ConnectorRecord& connector, int by);
+  void Count(const EndpointRecord& endpoint, int by);
+
+  bool operator==(const StateCounts&) const = default;
+};
+
 using DeadlineOwner = std::variant<SessionId, ConnectorId>;
 
 // Ways to find records, derived from them alone. Nothing iterates over a hash table where order would show.
@@ -87,6 +102,7 @@ struct Index {
   absl::flat_hash_map<uint32_t, uint32_t> endpoints_of_uid;
   absl::flat_hash_map<uint32_t, uint32_t> objects_of_uid;
   absl::flat_hash_map<std::string, DeviceId> device_names;
+  StateCounts states;
 
   bool operator==(const Index&) const = default;
 

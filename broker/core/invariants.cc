@@ -261,6 +261,7 @@ absl::Status CheckIndex(const Records& records, const Index& index) {
   rules.Require(derived.endpoints_of_uid == index.endpoints_of_uid, "index: uids' endpoints differ from the records");
   rules.Require(derived.objects_of_uid == index.objects_of_uid, "index: uids' objects differ from the records");
   rules.Require(derived.device_names == index.device_names, "index: device names differ from the records");
+  rules.Require(derived.states == index.states, "index: states differ from the records");
   return rules.status();
 }
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 #include <algorithm>
+#include <optional>
+#include <variant>
 
 #include "broker/core/connections.h"
 #include "broker/core/endpoints.h"
@@ -16,20 +18,28 @@ void GiveUpListening(Turn& turn, ListenerRecord& listener, const Outcome& outcom
   Complete(turn, listener, listener.pending, outcome);
 }
 
-// The listener that may deliver a request, or nothing: the request is refused as if nobody listened.
-ListenerRecord* ListenerFor(Turn& turn, const FabricConnectRequested& report) {
+// Why the listener delivers no request now; nothing where it does.
+std::optional<Refusal> WhyRefused(const Turn& turn, const ListenerRecord& listener) {
+  if (listener.closing) return Refusal::kClosing;
+  if (listener.state != ListenerState::kListening) return Refusal::kNoListener;
+  if (listener.paused) return Refusal::kPaused;
+  if (listener.undecided >= turn.limits.backlog) return Refusal::kBacklog;
+  if (IsRemoved(turn, listener.adapter)) return Refusal::kRemoved;
+  if (IsOverwhelmed(turn, std::as_const(turn.records.sessions).at(listener.session))) return Refusal::kEvents;
+  return std::nullopt;
+}
+
+// The listener that may deliver a request, or why the request is refused as if nobody listened.
+std::variant<ListenerRecord*, Refusal> ListenerFor(Turn& turn, const FabricConnectRequested& report) {
   const auto& endpoints = std::as_const(turn.records.endpoints);
   const auto endpoint = endpoints.find(report.endpoint);
-  if (endpoint == endpoints.end()) return nullptr;
+  if (endpoint == endpoints.end()) return Refusal::kNoListener;
   const ListenerId* id = std::get_if<ListenerId>(&endpoint->second.owner);
-  if (id == nullptr) return nullptr;
+  if (id == nullptr) return Refusal::kNoListener;
   const auto found = turn.records.listeners.find(*id);
-  if (found == turn.records.listeners.end()) return nullptr;
-  ListenerRecord& listener = found->second;
-  const bool delivers = listener.state == ListenerState::kListening && !listener.paused && !listener.closing &&
-                        listener.undecided < turn.limits.backlog && !IsRemoved(turn, listener.adapter) &&
-                        !IsOverwhelmed(turn, turn.records.sessions.at(listener.session));
-  return delivers ? &listener : nullptr;
+  if (found == turn.records.listeners.end()) return Refusal::kNoListener;
+  if (const auto refusal = WhyRefused(turn, found->second)) return *refusal;
+  return &found->second;
 }
 
 }  // namespace
@@ -96,7 +106,9 @@ void OnBindFailed(Turn& turn, ListenerRecord& listener, EndpointId, const Outcom
 }
 
 void Handle(Turn& turn, const FabricConnectRequested& report) {
-  ListenerRecord* listener = ListenerFor(turn, report);
+  const auto deliverer = ListenerFor(turn, report);
+  ListenerRecord* listener =
+      std::holds_alternative<Refusal>(deliverer) ? nullptr : std::get<ListenerRecord*>(deliverer);
   const auto connector = listener == nullptr ? Found<ConnectorRecord>{}
                                              : NewObject<ConnectorKind>(turn, listener->session, listener->adapter,
                                                                         turn.records.counters.connector);
@@ -110,6 +122,7 @@ void Handle(Turn& turn, const FabricConnectRequested& report) {
   connection.peer = report.peer;
   if (endpoint->second.state != EndpointState::kUnbinding) StandOn(turn, connection, report.endpoint);
   if (!connector) {
+    turn.tally.Refuse(Side::kPassive, listener == nullptr ? std::get<Refusal>(deliverer) : Refusal::kQuota);
     connection.given_up = true;
     connection.farewell = Farewell::kRefuse;
     turn.Emit(FarewellOf(connection));
@@ -118,7 +131,7 @@ void Handle(Turn& turn, const FabricConnectRequested& report) {
   connection.connector = connector->id;
   const AdapterInfo& info = DeviceOf(turn, listener->adapter).info;
   connector->listener = listener->id;
-  connector->state = ConnectorState::kRequested;
+  SetState(turn, *connector, ConnectorState::kRequested);
   connector->connection = report.connection;
   connector->local = report.local;
   connector->peer = report.peer;

@@ -61,9 +61,17 @@ struct StreamLost {
   bool operator==(const StreamLost&) const = default;
 };
 
-// An administrator's doing.
+// Which the core does not care for.
+enum class SessionEndedBy : uint8_t {
+  kAdministrator,
+  kGoodbye,     // The client has closed it.
+  kClientGone,  // Its process has ended while it was away.
+};
+
+// An administrator's doing, or what amounts to it.
 struct EndSession {
   SessionId session;
+  SessionEndedBy by = SessionEndedBy::kAdministrator;
 
   bool operator==(const EndSession&) const = default;
 };

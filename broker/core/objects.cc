@@ -172,6 +172,8 @@ void TryFinishClose(Turn& turn, const ObjectId& id) {
 void Remove(Turn& turn, const ObjectId& id) {
   WithRecord(turn, id, [&](auto& object) {
     const auto removed = object;
+    using Object = std::decay_t<decltype(object)>;
+    if constexpr (std::is_same_v<Object, ConnectorRecord>) turn.index.states.Count(turn.records, object, -1);
     Forget(turn, id, object);
     LeaveAntecedents(turn, removed);
     ForgetIfDone(turn, removed.session);

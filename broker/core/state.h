@@ -6,6 +6,7 @@
 #ifndef BROKER_CORE_STATE_H_
 #define BROKER_CORE_STATE_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <deque>
 #include <optional>
@@ -154,6 +155,7 @@ enum class ConnectorState : uint8_t {
   kDisconnecting,     // Disconnect is pending.
   kDead,              // Nothing but close is left; `dead_status` tells why.
 };
+inline constexpr size_t kConnectorStates = static_cast<size_t>(ConnectorState::kDead) + 1;
 
 struct ConnectorRecord : ObjectRecord {
   ConnectorId id;
@@ -179,7 +181,14 @@ struct ConnectorRecord : ObjectRecord {
   bool operator==(const ConnectorRecord&) const = default;
 };
 
+// Whether its connection is established and not yet over on this side: NDKPI's counter of active connections.
+inline bool IsActive(const ConnectorRecord& connector) {
+  return connector.state == ConnectorState::kEstablished || connector.state == ConnectorState::kPeerDisconnected ||
+         connector.state == ConnectorState::kDisconnecting;
+}
+
 enum class EndpointState : uint8_t { kBinding, kBound, kRepurposing, kUnbinding };
+inline constexpr size_t kEndpointStates = static_cast<size_t>(EndpointState::kUnbinding) + 1;
 
 // A local address held at a fabric.
 struct EndpointRecord {

@@ -11,6 +11,7 @@
 #include "broker/core/limits.h"
 #include "broker/core/messages.h"
 #include "broker/core/state.h"
+#include "broker/core/tally.h"
 
 namespace rdmabroker {
 
@@ -20,6 +21,7 @@ struct Turn {
   Records& records;
   Index& index;
   Effects& effects;
+  Tally& tally;
 
   Instant now() const { return records.now; }
   void Emit(Effect effect) { effects.push_back(std::move(effect)); }
