@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <array>
 #include <atomic>
 #include <cstdlib>
 #include <ctime>
@@ -22,6 +23,7 @@ namespace {
 
 std::atomic<LogLevel> current_level = LogLevel::kInfo;
 std::atomic<LogFormat> current_format = LogFormat::kText;
+std::array<std::atomic<uint64_t>, static_cast<size_t>(LogLevel::kError) + 1> lines_logged = {};  // By level.
 
 spdlog::level::level_enum ToSpdlog(LogLevel level) {
   switch (level) {
@@ -77,6 +79,7 @@ void Log(LogLevel level, absl::string_view event, LogFields fields) {
   const std::string line = current_format.load(std::memory_order_relaxed) == LogFormat::kJson
                                ? JsonMembersOf(event, fields)
                                : TextOf(event, fields);
+  lines_logged[static_cast<size_t>(level)].fetch_add(1, std::memory_order_relaxed);
   spdlog::default_logger_raw()->log(ToSpdlog(level), spdlog::string_view_t(line));
 }
 
@@ -111,6 +114,10 @@ void SetLogLevel(LogLevel level) {
 }
 
 LogLevel CurrentLogLevel() { return current_level.load(std::memory_order_relaxed); }
+
+uint64_t LinesLogged(LogLevel level) {
+  return lines_logged[static_cast<size_t>(level)].load(std::memory_order_relaxed);
+}
 
 void LogDebug(absl::string_view event, LogFields fields) { Log(LogLevel::kDebug, event, fields); }
 void LogInfo(absl::string_view event, LogFields fields) { Log(LogLevel::kInfo, event, fields); }

@@ -31,6 +31,8 @@ void StartLogging(const std::string& program, LogFormat format, LogLevel level);
 // Any thread, at any time.
 void SetLogLevel(LogLevel level);
 LogLevel CurrentLogLevel();
+// How many lines of exactly this level the process has logged, for whoever shows it.
+uint64_t LinesLogged(LogLevel level);
 
 // One event, any thread. The event is a lower-case literal without values, which docs/operating.md lists with its
 // level; its values are fields. Whoever makes fields at some cost asks CurrentLogLevel first.

@@ -138,5 +138,20 @@ TEST(Log, JsonForTheJournalStaysJson) {
   EXPECT_THAT(written.Written(), MatchesRegex("\\{\"time\".*\"event\":\"done\"\\}\n"));
 }
 
+TEST(Log, LinesAreCountedByTheirLevelIfTheyAreLogged) {
+  const Stderr written;
+  StartLogging("a-program", LogFormat::kText, LogLevel::kWarning);
+  const uint64_t infos = LinesLogged(LogLevel::kInfo);
+  const uint64_t warnings = LinesLogged(LogLevel::kWarning);
+  const uint64_t errors = LinesLogged(LogLevel::kError);
+  LogInfo("left out");
+  LogWarning("bad");
+  LogWarning("bad again");
+  LogError("worse");
+  EXPECT_EQ(LinesLogged(LogLevel::kInfo) - infos, 0u);
+  EXPECT_EQ(LinesLogged(LogLevel::kWarning) - warnings, 2u);
+  EXPECT_EQ(LinesLogged(LogLevel::kError) - errors, 1u);
+}
+
 }  // namespace
 }  // namespace rdmabroker

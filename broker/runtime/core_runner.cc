@@ -25,8 +25,12 @@ static_assert(static_cast<size_t>(Step::kFabricAdopted) - static_cast<size_t>(St
 
 }  // namespace
 
-CoreRunner::CoreRunner(BrokerCore core, Watcher& watcher, EffectSink sink, Commit commit)
-    : watcher_(watcher), sink_(std::move(sink)), commit_(std::move(commit)), core_(std::move(core)) {}
+CoreRunner::CoreRunner(BrokerCore core, Watcher& watcher, EffectSink sink, Commit commit, Observer observer)
+    : watcher_(watcher),
+      sink_(std::move(sink)),
+      commit_(std::move(commit)),
+      observer_(std::move(observer)),
+      core_(std::move(core)) {}
 
 void CoreRunner::Add(std::unique_ptr<Fabric> fabric) {
   Fabric* added = fabric.get();
@@ -88,7 +92,9 @@ void CoreRunner::CommitTheRest() {
 void CoreRunner::HandleAll() {
   Effects effects;
   for (; !waiting_.empty(); waiting_.pop_front()) {
-    Effects more = core_.Handle(Watcher::Now(), waiting_.front());
+    const Instant now = Watcher::Now();
+    Effects more = core_.Handle(now, waiting_.front());
+    if (observer_) observer_(now, waiting_.front(), more);
     std::move(more.begin(), more.end(), std::back_inserter(effects));
   }
   {

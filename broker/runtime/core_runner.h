@@ -25,9 +25,13 @@ class CoreRunner {
   // and is to be called again in a while. Must not call Run.
   using Commit = std::function<bool(BrokerCore&)>;
 
+  // Is shown what the core has made of each event, at the time that the core was told, before it is stored. Must not
+  // call Run.
+  using Observer = std::function<void(Instant now, const Event&, const Effects&)>;
+
   // `commit` is called after the events that wait have been handled and before their effects are carried out, and once
   // more after those of the last.
-  CoreRunner(BrokerCore core, Watcher& watcher, EffectSink sink, Commit commit);
+  CoreRunner(BrokerCore core, Watcher& watcher, EffectSink sink, Commit commit, Observer observer = nullptr);
   CoreRunner(const CoreRunner&) = delete;
   CoreRunner& operator=(const CoreRunner&) = delete;
 
@@ -61,6 +65,7 @@ class CoreRunner {
   Watcher& watcher_;
   EffectSink sink_;
   Commit commit_;
+  const Observer observer_;
   BrokerCore core_;
   std::vector<std::unique_ptr<Fabric>> fabrics_;
   std::map<DeviceId, Fabric*> fabric_of_device_;

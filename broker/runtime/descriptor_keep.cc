@@ -2,6 +2,7 @@
 
 #include "broker/runtime/descriptor_keep.h"
 
+#include <algorithm>
 #include <set>
 #include <utility>
 
@@ -81,6 +82,12 @@ absl::Status DescriptorKeep::AwaitSupervisor() {
                {{"cause", done.message()}, {"left_out", *left_out}});
   }
   return done;
+}
+
+bool DescriptorKeep::HasInheritedBesides(std::string_view ending) const {
+  return std::any_of(inherited_.begin(), inherited_.end(), [&](const auto& each) {
+    return !absl::EndsWith(each.first, {ending.data(), ending.size()});
+  });
 }
 
 bool DescriptorKeep::HasInherited(std::string_view prefix) const {

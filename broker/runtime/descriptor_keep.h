@@ -3,6 +3,7 @@
 #ifndef BROKER_RUNTIME_DESCRIPTOR_KEEP_H_
 #define BROKER_RUNTIME_DESCRIPTOR_KEEP_H_
 
+#include <cstddef>
 #include <map>
 #include <set>
 #include <string>
@@ -51,6 +52,11 @@ class DescriptorKeep {
   // is logged.
   bool Await();
 
+  // What is kept now, and what the supervisor keeps at most.
+  size_t kept() const { return kept_.size(); }
+  size_t most_kept() const { return supervisor_.most_kept(); }
+  // Whether Take would give any of which the name does not end so.
+  bool HasInheritedBesides(std::string_view ending) const;
   // Whether Take would give any.
   bool HasInherited(std::string_view prefix) const;
   // What the process before this one has kept under names that begin so, in the order of the names; each once. It is

@@ -61,6 +61,9 @@ class Store {
   absl::Status Commit(const Records& records, const Changes& changes, const FabricRecords& of_fabrics,
                       const FabricChanges& fabric_changes);
 
+  // The number of the last commit, which only rises: a Commit that had nothing to store is none.
+  uint64_t last_commit() const { return last_commit_; }
+
   // Puts what cannot be loaded, or restored, out of the way, under a name that says when (`now` by the calendar); the
   // store is as a new one then. Keeps the newest few of those. Returns the name, empty where there was no file.
   absl::StatusOr<std::string> SetAside(absl::Time now);

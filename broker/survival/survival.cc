@@ -108,9 +108,20 @@ absl::Status Survival::SetAside(const absl::Status& cause) {
   return absl::OkStatus();
 }
 
+bool Survival::takes_over() const {
+  const Records& records = core_.records();
+  return !records.sessions.empty() || !records.endpoints.empty() || !records.connections.empty() ||
+         descriptors_.HasInheritedBesides(".sock");
+}
+
 bool Survival::Commit(BrokerCore& core) {
   const Changes changes = core.TakeChanges();
+  const uint64_t before = store_->last_commit();
+  // Asked for only where somebody wants to know: this is where the broker is busiest.
+  const absl::Time began = heard_ ? Watcher::Now() : absl::Time();
   const absl::Status committed = store_->Commit(core.records(), changes, of_fabrics_, TakeChanges(of_fabrics_));
+  const bool tried = !committed.ok() || store_->last_commit() != before;
+  if (heard_ && tried) heard_(Watcher::Now() - began, committed.ok());
   if (committed.ok()) {
     descriptors_.Committed();
     return true;

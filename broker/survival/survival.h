@@ -3,10 +3,13 @@
 #ifndef BROKER_SURVIVAL_SURVIVAL_H_
 #define BROKER_SURVIVAL_SURVIVAL_H_
 
+#include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "absl/status/statusor.h"
+#include "absl/time/time.h"
 #include "broker/core/broker_core.h"
 #include "broker/fabric/fabric_records.h"
 #include "broker/runtime/descriptor_keep.h"
@@ -31,6 +34,11 @@ class Survival {
   BrokerCore TakeCore() { return std::move(core_); }
   FabricRecords& of_fabrics() { return of_fabrics_; }
   DescriptorKeep& descriptors() { return descriptors_; }
+  // Before TakeCore: the process before has left sessions, addresses or connections, or descriptors besides the sockets
+  // on which clients wait.
+  bool takes_over() const;
+  // Called after each commit that had something to store, with how long it took and whether it was stored.
+  void OnCommit(std::function<void(absl::Duration took, bool stored)> heard) { heard_ = std::move(heard); }
   // There were no records, or none that were of use: what there is besides them nobody knows.
   bool begins_anew() const { return begins_anew_; }
 
@@ -50,6 +58,7 @@ class Survival {
   FabricRecords of_fabrics_;
   bool begins_anew_ = true;
   WarningLimit failures_;
+  std::function<void(absl::Duration, bool)> heard_;
 };
 
 }  // namespace rdmabroker

@@ -216,5 +216,47 @@ TEST_F(SurvivalTest, AFolderThatCannotBeMadeIsNamedWithItsKey) {
   EXPECT_THAT(std::string(nowhere.status().message()), HasSubstr("control.state_directory"));
 }
 
+TEST_F(SurvivalTest, TakesOverWhereThereAreRecordsOrDescriptorsThatMayBelongToConnections) {
+  const auto takes_over = [&] {
+    const auto life = Open();
+    EXPECT_TRUE(life.ok()) << life.status();
+    return life.ok() && (*life)->takes_over();
+  };
+  EXPECT_FALSE(takes_over());
+  const UniqueFd file(::memfd_create("", MFD_CLOEXEC));
+  ASSERT_TRUE(supervisor_.Store("control.sock", file.get()).ok());
+  supervisor_.Restart();
+  EXPECT_FALSE(takes_over());
+  const UniqueFd other(::memfd_create("", MFD_CLOEXEC));
+  ASSERT_TRUE(supervisor_.Store("cm1", other.get()).ok());
+  supervisor_.Restart();
+  EXPECT_TRUE(takes_over());
+}
+
+TEST_F(SurvivalTest, TakesOverTheSessionsOfTheProcessBefore) {
+  Live({OpenSession{StreamId(1), {}, {}}});
+  const auto life = Open();
+  ASSERT_TRUE(life.ok()) << life.status();
+  EXPECT_TRUE((*life)->takes_over());
+}
+
+TEST_F(SurvivalTest, TellsOfEachCommitThatHadSomethingToStore) {
+  const auto life = Open();
+  ASSERT_TRUE(life.ok()) << life.status();
+  BrokerCore core = (*life)->TakeCore();
+  std::vector<bool> stored;
+  (*life)->OnCommit([&](absl::Duration took, bool fine) {
+    EXPECT_GE(took, absl::ZeroDuration());
+    stored.push_back(fine);
+  });
+  EXPECT_TRUE((*life)->Commit(core));
+  EXPECT_EQ(stored, std::vector<bool>({true}));
+  EXPECT_TRUE((*life)->Commit(core));
+  EXPECT_EQ(stored.size(), 1u);
+  (void)core.Handle(Watcher::Now(), OpenSession{StreamId(1), {}, {}});
+  EXPECT_TRUE((*life)->Commit(core));
+  EXPECT_EQ(stored, std::vector<bool>({true, true}));
+}
+
 }  // namespace
 }  // namespace rdmabroker
