@@ -15,15 +15,18 @@
 #include <iostream>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
 #include "broker/control/configuration.h"
 #include "broker/control/control_server.h"
+#include "broker/control/metrics_port.h"
 #include "broker/fabric/iwarp/iwarp_fabric.h"
 #include "broker/fabric/rdmacm/rdmacm_fabric.h"
 #include "broker/log/log.h"
+#include "broker/monitoring/snapshot.h"
 #include "broker/runtime/exit_status.h"
 #include "broker/runtime/heartbeat.h"
 #include "broker/runtime/systemd_supervisor.h"
@@ -107,6 +110,16 @@ absl::StatusOr<Fabrics> OpenFabrics(ControlServer& control, const Configuration&
   return fabrics;
 }
 
+void ServeMetrics(ControlServer& control, UniqueFd scrapes, const Configuration& configuration, Survival& survival) {
+  if (configuration.metrics_address.empty()) return;
+  survival.OnCommit([&control](absl::Duration took, bool stored) { control.metrics().CountCommit(took, stored); });
+  const auto complete = [&keep = survival.descriptors()](Snapshot& snapshot) {
+    snapshot.kept_descriptors = keep.kept();
+    snapshot.most_kept_descriptors = keep.most_kept();
+  };
+  control.ServeMetrics(std::move(scrapes), {configuration.metrics_address, StateDirectory(configuration), complete});
+}
+
 int NextSignal(const UniqueFd& signals) {
   signalfd_siginfo info = {};
   return ::read(signals.get(), &info, sizeof info) == sizeof info ? static_cast<int>(info.ssi_signo) : 0;
@@ -114,8 +127,11 @@ int NextSignal(const UniqueFd& signals) {
 
 // The exit status. From here on nothing of what the process before has left is lost by an early end of this one.
 absl::StatusOr<int> Run(const Configuration& configuration, Supervisor& supervisor, const UniqueFd& signals) {
+  const absl::Time began = Watcher::Now();
   auto survival = Survival::Open(StateDirectory(configuration), configuration.limits, supervisor);
   if (!survival.ok()) return survival.status();
+  auto scrapes = ListenForScrapes(configuration.metrics_address, (*survival)->takes_over());
+  if (!scrapes.ok()) return scrapes.status();
   auto server = ControlServer::Start(
       configuration, (*survival)->TakeCore(), [&](BrokerCore& core) { return (*survival)->Commit(core); },
       (*survival)->descriptors());
@@ -125,9 +141,11 @@ absl::StatusOr<int> Run(const Configuration& configuration, Supervisor& supervis
   if (!fabrics.ok()) return fabrics.status();
   control.Recover(*std::move(fabrics));
   (*survival)->descriptors().ForgetTheRest();
+  ServeMetrics(control, *std::move(scrapes), configuration, **survival);
   const Heartbeat heartbeat(supervisor, control.watcher());
   control.executor().Post([&] {
     LogInfo("serving", {{"socket", configuration.socket_directory + "/control.sock"}});
+    control.metrics().ShowRecovery(Watcher::Now() - began);
     WarnUnless(supervisor.Ready());
     WarnUnless(supervisor.ShowStatus("serving on " + configuration.socket_directory + "/control.sock"));
   });

@@ -29,8 +29,9 @@ grpc::Status End(Broker& broker, const Caller* caller, const v1::EndSessionReque
   if (request.session_id() == 0) return Missing("session_id");
   if (auto refusal = RefuseUnlessAdministrator(caller, "end sessions"); !refusal.ok()) return refusal;
   LogInfo("session is being ended", {{"session", request.session_id()}, {"by_uid", caller->identity.uid}});
-  if (broker.EndSession(SessionId(request.session_id()), StreamEnding::kEnded, "an administrator has ended it"))
+  if (broker.EndSession(SessionId(request.session_id()), StreamEnding::kEnded)) {
     return grpc::Status::OK;
+  }
   return GrpcStatusOf({.status = NdkStatus::kObjectNameNotFound,
                        .hint = absl::StrCat("session_id ", request.session_id(), ": no such session")});
 }

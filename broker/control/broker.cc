@@ -15,15 +15,25 @@ namespace {
 // Why a session ends about which nobody says anything.
 constexpr absl::string_view kGraceOver = "the client did not return in time";
 
+absl::string_view WhyOf(SessionEndedBy by) {
+  switch (by) {
+    case SessionEndedBy::kAdministrator:
+      return "an administrator has ended it";
+    case SessionEndedBy::kGoodbye:
+      return "the client has closed it";
+    case SessionEndedBy::kClientGone:
+      return "the client has gone while it was away";
+  }
+  return "";
+}
+
 }  // namespace
 
-Broker::Broker(BrokerCore core, Watcher& watcher, CoreRunner::Commit commit)
+Broker::Broker(BrokerCore core, Watcher& watcher, CoreRunner::Commit commit, CoreRunner::Observer observer)
     : runner_(
-          std::move(core), watcher, [this](const Effect& effect) { Carry(effect); }, std::move(commit)),
-      absent_(watcher,
-              [this](SessionId session) {
-                EndSession(session, StreamEnding::kEnded, "the client has gone while it was away");
-              }),
+          std::move(core), watcher, [this](const Effect& effect) { Carry(effect); }, std::move(commit),
+          std::move(observer)),
+      absent_(watcher, [this](SessionId session) { End(session, StreamEnding::kEnded, SessionEndedBy::kClientGone); }),
       why_(kGraceOver),
       life_(runner_.core()) {}
 
@@ -94,13 +104,18 @@ void Broker::Await(SessionId session) {
   if (away) absent_.Await(session, found->second.identity.pid);
 }
 
-bool Broker::EndSession(SessionId session, StreamEnding ending, absl::string_view why) {
+bool Broker::EndSession(SessionId session, StreamEnding ending) {
+  const bool goodbye = ending == StreamEnding::kClosed;
+  return End(session, ending, goodbye ? SessionEndedBy::kGoodbye : SessionEndedBy::kAdministrator);
+}
+
+bool Broker::End(SessionId session, StreamEnding ending, SessionEndedBy by) {
   const auto& sessions = core().records().sessions;
   const auto found = sessions.find(session);
   if (found == sessions.end() || found->second.ended) return false;
   ending_ = ending;
-  why_ = why;
-  runner_.Run(rdmabroker::EndSession{session});
+  why_ = WhyOf(by);
+  runner_.Run(rdmabroker::EndSession{session, by});
   ending_ = StreamEnding::kEnded;
   why_ = kGraceOver;
   return true;

@@ -44,7 +44,7 @@ class EventStream {
 // services call it; it runs the core.
 class Broker {
  public:
-  Broker(BrokerCore core, Watcher& watcher, CoreRunner::Commit commit);
+  Broker(BrokerCore core, Watcher& watcher, CoreRunner::Commit commit, CoreRunner::Observer observer);
 
   // Once: starts the fabrics, with which the core goes on. Clients of the process before return now or never.
   void Recover(std::vector<std::unique_ptr<Fabric>> fabrics);
@@ -59,9 +59,8 @@ class Broker {
 
   // The stream is gone. Nothing for a stream that the broker has ended.
   void CloseStream(EventStream& stream, StreamEnd end);
-  // The client says goodbye, or an administrator says it for him; `why`, a literal, is for the log. False where there
-  // is no such session.
-  bool EndSession(SessionId session, StreamEnding ending, absl::string_view why);
+  // The client says goodbye, or an administrator says it for him. False where there is no such session.
+  bool EndSession(SessionId session, StreamEnding ending);
   // For an administrator.
   void SwitchDevice(DeviceId device, bool enabled);
   // False where `acknowledged` was never sent.
@@ -89,6 +88,7 @@ class Broker {
   void Carry(const Effect& effect);
   void Detach(StreamId id, StreamEnding ending);
 
+  bool End(SessionId session, StreamEnding ending, SessionEndedBy by);
   // Its client is away.
   void Await(SessionId session);
 

@@ -2,6 +2,7 @@
 
 #include "broker/control/broker_service.h"
 
+#include "absl/strings/strip.h"
 #include "broker/control/status_mapping.h"
 #include "broker/control/translation.h"
 
@@ -32,14 +33,18 @@ template <typename Base, typename Request>
 void ServeOutcome(UnaryContext& context, Broker& broker, v1::Broker::AsyncService& service,
                   void (Base::*method)(grpc::ServerContext*, Request*, grpc::ServerAsyncResponseWriter<v1::Outcome>*,
                                        grpc::CompletionQueue*, grpc::ServerCompletionQueue*, void*)) {
-  const UnaryHandler<Request, v1::Outcome> handler = [&broker](const Caller* caller, const Request& request,
-                                                               v1::Outcome* reply) {
+  // "ConnectRequest" has the answer to Connect.
+  const absl::string_view name = absl::StripSuffix(Request::descriptor()->name(), "Request");
+  const UnaryHandler<Request, v1::Outcome> handler = [&broker, &context, name](const Caller* caller,
+                                                                               const Request& request,
+                                                                               v1::Outcome* reply) {
     // Without an outcome: to be repeated, and not to be told to whoever made it.
     if (caller != nullptr && IsAway(broker, *caller, SessionId(request.header().session_id()))) {
       return grpc::Status(grpc::StatusCode::UNAVAILABLE,
                           "header.session_id: the session has lost its stream; return to it, then repeat the request");
     }
     const Outcome outcome = Answer(broker, caller, request.header(), FromProto(request));
+    context.metrics.CountRequest(name, outcome.status);
     ToProto(outcome, reply);
     return GrpcStatusOf(outcome);
   };

@@ -16,6 +16,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "broker/log/log.h"
+#include "dataplane/ndk/socket_address.h"
 #include "dataplane/unique_fd.h"
 
 namespace rdmabroker {
@@ -75,6 +76,10 @@ std::string AbsolutePath(const std::string& text) {
 
 std::string AbsolutePathOrNone(const std::string& text) { return text.empty() ? "" : AbsolutePath(text); }
 
+std::string AddressOrNone(const std::string& text) {
+  return text.empty() || SocketAddress::Parse(text) ? "" : "must be IP:PORT, an IPv6 address in brackets, or \"\"";
+}
+
 std::string LogLevelName(const std::string& text) {
   return LogLevelNamed(text) ? "" : "must be one of trace, debug, info, warning, error";
 }
@@ -100,6 +105,7 @@ std::map<std::string, Section> Keys(Configuration& configuration) {
       {"log",
        {{"level", Text(configuration.log_level, LogLevelName)},
         {"format", Text(configuration.log_format, LogFormatName)}}},
+      {"metrics", {{"address", Text(configuration.metrics_address, AddressOrNone)}}},
       {"limits",
        {{"sessions_per_uid", Whole(limits.sessions_per_uid, 1, kMany)},
         {"endpoints_per_uid", Whole(limits.endpoints_per_uid, 1, kMany)},
@@ -162,8 +168,9 @@ absl::StatusOr<Configuration> ParseConfiguration(const std::string& text, const 
     const auto section = sections.find(section_name);
     if (section == sections.end() || !node.is_table()) {
       return At(name, node.source(),
-                absl::StrCat(section_name,
-                             ": unknown key; known are the tables control, iwarp, limits, log, rdmacm and timeouts"));
+                absl::StrCat(
+                    section_name,
+                    ": unknown key; known are the tables control, iwarp, limits, log, metrics, rdmacm and timeouts"));
     }
     absl::Status status = ApplySection(name, section_name, section->second, *node.as_table());
     if (!status.ok()) return status;

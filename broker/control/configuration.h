@@ -31,6 +31,9 @@ struct Configuration {
   std::string log_level = "info";   // As LogLevelNamed knows it.
   std::string log_format = "text";  // As LogFormatNamed knows it.
 
+  // [metrics]
+  std::string metrics_address;  // IP:PORT where Prometheus collects them. "": nowhere.
+
   // [iwarp]
   bool iwarp_crc = true;  // Whether connections of user-space iWARP carry CRCs even if the peer does not want them.
 

@@ -44,6 +44,7 @@ const std::vector<GoodRow>& GoodRows() {
       {"rdmacm.trust_qp_numbers", "true", [](auto& c) { c.trust_qp_numbers = true; }},
       {"log.level", "\"debug\"", [](auto& c) { c.log_level = "debug"; }},
       {"log.format", "\"json\"", [](auto& c) { c.log_format = "json"; }},
+      {"metrics.address", "\"[::1]:9464\"", [](auto& c) { c.metrics_address = "[::1]:9464"; }},
       {"limits.sessions_per_uid", "2", [](auto& c) { c.limits.sessions_per_uid = 2; }},
       {"limits.endpoints_per_uid", "20", [](auto& c) { c.limits.endpoints_per_uid = 20; }},
       {"limits.objects_per_uid", "30", [](auto& c) { c.limits.objects_per_uid = 30; }},
@@ -116,6 +117,11 @@ TEST(Configuration, BadTextIsRefusedWithFileLineAndKey) {
       {"[control]\npatience_ms = 9223372036854775807\n", "broker.toml:2: control.patience_ms: 9223372036854775807 is"},
       {"[log]\nlevel = \"loud\"\n", "broker.toml:2: log.level: must be one of trace, debug, info, warning, error"},
       {"[log]\nformat = \"JSON\"\n", "broker.toml:2: log.format: must be one of text, json"},
+      {"[metrics]\naddress = \"localhost:9464\"\n",
+       "broker.toml:2: metrics.address: must be IP:PORT, an IPv6 address in "},
+      {"[metrics]\naddress = \"127.0.0.1\"\n", "broker.toml:2: metrics.address: must be IP:PORT"},
+      {"[metrics]\naddress = \"::1:9464\"\n", "broker.toml:2: metrics.address: must be IP:PORT"},
+      {"[metrics]\naddress = \"127.0.0.1:65536\"\n", "broker.toml:2: metrics.address: must be IP:PORT"},
       {"[limits]\nanswers_kept = 4097\n", "broker.toml:2: limits.answers_kept: 4097 is not from 1 to 4096"},
       {"[limits]\nevents_kept = 15\n", "broker.toml:2: limits.events_kept: 15 is not from 16 to "},
       {"[limits]\nlast_ephemeral_port = 65536\n", "broker.toml:2: limits.last_ephemeral_port: 65536 is not from 1 to"},
@@ -161,7 +167,7 @@ std::map<std::string, DocumentedKey> DocumentedKeys() {
 // The keys that the code knows, by what it says of one that it does not.
 std::set<std::string> KnownKeys() {
   std::set<std::string> keys;
-  for (const std::string section : {"control", "iwarp", "rdmacm", "log", "limits", "timeouts"}) {
+  for (const std::string section : {"control", "iwarp", "rdmacm", "log", "metrics", "limits", "timeouts"}) {
     const std::string complaint(Parse(absl::StrCat("[", section, "]\nnothing = 1\n")).status().message());
     const size_t list = complaint.find("known are ");
     EXPECT_NE(list, std::string::npos);

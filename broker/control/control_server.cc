@@ -77,16 +77,20 @@ absl::StatusOr<std::unique_ptr<ControlServer>> ControlServer::Start(const Config
   self->loop_.SetQueue(builder.AddCompletionQueue());
   self->server_ = builder.BuildAndStart();
   self->watcher_ = std::make_unique<Watcher>(self->loop_);
-  self->broker_ = std::make_unique<Broker>(std::move(core), *self->watcher_, std::move(commit));
+  self->broker_ =
+      std::make_unique<Broker>(std::move(core), *self->watcher_, std::move(commit),
+                               [&metrics = self->metrics_](Instant now, const Event& event, const Effects& effects) {
+                                 metrics.Observe(now, event, effects);
+                               });
   self->control_socket_ = std::make_unique<ControlSocket>(
-      *std::move(control), *self->server_, *self->watcher_,
+      *std::move(control), *self->server_, *self->watcher_, self->metrics_,
       ControlSocket::Settings{administrators, configuration.connections_per_uid, configuration.patience});
   self->handoff_socket_ = std::make_unique<HandoffSocket>(
-      *std::move(handoff), *self->broker_, self->handoffs_, *self->watcher_,
+      *std::move(handoff), *self->broker_, self->handoffs_, *self->watcher_, self->metrics_,
       HandoffSocket::Settings{.administrators = administrators, .patience = configuration.patience});
-  self->unary_.reset(new UnaryContext{self->loop_, *self->control_socket_});
+  self->unary_.reset(new UnaryContext{self->loop_, *self->control_socket_, self->metrics_});
   self->streams_.reset(new SessionStream::Context{self->loop_, *self->watcher_, *self->broker_, *self->control_socket_,
-                                                  self->broker_service_, configuration.patience});
+                                                  self->broker_service_, self->metrics_, configuration.patience});
   SessionStream::Serve(*self->streams_);
   ServeRequests(*self->unary_, *self->broker_, self->broker_service_);
   ServeInspection(*self->unary_, *self->broker_, self->inspection_service_);
@@ -129,6 +133,8 @@ void ControlServer::StopOnLoop() {
   broker_->MakeWay();
   health_->StopServing();
   control_socket_->StopAccepting();
+  // The next process has the port.
+  metrics_port_.reset();
   Drain(Watcher::Now() + kDrainPatience);
 }
 

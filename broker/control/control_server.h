@@ -6,6 +6,7 @@
 #include <functional>
 #include <memory>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -15,8 +16,10 @@
 #include "broker/control/handoff_socket.h"
 #include "broker/control/health_service.h"
 #include "broker/control/listening_socket.h"
+#include "broker/control/metrics_port.h"
 #include "broker/control/reflection_service.h"
 #include "broker/control/session_stream.h"
+#include "broker/monitoring/metrics.h"
 #include "broker/runtime/descriptor_keep.h"
 #include "broker/runtime/handoff_table.h"
 #include "broker/runtime/watcher.h"
@@ -43,6 +46,13 @@ class ControlServer {
   Executor& executor() { return loop_; }
   void Recover(std::vector<std::unique_ptr<Fabric>> fabrics) { broker_->Recover(std::move(fabrics)); }
   const Broker& broker() const { return *broker_; }
+  // What is counted, on the loop thread.
+  Metrics& metrics() { return metrics_; }
+  // Before Run, if at all: as MetricsPort, until it stops.
+  void ServeMetrics(UniqueFd listener, MetricsPort::Settings settings) {
+    metrics_port_ =
+        std::make_unique<MetricsPort>(std::move(listener), std::move(settings), *broker_, metrics_, *watcher_, loop_);
+  }
 
   // Makes the calling thread the loop thread until Stop has done its work. Clients, who may have connected before, are
   // served from now on.
@@ -67,6 +77,7 @@ class ControlServer {
   std::vector<std::unique_ptr<SocketName>> socket_names_;
   GrpcLoop loop_;
   HandoffTable handoffs_;
+  Metrics metrics_;
   std::unique_ptr<Watcher> watcher_;
   std::unique_ptr<Broker> broker_;
   v1::Broker::AsyncService broker_service_;
@@ -80,6 +91,7 @@ class ControlServer {
   std::unique_ptr<UnaryContext> unary_;
   std::unique_ptr<SessionStream::Context> streams_;
   std::unique_ptr<HealthService> health_;
+  std::unique_ptr<MetricsPort> metrics_port_;
   std::function<bool()> restart_;
   bool ran_ = false;
   bool stopping_ = false;       // Loop thread only.

@@ -37,9 +37,11 @@ int FirstFd() { return std::min(kFirstFd, LastFd() / 2); }
 
 }  // namespace
 
-ControlSocket::ControlSocket(UniqueFd listener, grpc::Server& server, Watcher& watcher, const Settings& settings)
+ControlSocket::ControlSocket(UniqueFd listener, grpc::Server& server, Watcher& watcher, Metrics& metrics,
+                             const Settings& settings)
     : server_(server),
       watcher_(watcher),
+      metrics_(metrics),
       settings_(settings),
       first_fd_(FirstFd()),
       last_fd_(LastFd()),
@@ -56,6 +58,7 @@ void ControlSocket::Take(UniqueFd fd) {
   if (!caller) return;
   const uid_t uid = caller->identity.uid;
   if (connections_of_uid_[uid] >= settings_.connections_per_uid) {
+    metrics_.CountRefusedCaller(CallerRefusal::kTooManyConnections);
     if (const auto left_out = too_many_.Pass(Watcher::Now())) {
       LogWarning("connection refused",
                  {{"uid", uid},
@@ -70,6 +73,7 @@ void ControlSocket::Take(UniqueFd fd) {
   UniqueFd duplicate(moved ? ::fcntl(moved.get(), F_DUPFD_CLOEXEC, 0) : -1);
   if (!duplicate) {
     const int error = errno;
+    metrics_.CountRefusedCaller(CallerRefusal::kNoDescriptor);
     if (const auto left_out = no_descriptor_.Pass(Watcher::Now())) {
       LogWarning("connection refused", {{"uid", uid}, {"cause", std::strerror(error)}, {"left_out", *left_out}});
     }
@@ -86,6 +90,7 @@ void ControlSocket::Take(UniqueFd fd) {
   connection.watch =
       watcher_.Watch(connection.duplicate.get(), EPOLLRDHUP, [this, number](uint32_t) { Forget(number); });
   connection.silence = watcher_.StartTimer(Watcher::Now() + settings_.silence_timeout, [this, number] {
+    metrics_.CountRefusedCaller(CallerRefusal::kSilent);
     ::shutdown(connections_.at(number).duplicate.get(), SHUT_RDWR);
     Forget(number);
   });

@@ -12,6 +12,7 @@
 #include "absl/time/time.h"
 #include "broker/control/acceptor.h"
 #include "broker/control/caller.h"
+#include "broker/monitoring/metrics.h"
 #include "broker/runtime/warning_limit.h"
 #include "broker/runtime/watcher.h"
 #include "dataplane/unique_fd.h"
@@ -34,7 +35,7 @@ class ControlSocket {
     absl::Duration silence_timeout = absl::Seconds(10);
   };
 
-  ControlSocket(UniqueFd listener, grpc::Server& server, Watcher& watcher, const Settings& settings);
+  ControlSocket(UniqueFd listener, grpc::Server& server, Watcher& watcher, Metrics& metrics, const Settings& settings);
   ~ControlSocket();
   ControlSocket(const ControlSocket&) = delete;
   ControlSocket& operator=(const ControlSocket&) = delete;
@@ -60,6 +61,7 @@ class ControlSocket {
 
   grpc::Server& server_;
   Watcher& watcher_;
+  Metrics& metrics_;
   Settings settings_;
   const int first_fd_;
   const int last_fd_;

@@ -28,10 +28,11 @@ bool SendReply(int socket, const v1::HandoffReply& reply, int transport) {
 }  // namespace
 
 HandoffSocket::HandoffSocket(UniqueFd listener, const Broker& broker, HandoffTable& table, Watcher& watcher,
-                             const Settings& settings)
+                             Metrics& metrics, const Settings& settings)
     : broker_(broker),
       table_(table),
       watcher_(watcher),
+      metrics_(metrics),
       settings_(settings),
       acceptor_(std::move(listener), "handoff.sock", watcher, [this](UniqueFd socket) { Take(std::move(socket)); }) {}
 
@@ -49,6 +50,7 @@ void HandoffSocket::Take(UniqueFd socket) {
   if (!caller) return;
   size_t& of_uid = fetchers_of_uid_[caller->identity.uid];
   if (of_uid == settings_.fetchers_per_uid) {
+    metrics_.CountRefusedCaller(CallerRefusal::kTooManyConnections);
     if (const auto left_out = too_many_.Pass(Watcher::Now())) {
       LogWarning("hand-off refused", {{"uid", caller->identity.uid},
                                       {"pid", caller->identity.pid},
@@ -132,6 +134,7 @@ void HandoffSocket::Answer(Fetcher& fetcher, const std::string& record) {
   v1::HandoffReply reply;
   Handoff* handoff = Authorise(fetcher, record, &outcome, &connection, &fetcher.connector);
   if (handoff == nullptr) {
+    metrics_.CountRefusedCaller(CallerRefusal::kHandOff);
     if (const auto left_out = denied_.Pass(Watcher::Now())) {
       LogWarning("hand-off refused", {{"uid", fetcher.caller.identity.uid},
                                       {"pid", fetcher.caller.identity.pid},

@@ -9,6 +9,7 @@
 #include "absl/time/time.h"
 #include "broker/control/acceptor.h"
 #include "broker/control/broker.h"
+#include "broker/monitoring/metrics.h"
 #include "broker/runtime/handoff_table.h"
 #include "broker/runtime/warning_limit.h"
 #include "broker/runtime/watcher.h"
@@ -29,7 +30,7 @@ class HandoffSocket {
     absl::Duration patience = absl::Seconds(10);
   };
 
-  HandoffSocket(UniqueFd listener, const Broker& broker, HandoffTable& table, Watcher& watcher,
+  HandoffSocket(UniqueFd listener, const Broker& broker, HandoffTable& table, Watcher& watcher, Metrics& metrics,
                 const Settings& settings);
   ~HandoffSocket();
   HandoffSocket(const HandoffSocket&) = delete;
@@ -60,6 +61,7 @@ class HandoffSocket {
   const Broker& broker_;
   HandoffTable& table_;
   Watcher& watcher_;
+  Metrics& metrics_;
   Settings settings_;
   std::map<int, Fetcher> fetchers_;
   std::map<uid_t, size_t> fetchers_of_uid_;

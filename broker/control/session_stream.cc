@@ -118,7 +118,10 @@ void SessionStream::OpenOrResume() {
   } else {
     return Finish(GrpcStatusOf(Malformed("message: the first one must be open or resume")));
   }
-  if (const auto* refusal = std::get_if<Outcome>(&opened)) return Finish(GrpcStatusOf(*refusal));
+  if (const auto* refusal = std::get_if<Outcome>(&opened)) {
+    context_.metrics.CountRefusedSession(refusal->status);
+    return Finish(GrpcStatusOf(*refusal));
+  }
   session_ = std::get<SessionId>(opened);
   SendOpened(resumes, secret);
 }
@@ -135,7 +138,7 @@ void SessionStream::SendOpened(bool resumed, const SessionSecret& secret) {
 
 void SessionStream::TakeLaterMessage() {
   if (message_.has_close()) {
-    context_.broker.EndSession(std::exchange(session_, SessionId()), StreamEnding::kClosed, "the client has closed it");
+    context_.broker.EndSession(std::exchange(session_, SessionId()), StreamEnding::kClosed);
     return;
   }
   const bool acknowledges = message_.has_acknowledge();

@@ -9,6 +9,7 @@
 #include "broker/control/broker.h"
 #include "broker/control/control_socket.h"
 #include "broker/control/grpc_loop.h"
+#include "broker/monitoring/metrics.h"
 #include "broker/runtime/warning_limit.h"
 #include "proto/rdmabroker/v1/broker.grpc.pb.h"
 
@@ -24,6 +25,7 @@ class SessionStream : public EventStream, public std::enable_shared_from_this<Se
     Broker& broker;
     ControlSocket& socket;
     v1::Broker::AsyncService& service;
+    Metrics& metrics;
     // How long a client may take to say who it is, and how long it may leave what was sent to it unread. A frozen
     // client with nothing to read is not stuck.
     absl::Duration patience = absl::Seconds(10);

@@ -11,6 +11,7 @@
 
 #include "broker/control/control_socket.h"
 #include "broker/control/grpc_loop.h"
+#include "broker/monitoring/metrics.h"
 
 namespace rdmabroker {
 
@@ -18,6 +19,7 @@ namespace rdmabroker {
 struct UnaryContext {
   GrpcLoop& loop;
   ControlSocket& socket;
+  Metrics& metrics;
 };
 
 // Answers one call: fills the reply in, or says why not. The caller is null for one that did not come over the control

@@ -11,7 +11,9 @@
 #include <string>
 #include <vector>
 
+#include "broker/monitoring/scrape_server.h"
 #include "tests/control/child_process.h"
+#include "tests/control/scrape.h"
 #include "tests/control/test_client.h"
 #include "tests/control/test_daemon.h"
 
@@ -155,6 +157,52 @@ TEST_F(DaemonTest, AStartThatFailsLeavesNoSocketBehind) {
   EXPECT_EQ(ending.error.find("rdma-brokerd: " + handoff() + ": exists and is no socket"), 0u) << ending.error;
   EXPECT_FALSE(std::filesystem::exists(control()));
   EXPECT_TRUE(std::filesystem::is_regular_file(handoff()));
+}
+
+TEST_F(DaemonTest, AMetricsPortInUseIsAnErrorAtTheFirstStart) {
+  const auto used = ScrapeServer::Listen(*SocketAddress::Parse("127.0.0.1:0"));
+  ASSERT_TRUE(used.ok()) << used.status();
+  const std::string address = ScrapeServer::AddressOf(*used).ToString();
+  Configure("[metrics]\naddress = \"" + address + "\"\n");
+  const Ending ending = Run({"--config", file()});
+  EXPECT_EQ(ending.status, 1);
+  EXPECT_NE(ending.error.find("rdma-brokerd: metrics.address " + address + ": cannot be listened on: Address already"),
+            std::string::npos)
+      << ending.error;
+  EXPECT_FALSE(HasSockets());
+}
+
+TEST_F(DaemonTest, AMetricsPortInUseCostsNobodyWhatThereIsToTakeOver) {
+  Configure("[metrics]\naddress = \"127.0.0.1:0\"\n");
+  auto process = BeginToServe();
+  TestClient client(NewChannel("unix:" + control()));
+  ASSERT_EQ(client.Open(), NdkStatus::kSuccess);
+  process->Kill();
+  const auto used = ScrapeServer::Listen(*SocketAddress::Parse("127.0.0.1:0"));
+  ASSERT_TRUE(used.ok()) << used.status();
+  Configure("[metrics]\naddress = \"" + ScrapeServer::AddressOf(*used).ToString() + "\"\n");
+  process = BeginToServe();
+  TestClient returned(NewChannel("unix:" + control()));
+  EXPECT_EQ(returned.Resume(client, 0), NdkStatus::kSuccess);
+  process->Signal(SIGTERM);
+  EXPECT_EQ(process->Finish(), 0) << process->ReadAll();
+}
+
+// For a whole minute it would be ended by force.
+TEST_F(DaemonTest, AScraperThatDoesNothingHoldsUpNoEnd) {
+  Configure("[metrics]\naddress = \"127.0.0.1:0\"\n");
+  auto process = std::make_unique<ChildProcess>(std::vector<std::string>{kDaemon, "--config", file()},
+                                                ChildProcess::Errors::kToItsOutput);
+  std::string line = process->ReadLine();
+  while (!line.empty() && line.find("metrics served address=") == std::string::npos) line = process->ReadLine();
+  const std::string address = line.substr(line.find('=') + 1);
+  std::string serving = line;
+  while (!serving.empty() && serving.find(" serving ") == std::string::npos) serving = process->ReadLine();
+  EXPECT_EQ(Scrape(address).at("rdma_broker_sessions{state=\"open\"}"), 0);
+  const UniqueFd idle = ConnectByTcp(address);
+  ASSERT_TRUE(idle);
+  process->Signal(SIGTERM);
+  EXPECT_EQ(process->End(ScrapeServer::kPatience), 0) << process->ReadAll();
 }
 
 }  // namespace

@@ -80,6 +80,9 @@ void TestDaemon::Start() {
   std::vector<std::unique_ptr<Fabric>> fabrics;
   fabrics.push_back(std::move(relay));
   server_->Recover(std::move(fabrics));
+  auto scrapes = ListenForScrapes(configuration_.metrics_address, false);
+  Require(scrapes.ok(), scrapes.status().ToString());
+  server_->ServeMetrics(*std::move(scrapes), {configuration_.metrics_address, configuration_.state_directory, nullptr});
   thread_ = std::thread([this] { server_->Run(); });
 }
 
@@ -98,6 +101,10 @@ void TestDaemon::OnLoop(const std::function<void(const Broker&)>& task) {
     done.set_value();
   });
   done.get_future().wait();
+}
+
+void TestDaemon::OnServer(const std::function<void(ControlServer&)>& task) {
+  OnLoop([&](const Broker&) { task(*server_); });
 }
 
 void TestDaemon::OnHandoffs(const std::function<void(const Broker&, HandoffTable&)>& task) {

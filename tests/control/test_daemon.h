@@ -58,6 +58,8 @@ class TestDaemon {
 
   // Runs `task` on the loop thread and waits for its end. Not after Stop.
   void OnLoop(const std::function<void(const Broker&)>& task);
+  // As OnLoop, with all of it.
+  void OnServer(const std::function<void(ControlServer&)>& task);
   // As OnLoop, with what clients may fetch.
   void OnHandoffs(const std::function<void(const Broker&, HandoffTable&)>& task);
   // Runs `task` on the network's thread and waits for its end. Not after Stop.

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "broker/control/metrics_port.h"
+
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "broker/log/log.h"
+#include "dataplane/ndk/socket_address.h"
+
+namespace rdmabroker {
+namespace {
+
+absl::StatusOr<UniqueFd> ListenAt(const std::string& text) {
+  const auto address = SocketAddress::Parse(text);
+  if (!address) return absl::InvalidArgumentError(absl::StrCat("metrics.address ", text, ": is not IP:PORT"));
+  absl::StatusOr<UniqueFd> listener = ScrapeServer::Listen(*address);
+  if (listener.ok()) return listener;
+  return absl::Status(listener.status().code(), absl::StrCat("metrics.address ", listener.status().message()));
+}
+
+}  // namespace
+
+absl::StatusOr<UniqueFd> ListenForScrapes(const std::string& address, bool takes_over) {
+  if (address.empty()) return UniqueFd();
+  absl::StatusOr<UniqueFd> listener = ListenAt(address);
+  if (listener.ok() || !takes_over) return listener;
+  LogError("metrics not served",
+           {{"cause", listener.status().message()}, {"retry_seconds", absl::ToInt64Seconds(MetricsPort::kRetry)}});
+  return UniqueFd();
+}
+
+MetricsPort::MetricsPort(UniqueFd listener, Settings settings, const Broker& broker, Metrics& metrics, Watcher& watcher,
+                         Executor& executor)
+    : settings_(std::move(settings)), broker_(broker), metrics_(metrics), watcher_(watcher), executor_(executor) {
+  if (settings_.address.empty()) return;
+  if (listener) {
+    Serve(std::move(listener));
+  } else {
+    TryAgain();
+  }
+}
+
+MetricsPort::~MetricsPort() {
+  watcher_.CancelTimer(retry_);
+  // A page that waits for the loop thread would wait for the one that is here.
+  if (exposition_ != nullptr) exposition_->Close();
+}
+
+void MetricsPort::Serve(UniqueFd listener) {
+  LogInfo("metrics served", {{"address", ScrapeServer::AddressOf(listener).ToString()}});
+  lag_.emplace(metrics_, watcher_);
+  exposition_ = std::make_unique<Exposition>(
+      executor_,
+      [this] {
+        Snapshot snapshot = TakeSnapshot(broker_.core());
+        if (settings_.complete) settings_.complete(snapshot);
+        return snapshot;
+      },
+      metrics_, settings_.store_directory);
+  server_ = std::make_unique<ScrapeServer>(std::move(listener), [this] { return exposition_->Page(); });
+}
+
+void MetricsPort::TryAgain() {
+  retry_ = watcher_.StartTimer(Watcher::Now() + settings_.retry, [this] {
+    retry_ = TimerId::kNone;
+    absl::StatusOr<UniqueFd> listener = ListenAt(settings_.address);
+    if (listener.ok()) return Serve(*std::move(listener));
+    TryAgain();
+  });
+}
+
+}  // namespace rdmabroker

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#ifndef BROKER_MONITORING_LOOP_LAG_H_
+#define BROKER_MONITORING_LOOP_LAG_H_
+
+#include "absl/time/time.h"
+#include "broker/monitoring/metrics.h"
+#include "broker/runtime/watcher.h"
+
+namespace rdmabroker {
+
+// Sets a timer each second for as long as it lives, and counts how late the loop thread comes to it. Loop thread, or
+// before that runs.
+class LoopLag {
+ public:
+  static constexpr absl::Duration kPeriod = absl::Seconds(1);
+
+  // Both outlive it.
+  LoopLag(Metrics& metrics, Watcher& watcher) : metrics_(metrics), watcher_(watcher) { Wait(); }
+  ~LoopLag() { watcher_.CancelTimer(timer_); }
+  LoopLag(const LoopLag&) = delete;
+  LoopLag& operator=(const LoopLag&) = delete;
+
+ private:
+  void Wait() {
+    const absl::Time due = Watcher::Now() + kPeriod;
+    timer_ = watcher_.StartTimer(due, [this, due] {
+      metrics_.CountLag(Watcher::Now() - due);
+      Wait();
+    });
+  }
+
+  Metrics& metrics_;
+  Watcher& watcher_;
+  TimerId timer_ = TimerId::kNone;
+};
+
+}  // namespace rdmabroker
+
+#endif  // BROKER_MONITORING_LOOP_LAG_H_

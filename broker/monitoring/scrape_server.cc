@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "broker/monitoring/scrape_server.h"
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "broker/monitoring/http_request.h"
+#include "broker/runtime/watcher.h"
+
+namespace rdmabroker {
+namespace {
+
+// While the system is out of descriptors, say.
+constexpr absl::Duration kRest = absl::Milliseconds(100);
+
+struct KernelAddress {
+  sockaddr_storage storage = {};
+  socklen_t length = 0;
+};
+
+KernelAddress ToKernel(const SocketAddress& address) {
+  KernelAddress kernel;
+  if (address.ip.family == IpFamily::kIpv4) {
+    auto* const ipv4 = reinterpret_cast<sockaddr_in*>(&kernel.storage);
+    ipv4->sin_family = AF_INET;
+    ipv4->sin_port = htons(address.port);
+    std::memcpy(&ipv4->sin_addr, address.ip.bytes.data(), sizeof ipv4->sin_addr);
+    kernel.length = sizeof *ipv4;
+  } else {
+    auto* const ipv6 = reinterpret_cast<sockaddr_in6*>(&kernel.storage);
+    ipv6->sin6_family = AF_INET6;
+    ipv6->sin6_port = htons(address.port);
+    ipv6->sin6_scope_id = address.ip.scope_id;
+    std::memcpy(&ipv6->sin6_addr, address.ip.bytes.data(), sizeof ipv6->sin6_addr);
+    kernel.length = sizeof *ipv6;
+  }
+  return kernel;
+}
+
+}  // namespace
+
+absl::StatusOr<UniqueFd> ScrapeServer::Listen(const SocketAddress& address) {
+  const KernelAddress kernel = ToKernel(address);
+  UniqueFd socket(::socket(kernel.storage.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  const int yes = 1;
+  // What the process before has served is no hindrance (TIME_WAIT).
+  if (socket) ::setsockopt(socket.get(), SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
+  if (socket && address.ip.family == IpFamily::kIpv6) {
+    ::setsockopt(socket.get(), IPPROTO_IPV6, IPV6_V6ONLY, &yes, sizeof yes);
+  }
+  if (!socket || ::bind(socket.get(), reinterpret_cast<const sockaddr*>(&kernel.storage), kernel.length) != 0 ||
+      ::listen(socket.get(), kMostConnections) != 0) {
+    const int error = errno;
+    const char* const remedy = error == EADDRINUSE      ? "; end what uses the port, or name another"
+                               : error == EADDRNOTAVAIL ? "; name an address of this machine"
+                                                        : "";
+    return absl::UnavailableError(
+        absl::StrCat(address.ToString(), ": cannot be listened on: ", std::strerror(error), remedy));
+  }
+  return socket;
+}
+
+SocketAddress ScrapeServer::AddressOf(const UniqueFd& listener) {
+  sockaddr_storage storage = {};
+  socklen_t length = sizeof storage;
+  SocketAddress address;
+  if (::getsockname(listener.get(), reinterpret_cast<sockaddr*>(&storage), &length) != 0) return address;
+  if (storage.ss_family == AF_INET) {
+    const auto* const ipv4 = reinterpret_cast<const sockaddr_in*>(&storage);
+    std::memcpy(address.ip.bytes.data(), &ipv4->sin_addr, sizeof ipv4->sin_addr);
+    address.port = ntohs(ipv4->sin_port);
+  } else {
+    const auto* const ipv6 = reinterpret_cast<const sockaddr_in6*>(&storage);
+    address.ip.family = IpFamily::kIpv6;
+    address.ip.scope_id = ipv6->sin6_scope_id;
+    std::memcpy(address.ip.bytes.data(), &ipv6->sin6_addr, sizeof ipv6->sin6_addr);
+    address.port = ntohs(ipv6->sin6_port);
+  }
+  return address;
+}
+
+ScrapeServer::ScrapeServer(UniqueFd listener, std::function<std::string()> page, absl::Duration patience)
+    : listener_(std::move(listener)),
+      page_(std::move(page)),
+      patience_(patience),
+      stop_(::eventfd(0, EFD_CLOEXEC)),
+      thread_([this] { Run(); }) {}
+
+ScrapeServer::~ScrapeServer() {
+  const uint64_t one = 1;
+  // It fails for no reason that is left: the descriptor is there, and its counter is 0.
+  if (::write(stop_.get(), &one, sizeof one) != sizeof one) std::terminate();
+  thread_.join();
+}
+
+void ScrapeServer::Run() {
+  for (;;) {
+    std::vector<pollfd> waits = {{stop_.get(), POLLIN, 0}, {listener_.get(), POLLIN, 0}};
+    absl::Duration longest = absl::InfiniteDuration();
+    for (const Connection& connection : connections_) {
+      const bool sends = connection.sent < connection.answer.size();
+      waits.push_back({connection.socket.get(), static_cast<short>(sends ? POLLOUT : POLLIN), 0});
+      longest = std::min(longest, connection.end - Watcher::Now());
+    }
+    // A millisecond more than it takes, so that what is waited for has happened then.
+    const auto timeout = longest == absl::InfiniteDuration()
+                             ? -1
+                             : static_cast<int>(std::max<int64_t>(0, absl::ToInt64Milliseconds(longest) + 1));
+    if (::poll(waits.data(), waits.size(), timeout) < 0 && errno != EINTR) absl::SleepFor(kRest);
+    if (waits[0].revents != 0) return;
+    auto wait = waits.begin() + 2;
+    for (auto connection = connections_.begin(); connection != connections_.end(); ++wait) {
+      const bool answered = !connection->answer.empty();
+      const bool goes_on = wait->revents == 0 || (answered ? Send(*connection) : Receive(*connection));
+      connection = goes_on && Watcher::Now() < connection->end ? std::next(connection) : connections_.erase(connection);
+    }
+    if (waits[1].revents != 0) Accept();
+  }
+}
+
+void ScrapeServer::Accept() {
+  UniqueFd socket(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+  if (!socket) {
+    // Asked again at once, the system would only keep the thread busy.
+    if (errno != EAGAIN && errno != ECONNABORTED && errno != EINTR) absl::SleepFor(kRest);
+    return;
+  }
+  if (connections_.size() == kMostConnections) connections_.pop_front();
+  connections_.push_back({.socket = std::move(socket), .end = Watcher::Now() + patience_});
+}
+
+bool ScrapeServer::Receive(Connection& connection) {
+  char buffer[kMostRequestBytes];
+  const ssize_t length =
+      ::recv(connection.socket.get(), buffer, kMostRequestBytes - connection.received.size(), MSG_DONTWAIT);
+  if (length < 0) return errno == EAGAIN || errno == EINTR;
+  if (length == 0) return false;
+  connection.received.append(buffer, static_cast<size_t>(length));
+  auto answer = AnswerTo(connection.received, page_);
+  if (!answer) return true;
+  connection.answer = *std::move(answer);
+  connection.received = std::string();
+  return Send(connection);
+}
+
+// What has been answered is closed once the other end is, or its time is up: a connection that is closed with a
+// request's body in it would be reset, and the answer lost.
+bool ScrapeServer::Send(Connection& connection) {
+  if (connection.sent == connection.answer.size()) {
+    char ignored[4096];
+    const ssize_t length = ::recv(connection.socket.get(), ignored, sizeof ignored, MSG_DONTWAIT);
+    return length > 0 || (length < 0 && (errno == EAGAIN || errno == EINTR));
+  }
+  const ssize_t length = ::send(connection.socket.get(), connection.answer.data() + connection.sent,
+                                connection.answer.size() - connection.sent, MSG_DONTWAIT | MSG_NOSIGNAL);
+  if (length < 0) return errno == EAGAIN || errno == EINTR;
+  connection.sent += static_cast<size_t>(length);
+  return connection.sent < connection.answer.size() || ::shutdown(connection.socket.get(), SHUT_WR) == 0;
+}
+
+}  // namespace rdmabroker
