@@ -130,6 +130,7 @@ void CorePopulation::HandleOne(const Event& event) {
   Require(deadline >= now_, "a deadline has passed");
   ++handled_;
   after_event_(core_);
+  if (watching_) watching_(now_, event, effects);
   for (const Effect& effect : effects) Take(effect);
 }
 

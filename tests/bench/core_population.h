@@ -30,6 +30,10 @@ class CorePopulation {
   // After each event, with what follows from it not yet under way; its time is not counted.
   void AfterEachEvent(std::function<void(BrokerCore&)> action) { after_event_ = std::move(action); }
 
+  // Shows each event with what came of it, which is not counted either.
+  using Watching = std::function<void(Instant, const Event&, const Effects&)>;
+  void WithEachEvent(Watching watching) { watching_ = std::move(watching); }
+
   const BrokerCore& core() const { return core_; }
 
  private:
@@ -70,6 +74,7 @@ class CorePopulation {
   std::deque<FabricReport> reports_;
   std::mt19937_64 random_;
   std::function<void(BrokerCore&)> after_event_ = [](BrokerCore&) {};
+  Watching watching_;
   uint64_t last_incoming_ = 0;
   size_t handled_ = 0;
   std::chrono::steady_clock::duration spent_{};
