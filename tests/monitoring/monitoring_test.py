@@ -1,0 +1,253 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Holds deploy/monitoring and docs/operating.md against a daemon that runs, and has Prometheus itself judge them.
+
+Usage: monitoring_test.py FOLDER, where the folder is a bazel-bin with the daemon. Prints "passed|failed NAME" lines.
+"""
+
+import json
+import pathlib
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.error
+import urllib.parse
+import urllib.request
+
+SOURCE = pathlib.Path(__file__).resolve().parents[2]
+ALERTS = SOURCE / "deploy/monitoring/alerts.yaml"
+BOARD = SOURCE / "deploy/monitoring/rdma-broker.json"
+ALERT_TESTS = SOURCE / "tests/monitoring/alerts_test.yaml"
+PAGE = SOURCE / "docs/operating.md"
+PATIENCE = 60  # Seconds, which only a fault takes.
+# Prometheus' own, and what makes a histogram's series.
+NAME = re.compile(r"\b((?:rdma_broker|process)_[a-z_]+)\b")
+SUFFIX = re.compile(r"_(bucket|sum|count)$")
+# Not metrics: labels and the like that look like one in the board or the alerts.
+OTHERS = {"up"}
+
+
+def require(condition, message):
+    if not condition:
+        raise AssertionError(message)
+
+
+def eventually(what, ask):
+    """The first true value that `ask` gives."""
+    end = time.monotonic() + PATIENCE
+    while True:
+        value = ask()
+        if value:
+            return value
+        require(time.monotonic() < end, f"{what}: not within {PATIENCE} s")
+        time.sleep(0.2)
+
+
+def fetch(url):
+    with urllib.request.urlopen(url, timeout=PATIENCE) as answer:
+        return answer.read().decode()
+
+
+def types_of(page):
+    """The type of each metric of a scrape."""
+    return dict(re.findall(r"^# TYPE (\S+) (\S+)$", page, re.MULTILINE))
+
+
+def labels_of(page):
+    """The labels that the series of each metric of a scrape have, but for a histogram's own."""
+    labels = {}
+    types = types_of(page)
+    for line in page.splitlines():
+        if not line or line.startswith("#"):
+            continue
+        name, _, rest = line.partition("{")
+        name = name.split(" ")[0]
+        if name not in types:
+            name = SUFFIX.sub("", name)
+        labels.setdefault(name, set()).update(set(re.findall(r'(\w+)="', rest)) - {"le"})
+    return labels
+
+
+def documented():
+    """Type and labels of each metric of the page, by its name."""
+    rows = re.findall(r"^\| `(\w+)` \| (counter|gauge|histogram) \| ([^|]*)\|", PAGE.read_text(), re.MULTILINE)
+    return {name: (kind, set(re.findall(r"`(\w+)`", labels))) for name, kind, labels in rows}
+
+
+def names_in(text):
+    return {SUFFIX.sub("", name) for name in NAME.findall(text)}
+
+
+def expressions_of(board):
+    for panel in board["panels"]:
+        for target in panel.get("targets", ()):
+            yield target["expr"]
+
+
+class Daemon:
+    def __init__(self, program, folder):
+        self.folder = pathlib.Path(folder)
+        configuration = self.folder / "rdma-brokerd.toml"
+        configuration.write_text(
+            f'[control]\nsocket_directory = "{folder}"\nsocket_group = ""\n[metrics]\naddress = "127.0.0.1:0"\n'
+        )
+        self.process = subprocess.Popen([program, "--config", configuration], stderr=subprocess.PIPE, text=True)
+        self.address = ""
+        while not self.address:
+            line = self.process.stderr.readline()
+            require(line, "the daemon has ended")
+            found = re.search(r"metrics served address=(\S+)", line)
+            self.address = found[1] if found else ""
+
+    def scrape(self):
+        return fetch(f"http://{self.address}/metrics")
+
+    def stop(self):
+        self.process.send_signal(signal.SIGTERM)
+        self.process.communicate(timeout=PATIENCE)
+
+
+def promtool(*arguments, folder=None):
+    done = subprocess.run(["promtool", *arguments], cwd=folder, capture_output=True, text=True, check=False)
+    require(done.returncode == 0, done.stdout + done.stderr)
+
+
+def the_alerts_are_rules(_):
+    promtool("check", "rules", str(ALERTS))
+
+
+def each_alert_fires_when_it_should(_):
+    with tempfile.TemporaryDirectory() as folder:
+        shutil.copy(ALERTS, folder)
+        shutil.copy(ALERT_TESTS, folder)
+        promtool("test", "rules", ALERT_TESTS.name, folder=folder)
+    alerts = set(re.findall(r"- alert: (\w+)", ALERTS.read_text()))
+    fire = set(re.findall(r"alertname: (\w+)\n        exp_alerts:\n          - ", ALERT_TESTS.read_text()))
+    require(alerts == fire, f"not fired: {alerts - fire}; unknown: {fire - alerts}")
+
+
+def each_alert_is_documented(_):
+    alerts = set(re.findall(r"- alert: (\w+)", ALERTS.read_text()))
+    rows = set(re.findall(r"^\| (RdmaBroker\w+) \|", PAGE.read_text(), re.MULTILINE))
+    require(alerts == rows, f"not in operating.md: {alerts - rows}; only there: {rows - alerts}")
+
+
+def each_metric_of_a_scrape_is_documented_with_its_type_and_labels(daemon):
+    page = daemon.scrape()
+    promtool_input = subprocess.run(
+        ["promtool", "check", "metrics"], input=page, capture_output=True, text=True, check=False
+    )
+    require(promtool_input.returncode == 0, promtool_input.stdout + promtool_input.stderr)
+    types = types_of(page)
+    told = documented()
+    require(not set(types) - set(told), f"undocumented: {set(types) - set(told)}")
+    require(not set(told) - set(types), f"only documented: {set(told) - set(types)}")
+    for name, labels in labels_of(page).items():
+        require(types[name] == told[name][0], f"{name} is a {types[name]}")
+        require(labels <= told[name][1], f"{name} has the labels {labels}")
+
+
+def what_the_board_and_the_alerts_name_there_is(daemon):
+    types = types_of(daemon.scrape())
+    board = json.loads(BOARD.read_text())
+    for source, text in (("board", " ".join(expressions_of(board))), ("alerts", ALERTS.read_text())):
+        unknown = names_in(text) - set(types) - OTHERS
+        require(not unknown, f"{source}: {unknown}")
+    shown = names_in(" ".join(expressions_of(board)))
+    # Of a session there are six; the board shows the two that say most, and how many there are.
+    hidden = {name for name in set(types) - shown if not name.startswith("rdma_broker_session_")}
+    require(not hidden, f"not on the board: {hidden}")
+
+
+def free_port():
+    with socket.socket() as sock:
+        sock.bind(("127.0.0.1", 0))
+        return sock.getsockname()[1]
+
+
+def ask_prometheus(address, path, **parameters):
+    try:
+        return json.loads(fetch(f"http://{address}/api/v1/{path}?{urllib.parse.urlencode(parameters)}"))["data"]
+    except (urllib.error.URLError, ConnectionError):
+        return None
+
+
+def prometheus_collects_it_and_takes_every_expression(daemon):
+    with tempfile.TemporaryDirectory() as folder:
+        configuration = pathlib.Path(folder) / "prometheus.yaml"
+        configuration.write_text(
+            f"global: {{scrape_interval: 1s, evaluation_interval: 1s}}\nrule_files: [{ALERTS}]\nscrape_configs:\n"
+            f"  - job_name: rdma-broker\n    static_configs: [{{targets: ['{daemon.address}']}}]\n"
+        )
+        promtool("check", "config", str(configuration))
+        address = f"127.0.0.1:{free_port()}"
+        server = subprocess.Popen(
+            [
+                "prometheus",
+                f"--config.file={configuration}",
+                f"--storage.tsdb.path={folder}/data",
+                f"--web.listen-address={address}",
+            ],
+            stderr=subprocess.DEVNULL,
+        )
+        try:
+            query = 'rdma_broker_build_info{job="rdma-broker"}'
+            found = eventually(
+                "a first scrape", lambda: (ask_prometheus(address, "query", query=query) or {}).get("result")
+            )
+            require(found[0]["value"][1] == "1" and found[0]["metric"]["version"], found)
+            targets = ask_prometheus(address, "targets")["activeTargets"]
+            require([each["health"] for each in targets] == ["up"], targets)
+            for expression in expressions_of(json.loads(BOARD.read_text())):
+                plain = expression.replace("$__rate_interval", "1m").replace("$instance", ".*")
+                require(ask_prometheus(address, "query", query=plain) is not None, plain)
+            healthy = eventually(
+                "rules", lambda: all_evaluated((ask_prometheus(address, "rules") or {"groups": []})["groups"])
+            )
+            require(all(rule["health"] == "ok" for rule in healthy), healthy)
+            firing = [rule["name"] for rule in healthy if rule["state"] == "firing"]
+            require(not firing, f"a broker that is well fires {firing}")
+        finally:
+            server.terminate()
+            server.wait(timeout=PATIENCE)
+
+
+def all_evaluated(groups):
+    rules = [rule for group in groups for rule in group["rules"]]
+    return rules if rules and all(rule["health"] != "unknown" for rule in rules) else None
+
+
+TESTS = (
+    the_alerts_are_rules,
+    each_alert_fires_when_it_should,
+    each_alert_is_documented,
+    each_metric_of_a_scrape_is_documented_with_its_type_and_labels,
+    what_the_board_and_the_alerts_name_there_is,
+    prometheus_collects_it_and_takes_every_expression,
+)
+
+
+def main():
+    failed = False
+    with tempfile.TemporaryDirectory() as folder:
+        daemon = Daemon(pathlib.Path(sys.argv[1]) / "broker/rdma-brokerd", folder)
+        try:
+            for test in TESTS:
+                try:
+                    test(daemon)
+                    print(f"passed {test.__name__}", flush=True)
+                except AssertionError as error:
+                    failed = True
+                    print(f"{error}\nfailed {test.__name__}", flush=True)
+        finally:
+            daemon.stop()
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
