@@ -105,17 +105,23 @@ absl::StatusOr<BrokerCore> BrokerCore::Restore(const Limits& limits, const Recor
   BrokerCore core(limits);
   core.records_ = records;
   // What the records noted was for another core's caller.
-  ForEachTable([](auto& table) { table.StopNoting(); }, core.records_);
+  for (const ChangeReader reader : {ChangeReader::kStore, ChangeReader::kWatches}) core.StopTaking(reader);
   core.index_ = Index::Of(records);
   return core;
 }
 
-Changes BrokerCore::TakeChanges() {
+Changes BrokerCore::TakeChanges(ChangeReader reader) {
+  Taking& taking = taking_[static_cast<size_t>(reader)];
   Changes changes;
-  ForEachTable([](auto& table, auto& ids) { ids = table.TakeNotes(); }, records_, changes);
-  changes.all = !std::exchange(takes_changes_, true);
-  changes.counters = records_.counters != std::exchange(taken_counters_, records_.counters) && !changes.all;
+  ForEachTable([&](auto& table, auto& ids) { ids = table.TakeNotes(reader); }, records_, changes);
+  changes.all = !std::exchange(taking.begun, true);
+  changes.counters = records_.counters != std::exchange(taking.counters, records_.counters) && !changes.all;
   return changes;
+}
+
+void BrokerCore::StopTaking(ChangeReader reader) {
+  ForEachTable([&](auto& table) { table.StopNoting(reader); }, records_);
+  taking_[static_cast<size_t>(reader)] = {};
 }
 
 absl::Status BrokerCore::CheckInvariants() const {

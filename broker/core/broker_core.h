@@ -3,6 +3,8 @@
 #ifndef BROKER_CORE_BROKER_CORE_H_
 #define BROKER_CORE_BROKER_CORE_H_
 
+#include <array>
+
 #include "absl/status/statusor.h"
 #include "broker/core/changes.h"
 #include "broker/core/index.h"
@@ -32,9 +34,10 @@ class BrokerCore {
   // than those under which the records were made, keeps it.
   [[nodiscard]] static absl::StatusOr<BrokerCore> Restore(const Limits& limits, const Records& records);
 
-  // What has changed in the records since the last call. The first call gives all of it, and begins the noting: who has
-  // called once calls again after every few events.
-  [[nodiscard]] Changes TakeChanges();
+  // What has changed in the records since the reader's last call. The first call gives all of it, and begins the
+  // noting: who has called once calls again after every few events, until StopTaking.
+  [[nodiscard]] Changes TakeChanges(ChangeReader reader = ChangeReader::kStore);
+  void StopTaking(ChangeReader reader);
 
   // For whoever shows how the core does. Both hold for the time after the last event.
   [[nodiscard]] const StateCounts& states() const { return index_.states; }
@@ -50,8 +53,12 @@ class BrokerCore {
   Records records_;
   Index index_;
   Tally tally_;
-  bool takes_changes_ = false;
-  Counters taken_counters_;  // As they were at the last TakeChanges.
+  // By reader.
+  struct Taking {
+    bool begun = false;
+    Counters counters;  // As they were at the last TakeChanges.
+  };
+  std::array<Taking, 2> taking_;
 };
 
 }  // namespace rdmabroker

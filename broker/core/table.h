@@ -5,11 +5,15 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <vector>
 
 #include "absl/container/node_hash_map.h"
 
 namespace rdmabroker {
+
+// Who asks which records have changed; each is told by itself, and costs nothing until it asks.
+enum class ChangeReader : uint8_t { kStore, kWatches };
 
 // Records by their ids, which notes each record that somebody could have changed: whatever gives a record out for
 // writing notes it first. Read through a const table, which notes nothing. A record stays where it is while others come
@@ -76,41 +80,56 @@ class Table {
   }
 
   // --- Notes ---
-  // The noted keys since the last call, each once, in order. The first call gives none: it begins the noting, which
-  // costs nothing before. Notes take memory until they are taken, once for each record, those that are gone included.
-  [[nodiscard]] std::vector<Key> TakeNotes() {
-    noting_ = true;
-    DropRepeats();
-    std::vector<Key> taken(notes_);
-    notes_.clear();
-    return taken;
+  // The noted keys since the reader's last call, each once, in order. The first call gives none: it begins the noting,
+  // which costs nothing before. Notes take memory until they are taken, once for each record, those that are gone
+  // included.
+  [[nodiscard]] std::vector<Key> TakeNotes(ChangeReader reader = ChangeReader::kStore) {
+    return NotesFor(reader).Take();
   }
-  void StopNoting() {
-    noting_ = false;
-    notes_.clear();
-  }
+  void StopNoting(ChangeReader reader) { NotesFor(reader) = Notes(); }
 
  private:
-  // An event reaches for the same few records again and again; repeats are cheaper to drop later than to look for.
+  class Notes {
+   public:
+    // An event reaches for the same few records again and again; repeats are cheaper to drop later than to look for.
+    void Add(const Key& key) {
+      if (!noting_ || (!keys_.empty() && keys_.back() == key)) return;
+      if (keys_.size() == keys_.capacity()) MakeRoom();
+      keys_.push_back(key);
+    }
+    std::vector<Key> Take() {
+      noting_ = true;
+      DropRepeats();
+      std::vector<Key> taken(keys_);
+      keys_.clear();
+      return taken;
+    }
+
+   private:
+    void MakeRoom() {
+      constexpr size_t kLeast = 16;
+      DropRepeats();
+      // At least half is free after it, so that the next time is far.
+      if (keys_.size() * 2 >= keys_.capacity()) keys_.reserve(std::max(kLeast, keys_.size() * 2));
+    }
+    void DropRepeats() {
+      std::sort(keys_.begin(), keys_.end());
+      keys_.erase(std::unique(keys_.begin(), keys_.end()), keys_.end());
+    }
+
+    std::vector<Key> keys_;
+    bool noting_ = false;
+  };
+
+  Notes& NotesFor(ChangeReader reader) { return reader == ChangeReader::kStore ? for_store_ : for_watches_; }
   void Note(const Key& key) {
-    if (!noting_ || (!notes_.empty() && notes_.back() == key)) return;
-    if (notes_.size() == notes_.capacity()) MakeRoom();
-    notes_.push_back(key);
-  }
-  void MakeRoom() {
-    constexpr size_t kLeast = 16;
-    DropRepeats();
-    // At least half is free after it, so that the next time is far.
-    if (notes_.size() * 2 >= notes_.capacity()) notes_.reserve(std::max(kLeast, notes_.size() * 2));
-  }
-  void DropRepeats() {
-    std::sort(notes_.begin(), notes_.end());
-    notes_.erase(std::unique(notes_.begin(), notes_.end()), notes_.end());
+    for_store_.Add(key);
+    for_watches_.Add(key);
   }
 
   Map map_;
-  std::vector<Key> notes_;
-  bool noting_ = false;
+  Notes for_store_;
+  Notes for_watches_;
 };
 
 }  // namespace rdmabroker

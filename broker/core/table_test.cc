@@ -68,7 +68,7 @@ TEST(ATable, NotesNothingBeforeSomebodyWantsTheNotes) {
   names[DeviceId(1)] = "name";
   EXPECT_EQ(names.TakeNotes(), Ids());
   names[DeviceId(1)] = "other";
-  names.StopNoting();
+  names.StopNoting(ChangeReader::kStore);
   names[DeviceId(1)] = "third";
   EXPECT_EQ(names.TakeNotes(), Ids());
 }
@@ -103,6 +103,20 @@ TEST(ACore, TellsAllAtFirstAndThenWhatHasChanged) {
   opened.sessions = {SessionId(1)};
   EXPECT_EQ(core.TakeChanges(), opened);
   EXPECT_EQ(core.TakeChanges(), Changes{});
+}
+
+TEST(ACore, TellsEachReaderByItselfUntilItStops) {
+  BrokerCore core{Limits{}};
+  (void)core.TakeChanges(ChangeReader::kWatches);
+  (void)core.Handle(absl::UnixEpoch(), OpenSession{StreamId(1), {}, {}});
+  EXPECT_TRUE(core.TakeChanges().all);
+  EXPECT_EQ(core.TakeChanges(ChangeReader::kWatches).sessions, std::vector<SessionId>{SessionId(1)});
+  (void)core.Handle(absl::UnixEpoch(), OpenSession{StreamId(2), {}, {}});
+  EXPECT_EQ(core.TakeChanges().sessions, std::vector<SessionId>{SessionId(2)}) << "nothing is stolen";
+  core.StopTaking(ChangeReader::kWatches);
+  (void)core.Handle(absl::UnixEpoch(), OpenSession{StreamId(3), {}, {}});
+  EXPECT_TRUE(core.TakeChanges(ChangeReader::kWatches).all) << "it begins anew";
+  EXPECT_EQ(core.TakeChanges().sessions, std::vector<SessionId>{SessionId(3)});
 }
 
 TEST(ARestoredCore, TellsAllAtFirst) {

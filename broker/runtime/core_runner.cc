@@ -51,6 +51,13 @@ void CoreRunner::Run(const Event& event) {
   Drain();
 }
 
+void CoreRunner::Follow(ChangeFollower follower) {
+  core_.StopTaking(ChangeReader::kWatches);
+  // The first time all is told, which is nothing new.
+  if (follower) (void)core_.TakeChanges(ChangeReader::kWatches);
+  change_follower_ = std::move(follower);
+}
+
 void CoreRunner::MakeWay() {
   // What another process has left is not this one's to store yet.
   if (fabrics_.empty()) return;
@@ -76,6 +83,7 @@ void CoreRunner::Drain() {
   CommitTheRest();
   running_ = false;
   SetTimer();
+  if (change_follower_) change_follower_(core_.TakeChanges(ChangeReader::kWatches));
 }
 
 void CoreRunner::CommitTheRest() {

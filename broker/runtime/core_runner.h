@@ -29,6 +29,9 @@ class CoreRunner {
   // call Run.
   using Observer = std::function<void(Instant now, const Event&, const Effects&)>;
 
+  // Is told what events have changed, once they and what followed from them have been dealt with. Must not call Run.
+  using ChangeFollower = std::function<void(const Changes&)>;
+
   // `commit` is called after the events that wait have been handled and before their effects are carried out, and once
   // more after those of the last.
   CoreRunner(BrokerCore core, Watcher& watcher, EffectSink sink, Commit commit, Observer observer = nullptr);
@@ -44,6 +47,9 @@ class CoreRunner {
 
   // Handles `event` and carries out all that follows at once, reports that a fabric makes meanwhile included.
   void Run(const Event& event);
+
+  // Of what changes from now on; null for none, which costs nothing.
+  void Follow(ChangeFollower follower);
 
   // Every fabric makes way; what it has noted for the next process is stored. Nothing where there is none.
   void MakeWay();
@@ -67,6 +73,7 @@ class CoreRunner {
   Commit commit_;
   const Observer observer_;
   BrokerCore core_;
+  ChangeFollower change_follower_;
   std::vector<std::unique_ptr<Fabric>> fabrics_;
   std::map<DeviceId, Fabric*> fabric_of_device_;
   // Bounded by the fabrics: each object they hold has at most one report under way for each request and state.

@@ -178,6 +178,20 @@ TEST_F(CoreRunnerTest, WhatAnEventHasChangedIsStoredBeforeAnybodyHearsOfIt) {
   EXPECT_EQ(commits, before + 3) << "once more for what the fabric may have noted";
 }
 
+TEST_F(CoreRunnerTest, AFollowerHearsOfWhatChangesWhileItFollows) {
+  Open();
+  std::vector<SessionId> seen;
+  runner_->Follow([&](const Changes& changes) {
+    EXPECT_FALSE(changes.all);
+    seen.insert(seen.end(), changes.sessions.begin(), changes.sessions.end());
+  });
+  runner_->Run(OpenSession{StreamId(2), {}, {}});
+  EXPECT_EQ(seen, std::vector<SessionId>{SessionId(2)});
+  runner_->Follow(nullptr);
+  runner_->Run(OpenSession{StreamId(3), {}, {}});
+  EXPECT_EQ(seen.size(), 1u);
+}
+
 TEST_F(CoreRunnerTest, WhatCouldNotBeStoredIsTriedAgainThoughNothingHappens) {
   int commits = 0;
   runner_ = std::make_unique<CoreRunner>(
