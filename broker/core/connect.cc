@@ -121,6 +121,7 @@ void StartConnection(Turn& turn, ConnectorRecord& connector, const EndpointRecor
   StandOn(turn, connection, endpoint.id);
   turn.index.tuples[TupleOf(turn.records, connection)] = id;
   connector.connection = id;
+  connector.recovered = false;
   SetState(turn, connector, ConnectorState::kConnecting);
   const Identity& identity = turn.records.sessions.at(connector.session).identity;
   turn.Emit(FabricConnect{connection.device, id, endpoint.id, connector.session, connector.qp, connection.local,
@@ -132,7 +133,7 @@ void FailConnect(Turn& turn, ConnectorRecord& connector, Outcome outcome, bool a
   LeaveQp(turn, connector);
   SetDeadline(turn, connector, absl::InfiniteDuration());
   SetState(turn, connector, again ? ConnectorState::kIdle : ConnectorState::kDead);
-  Complete(turn, connector, connector.pending, std::move(outcome));
+  Fail(turn, connector, std::move(outcome));
 }
 
 }  // namespace
@@ -142,6 +143,7 @@ Outcome Perform(Turn& turn, const Call& call, const CreateConnector& request) {
   if (!adapter) return adapter.refusal;
   const auto connector = NewObject<ConnectorKind>(turn, call.session, request.adapter, turn.records.counters.connector);
   if (!connector) return connector.refusal;
+  connector->since = turn.now();
   return Done(ConnectorCreated{connector->id});
 }
 

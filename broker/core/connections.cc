@@ -74,6 +74,15 @@ Outcome RefuseUnlessFits(const Bytes& private_data, uint32_t limit, const char* 
                 " carries at most ", limit, " on this adapter");
 }
 
+void NoteFailure(Turn& turn, ConnectorRecord& connector, const Outcome& outcome) {
+  connector.failure = ConnectorFailure{turn.now(), outcome.status, outcome.provider_error, outcome.hint};
+}
+
+void Fail(Turn& turn, ConnectorRecord& connector, Outcome outcome) {
+  NoteFailure(turn, connector, outcome);
+  Complete(turn, connector, connector.pending, std::move(outcome));
+}
+
 void SetDeadline(Turn& turn, ConnectorRecord& connector, absl::Duration timeout) {
   if (connector.deadline != absl::InfiniteFuture()) {
     turn.index.deadlines.erase({connector.deadline, connector.id});
@@ -123,6 +132,8 @@ void CountFailure(Turn& turn, const ConnectorRecord& connector, NdkStatus status
 }
 
 void SetState(Turn& turn, ConnectorRecord& connector, ConnectorState state) {
+  if (connector.state == state) return;
+  connector.since = turn.now();
   turn.index.states.Count(turn.records, connector, -1);
   connector.state = state;
   turn.index.states.Count(turn.records, connector, 1);
@@ -189,6 +200,7 @@ Outcome Perform(Turn& turn, const Call& call, const ReportConnectionEnd& request
                                               ": its client reported that the connection broke");
   outcome.provider_error = request.provider_error;
   if (connector->state != ConnectorState::kDisconnecting && !request.graceful) CountBroken(turn, *connector);
+  if (!request.graceful) NoteFailure(turn, *connector, outcome);
   Complete(turn, *connector, connector->pending, std::move(outcome));
   EndConnection(turn, *connector, Farewell::kClientEnded);
   return Done();
@@ -223,6 +235,7 @@ void OnDeadline(Turn& turn, ConnectorId id) {
   if (connector.state == ConnectorState::kEstablished) {
     const NdkStatus status = NdkStatus::kIoTimeout;
     CountBroken(turn, connector);
+    NoteFailure(turn, connector, Refuse(status, Name(id), ": its client has not fetched its transport in time"));
     EndConnection(turn, connector);
     return Notify(turn, connector, DisconnectEvent{id, status, 0});
   }
@@ -234,9 +247,9 @@ void OnDeadline(Turn& turn, ConnectorId id) {
   }
   GiveUp(turn, connector, Farewell::kRelease);
   Die(turn, connector, disconnecting ? NdkStatus::kConnectionInvalid : NdkStatus::kIoTimeout);
-  Complete(turn, connector, connector.pending,
-           Refuse(NdkStatus::kIoTimeout, "peer ", connector.peer.ToString(), ": did not ",
-                  disconnecting ? "disconnect" : "complete the connection", " in time"));
+  Fail(turn, connector,
+       Refuse(NdkStatus::kIoTimeout, "peer ", connector.peer.ToString(), ": did not ",
+              disconnecting ? "disconnect" : "complete the connection", " in time"));
 }
 
 void OnDeviceRemoved(Turn& turn, ConnectorRecord& connector) {
@@ -248,8 +261,7 @@ void OnDeviceRemoved(Turn& turn, ConnectorRecord& connector) {
     GiveUp(turn, connector, Farewell::kRelease);
   }
   Die(turn, connector, NdkStatus::kDeviceRemoved);
-  Complete(turn, connector, connector.pending,
-           Refuse(NdkStatus::kDeviceRemoved, Name(connector.id), ": its device is gone; close it"));
+  Fail(turn, connector, Refuse(NdkStatus::kDeviceRemoved, Name(connector.id), ": its device is gone; close it"));
   if (state == ConnectorState::kEstablished) {
     Notify(turn, connector, DisconnectEvent{connector.id, NdkStatus::kDeviceRemoved, 0});
   }
@@ -290,7 +302,7 @@ void Handle(Turn& turn, const FabricFailed& report) {
   Outcome outcome = Refuse(report.status, "peer ", connector->peer.ToString(), ": gave the connection up",
                            report.explanation.empty() ? "" : ": ", report.explanation);
   outcome.provider_error = report.provider_error;
-  Complete(turn, *connector, connector->pending, std::move(outcome));
+  Fail(turn, *connector, std::move(outcome));
 }
 
 void Handle(Turn& turn, const FabricDisconnected& report) {
@@ -307,6 +319,7 @@ void Handle(Turn& turn, const FabricDisconnected& report) {
                             ? Done()
                             : Refuse(report.status, "peer ", connector->peer.ToString(), ": did not disconnect");
       outcome.provider_error = report.provider_error;
+      if (outcome.status != NdkStatus::kSuccess) NoteFailure(turn, *connector, outcome);
       Complete(turn, *connector, connector->pending, std::move(outcome));
       return EndConnection(turn, *connector);
     }
@@ -319,7 +332,12 @@ void Handle(Turn& turn, const FabricDisconnected& report) {
     default:
       return;
   }
-  if (report.status != NdkStatus::kSuccess) CountBroken(turn, *connector);
+  if (report.status != NdkStatus::kSuccess) {
+    CountBroken(turn, *connector);
+    Outcome broken = Refuse(report.status, "peer ", connector->peer.ToString(), ": the connection broke");
+    broken.provider_error = report.provider_error;
+    NoteFailure(turn, *connector, broken);
+  }
   SetDeadline(turn, *connector, absl::InfiniteDuration());
   connector->awaits_handoff = false;
   SetState(turn, *connector, ConnectorState::kPeerDisconnected);

@@ -22,6 +22,11 @@ void LeaveQp(Turn& turn, ConnectorRecord& connector);
 // INVALID_BUFFER_SIZE where the private data is longer than the device can carry.
 Outcome RefuseUnlessFits(const Bytes& private_data, uint32_t limit, const char* request);
 
+// What people are told who ask why the connector is as it is.
+void NoteFailure(Turn& turn, ConnectorRecord& connector, const Outcome& outcome);
+// Notes it, and completes the pending request with it, if there is one.
+void Fail(Turn& turn, ConnectorRecord& connector, Outcome outcome);
+
 // `timeout` from now; absl::InfiniteDuration() for none.
 void SetDeadline(Turn& turn, ConnectorRecord& connector, absl::Duration timeout);
 

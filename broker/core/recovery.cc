@@ -74,6 +74,7 @@ void Adopt(Turn& turn, const ConnectionRecord& connection) {
   const AdoptedStage stage = connection.given_up
                                  ? AdoptedStage::kOver
                                  : StageOf(std::as_const(turn.records.connectors).at(connection.connector).state);
+  if (!connection.given_up) turn.records.connectors.at(connection.connector).recovered = true;
   turn.Emit(FabricAdoptConnection{connection.device, connection.id, connection.endpoint, stage, connection.local,
                                   connection.peer});
 }
@@ -86,9 +87,9 @@ void AcceptAgain(Turn& turn, ConnectorRecord& connector) {
   if (accept != nullptr) return EmitAccept(turn, connector, accept->private_data);
   GiveUp(turn, connector, Farewell::kRelease);
   Die(turn, connector, NdkStatus::kConnectionAborted);
-  Complete(turn, connector, connector.pending,
-           Refuse(NdkStatus::kConnectionAborted, Name(connector.id),
-                  ": the broker was started again while it was accepted; have the peer connect again"));
+  Fail(turn, connector,
+       Refuse(NdkStatus::kConnectionAborted, Name(connector.id),
+              ": the broker was started again while it was accepted; have the peer connect again"));
 }
 
 void AskAgain(Turn& turn, const ConnectionRecord& connection) {

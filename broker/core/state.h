@@ -157,6 +157,17 @@ enum class ConnectorState : uint8_t {
 };
 inline constexpr size_t kConnectorStates = static_cast<size_t>(ConnectorState::kDead) + 1;
 
+// How the last try of a connector to connect, or its connection, ended, where that was no success. For inspection
+// alone.
+struct ConnectorFailure {
+  Instant at = absl::InfinitePast();
+  NdkStatus status = NdkStatus::kUnsuccessful;
+  uint32_t provider_error = 0;  // As Outcome's.
+  std::string hint;
+
+  bool operator==(const ConnectorFailure&) const = default;
+};
+
 struct ConnectorRecord : ObjectRecord {
   ConnectorId id;
   ConnectorState state = ConnectorState::kIdle;
@@ -177,6 +188,10 @@ struct ConnectorRecord : ObjectRecord {
   bool broken = false;  // Its established connection, other than by its own side; counted.
   Instant deadline = absl::InfiniteFuture();
   NdkStatus dead_status = NdkStatus::kConnectionInvalid;
+  // For inspection alone:
+  Instant since = absl::InfinitePast();     // That it is in this state; the infinite past: it cannot be told.
+  std::optional<ConnectorFailure> failure;  // Stays while it tries again.
+  bool recovered = false;                   // Its connection was made, or begun, by an earlier process of the broker.
 
   bool operator==(const ConnectorRecord&) const = default;
 };

@@ -173,7 +173,8 @@ TEST(AHostileRecord, OfAnObjectIsRefusedByItsFieldsName) {
        {"local.ip: 17 bytes", [](auto& m) { m.mutable_local()->set_ip(std::string(17, 'x')); }},
        {"peer.port: 4294967295", [](auto& m) { m.mutable_peer()->set_port(0xFFFFFFFF); }},
        {"qp_attributes[2].destination_gid: 0", [](auto& m) { m.mutable_qp_attributes(2)->clear_destination_gid(); }},
-       {"dead_status: 5", [](auto& m) { m.set_dead_status(static_cast<wire::NdkStatus>(5)); }}});
+       {"dead_status: 5", [](auto& m) { m.set_dead_status(static_cast<wire::NdkStatus>(5)); }},
+       {"failure.status: 6", [](auto& m) { m.mutable_failure()->set_status(static_cast<wire::NdkStatus>(6)); }}});
 }
 
 TEST(AHostileRecord, OfAnEndpointOrConnectionIsRefusedByItsFieldsName) {

@@ -204,6 +204,16 @@ absl::Status FromProto(const v1::Connector& message, ConnectorRecord* record) {
     record->broken = message.broken();
     record->deadline = ReadTime(message.deadline());
     record->dead_status = Read(Field(all, "dead_status"), message.dead_status());
+    record->since = message.has_since() ? ReadTime(message.since()) : absl::InfinitePast();
+    if (message.has_failure()) {
+      const v1::Connector::Failure& failure = message.failure();
+      const Field field(all, "failure");
+      record->failure = ConnectorFailure{.at = ReadTime(failure.at()),
+                                         .status = Read(Field(field, "status"), failure.status()),
+                                         .provider_error = failure.provider_error(),
+                                         .hint = failure.hint()};
+    }
+    record->recovered = message.recovered();
   });
 }
 

@@ -136,6 +136,15 @@ void ToProto(const ConnectorRecord& record, v1::Connector* message) {
   message->set_broken(record.broken);
   message->set_deadline(ToProto(record.deadline));
   message->set_dead_status(ToProto(record.dead_status));
+  message->set_since(ToProto(record.since));
+  if (record.failure) {
+    v1::Connector::Failure* failure = message->mutable_failure();
+    failure->set_at(ToProto(record.failure->at));
+    failure->set_status(ToProto(record.failure->status));
+    failure->set_provider_error(record.failure->provider_error);
+    failure->set_hint(record.failure->hint);
+  }
+  message->set_recovered(record.recovered);
 }
 
 void ToProto(const EndpointRecord& record, v1::Endpoint* message) {

@@ -187,6 +187,9 @@ ConnectorRecord FullConnector(ConnectorId id) {
   connector.broken = true;
   connector.deadline = At(12);
   connector.dead_status = NdkStatus::kDeviceRemoved;
+  connector.since = At(13);
+  connector.failure = ConnectorFailure{At(14), NdkStatus::kConnectionRefused, 28, "\xFF: nobody listens"};
+  connector.recovered = true;
   return connector;
 }
 
