@@ -74,6 +74,9 @@ class Broker {
   void MakeWay() { runner_.MakeWay(); }
   bool HasHandshakes() const { return runner_.HasHandshakes(); }
 
+  // As CoreRunner's.
+  void Observe(CoreRunner::Observer observer) { runner_.Observe(std::move(observer)); }
+
   // Ends every stream and opens none any more.
   void StopStreams();
 

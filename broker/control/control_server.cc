@@ -94,6 +94,8 @@ absl::StatusOr<std::unique_ptr<ControlServer>> ControlServer::Start(const Config
   SessionStream::Serve(*self->streams_);
   ServeRequests(*self->unary_, *self->broker_, self->broker_service_);
   ServeInspection(*self->unary_, *self->broker_, self->inspection_service_);
+  self->watches_ = std::make_unique<WatchService>(*self->unary_, *self->watcher_, *self->broker_,
+                                                  self->inspection_service_, configuration.patience);
   ServeAdministration(*self->unary_, *self->broker_, self->administration_service_,
                       [server = self.get()] { return server->restart_ != nullptr && server->restart_(); });
   self->health_ = std::make_unique<HealthService>(*self->unary_, self->health_service_);
@@ -144,6 +146,7 @@ void ControlServer::Drain(absl::Time end) {
     return;
   }
   broker_->StopStreams();
+  watches_->Stop();
   server_stopper_ = std::thread([this] {
     server_->Shutdown(std::chrono::system_clock::now() + kShutdownPatience);
     loop_.Post([this] { loop_.Stop(); });

@@ -19,6 +19,7 @@
 #include "broker/control/metrics_port.h"
 #include "broker/control/reflection_service.h"
 #include "broker/control/session_stream.h"
+#include "broker/control/watch_service.h"
 #include "broker/monitoring/metrics.h"
 #include "broker/runtime/descriptor_keep.h"
 #include "broker/runtime/handoff_table.h"
@@ -92,6 +93,7 @@ class ControlServer {
   std::unique_ptr<SessionStream::Context> streams_;
   std::unique_ptr<HealthService> health_;
   std::unique_ptr<MetricsPort> metrics_port_;
+  std::unique_ptr<WatchService> watches_;
   std::function<bool()> restart_;
   bool ran_ = false;
   bool stopping_ = false;       // Loop thread only.

@@ -3,14 +3,16 @@
 #include "broker/control/inspection_service.h"
 
 #include <algorithm>
-#include <map>
-#include <string>
+#include <set>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "broker/control/connector_explanation.h"
+#include "broker/control/inspection_rows.h"
 #include "broker/control/status_mapping.h"
 #include "broker/control/translation.h"
-#include "broker/core/overloaded.h"
+#include "broker/runtime/watcher.h"
 
 namespace rdmabroker {
 namespace {
@@ -19,141 +21,15 @@ namespace {
 constexpr uint32_t kUsualPage = 100;
 constexpr uint32_t kLargestPage = 1000;
 
-// The proto's states are the core's, after the 0 that means "not told".
-template <typename ProtoEnum, typename CoreEnum>
-ProtoEnum StateOf(CoreEnum state) {
-  return static_cast<ProtoEnum>(static_cast<int>(state) + 1);
+grpc::Status RefuseStranger() {
+  return GrpcStatusOf({.status = NdkStatus::kAccessDenied, .hint = "caller: not on the control socket"});
 }
 
-const std::string& DeviceName(const Records& records, AdapterId adapter) {
-  return records.devices.at(records.adapters.at(adapter).device).device.name;
-}
-
-// 0 for an endpoint that outlives what it was made for: a connector that has moved to another address may be gone
-// before its former one is unbound.
-SessionId SessionOf(const Records& records, const EndpointRecord& endpoint) {
-  const auto owner = [](const auto& table, auto id) {
-    const auto found = table.find(id);
-    return found == table.end() ? SessionId() : found->second.session;
-  };
-  return std::visit(
-      Overloaded{[](AdapterId) { return SessionId(); }, [&](ListenerId id) { return owner(records.listeners, id); },
-                 [&](SharedEndpointId id) { return owner(records.shared_endpoints, id); },
-                 [&](ReservationId id) { return owner(records.reservations, id); },
-                 [&](ConnectorId id) { return owner(records.connectors, id); }},
-      endpoint.owner);
-}
-
-SessionId SessionOf(const Records&, const ObjectRecord& object) { return object.session; }
-SessionId SessionOf(const Records&, const SessionRecord& session) { return session.id; }
-
-bool MaySee(const Caller& caller, const Records& records, SessionId id) {
-  if (caller.administrator) return true;
-  const auto session = records.sessions.find(id);
-  return session != records.sessions.end() && session->second.identity.uid == caller.identity.uid;
-}
-
-void Fill(const Records&, const SessionRecord& session, v1::SessionInfo* row) {
-  row->set_session_id(session.id.value());
-  row->set_uid(session.identity.uid);
-  row->set_gid(session.identity.gid);
-  row->set_pid(session.identity.pid);
-  row->set_state(session.ended    ? v1::SESSION_STATE_ENDING
-                 : session.stream ? v1::SESSION_STATE_OPEN
-                                  : v1::SESSION_STATE_AWAY);
-  row->set_adapters(session.adapters);
-  row->set_listeners(session.listeners);
-  row->set_shared_endpoints(session.shared_endpoints);
-  row->set_reservations(session.reservations);
-  row->set_connectors(session.connectors);
-  row->set_unacknowledged_events(static_cast<uint32_t>(session.events.size()));
-}
-
-void Fill(const Records& records, const EndpointRecord& endpoint, v1::EndpointInfo* row) {
-  row->set_endpoint_id(endpoint.id.value());
-  row->set_session_id(SessionOf(records, endpoint).value());
-  row->set_device(records.devices.at(endpoint.device).device.name);
-  row->set_network_namespace(endpoint.network_namespace);
-  row->set_port_space(ToProto(endpoint.port_space));
-  ToProto(endpoint.address, row->mutable_address());
-  row->set_use(StateOf<v1::EndpointUse>(endpoint.use));
-  row->set_references(endpoint.references);
-  row->set_connections(endpoint.connections);
-  row->set_state(StateOf<v1::EndpointState>(endpoint.state));
-}
-
-// What listeners, shared endpoints, reservations and connectors show alike.
-template <typename Object, typename Row>
-void FillObject(const Records& records, const Object& object, Row* row) {
-  row->set_session_id(object.session.value());
-  row->set_adapter_id(object.adapter.value());
-  row->set_device(DeviceName(records, object.adapter));
-  row->set_endpoint_id(object.endpoint.value());
-  row->set_closing(object.closing);
-}
-
-template <typename Row>
-void FillAddress(const Records& records, EndpointId id, Row* row) {
-  const auto endpoint = records.endpoints.find(id);
-  if (endpoint != records.endpoints.end()) ToProto(endpoint->second.address, row->mutable_address());
-}
-
-void Fill(const Records& records, const ListenerRecord& listener, v1::ListenerInfo* row) {
-  row->set_listener_id(listener.id.value());
-  FillObject(records, listener, row);
-  FillAddress(records, listener.endpoint, row);
-  row->set_state(StateOf<v1::ListenerState>(listener.state));
-  row->set_undecided_connectors(listener.undecided);
-  row->set_successors(listener.successors);
-  row->set_paused(listener.paused);
-}
-
-void Fill(const Records& records, const SharedEndpointRecord& shared_endpoint, v1::SharedEndpointInfo* row) {
-  row->set_shared_endpoint_id(shared_endpoint.id.value());
-  FillObject(records, shared_endpoint, row);
-  FillAddress(records, shared_endpoint.endpoint, row);
-  row->set_successors(shared_endpoint.successors);
-}
-
-void Fill(const Records& records, const ReservationRecord& reservation, v1::ReservationInfo* row) {
-  row->set_reservation_id(reservation.id.value());
-  FillObject(records, reservation, row);
-  FillAddress(records, reservation.endpoint, row);
-}
-
-void Fill(const Records& records, const ConnectorRecord& connector, v1::ConnectorInfo* row) {
-  row->set_connector_id(connector.id.value());
-  FillObject(records, connector, row);
-  row->set_state(StateOf<v1::ConnectorState>(connector.state));
-  row->set_listener_id(connector.listener.value());
-  row->set_shared_endpoint_id(connector.shared_endpoint.value());
-  if (connector.local.port != 0) ToProto(connector.local, row->mutable_local());
-  if (connector.peer.port != 0) ToProto(connector.peer, row->mutable_peer());
-  row->set_qp_number(connector.qp.value);
-  if (connector.has_data) ToProto(connector.limits, row->mutable_limits());
-  if (connector.state == ConnectorState::kDead) row->set_dead_status(ToProto(connector.dead_status));
-  const auto session = records.sessions.find(connector.session);
-  if (session != records.sessions.end()) row->set_pid(session->second.identity.pid);
-}
-
-void Fill(const StateCounts& states, const DeviceRecord& device, v1::DeviceActivity* activity) {
-  activity->set_adapters(device.adapters);
-  const auto active = states.active.find(device.device.id);
-  activity->set_active_connections(active == states.active.end() ? 0 : active->second);
-  activity->set_connects(device.counts.connects);
-  activity->set_accepts(device.counts.accepts);
-  activity->set_connect_failures(device.counts.connect_failures);
-  activity->set_connection_errors(device.counts.connection_errors);
-  activity->set_state(ToState(device));
-}
-
-// The asked page of `table`, as far as the caller may see it. `add` gives the reply a row.
-template <typename TableType, typename Reply, typename Add>
+// The asked page of `table`, as far as the caller may see it and `wanted` has it. `add` gives the reply a row.
+template <typename TableType, typename Reply, typename Wanted, typename Add>
 grpc::Status List(const Records& records, const TableType& table, const Caller* caller, const v1::Page& page,
-                  Reply* reply, Add add) {
-  if (caller == nullptr) {
-    return GrpcStatusOf({.status = NdkStatus::kAccessDenied, .hint = "caller: not on the control socket"});
-  }
+                  Reply* reply, Wanted wanted, Add add) {
+  if (caller == nullptr) return RefuseStranger();
   if (page.limit() > kLargestPage) {
     return GrpcStatusOf({.status = NdkStatus::kInvalidParameter,
                          .hint = absl::StrCat("page.limit: ", page.limit(), "; at most ", kLargestPage)});
@@ -161,7 +37,7 @@ grpc::Status List(const Records& records, const TableType& table, const Caller* 
   const size_t limit = page.limit() == 0 ? kUsualPage : page.limit();
   std::vector<typename TableType::key_type> ids;
   for (const auto& [id, record] : table) {
-    if (id.value() > page.after() && MaySee(*caller, records, SessionOf(records, record))) ids.push_back(id);
+    if (id.value() > page.after() && wanted(id) && MaySee(*caller, records, record)) ids.push_back(id);
   }
   // One more than the page tells whether there is another.
   const auto end = ids.begin() + static_cast<ptrdiff_t>(std::min(limit + 1, ids.size()));
@@ -173,6 +49,31 @@ grpc::Status List(const Records& records, const TableType& table, const Caller* 
   return grpc::Status::OK;
 }
 
+grpc::Status ListSessions(const Records& records, const Caller* caller, const v1::ListSessionsRequest& request,
+                          v1::ListSessionsReply* reply) {
+  std::set<SessionId> with_device;
+  for (const auto& [id, adapter] : records.adapters) {
+    if (records.devices.at(adapter.device).device.name == request.device()) with_device.insert(adapter.session);
+  }
+  const auto wanted = [&](SessionId id) { return request.device().empty() || with_device.contains(id); };
+  return List(records, records.sessions, caller, request.page(), reply, wanted,
+              [](auto* to) { return to->add_sessions(); });
+}
+
+// One that the caller may not see is one that is not there.
+grpc::Status ExplainConnector(const Records& records, const Caller* caller, const v1::ExplainConnectorRequest& request,
+                              v1::ExplainConnectorReply* reply) {
+  if (caller == nullptr) return RefuseStranger();
+  const auto found = records.connectors.find(ConnectorId(request.connector_id()));
+  if (found == records.connectors.end() || !MaySee(*caller, records, found->second)) {
+    return GrpcStatusOf({.status = NdkStatus::kObjectNameNotFound,
+                         .hint = absl::StrCat("connector_id ", request.connector_id(),
+                                              ": no such connector; ListConnectors names those there are")});
+  }
+  Explain(records, *caller, found->second, absl::Now() - Watcher::Now(), reply);
+  return grpc::Status::OK;
+}
+
 }  // namespace
 
 void ServeInspection(UnaryContext& context, Broker& broker, v1::Inspection::AsyncService& service) {
@@ -180,11 +81,7 @@ void ServeInspection(UnaryContext& context, Broker& broker, v1::Inspection::Asyn
   const Records& records = broker.core().records();
   const UnaryHandler<v1::ListAdaptersRequest, v1::ListAdaptersReply> list_adapters =
       [&records, &broker](const Caller*, const v1::ListAdaptersRequest&, v1::ListAdaptersReply* reply) {
-        std::map<std::string, const DeviceRecord*> devices;
-        for (const auto& [id, record] : records.devices) {
-          if (!record.removed) devices[record.device.name] = &record;
-        }
-        for (const auto& [name, record] : devices) {
+        for (const auto& [name, record] : DevicesThere(records)) {
           ToProto(*record, reply->add_devices());
           Fill(broker.core().states(), *record, reply->add_activities());
         }
@@ -197,11 +94,21 @@ void ServeInspection(UnaryContext& context, Broker& broker, v1::Inspection::Asyn
                          const TableType& table, Add add) {
     const UnaryHandler<Request, Reply> handler = [&records, &table, add](const Caller* caller, const Request& request,
                                                                          Reply* reply) {
-      return List(records, table, caller, request.page(), reply, add);
+      return List(
+          records, table, caller, request.page(), reply, [](auto) { return true; }, add);
     };
     ServeUnary(context, service, method, handler);
   };
-  serve(&Service::RequestListSessions, records.sessions, [](auto* reply) { return reply->add_sessions(); });
+  const UnaryHandler<v1::ListSessionsRequest, v1::ListSessionsReply> list_sessions =
+      [&records](const Caller* caller, const v1::ListSessionsRequest& request, v1::ListSessionsReply* reply) {
+        return ListSessions(records, caller, request, reply);
+      };
+  ServeUnary(context, service, &Service::RequestListSessions, list_sessions);
+  const UnaryHandler<v1::ExplainConnectorRequest, v1::ExplainConnectorReply> explain =
+      [&records](const Caller* caller, const v1::ExplainConnectorRequest& request, v1::ExplainConnectorReply* reply) {
+        return ExplainConnector(records, caller, request, reply);
+      };
+  ServeUnary(context, service, &Service::RequestExplainConnector, explain);
   serve(&Service::RequestListEndpoints, records.endpoints, [](auto* reply) { return reply->add_endpoints(); });
   serve(&Service::RequestListListeners, records.listeners, [](auto* reply) { return reply->add_listeners(); });
   serve(&Service::RequestListSharedEndpoints, records.shared_endpoints,

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// The rows of the inspection: who may see them, and what is in them.
+
+#ifndef BROKER_CONTROL_INSPECTION_ROWS_H_
+#define BROKER_CONTROL_INSPECTION_ROWS_H_
+
+#include <map>
+#include <string>
+
+#include "broker/control/caller.h"
+#include "broker/core/index.h"
+#include "broker/core/state.h"
+#include "proto/rdmabroker/v1/inspection.pb.h"
+
+namespace rdmabroker {
+
+// Whose a record is. 0 for an endpoint that outlives what it was made for: a connector that has moved to another
+// address may be gone before its former one is unbound.
+SessionId SessionOf(const Records& records, const EndpointRecord& endpoint);
+inline SessionId SessionOf(const Records&, const ObjectRecord& object) { return object.session; }
+inline SessionId SessionOf(const Records&, const SessionRecord& session) { return session.id; }
+
+// Whether the caller may see that session and what belongs to it. Everything that inspection shows asks here.
+bool MaySee(const Caller& caller, const Records& records, SessionId id);
+template <typename Record>
+bool MaySee(const Caller& caller, const Records& records, const Record& record) {
+  return MaySee(caller, records, SessionOf(records, record));
+}
+
+void Fill(const Records& records, const SessionRecord& session, v1::SessionInfo* row);
+void Fill(const Records& records, const EndpointRecord& endpoint, v1::EndpointInfo* row);
+void Fill(const Records& records, const ListenerRecord& listener, v1::ListenerInfo* row);
+void Fill(const Records& records, const SharedEndpointRecord& shared_endpoint, v1::SharedEndpointInfo* row);
+void Fill(const Records& records, const ReservationRecord& reservation, v1::ReservationInfo* row);
+void Fill(const Records& records, const ConnectorRecord& connector, v1::ConnectorInfo* row);
+void Fill(const StateCounts& states, const DeviceRecord& device, v1::DeviceActivity* activity);
+void Fill(const StateCounts& states, const DeviceRecord& device, v1::AdapterRow* row);
+
+// The devices that are not removed, in order of their names.
+std::map<std::string, const DeviceRecord*> DevicesThere(const Records& records);
+
+}  // namespace rdmabroker
+
+#endif  // BROKER_CONTROL_INSPECTION_ROWS_H_

@@ -1,0 +1,211 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "broker/control/row_feed.h"
+
+#include <algorithm>
+#include <functional>
+#include <map>
+#include <numeric>
+#include <set>
+#include <string>
+#include <type_traits>
+#include <utility>
+
+#include "absl/container/flat_hash_map.h"
+#include "broker/control/inspection_rows.h"
+
+namespace rdmabroker {
+namespace {
+
+// Rows have no maps, so that equal ones have equal bytes.
+size_t HashOf(const google::protobuf::Message& row) { return std::hash<std::string>()(row.SerializeAsString()); }
+
+// The rows of a table: its member of Records, that of Changes, and the row in a RowChange with its id.
+template <auto kTable, auto kChanged, auto kRow, auto kSetId>
+class TableFeed final : public KindFeed {
+  using TableType = std::remove_cvref_t<decltype(std::declval<const Records&>().*kTable)>;
+  using Key = typename TableType::key_type;
+  using Row = std::remove_pointer_t<decltype((std::declval<v1::RowChange&>().*kRow)())>;
+
+ public:
+  TableFeed(const Records& records, const Caller& caller) : records_(records), caller_(caller) {}
+
+  bool List(size_t most, v1::WatchReply* reply) override {
+    std::vector<Key> ids;
+    for (const auto& [id, record] : records_.*kTable) {
+      if (id > after_ && MaySee(caller_, records_, record)) ids.push_back(id);
+    }
+    const size_t room = most - std::min(most, static_cast<size_t>(reply->changes_size()));
+    const size_t count = std::min(room, ids.size());
+    std::partial_sort(ids.begin(), ids.begin() + static_cast<ptrdiff_t>(count), ids.end());
+    listed_ = count == ids.size();
+    ids.resize(count);
+    for (const Key id : ids) TellOne(id, v1::ROW_FATE_PRESENT, reply);
+    if (!ids.empty()) after_ = ids.back();
+    return listed_;
+  }
+
+  void Note(const Changes& changes) override {
+    for (const Key id : changes.*kChanged) {
+      if (IsOfInterest(id)) changed_.insert(id);
+    }
+  }
+
+  void Tell(size_t most, v1::WatchReply* reply) override {
+    while (!changed_.empty() && static_cast<size_t>(reply->changes_size()) < most) {
+      const Key id = changed_.extract(changed_.begin()).value();
+      TellOne(id, v1::ROW_FATE_ADDED, reply);
+    }
+  }
+
+  [[nodiscard]] size_t waiting() const override { return changed_.size(); }
+
+ private:
+  // What others have is not even counted.
+  bool IsOfInterest(Key id) const {
+    if (!listed_ && id > after_) return false;  // It will be listed.
+    if (told_.contains(id)) return true;
+    const auto& table = records_.*kTable;
+    const auto found = table.find(id);
+    return found != table.end() && MaySee(caller_, records_, found->second);
+  }
+
+  void TellOne(Key id, v1::RowFate of_new, v1::WatchReply* reply) {
+    const auto& table = records_.*kTable;
+    const auto found = table.find(id);
+    if (found == table.end() || !MaySee(caller_, records_, found->second)) {
+      if (told_.erase(id) != 0) ((Add(v1::ROW_FATE_REMOVED, reply)->*kRow)()->*kSetId)(id.value());
+      return;
+    }
+    Row row;
+    Fill(records_, found->second, &row);
+    const size_t hash = HashOf(row);
+    const auto [told, is_new] = told_.try_emplace(id, hash);
+    // A record that somebody could have changed need not be another.
+    if (!is_new && std::exchange(told->second, hash) == hash) return;
+    *(Add(is_new ? of_new : v1::ROW_FATE_CHANGED, reply)->*kRow)() = std::move(row);
+  }
+
+  static v1::RowChange* Add(v1::RowFate fate, v1::WatchReply* reply) {
+    v1::RowChange* change = reply->add_changes();
+    change->set_fate(fate);
+    return change;
+  }
+
+  const Records& records_;
+  const Caller caller_;
+  bool listed_ = false;
+  Key after_;  // The last one listed.
+  absl::flat_hash_map<Key, size_t> told_;
+  std::set<Key> changed_;
+};
+
+// The devices are few, and what a row says of one is of its connectors, too: so all are looked at.
+class AdapterFeed final : public KindFeed {
+ public:
+  AdapterFeed(const Records& records, const StateCounts& states) : records_(records), states_(states) {}
+
+  bool List(size_t, v1::WatchReply* reply) override {
+    TellAll(v1::ROW_FATE_PRESENT, reply);
+    return true;
+  }
+  void Note(const Changes& changes) override { changed_ |= !changes.devices.empty() || !changes.connectors.empty(); }
+  void Tell(size_t, v1::WatchReply* reply) override {
+    if (std::exchange(changed_, false)) TellAll(v1::ROW_FATE_ADDED, reply);
+  }
+  [[nodiscard]] size_t waiting() const override { return changed_ ? 1 : 0; }
+
+ private:
+  void TellAll(v1::RowFate of_new, v1::WatchReply* reply) {
+    const auto there = DevicesThere(records_);
+    for (auto told = told_.begin(); told != told_.end();) {
+      const auto next = std::next(told);
+      if (!there.contains(told->first)) {
+        v1::RowChange* change = reply->add_changes();
+        change->set_fate(v1::ROW_FATE_REMOVED);
+        change->mutable_adapter()->mutable_device()->set_name(told->first);
+        told_.erase(told);
+      }
+      told = next;
+    }
+    for (const auto& [name, record] : there) {
+      v1::AdapterRow row;
+      Fill(states_, *record, &row);
+      const size_t hash = HashOf(row);
+      const auto [told, is_new] = told_.try_emplace(name, hash);
+      if (!is_new && std::exchange(told->second, hash) == hash) continue;
+      v1::RowChange* change = reply->add_changes();
+      change->set_fate(is_new ? of_new : v1::ROW_FATE_CHANGED);
+      *change->mutable_adapter() = std::move(row);
+    }
+  }
+
+  const Records& records_;
+  const StateCounts& states_;
+  bool changed_ = false;
+  std::map<std::string, size_t> told_;
+};
+
+template <auto kTable, auto kChanged, auto kRow, auto kSetId>
+std::unique_ptr<KindFeed> FeedOf(const Records& records, const StateCounts&, const Caller& caller) {
+  return std::make_unique<TableFeed<kTable, kChanged, kRow, kSetId>>(records, caller);
+}
+
+struct KindRow {
+  v1::RowKind kind;
+  std::unique_ptr<KindFeed> (*make)(const Records& records, const StateCounts& states, const Caller& caller);
+};
+
+// In the order in which they are told: what others refer to comes first.
+constexpr KindRow kKinds[] = {
+    {v1::ROW_KIND_ADAPTER,
+     [](const Records& records, const StateCounts& states, const Caller&) -> std::unique_ptr<KindFeed> {
+       return std::make_unique<AdapterFeed>(records, states);
+     }},
+    {v1::ROW_KIND_SESSION,
+     FeedOf<&Records::sessions, &Changes::sessions, &v1::RowChange::mutable_session, &v1::SessionInfo::set_session_id>},
+    {v1::ROW_KIND_LISTENER, FeedOf<&Records::listeners, &Changes::listeners, &v1::RowChange::mutable_listener,
+                                   &v1::ListenerInfo::set_listener_id>},
+    {v1::ROW_KIND_SHARED_ENDPOINT,
+     FeedOf<&Records::shared_endpoints, &Changes::shared_endpoints, &v1::RowChange::mutable_shared_endpoint,
+            &v1::SharedEndpointInfo::set_shared_endpoint_id>},
+    {v1::ROW_KIND_RESERVATION, FeedOf<&Records::reservations, &Changes::reservations,
+                                      &v1::RowChange::mutable_reservation, &v1::ReservationInfo::set_reservation_id>},
+    {v1::ROW_KIND_ENDPOINT, FeedOf<&Records::endpoints, &Changes::endpoints, &v1::RowChange::mutable_endpoint,
+                                   &v1::EndpointInfo::set_endpoint_id>},
+    {v1::ROW_KIND_CONNECTOR, FeedOf<&Records::connectors, &Changes::connectors, &v1::RowChange::mutable_connector,
+                                    &v1::ConnectorInfo::set_connector_id>},
+};
+
+}  // namespace
+
+RowFeed::RowFeed(const Records& records, const StateCounts& states, const Caller& caller,
+                 const std::vector<v1::RowKind>& kinds, size_t most_changes)
+    : most_changes_(most_changes) {
+  for (const KindRow& row : kKinds) {
+    const bool wanted = kinds.empty() || std::find(kinds.begin(), kinds.end(), row.kind) != kinds.end();
+    if (wanted) feeds_.push_back(row.make(records, states, caller));
+  }
+}
+
+bool RowFeed::Note(const Changes& changes) {
+  for (const auto& feed : feeds_) feed->Note(changes);
+  return most_changes_ >= std::accumulate(feeds_.begin(), feeds_.end(), size_t{0},
+                                          [](size_t sum, const auto& feed) { return sum + feed->waiting(); });
+}
+
+bool RowFeed::Next(v1::WatchReply* reply) {
+  if (complete()) {
+    for (const auto& feed : feeds_) feed->Tell(kRowsAtATime, reply);
+    return reply->changes_size() > 0;
+  }
+  while (!complete() && static_cast<size_t>(reply->changes_size()) < kRowsAtATime) {
+    if (!feeds_[listing_]->List(kRowsAtATime, reply)) break;
+    ++listing_;
+  }
+  reply->set_begins(!std::exchange(begun_, true));
+  reply->set_complete(complete());
+  return true;
+}
+
+}  // namespace rdmabroker

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#ifndef BROKER_CONTROL_ROW_FEED_H_
+#define BROKER_CONTROL_ROW_FEED_H_
+
+#include <cstddef>
+#include <memory>
+#include <vector>
+
+#include "broker/control/caller.h"
+#include "broker/core/changes.h"
+#include "broker/core/state.h"
+#include "proto/rdmabroker/v1/inspection.pb.h"
+
+namespace rdmabroker {
+
+// The rows of one kind, for RowFeed.
+class KindFeed {
+ public:
+  virtual ~KindFeed() = default;
+
+  // Adds the next rows that there are to the reply, until it has `most` changes; true with the last of them.
+  virtual bool List(size_t most, v1::WatchReply* reply) = 0;
+  virtual void Note(const Changes& changes) = 0;
+  // Adds what has become of noted rows, until the reply has `most` changes.
+  virtual void Tell(size_t most, v1::WatchReply* reply) = 0;
+  // Noted rows that have not been told.
+  [[nodiscard]] virtual size_t waiting() const = 0;
+};
+
+// What one watch is told: the rows that its caller may see, page by page, and then what becomes of them. Keeps the id
+// of each row that it has told, with a hash of the row, and those of rows that have changed since; of each the latest
+// counts. Without input and output.
+class RowFeed {
+ public:
+  // Rows in a message, which are then a few dozen KiB.
+  static constexpr size_t kRowsAtATime = 250;
+  // Ids of changed rows that wait: as many connectors as a session may have may change at once, as when it ends. They
+  // take less than a MiB.
+  static constexpr size_t kMostChanges = 16384;
+
+  // Without `kinds`: of all. They are known ones.
+  RowFeed(const Records& records, const StateCounts& states, const Caller& caller,
+          const std::vector<v1::RowKind>& kinds, size_t most_changes = kMostChanges);
+
+  // Tells that records have changed. False where more rows wait to be told than are kept.
+  [[nodiscard]] bool Note(const Changes& changes);
+  // Fills an empty reply, but for the time; false where there is nothing to tell.
+  [[nodiscard]] bool Next(v1::WatchReply* reply);
+  // All rows that there were have been told.
+  [[nodiscard]] bool complete() const { return listing_ == feeds_.size(); }
+
+ private:
+  std::vector<std::unique_ptr<KindFeed>> feeds_;
+  const size_t most_changes_;
+  bool begun_ = false;
+  size_t listing_ = 0;
+};
+
+}  // namespace rdmabroker
+
+#endif  // BROKER_CONTROL_ROW_FEED_H_

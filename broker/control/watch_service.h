@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#ifndef BROKER_CONTROL_WATCH_SERVICE_H_
+#define BROKER_CONTROL_WATCH_SERVICE_H_
+
+#include <optional>
+#include <vector>
+
+#include "absl/time/time.h"
+#include "broker/control/broker.h"
+#include "broker/control/unary_call.h"
+#include "broker/runtime/warning_limit.h"
+#include "broker/runtime/watcher.h"
+#include "proto/rdmabroker/v1/inspection.grpc.pb.h"
+
+namespace rdmabroker {
+
+// Inspection.Watch: streams of rows. The core's changes are noted for it only while somebody watches. Loop thread only.
+class WatchService {
+ public:
+  // `patience`: how long a watch may leave a message unread.
+  WatchService(UnaryContext& context, Watcher& watcher, Broker& broker, v1::Inspection::AsyncService& service,
+               absl::Duration patience);
+  WatchService(const WatchService&) = delete;
+  WatchService& operator=(const WatchService&) = delete;
+
+  // Ends every watch and serves none any more.
+  void Stop();
+
+ private:
+  class Watch;
+
+  void Serve();
+  void Begin(const std::shared_ptr<Watch>& watch);
+  // Why there is to be no watch more.
+  [[nodiscard]] std::optional<Outcome> RefuseTo(const Caller* caller) const;
+  void Note(const Changes& changes);
+  void Forget(const Watch& watch);
+
+  UnaryContext& context_;
+  Watcher& watcher_;
+  Broker& broker_;
+  v1::Inspection::AsyncService& service_;
+  const absl::Duration patience_;
+  std::vector<std::shared_ptr<Watch>> watches_;
+  bool stopping_ = false;
+  WarningLimit unread_;  // Of watches that end since nobody reads.
+};
+
+}  // namespace rdmabroker
+
+#endif  // BROKER_CONTROL_WATCH_SERVICE_H_
