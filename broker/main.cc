@@ -31,6 +31,7 @@
 #include "broker/runtime/heartbeat.h"
 #include "broker/runtime/systemd_supervisor.h"
 #include "broker/survival/survival.h"
+#include "deploy/debian/version.h"
 
 namespace rdmabroker {
 namespace {
@@ -203,6 +204,7 @@ int Main(int argc, char** argv) {
   CLI::App app{"Brokers RDMA connections for the processes of this machine."};
   std::string path;
   bool check = false;
+  app.set_version_flag("--version", std::string("rdma-brokerd ") + kVersion, "Print the version and exit");
   app.add_option("--config", path, "TOML file; without it every setting has its default")->type_name("FILE");
   app.add_flag("--check-config", check, "Read the configuration, say what is wrong with it, and end");
   try {

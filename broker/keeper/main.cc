@@ -15,6 +15,7 @@
 #include "absl/time/time.h"
 #include "broker/keeper/keeper.h"
 #include "broker/log/log.h"
+#include "deploy/debian/version.h"
 
 namespace {
 
@@ -58,6 +59,8 @@ int main(int argc, char** argv) {
   CLI::App app("Starts the broker, starts it anew when it dies, and keeps descriptors for it meanwhile.",
                "rdma-broker-keeper");
   app.footer(kFooter);
+  app.set_version_flag("--version", std::string("rdma-broker-keeper ") + rdmabroker::kVersion,
+                       "Print the version and exit");
   double watchdog_seconds = 0;  // None.
   double stop_seconds = kStopSeconds;
   std::string log_level = "info";

@@ -2,7 +2,6 @@
 
 #include "client/ctl/broker_queries.h"
 
-#include <google/protobuf/util/json_util.h>
 #include <grpcpp/client_context.h>
 
 #include <thread>
@@ -10,6 +9,7 @@
 #include <utility>
 
 #include "client/control_socket.h"
+#include "client/ctl/explanation.h"
 #include "client/ctl/table.h"
 #include "client/translation.h"
 
@@ -77,18 +77,37 @@ ExitCode BrokerQueries::ListAdapters() {
   return code == ExitCode::kDone ? Show(reply) : code;
 }
 
+ExitCode BrokerQueries::Sessions(const std::string& device, v1::ListSessionsReply* reply) {
+  v1::ListSessionsRequest request;
+  request.set_device(device);
+  return ReadPages(&v1::Inspection::Stub::ListSessions, request, reply);
+}
+
+ExitCode BrokerQueries::Endpoints(v1::ListEndpointsReply* reply) {
+  return ReadPages(&v1::Inspection::Stub::ListEndpoints, v1::ListEndpointsRequest(), reply);
+}
+
+ExitCode BrokerQueries::Connectors(v1::ListConnectorsReply* reply) {
+  return ReadPages(&v1::Inspection::Stub::ListConnectors, v1::ListConnectorsRequest(), reply);
+}
+
 template <typename Request, typename Reply>
 ExitCode BrokerQueries::ListPages(Rpc<Request, Reply> rpc) {
   Reply all;
+  const ExitCode code = ReadPages(rpc, Request(), &all);
+  return code == ExitCode::kDone ? Show(all) : code;
+}
+
+template <typename Request, typename Reply>
+ExitCode BrokerQueries::ReadPages(Rpc<Request, Reply> rpc, Request request, Reply* all) {
   uint64_t after = 0;
   do {
-    Request request;
     request.mutable_page()->set_after(after);
     request.mutable_page()->set_limit(kRowsPerPage);
     Reply page;
     if (const ExitCode code = Ask(*inspection_, rpc, request, &page); code != ExitCode::kDone) return code;
-    all.MergeFrom(page);
-    all.clear_next();
+    all->MergeFrom(page);
+    all->clear_next();
     // Ids ascend; pages that do not would never end.
     if (page.next() != 0 && page.next() <= after) {
       error_ = "the broker's pages do not go on; client and broker do not fit together";
@@ -96,24 +115,35 @@ ExitCode BrokerQueries::ListPages(Rpc<Request, Reply> rpc) {
     }
     after = page.next();
   } while (after != 0);
-  return Show(all);
+  return ExitCode::kDone;
 }
 
 template <typename Reply>
 ExitCode BrokerQueries::Show(const Reply& reply) {
-  if (form_ != OutputForm::kTable) return ShowJson(reply);
+  if (form_ != OutputForm::kTable) return ShowMessage(reply);
   output_ = Format(ToTable(reply));
   return ExitCode::kDone;
 }
 
-ExitCode BrokerQueries::ShowJson(const google::protobuf::Message& reply) {
-  google::protobuf::util::JsonPrintOptions options;
-  options.add_whitespace = true;
-  options.always_print_primitive_fields = true;
-  options.preserve_proto_field_names = true;
-  if (google::protobuf::util::MessageToJsonString(reply, &output_, options).ok()) return ExitCode::kDone;
-  error_ = "the broker's answer cannot be shown as JSON";
-  return ExitCode::kRefused;
+ExitCode BrokerQueries::ShowMessage(const google::protobuf::Message& reply) {
+  const auto shown = InForm(form_, JsonOf(reply));
+  if (!shown.has_value()) {
+    error_ = "the broker's answer cannot be shown so; a table may do";
+    return ExitCode::kRefused;
+  }
+  output_ = *shown;
+  return ExitCode::kDone;
+}
+
+ExitCode BrokerQueries::Explain(uint64_t connector_id) {
+  v1::ExplainConnectorRequest request;
+  request.set_connector_id(connector_id);
+  v1::ExplainConnectorReply reply;
+  const ExitCode code = Ask(*inspection_, &v1::Inspection::Stub::ExplainConnector, request, &reply);
+  if (code != ExitCode::kDone) return code;
+  if (form_ != OutputForm::kTable) return ShowMessage(reply);
+  output_ = ExplainInWords(reply, std::chrono::system_clock::now());
+  return ExitCode::kDone;
 }
 
 ExitCode BrokerQueries::Health() {
@@ -125,7 +155,7 @@ ExitCode BrokerQueries::Health() {
     error_ = "the broker on " + control_socket_ + " does not serve: it is starting or stopping";
     return ExitCode::kRefused;
   }
-  if (form_ == OutputForm::kJson) return ShowJson(reply);
+  if (form_ != OutputForm::kTable) return ShowMessage(reply);
   output_ = "serving\n";
   return ExitCode::kDone;
 }
@@ -138,11 +168,15 @@ ExitCode BrokerQueries::EndSession(uint64_t session_id) {
   return code == ExitCode::kDone ? SayDone() : code;
 }
 
-ExitCode BrokerQueries::DisableAdapter(const std::string& device, std::chrono::seconds patience) {
+ExitCode BrokerQueries::StartDisabling(const std::string& device, v1::DisableAdapterReply* reply) {
   v1::DisableAdapterRequest request;
   request.set_device(device);
+  return Ask(*administration_, &v1::Administration::Stub::DisableAdapter, request, reply);
+}
+
+ExitCode BrokerQueries::DisableAdapter(const std::string& device, std::chrono::seconds patience) {
   v1::DisableAdapterReply reply;
-  const ExitCode asked = Ask(*administration_, &v1::Administration::Stub::DisableAdapter, request, &reply);
+  const ExitCode asked = StartDisabling(device, &reply);
   if (asked != ExitCode::kDone) return asked;
   const auto end = std::chrono::steady_clock::now() + patience;
   v1::DeviceState state = reply.state();
@@ -182,7 +216,7 @@ ExitCode BrokerQueries::Restart() {
 }
 
 ExitCode BrokerQueries::SayDone() {
-  if (form_ == OutputForm::kJson) output_ = "{}\n";
+  if (form_ != OutputForm::kTable) output_ = "{}\n";
   return ExitCode::kDone;
 }
 

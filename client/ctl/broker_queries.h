@@ -4,27 +4,19 @@
 #define CLIENT_CTL_BROKER_QUERIES_H_
 
 #include <google/protobuf/message.h>
+#include <grpcpp/channel.h>
 
 #include <chrono>
 #include <cstdint>
 #include <memory>
 #include <string>
 
+#include "client/ctl/output.h"
 #include "proto/grpc/health/v1/health.grpc.pb.h"
 #include "proto/rdmabroker/v1/administration.grpc.pb.h"
 #include "proto/rdmabroker/v1/inspection.grpc.pb.h"
 
 namespace rdmabroker::ctl {
-
-enum class OutputForm { kTable, kJson };
-
-// What the program exits with.
-enum class ExitCode : int {
-  kDone = 0,
-  kRefused = 1,   // The broker says no, or breaks off; or there is a problem.
-  kUsage = 2,     // The command line is wrong.
-  kNoBroker = 3,  // Nobody answers on the socket.
-};
 
 // Asks a broker, and has the answer or the error as text. Each function waits for the broker, for a while.
 class BrokerQueries {
@@ -35,8 +27,8 @@ class BrokerQueries {
   // `what` is one of adapters, sessions, endpoints, listeners, shared-endpoints, reservations, connectors. Reads all
   // pages. kUsage: it is another word.
   ExitCode List(const std::string& what);
-  // The devices, for a caller that shows them otherwise.
-  ExitCode Adapters(v1::ListAdaptersReply* reply);
+  // Why a connector is as it is.
+  ExitCode Explain(uint64_t connector_id);
   // kRefused: it is starting or stopping.
   ExitCode Health();
   ExitCode EndSession(uint64_t session_id);
@@ -45,6 +37,18 @@ class BrokerQueries {
   ExitCode EnableAdapter(const std::string& device);
   // Returns when it has begun.
   ExitCode Restart();
+
+  // --- For who shows or follows things otherwise ---
+  // All pages of a list; of sessions those with an adapter of the device.
+  ExitCode Adapters(v1::ListAdaptersReply* reply);
+  ExitCode Sessions(const std::string& device, v1::ListSessionsReply* reply);
+  ExitCode Endpoints(v1::ListEndpointsReply* reply);
+  ExitCode Connectors(v1::ListConnectorsReply* reply);
+  // As DisableAdapter, without waiting.
+  ExitCode StartDisabling(const std::string& device, v1::DisableAdapterReply* reply);
+  const std::shared_ptr<grpc::Channel>& channel() const { return channel_; }
+  // What the program exits with after such a failure, which is the error then.
+  ExitCode Fail(const grpc::Status& status);
 
   const std::string& output() const { return output_; }
   const std::string& error() const { return error_; }
@@ -57,13 +61,15 @@ class BrokerQueries {
   template <typename Stub, typename Call, typename Request, typename Reply>
   ExitCode Ask(Stub& stub, Call call, const Request& request, Reply* reply);
   template <typename Request, typename Reply>
+  ExitCode ReadPages(Rpc<Request, Reply> rpc, Request request, Reply* all);
+  template <typename Request, typename Reply>
   ExitCode ListPages(Rpc<Request, Reply> rpc);
   ExitCode ListAdapters();
   template <typename Reply>
   ExitCode Show(const Reply& reply);
-  ExitCode ShowJson(const google::protobuf::Message& reply);
+  // In the form that was asked for, which is not the table.
+  ExitCode ShowMessage(const google::protobuf::Message& reply);
   ExitCode SayDone();
-  ExitCode Fail(const grpc::Status& status);
 
   const std::string control_socket_;
   const OutputForm form_;

@@ -1,18 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// rdma-brokerctl: shows what a broker holds, ends sessions, disables devices, restarts it, and looks for what is
-// missing.
+// rdma-brokerctl: shows what a broker holds and what becomes of it, says why a connector is as it is, ends sessions,
+// disables and drains devices, restarts the broker, and looks for what is missing.
+
+#include <signal.h>
+#include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <chrono>
 #include <cstdint>
 #include <iostream>
+#include <iterator>
 #include <map>
 #include <string>
+#include <vector>
 
 #include "client/control_socket.h"
 #include "client/ctl/broker_queries.h"
 #include "client/ctl/doctor/doctor.h"
+#include "client/ctl/drain.h"
+#include "client/ctl/output.h"
+#include "client/ctl/watch.h"
+#include "deploy/debian/version.h"
 
 namespace {
 
@@ -21,90 +30,158 @@ using rdmabroker::ctl::ExitCode;
 using rdmabroker::ctl::OutputForm;
 
 constexpr char kFooter[] =
-    "Exit status: 0 done; 1 the broker refuses or fails, or the doctor finds a problem; 2 wrong usage; 3 no broker "
-    "answers on the socket, which for the doctor is a problem.";
-
-int Exit(ExitCode code) { return static_cast<int>(code); }
-
-int Diagnose(const std::string& socket, OutputForm form) {
-  const rdmabroker::ctl::Findings findings = rdmabroker::ctl::Examine(socket);
-  std::cout << rdmabroker::ctl::ShowFindings(findings, form) << std::flush;
-  return Exit(rdmabroker::ctl::HasProblem(findings) ? ExitCode::kRefused : ExitCode::kDone);
-}
+    "Exit status: 0 done; 1 the broker refuses or fails, a device is not drained in time, or the doctor finds a "
+    "problem; "
+    "2 wrong usage; 3 no broker answers on the socket, which for the doctor is a problem.";
 
 // What the subcommands take.
 struct Arguments {
+  std::string socket = rdmabroker::client::ControlSocketPath();
+  OutputForm form = OutputForm::kTable;
   uint64_t session = 0;
+  uint64_t connector = 0;
+  std::vector<std::string> kinds;
   std::string device;
+  bool all_devices = false;
   uint32_t wait_seconds = 0;
+  uint32_t drain_seconds = 300;  // A client that is told has a few minutes for what it is at.
 };
 
-ExitCode Ask(BrokerQueries& queries, const std::string& command, const Arguments& arguments) {
-  if (command == "health") return queries.Health();
-  if (command == "end-session") return queries.EndSession(arguments.session);
-  if (command == "enable-adapter") return queries.EnableAdapter(arguments.device);
-  if (command == "disable-adapter") {
-    return queries.DisableAdapter(arguments.device, std::chrono::seconds(arguments.wait_seconds));
-  }
-  if (command == "restart") return queries.Restart();
-  return queries.List(command);
+// What the two need: a device, or the wish for all of them.
+std::vector<std::string> DevicesOf(const Arguments& arguments) {
+  return arguments.all_devices ? std::vector<std::string>() : std::vector<std::string>{arguments.device};
 }
 
-int Run(const CLI::App& app, const std::string& socket, OutputForm form, const Arguments& arguments) {
-  if (const auto problem = rdmabroker::client::SocketPathProblem(socket); !problem.empty()) {
-    std::cerr << "rdma-brokerctl: " << problem << ": " << socket << "\n";
-    return Exit(ExitCode::kUsage);
+void TakeDevice(CLI::App& app, Arguments& arguments) {
+  app.add_option("NAME", arguments.device, "The device")->required();
+}
+
+void TakeDevices(CLI::App& app, Arguments& arguments) {
+  CLI::Option* const all = app.add_flag("--all", arguments.all_devices, "Every device of the node");
+  CLI::Option* const name = app.add_option("NAME", arguments.device, "The device");
+  name->excludes(all);
+  app.callback([name, all] {
+    if (name->count() + all->count() == 0) throw CLI::RequiredError("NAME or --all");
+  });
+}
+
+// By the socket alone.
+ExitCode Diagnose(const Arguments& arguments) {
+  const rdmabroker::ctl::Findings findings = rdmabroker::ctl::Examine(arguments.socket);
+  std::cout << rdmabroker::ctl::ShowFindings(findings, arguments.form) << std::flush;
+  return rdmabroker::ctl::HasProblem(findings) ? ExitCode::kRefused : ExitCode::kDone;
+}
+
+ExitCode Watch(BrokerQueries& queries, const Arguments& arguments) {
+  // Lines are written whole, and nothing else is to be tidied up.
+  ::signal(SIGINT, [](int) { ::_exit(0); });
+  // Who reads the lines may have had enough.
+  ::signal(SIGPIPE, SIG_IGN);
+  return rdmabroker::ctl::WatchRows(queries, arguments.kinds, arguments.form, std::cout, std::cerr);
+}
+
+// One thing that the program does. What prints at its end leaves that to `queries`.
+struct Subcommand {
+  const char* name;
+  const char* what;
+  void (*take)(CLI::App& app, Arguments& arguments);
+  ExitCode (*run)(BrokerQueries& queries, const Arguments& arguments);  // Null: the list of that name.
+};
+
+constexpr Subcommand kSubcommands[] = {
+    {"adapters", "RDMA devices and what they can do", nullptr, nullptr},
+    {"sessions", "Client processes", nullptr, nullptr},
+    {"endpoints", "Local addresses in use, with their reference counts", nullptr, nullptr},
+    {"listeners", "Listeners", nullptr, nullptr},
+    {"shared-endpoints", "Shared endpoints", nullptr, nullptr},
+    {"reservations", "Addresses held without listening", nullptr, nullptr},
+    {"connectors", "Connections and what becomes one", nullptr, nullptr},
+    {"watch", "Prints what there is and each change of it, until it is interrupted",
+     [](CLI::App& app, Arguments& arguments) {
+       app.add_option("KIND", arguments.kinds, "What to watch, as the commands that list it; without one, all")
+           ->check(CLI::IsMember(rdmabroker::ctl::WatchedKinds()));
+     },
+     Watch},
+    {"explain", "Why a connector is as it is, what it waits for, and what to do",
+     [](CLI::App& app, Arguments& arguments) {
+       app.add_option("CONNECTOR", arguments.connector, "The connector")->required();
+     },
+     [](BrokerQueries& queries, const Arguments& arguments) { return queries.Explain(arguments.connector); }},
+    {"doctor", "What is missing here for RDMA, and the command that mends it; works without a broker", nullptr,
+     [](BrokerQueries&, const Arguments& arguments) { return Diagnose(arguments); }},
+    {"health", "Whether the broker serves, for probes: exit status 0 where it does", nullptr,
+     [](BrokerQueries& queries, const Arguments&) { return queries.Health(); }},
+    {"end-session", "Ends a session with everything in it; for administrators",
+     [](CLI::App& app, Arguments& arguments) { app.add_option("ID", arguments.session, "The session")->required(); },
+     [](BrokerQueries& queries, const Arguments& arguments) { return queries.EndSession(arguments.session); }},
+    {"disable-adapter", "Lets nobody open a device any more, and has its clients close it; for administrators",
+     [](CLI::App& app, Arguments& arguments) {
+       TakeDevice(app, arguments);
+       app.add_option("--wait", arguments.wait_seconds, "Seconds to wait until its last adapter is closed");
+     },
+     [](BrokerQueries& queries, const Arguments& arguments) {
+       return queries.DisableAdapter(arguments.device, std::chrono::seconds(arguments.wait_seconds));
+     }},
+    {"enable-adapter", "Ends what disable-adapter has begun; for administrators", TakeDevice,
+     [](BrokerQueries& queries, const Arguments& arguments) { return queries.EnableAdapter(arguments.device); }},
+    {"drain", "Takes a device out of service and waits until nobody has anything of it; for administrators",
+     [](CLI::App& app, Arguments& arguments) {
+       TakeDevices(app, arguments);
+       app.add_option("--wait", arguments.drain_seconds, "Seconds to wait")->capture_default_str();
+     },
+     [](BrokerQueries& queries, const Arguments& arguments) {
+       return rdmabroker::ctl::Drain(queries, DevicesOf(arguments), std::chrono::seconds(arguments.drain_seconds),
+                                     arguments.form, std::cout, std::cerr);
+     }},
+    {"undrain", "Puts a device into service again; for administrators", TakeDevices,
+     [](BrokerQueries& queries, const Arguments& arguments) {
+       return rdmabroker::ctl::Undrain(queries, DevicesOf(arguments));
+     }},
+    {"restart", "Lets another process of the broker go on with everything, as after an upgrade; for administrators",
+     nullptr, [](BrokerQueries& queries, const Arguments&) { return queries.Restart(); }},
+};
+
+ExitCode Run(const Subcommand& subcommand, const Arguments& arguments) {
+  if (const auto problem = rdmabroker::client::SocketPathProblem(arguments.socket); !problem.empty()) {
+    std::cerr << "rdma-brokerctl: " << problem << ": " << arguments.socket << "\n";
+    return ExitCode::kUsage;
   }
-  const std::string& command = app.get_subcommands().front()->get_name();
-  if (command == "doctor") return Diagnose(socket, form);
-  BrokerQueries queries(socket, form);
-  const ExitCode code = Ask(queries, command, arguments);
+  BrokerQueries queries(arguments.socket, arguments.form);
+  const ExitCode code = subcommand.run == nullptr ? queries.List(subcommand.name) : subcommand.run(queries, arguments);
   std::cout << queries.output() << std::flush;
   if (!queries.error().empty()) std::cerr << "rdma-brokerctl: " << queries.error() << "\n";
-  return Exit(code);
+  return code;
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
   CLI::App app(
-      "Shows what a broker holds, ends sessions, disables devices, restarts it, and looks for what is missing.",
+      "Shows what a broker holds and what becomes of it, ends sessions, drains devices, restarts it, and looks for "
+      "what "
+      "is missing.",
       "rdma-brokerctl");
   app.footer(kFooter);
   app.require_subcommand(1);
   app.fallthrough();
-  std::string socket = rdmabroker::client::ControlSocketPath();
-  app.add_option("--socket", socket, "The broker's control socket; else RDMA_BROKER_SOCKET, else the default")
-      ->capture_default_str();
-  OutputForm form = OutputForm::kTable;
-  const std::map<std::string, OutputForm> forms = {{"table", OutputForm::kTable}, {"json", OutputForm::kJson}};
-  app.add_option("-o,--output", form, "table or json")->transform(CLI::CheckedTransformer(forms));
-  app.add_subcommand("adapters", "RDMA devices and what they can do");
-  app.add_subcommand("sessions", "Client processes");
-  app.add_subcommand("endpoints", "Local addresses in use, with their reference counts");
-  app.add_subcommand("listeners", "Listeners");
-  app.add_subcommand("shared-endpoints", "Shared endpoints");
-  app.add_subcommand("reservations", "Addresses held without listening");
-  app.add_subcommand("connectors", "Connections and what becomes one");
-  app.add_subcommand("doctor", "What is missing here for RDMA, and the command that mends it; works without a broker");
-  app.add_subcommand("health", "Whether the broker serves, for probes: exit status 0 where it does");
+  app.set_version_flag("--version", std::string("rdma-brokerctl ") + rdmabroker::kVersion,
+                       "Print the version and exit");
   Arguments arguments;
-  app.add_subcommand("end-session", "Ends a session with everything in it; for administrators")
-      ->add_option("ID", arguments.session, "The session")
-      ->required();
-  CLI::App* disable = app.add_subcommand(
-      "disable-adapter", "Lets nobody open a device any more, and has its clients close it; for administrators");
-  disable->add_option("NAME", arguments.device, "The device")->required();
-  disable->add_option("--wait", arguments.wait_seconds, "Seconds to wait until its last adapter is closed");
-  app.add_subcommand("enable-adapter", "Ends what disable-adapter has begun; for administrators")
-      ->add_option("NAME", arguments.device, "The device")
-      ->required();
-  app.add_subcommand(
-      "restart", "Lets another process of the broker go on with everything, as after an upgrade; for administrators");
+  app.add_option("--socket", arguments.socket, "The broker's control socket; else RDMA_BROKER_SOCKET, else the default")
+      ->capture_default_str();
+  const std::map<std::string, OutputForm> forms = {
+      {"table", OutputForm::kTable}, {"json", OutputForm::kJson}, {"yaml", OutputForm::kYaml}};
+  app.add_option("-o,--output", arguments.form, "table, json or yaml")->transform(CLI::CheckedTransformer(forms));
+  std::map<const CLI::App*, const Subcommand*> subcommands;
+  for (const Subcommand& subcommand : kSubcommands) {
+    CLI::App* const added = app.add_subcommand(subcommand.name, subcommand.what);
+    if (subcommand.take != nullptr) subcommand.take(*added, arguments);
+    subcommands[added] = &subcommand;
+  }
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? Exit(ExitCode::kDone) : Exit(ExitCode::kUsage);
+    return static_cast<int>(app.exit(error) == 0 ? ExitCode::kDone : ExitCode::kUsage);
   }
-  return Run(app, socket, form, arguments);
+  return static_cast<int>(Run(*subcommands.at(app.get_subcommands().front()), arguments));
 }

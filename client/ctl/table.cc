@@ -11,25 +11,10 @@
 namespace rdmabroker::ctl {
 namespace {
 
-// "SESSION_STATE_OPEN" without its prefix, in words: "open".
-std::string Word(const std::string& name, std::string_view prefix) {
-  if (name.empty()) return "unknown";
-  std::string word = name.substr(std::min(name.size(), prefix.size()));
-  for (char& c : word) c = c == '_' ? '-' : static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-  return word;
-}
-
 std::string Text(uint64_t number) { return std::to_string(number); }
 // 0 is none.
 std::string TextOrDash(uint64_t id) { return id == 0 ? "-" : Text(id); }
 std::string Text(bool value) { return value ? "yes" : "no"; }
-
-template <typename Message>
-std::string AddressOf(const Message& message, bool present) {
-  const auto address = client::FromMessage(message);
-  if (!present) return "-";
-  return address.has_value() ? address->ToString() : "malformed";
-}
 
 std::string LimitsOf(const v1::ConnectorInfo& info) {
   return info.has_limits() ? Text(uint64_t{info.limits().inbound()}) + "/" + Text(uint64_t{info.limits().outbound()})
@@ -37,6 +22,25 @@ std::string LimitsOf(const v1::ConnectorInfo& info) {
 }
 
 }  // namespace
+
+std::string Word(const std::string& name, std::string_view prefix) {
+  if (name.empty()) return "unknown";
+  std::string word = name.substr(std::min(name.size(), prefix.size()));
+  for (char& c : word) c = c == '_' ? '-' : static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  return word;
+}
+
+std::string AddressOf(const v1::SocketAddress& message, bool present) {
+  const auto address = client::FromMessage(message);
+  if (!present) return "-";
+  return address.has_value() ? address->ToString() : "malformed";
+}
+
+std::string Printable(std::string text) {
+  std::replace_if(
+      text.begin(), text.end(), [](char c) { return std::iscntrl(static_cast<unsigned char>(c)) != 0; }, '?');
+  return text;
+}
 
 Table ToTable(const v1::ListAdaptersReply& reply) {
   Table table = {{"NAME", "TECHNOLOGY", "PORTS", "USABLE", "ADDRESSES", "STATE", "OPEN", "ACTIVE", "CONNECTS",
@@ -141,10 +145,8 @@ std::string Format(const Table& table) {
       line += row[i];
       line.append(widths[i] - row[i].size() + 2, ' ');
     }
-    std::replace_if(
-        line.begin(), line.end(), [](char c) { return std::iscntrl(static_cast<unsigned char>(c)) != 0; }, '?');
     line.erase(line.find_last_not_of(' ') + 1);
-    text += line + "\n";
+    text += Printable(line) + "\n";
   }
   return text;
 }

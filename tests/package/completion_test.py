@@ -24,6 +24,7 @@ echo "$*" >>"$0.asked"
 case $* in
   *adapters) printf 'NAME TYPE\nrxe0 roce\nrxe1 roce\niwarp0 iwarp\n' ;;
   *sessions) printf 'SESSION UID\n7001 0\n' ;;
+  *connectors) printf 'CONNECTOR LOCAL\n42 -\n' ;;
   *) exec PROGRAM "$@" ;;
 esac
 """
@@ -107,6 +108,10 @@ class Completion(unittest.TestCase):
             "-o json enable-adapter i": ["iwarp0"],
             "end-session ": ["7001"],
             "end-session 7001 ": [],
+            "drain ": ["iwarp0", "rxe0", "rxe1"],
+            "explain ": ["42"],
+            "watch l": ["listeners"],
+            "watch sessions shared": ["shared-endpoints"],
             "adapters ": [],
         }.items():
             self.assertEqual(sorted(self.shell.completions("rdma-brokerctl " + line)), expected, line)
@@ -120,7 +125,7 @@ class Completion(unittest.TestCase):
 
     def test_values_are_offered_where_an_option_names_them(self):
         for line in ("-o ", "--output ", "adapters -o "):
-            self.assertLessEqual({"json", "table"}, set(self.shell.completions("rdma-brokerctl " + line)), line)
+            self.assertLessEqual({"json", "table", "yaml"}, set(self.shell.completions("rdma-brokerctl " + line)), line)
         self.assertEqual(self.shell.completions("rdma-brokerctl --output=j"), ["--output=json"])
 
     def test_a_socket_is_a_file(self):

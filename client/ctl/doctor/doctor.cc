@@ -3,11 +3,11 @@
 #include "client/ctl/doctor/doctor.h"
 
 #include <algorithm>
-#include <cstdio>
 
 #include "client/ctl/doctor/judge.h"
 #include "client/ctl/doctor/machine_calls.h"
 #include "client/ctl/doctor/machine_files.h"
+#include "client/ctl/output.h"
 #include "client/ctl/table.h"
 
 namespace rdmabroker::ctl {
@@ -23,22 +23,6 @@ std::string Word(Severity severity) {
       break;
   }
   return "problem";
-}
-
-// RFC 8259, section 7. Bytes beyond ASCII become '?', as names and reasons need not be UTF-8.
-std::string JsonText(const std::string& text) {
-  std::string quoted = "\"";
-  for (const unsigned char c : text) {
-    if (c == '"' || c == '\\') quoted += '\\';
-    if (c < ' ') {
-      char escape[sizeof "\\u0000"];
-      std::snprintf(escape, sizeof escape, "\\u%04x", c);
-      quoted += escape;
-    } else {
-      quoted += c < 0x7F ? static_cast<char>(c) : '?';
-    }
-  }
-  return quoted + "\"";
 }
 
 std::string ToJson(const Findings& findings) {
@@ -62,7 +46,7 @@ Findings Examine(const std::string& control_socket) {
 }
 
 std::string ShowFindings(const Findings& findings, OutputForm form) {
-  if (form == OutputForm::kJson) return ToJson(findings);
+  if (form != OutputForm::kTable) return InForm(form, ToJson(findings)).value_or("");
   Table table = {{"WHAT", "STATE", "MEANING", "COMMAND THAT MENDS IT"}};
   for (const Finding& finding : findings) {
     table.push_back({finding.what, Word(finding.severity), finding.meaning, finding.command});

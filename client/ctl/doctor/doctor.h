@@ -5,8 +5,8 @@
 
 #include <string>
 
-#include "client/ctl/broker_queries.h"
 #include "client/ctl/doctor/finding.h"
+#include "client/ctl/output.h"
 
 namespace rdmabroker::ctl {
 
@@ -14,8 +14,8 @@ namespace rdmabroker::ctl {
 // says of rights is the caller's. The path must be one that client::SocketPathProblem finds nothing wrong with.
 Findings Examine(const std::string& control_socket);
 
-// A line for each finding; JSON is {"findings": [{"what", "state", "meaning", "command"}]}, where "state" is "ok",
-// "note" or "problem", and "command" is empty where no command mends it.
+// A line for each finding; JSON, and YAML likewise, is {"findings": [{"what", "state", "meaning", "command"}]}, where
+// "state" is "ok", "note" or "problem", and "command" is empty where no command mends it.
 std::string ShowFindings(const Findings& findings, OutputForm form);
 
 bool HasProblem(const Findings& findings);
