@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "broker/core/messages.h"
@@ -19,11 +20,20 @@ struct Administrators {
   std::optional<gid_t> group;
 };
 
-// Who is at the other end of one connection to the control socket, from the kernel.
+// The user of a caller that is on another machine: (uid_t)-1, whom no process has.
+inline constexpr uint32_t kNoUser = 0xFFFFFFFF;
+
+// Who is at the other end of one connection: to the control socket, from the kernel; to the TCP port, from the
+// certificate.
 struct Caller {
-  uint64_t connection = 0;  // SO_COOKIE: one socket, and no other while the system runs.
-  Identity identity;
+  uint64_t connection = 0;  // SO_COOKIE: one socket, and no other while the system runs. 0 over TCP.
+  Identity identity;        // Over TCP kNoUser, and no group or process.
   bool administrator = false;
+  bool inspector = false;  // Sees every user's sessions, as administrators do.
+  std::string spiffe_id;   // Over TCP, and never empty there; on the control socket empty.
+
+  // Has no session.
+  bool IsRemote() const { return !spiffe_id.empty(); }
 };
 
 // Reads SO_PEERCRED and SO_PEERGROUPS of a connected Unix socket. Nothing where the kernel will not tell.

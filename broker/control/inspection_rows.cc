@@ -54,7 +54,8 @@ SessionId SessionOf(const Records& records, const EndpointRecord& endpoint) {
 }
 
 bool MaySee(const Caller& caller, const Records& records, SessionId id) {
-  if (caller.administrator) return true;
+  if (caller.administrator || caller.inspector) return true;
+  if (caller.IsRemote()) return false;
   const auto session = records.sessions.find(id);
   return session != records.sessions.end() && session->second.identity.uid == caller.identity.uid;
 }
