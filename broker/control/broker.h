@@ -49,6 +49,8 @@ class Broker {
   // Once: starts the fabrics, with which the core goes on. Clients of the process before return now or never.
   void Recover(std::vector<std::unique_ptr<Fabric>> fabrics);
   const BrokerCore& core() const { return runner_.core(); }
+  // As the core's (broker_core.h).
+  void SetLimits(const Limits& limits) { runner_.SetLimits(limits); }
 
   // The session's number, or why there is none. `stream` is the session's until CloseStream, or until it is ended.
   using Opened = std::variant<SessionId, Outcome>;

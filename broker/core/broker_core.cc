@@ -2,6 +2,7 @@
 
 #include "broker/core/broker_core.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <utility>
@@ -108,6 +109,12 @@ absl::StatusOr<BrokerCore> BrokerCore::Restore(const Limits& limits, const Recor
   for (const ChangeReader reader : {ChangeReader::kStore, ChangeReader::kWatches}) core.StopTaking(reader);
   core.index_ = Index::Of(records);
   return core;
+}
+
+void BrokerCore::SetLimits(const Limits& limits) {
+  const uint32_t answers_kept = records_.sessions.empty() ? 0 : limits_.answers_kept;
+  limits_ = limits;
+  limits_.answers_kept = std::max(limits_.answers_kept, answers_kept);
 }
 
 Changes BrokerCore::TakeChanges(ChangeReader reader) {

@@ -47,6 +47,9 @@ class BrokerCore {
   [[nodiscard]] absl::Status CheckInvariants() const;
 
   [[nodiscard]] const Limits& limits() const { return limits_; }
+  // From now on these hold: who has more keeps it and gets no more, and what waits already has the time that it was
+  // given. But sessions were told of answers_kept, and repeat requests by it: while there are any, it is not lowered.
+  void SetLimits(const Limits& limits);
 
  private:
   Limits limits_;

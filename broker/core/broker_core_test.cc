@@ -6,6 +6,7 @@
 
 #include <gtest/gtest.h>
 
+#include <functional>
 #include <limits>
 #include <set>
 #include <utility>
@@ -88,6 +89,72 @@ TEST(ARestoredCore, LetsSessionsKeepWhatItsOwnLimitsWouldNotGive) {
   const SessionRecord& session = restored->records().sessions.at(SessionId(1));
   EXPECT_EQ(session.adapters, 3u);
   EXPECT_EQ(session.answers.size(), 1u);
+}
+
+class ChangedLimits : public testing::Test {
+ protected:
+  ChangedLimits() {
+    (void)core_.Handle(now_, FabricReport(DeviceChanged{{.id = DeviceId(1), .name = "nic0"}}));
+    (void)core_.Handle(now_, OpenSession{StreamId(1), {}, {}});
+  }
+
+  void Set(const std::function<void(Limits&)>& change) {
+    Limits limits = core_.limits();
+    change(limits);
+    core_.SetLimits(limits);
+  }
+  NdkStatus Ask(uint64_t id, const Request& request) {
+    return AnswerOf(core_.Handle(now_, ClientRequest{SessionId(1), RequestId(id), EventNumber(), request})).status;
+  }
+  NdkStatus OpenAdapter(uint64_t id) { return Ask(id, rdmabroker::OpenAdapter{"nic0", kNdkVersion}); }
+  bool OpenAnotherSession() {
+    return std::holds_alternative<SessionOpened>(core_.Handle(now_, OpenSession{StreamId(2), {}, {}}).front());
+  }
+
+  const Instant now_ = absl::UnixEpoch();
+  BrokerCore core_{Limits{}};
+};
+
+TEST_F(ChangedLimits, TakeNothingFromWhoHasMoreAndGiveNothingMore) {
+  for (const uint64_t id : {1, 2, 3}) ASSERT_EQ(OpenAdapter(id), NdkStatus::kSuccess);
+  const Records before = core_.records();
+  Set([](Limits& limits) { limits.adapters_per_session = 2; });
+  EXPECT_EQ(core_.records(), before);
+  EXPECT_EQ(OpenAdapter(4), NdkStatus::kInsufficientResources);
+  EXPECT_EQ(Ask(5, CloseAdapter{AdapterId(1)}), NdkStatus::kSuccess);
+  EXPECT_EQ(OpenAdapter(6), NdkStatus::kInsufficientResources) << "two are left";
+  EXPECT_EQ(Ask(7, CloseAdapter{AdapterId(2)}), NdkStatus::kSuccess);
+  EXPECT_EQ(OpenAdapter(8), NdkStatus::kSuccess);
+}
+
+TEST_F(ChangedLimits, GiveMoreAtOnce) {
+  Set([](Limits& limits) { limits.sessions_per_uid = 1; });
+  EXPECT_FALSE(OpenAnotherSession());
+  Set([](Limits& limits) { limits.sessions_per_uid = 2; });
+  EXPECT_TRUE(OpenAnotherSession());
+}
+
+TEST_F(ChangedLimits, LeaveADeadlineThatRunsAlone) {
+  (void)core_.Handle(now_, StreamLost{SessionId(1), StreamId(1), StreamEnd::kBroker});
+  const Instant deadline = core_.NextDeadline();
+  Set([](Limits& limits) { limits.session_grace = absl::Seconds(1); });
+  EXPECT_EQ(core_.NextDeadline(), deadline);
+  ASSERT_TRUE(OpenAnotherSession());
+  (void)core_.Handle(now_, StreamLost{SessionId(2), StreamId(2), StreamEnd::kBroker});
+  EXPECT_EQ(core_.NextDeadline(), now_ + absl::Seconds(1));
+}
+
+// A client has as many requests unanswered as it was told when its session was opened, and repeats them all.
+TEST_F(ChangedLimits, KeepTheAnswersThatSessionsWereToldOf) {
+  for (const uint64_t id : {1, 2, 3}) ASSERT_EQ(OpenAdapter(id), NdkStatus::kSuccess);
+  Set([](Limits& limits) { limits.answers_kept = 1; });
+  EXPECT_EQ(core_.limits().answers_kept, Limits().answers_kept);
+  EXPECT_EQ(OpenAdapter(4), NdkStatus::kSuccess);
+  EXPECT_EQ(OpenAdapter(1), NdkStatus::kSuccess) << "a repeat";
+  EXPECT_EQ(core_.records().sessions.at(SessionId(1)).adapters, 4u);
+  (void)core_.Handle(now_, EndSession{SessionId(1)});
+  Set([](Limits& limits) { limits.answers_kept = 1; });
+  EXPECT_EQ(core_.limits().answers_kept, 1u) << "there is none that was told otherwise";
 }
 
 // The whole range, to its last port, which is also the last that 16 bits hold.

@@ -56,6 +56,8 @@ class CoreRunner {
   bool HasHandshakes() const;
 
   const BrokerCore& core() const { return core_; }
+  // As the core's, between two events.
+  void SetLimits(const Limits& limits) { core_.SetLimits(limits); }
 
  private:
   // Waits behind whatever is being handled.
