@@ -2,32 +2,56 @@
 
 #include "broker/control/configuration.h"
 
-#include <fcntl.h>
-#include <unistd.h>
-
-#include <cerrno>
-#include <cstring>
 #include <functional>
 #include <map>
+#include <utility>
 
 #define TOML_EXCEPTIONS 0
 #include <toml++/toml.h>
 
 #include "absl/status/status.h"
+#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
+#include "broker/control/file_text.h"
+#include "broker/control/log_levels.h"
+#include "broker/control/spiffe_id.h"
 #include "broker/log/log.h"
 #include "dataplane/ndk/socket_address.h"
-#include "dataplane/unique_fd.h"
 
 namespace rdmabroker {
 namespace {
 
 // Sets one field from a value; says what is wrong with it, or nothing.
 using Setter = std::function<std::string(const toml::node&)>;
-using Section = std::map<std::string, Setter>;
+
+// A key, with the field that it sets. Of the same key in the table of another configuration the field has the same
+// type.
+struct Key {
+  template <typename Field>
+  Key(Field& its_field, Setter setter)
+      : set(std::move(setter)),
+        field(&its_field),
+        same([](const void* a, const void* b) {
+          return *static_cast<const Field*>(a) == *static_cast<const Field*>(b);
+        }),
+        copy([](const void* from, void* to) { *static_cast<Field*>(to) = *static_cast<const Field*>(from); }) {}
+
+  Setter set;
+  void* field;
+  bool (*same)(const void* a, const void* b);
+  void (*copy)(const void* from, void* to);
+  bool may_change = true;
+};
+using Section = std::map<std::string, Key>;
+
+// A key whose value a process has from its first to its last day.
+Key NeedsRestart(Key key) {
+  key.may_change = false;
+  return key;
+}
 
 template <typename Number>
-Setter Whole(Number& field, int64_t least, int64_t most) {
+Setter SetWhole(Number& field, int64_t least, int64_t most) {
   return [&field, least, most](const toml::node& node) -> std::string {
     const auto value = node.value_exact<int64_t>();
     if (!value) return absl::StrCat("must be a whole number from ", least, " to ", most);
@@ -37,35 +61,57 @@ Setter Whole(Number& field, int64_t least, int64_t most) {
   };
 }
 
+template <typename Number>
+Key Whole(Number& field, int64_t least, int64_t most) {
+  return Key(field, SetWhole(field, least, most));
+}
+
 // An hour is longer than anybody waits for a handshake, and shorter than what no timer can hold.
 constexpr int64_t kLongest = 3600 * 1000;
 
-Setter Milliseconds(absl::Duration& field) {
-  return [&field](const toml::node& node) -> std::string {
+Key Milliseconds(absl::Duration& field) {
+  return Key(field, [&field](const toml::node& node) -> std::string {
     int64_t number = 0;
-    std::string complaint = Whole(number, 1, kLongest)(node);
+    std::string complaint = SetWhole(number, 1, kLongest)(node);
     if (complaint.empty()) field = absl::Milliseconds(number);
     return complaint;
-  };
+  });
 }
 
-Setter Text(std::string& field, std::function<std::string(const std::string&)> check) {
-  return [&field, check = std::move(check)](const toml::node& node) -> std::string {
+using TextCheck = std::function<std::string(const std::string&)>;
+
+Key Text(std::string& field, TextCheck check) {
+  return Key(field, [&field, check = std::move(check)](const toml::node& node) -> std::string {
     const auto value = node.value_exact<std::string>();
     if (!value) return "must be a string";
     std::string complaint = check(*value);
     if (complaint.empty()) field = *value;
     return complaint;
-  };
+  });
 }
 
-Setter YesOrNo(bool& field) {
-  return [&field](const toml::node& node) -> std::string {
+Key Texts(std::vector<std::string>& field, TextCheck check) {
+  return Key(field, [&field, check = std::move(check)](const toml::node& node) -> std::string {
+    std::vector<std::string> texts;
+    if (!node.is_array()) return "must be a list of strings";
+    for (const toml::node& element : *node.as_array()) {
+      const auto value = element.value_exact<std::string>();
+      if (!value) return "must be a list of strings";
+      if (std::string complaint = check(*value); !complaint.empty()) return complaint;
+      texts.push_back(*value);
+    }
+    field = std::move(texts);
+    return "";
+  });
+}
+
+Key YesOrNo(bool& field) {
+  return Key(field, [&field](const toml::node& node) -> std::string {
     const auto value = node.value_exact<bool>();
     if (!value) return "must be a boolean, true or false";
     field = *value;
     return "";
-  };
+  });
 }
 
 std::string AnyText(const std::string&) { return ""; }
@@ -80,8 +126,13 @@ std::string AddressOrNone(const std::string& text) {
   return text.empty() || SocketAddress::Parse(text) ? "" : "must be IP:PORT, an IPv6 address in brackets, or \"\"";
 }
 
+std::string SpiffeId(const std::string& text) {
+  const absl::string_view problem = SpiffeIdProblem(text);
+  return problem.empty() ? "" : absl::StrCat("must be SPIFFE ids; \"", absl::CHexEscape(text), "\" ", problem);
+}
+
 std::string LogLevelName(const std::string& text) {
-  return LogLevelNamed(text) ? "" : "must be one of trace, debug, info, warning, error";
+  return LogLevelNamed(text) ? "" : absl::StrCat("must be one of ", kLogLevelNames);
 }
 
 std::string LogFormatName(const std::string& text) { return LogFormatNamed(text) ? "" : "must be one of text, json"; }
@@ -92,20 +143,20 @@ std::map<std::string, Section> Keys(Configuration& configuration) {
   constexpr int64_t kMany = 1'000'000;
   return {
       {"control",
-       {{"socket_directory", Text(configuration.socket_directory, AbsolutePath)},
-        {"state_directory", Text(configuration.state_directory, AbsolutePathOrNone)},
-        {"socket_mode", Whole(configuration.socket_mode, 0, 0777)},
-        {"socket_group", Text(configuration.socket_group, AnyText)},
+       {{"socket_directory", NeedsRestart(Text(configuration.socket_directory, AbsolutePath))},
+        {"state_directory", NeedsRestart(Text(configuration.state_directory, AbsolutePathOrNone))},
+        {"socket_mode", NeedsRestart(Whole(configuration.socket_mode, 0, 0777))},
+        {"socket_group", NeedsRestart(Text(configuration.socket_group, AnyText))},
         {"administrators_group", Text(configuration.administrators_group, AnyText)},
         {"connections_per_uid", Whole(configuration.connections_per_uid, 1, kMany)},
         {"patience_ms", Milliseconds(configuration.patience)},
-        {"reflection", YesOrNo(configuration.reflection)}}},
-      {"iwarp", {{"crc", YesOrNo(configuration.iwarp_crc)}}},
-      {"rdmacm", {{"trust_qp_numbers", YesOrNo(configuration.trust_qp_numbers)}}},
+        {"reflection", NeedsRestart(YesOrNo(configuration.reflection))}}},
+      {"iwarp", {{"crc", NeedsRestart(YesOrNo(configuration.iwarp_crc))}}},
+      {"rdmacm", {{"trust_qp_numbers", NeedsRestart(YesOrNo(configuration.trust_qp_numbers))}}},
       {"log",
        {{"level", Text(configuration.log_level, LogLevelName)},
         {"format", Text(configuration.log_format, LogFormatName)}}},
-      {"metrics", {{"address", Text(configuration.metrics_address, AddressOrNone)}}},
+      {"metrics", {{"address", NeedsRestart(Text(configuration.metrics_address, AddressOrNone))}}},
       {"limits",
        {{"sessions_per_uid", Whole(limits.sessions_per_uid, 1, kMany)},
         {"endpoints_per_uid", Whole(limits.endpoints_per_uid, 1, kMany)},
@@ -128,11 +179,26 @@ std::map<std::string, Section> Keys(Configuration& configuration) {
         {"disconnect_ms", Milliseconds(limits.disconnect_timeout)},
         {"handoff_ms", Milliseconds(limits.handoff_timeout)},
         {"session_grace_ms", Milliseconds(limits.session_grace)}}},
+      {"tcp",
+       {{"address", NeedsRestart(Text(configuration.tcp_address, AddressOrNone))},
+        {"certificate", Text(configuration.tcp_certificate, AbsolutePathOrNone)},
+        {"private_key", Text(configuration.tcp_private_key, AbsolutePathOrNone)},
+        {"client_authorities", Text(configuration.tcp_client_authorities, AbsolutePathOrNone)},
+        {"administrators", Texts(configuration.tcp_administrators, SpiffeId)},
+        {"inspectors", Texts(configuration.tcp_inspectors, SpiffeId)}}},
   };
 }
 
 absl::Status At(const std::string& name, const toml::source_region& where, const std::string& what) {
   return absl::InvalidArgumentError(absl::StrCat(name, ":", where.begin.line, ": ", what));
+}
+
+std::string KnownTables(const std::map<std::string, Section>& sections) {
+  std::string names;
+  for (const auto& [name, _] : sections) {
+    absl::StrAppend(&names, names.empty() ? "" : name == sections.rbegin()->first ? " and " : ", ", name);
+  }
+  return names;
 }
 
 std::string KnownKeys(const Section& section) {
@@ -145,13 +211,40 @@ absl::Status ApplySection(const std::string& name, const std::string& section_na
                           const toml::table& table) {
   for (const auto& [key, node] : table) {
     const std::string text(key.str());
-    const auto setter = section.find(text);
-    if (setter == section.end()) {
+    const auto found = section.find(text);
+    if (found == section.end()) {
       return At(name, node.source(),
                 absl::StrCat(section_name, ".", text, ": unknown key; known are ", KnownKeys(section)));
     }
-    const std::string complaint = setter->second(node);
+    const std::string complaint = found->second.set(node);
     if (!complaint.empty()) return At(name, node.source(), absl::StrCat(section_name, ".", text, ": ", complaint));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckPorts(const std::string& name, const Limits& limits, const toml::table& table) {
+  if (limits.first_ephemeral_port <= limits.last_ephemeral_port) return absl::OkStatus();
+  // The defaults fit, so one of the two is there.
+  const auto ports = table["limits"];
+  const auto port = ports["first_ephemeral_port"] ? ports["first_ephemeral_port"] : ports["last_ephemeral_port"];
+  return At(name, port.node()->source(),
+            absl::StrCat("limits.first_ephemeral_port: ", limits.first_ephemeral_port,
+                         " is above limits.last_ephemeral_port, ", limits.last_ephemeral_port));
+}
+
+absl::Status CheckTcp(const std::string& name, const Configuration& configuration, const toml::table& table) {
+  if (configuration.tcp_address.empty()) return absl::OkStatus();
+  const std::pair<const char*, const std::string&> files[] = {
+      {"certificate", configuration.tcp_certificate},
+      {"private_key", configuration.tcp_private_key},
+      {"client_authorities", configuration.tcp_client_authorities},
+  };
+  for (const auto& [key, path] : files) {
+    if (!path.empty()) continue;
+    return At(name, table["tcp"]["address"].node()->source(),
+              absl::StrCat("tcp.", key,
+                           ": missing; tcp.address needs it, as every connection there is encrypted and "
+                           "shows who it is"));
   }
   return absl::OkStatus();
 }
@@ -168,35 +261,51 @@ absl::StatusOr<Configuration> ParseConfiguration(const std::string& text, const 
     const auto section = sections.find(section_name);
     if (section == sections.end() || !node.is_table()) {
       return At(name, node.source(),
-                absl::StrCat(
-                    section_name,
-                    ": unknown key; known are the tables control, iwarp, limits, log, metrics, rdmacm and timeouts"));
+                absl::StrCat(section_name, ": unknown key; known are the tables ", KnownTables(sections)));
     }
     absl::Status status = ApplySection(name, section_name, section->second, *node.as_table());
     if (!status.ok()) return status;
   }
-  const Limits& limits = configuration.limits;
-  if (limits.first_ephemeral_port <= limits.last_ephemeral_port) return configuration;
-  // The defaults fit, so one of the two is there.
-  const auto ports = parsed.table()["limits"];
-  const auto port = ports["first_ephemeral_port"] ? ports["first_ephemeral_port"] : ports["last_ephemeral_port"];
-  return At(name, port.node()->source(),
-            absl::StrCat("limits.first_ephemeral_port: ", limits.first_ephemeral_port,
-                         " is above limits.last_ephemeral_port, ", limits.last_ephemeral_port));
+  if (absl::Status ports = CheckPorts(name, configuration.limits, parsed.table()); !ports.ok()) return ports;
+  if (absl::Status tcp = CheckTcp(name, configuration, parsed.table()); !tcp.ok()) return tcp;
+  return configuration;
+}
+
+absl::StatusOr<std::string> ReadConfigurationText(const std::string& path) {
+  return ReadFile(path, kMaxConfigurationBytes);
 }
 
 absl::StatusOr<Configuration> ReadConfiguration(const std::string& path) {
-  // A folder can be opened, but not read.
-  const UniqueFd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  std::string text;
-  char buffer[4096];
-  ssize_t length = file ? 1 : -1;
-  while (length > 0) {
-    length = ::read(file.get(), buffer, sizeof buffer);
-    if (length > 0) text.append(buffer, static_cast<size_t>(length));
+  const absl::StatusOr<std::string> text = ReadConfigurationText(path);
+  return text.ok() ? ParseConfiguration(*text, path) : text.status();
+}
+
+CertificateFiles CertificateFilesOf(const Configuration& configuration) {
+  return {configuration.tcp_certificate, configuration.tcp_private_key, configuration.tcp_client_authorities};
+}
+
+std::map<std::string, bool> KnownConfigurationKeys() {
+  Configuration any;
+  std::map<std::string, bool> known;
+  for (const auto& [section, keys] : Keys(any)) {
+    for (const auto& [name, key] : keys) known.emplace(absl::StrCat(section, ".", name), key.may_change);
   }
-  if (length < 0) return absl::NotFoundError(absl::StrCat(path, ": cannot be read: ", std::strerror(errno)));
-  return ParseConfiguration(text, path);
+  return known;
+}
+
+ChangedKeys ApplyChanges(const Configuration& wanted, Configuration& in_use) {
+  Configuration from = wanted;
+  const auto wanted_keys = Keys(from);
+  ChangedKeys changed;
+  for (const auto& [section, keys] : Keys(in_use)) {
+    for (const auto& [name, key] : keys) {
+      const Key& other = wanted_keys.at(section).at(name);
+      if (key.same(other.field, key.field)) continue;
+      if (key.may_change) key.copy(other.field, key.field);
+      (key.may_change ? changed.applied : changed.needs_restart).push_back(absl::StrCat(section, ".", name));
+    }
+  }
+  return changed;
 }
 
 }  // namespace rdmabroker

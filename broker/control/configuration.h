@@ -3,11 +3,15 @@
 #ifndef BROKER_CONTROL_CONFIGURATION_H_
 #define BROKER_CONTROL_CONFIGURATION_H_
 
+#include <cstddef>
 #include <cstdint>
+#include <map>
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "broker/control/server_certificates.h"
 #include "broker/core/limits.h"
 
 namespace rdmabroker {
@@ -43,6 +47,14 @@ struct Configuration {
   // [limits] and [timeouts]
   Limits limits;
 
+  // [tcp]
+  std::string tcp_address;      // IP:PORT of the port for administration from elsewhere. "": there is none.
+  std::string tcp_certificate;  // PEM files: the broker's chain, leaf first, its key, and who may sign clients'.
+  std::string tcp_private_key;
+  std::string tcp_client_authorities;
+  std::vector<std::string> tcp_administrators;  // SPIFFE ids.
+  std::vector<std::string> tcp_inspectors;
+
   bool operator==(const Configuration&) const = default;
 };
 
@@ -51,6 +63,26 @@ struct Configuration {
 absl::StatusOr<Configuration> ReadConfiguration(const std::string& path);
 // As ReadConfiguration, of `text`; `name` stands for the file in messages.
 absl::StatusOr<Configuration> ParseConfiguration(const std::string& text, const std::string& name);
+// The text of a configuration file: NOT_FOUND where it cannot be read, INVALID_ARGUMENT where it is longer than
+// kMaxConfigurationBytes.
+absl::StatusOr<std::string> ReadConfigurationText(const std::string& path);
+// A policy of thousands of rules has half of it; what a broker keeps of its file costs no more.
+inline constexpr size_t kMaxConfigurationBytes = size_t{1} << 20;
+
+// Where the TCP port has its certificates from.
+CertificateFiles CertificateFilesOf(const Configuration& configuration);
+
+// The names of all keys, and whether each may change while the daemon runs.
+std::map<std::string, bool> KnownConfigurationKeys();
+// Keys whose values differ, in the order of their names.
+struct ChangedKeys {
+  std::vector<std::string> applied;        // May change while the daemon runs.
+  std::vector<std::string> needs_restart;  // The next process has them.
+
+  bool operator==(const ChangedKeys&) const = default;
+};
+// Gives `in_use` the values of `wanted` that may change while the daemon runs.
+ChangedKeys ApplyChanges(const Configuration& wanted, Configuration& in_use);
 
 }  // namespace rdmabroker
 

@@ -65,6 +65,22 @@ const std::vector<GoodRow>& GoodRows() {
       {"timeouts.disconnect_ms", "13", [](auto& c) { c.limits.disconnect_timeout = absl::Milliseconds(13); }},
       {"timeouts.handoff_ms", "14", [](auto& c) { c.limits.handoff_timeout = absl::Milliseconds(14); }},
       {"timeouts.session_grace_ms", "3600000", [](auto& c) { c.limits.session_grace = absl::Hours(1); }},
+      // Alone it is refused.
+      {"tcp.address", "\"[::1]:7\"\ncertificate = \"/c\"\nprivate_key = \"/k\"\nclient_authorities = \"/a\"",
+       [](auto& c) {
+         c.tcp_address = "[::1]:7";
+         c.tcp_certificate = "/c";
+         c.tcp_private_key = "/k";
+         c.tcp_client_authorities = "/a";
+       }},
+      {"tcp.certificate", "\"/c\"", [](auto& c) { c.tcp_certificate = "/c"; }},
+      {"tcp.private_key", "\"/k\"", [](auto& c) { c.tcp_private_key = "/k"; }},
+      {"tcp.client_authorities", "\"/a\"", [](auto& c) { c.tcp_client_authorities = "/a"; }},
+      {"tcp.administrators", "[\"spiffe://a/b\", \"spiffe://a/c\"]",
+       [](auto& c) {
+         c.tcp_administrators = {"spiffe://a/b", "spiffe://a/c"};
+       }},
+      {"tcp.inspectors", "[\"spiffe://a/b\"]", [](auto& c) { c.tcp_inspectors = {"spiffe://a/b"}; }},
   };
   return kRows;
 }
@@ -87,7 +103,7 @@ TEST(Configuration, EveryKeySetsItsOwnFieldOnly) {
 
 TEST(Configuration, EveryKeyRefusesAValueOfAnotherType) {
   for (const GoodRow& row : GoodRows()) {
-    for (const char* value : {"[1]", "1.5", "2020-01-01", row.value[0] == '"' ? "1" : "\"1\""}) {
+    for (const char* value : {"[1]", "1.5", "2020-01-01", row.value[0] == '"' || row.value[0] == '[' ? "1" : "\"1\""}) {
       const auto parsed = Parse(TextOf(row.key, value));
       EXPECT_EQ(parsed.status().code(), absl::StatusCode::kInvalidArgument) << row.key << " = " << value;
       EXPECT_THAT(std::string(parsed.status().message()),
@@ -129,6 +145,16 @@ TEST(Configuration, BadTextIsRefusedWithFileLineAndKey) {
        "broker.toml:3: limits.first_ephemeral_port: 60000 is above limits.last_ephemeral_port, 50000"},
       {"[limits]\nlast_ephemeral_port = 1000\n",
        "broker.toml:2: limits.first_ephemeral_port: 49152 is above limits.last_ephemeral_port, 1000"},
+      {"[tcp]\naddress = \"localhost:1\"\n", "broker.toml:2: tcp.address: must be an address and a port"},
+      {"[tcp]\naddress = \"127.0.0.1\"\n", "broker.toml:2: tcp.address: must be an address and a port"},
+      {"[tcp]\naddress = \"127.0.0.1:65536\"\n", "broker.toml:2: tcp.address: must be an address and a port"},
+      {"[tcp]\ncertificate = \"c.pem\"\n", "broker.toml:2: tcp.certificate: must be an absolute path"},
+      {"[tcp]\naddress = \"127.0.0.1:1\"\n", "broker.toml:2: tcp.certificate: missing; tcp.address needs it"},
+      {"[tcp]\ncertificate = \"/c\"\naddress = \"127.0.0.1:1\"\n", "broker.toml:3: tcp.private_key: missing"},
+      {"[tcp]\ncertificate = \"/c\"\nprivate_key = \"/k\"\naddress = \"127.0.0.1:1\"\n",
+       "broker.toml:4: tcp.client_authorities: missing"},
+      {"[tcp]\ninspectors = [\"spiffe://a/b\", \"me\"]\n", "broker.toml:2: tcp.inspectors: must be SPIFFE ids; \"me\""},
+      {"[tcp]\nadministrators = [\"spiffe://a/b\", 1]\n", "broker.toml:2: tcp.administrators: must be a list of"},
       {"[control]\nsocket_mode = \n", "broker.toml:2: "},
       {"[control]\npatience_ms = 1\npatience_ms = 2\n", "broker.toml:3: "},
       {"\n\nnot toml at all\n", "broker.toml:3: "},
@@ -149,6 +175,7 @@ TEST(Configuration, NothingAtAllIsTheDefaults) {
 struct DocumentedKey {
   std::string default_value;
   std::string range;
+  std::string reload;
 };
 
 std::map<std::string, DocumentedKey> DocumentedKeys() {
@@ -157,23 +184,17 @@ std::map<std::string, DocumentedKey> DocumentedKeys() {
   std::map<std::string, DocumentedKey> keys;
   for (std::string line; std::getline(file, line);) {
     const std::vector<std::string> cells = absl::StrSplit(line, " | ");
-    if (cells.size() < 4 || cells[0].find("| `") != 0) continue;
+    if (cells.size() < 5 || cells[0].find("| `") != 0) continue;
     const std::string key = cells[0].substr(3, cells[0].size() - 4);
-    EXPECT_TRUE(keys.emplace(key, DocumentedKey{cells[1].substr(1, cells[1].size() - 2), cells[2]}).second) << key;
+    EXPECT_TRUE(keys.emplace(key, DocumentedKey{cells[1].substr(1, cells[1].size() - 2), cells[2], cells[3]}).second)
+        << key;
   }
   return keys;
 }
 
-// The keys that the code knows, by what it says of one that it does not.
 std::set<std::string> KnownKeys() {
   std::set<std::string> keys;
-  for (const std::string section : {"control", "iwarp", "rdmacm", "log", "metrics", "limits", "timeouts"}) {
-    const std::string complaint(Parse(absl::StrCat("[", section, "]\nnothing = 1\n")).status().message());
-    const size_t list = complaint.find("known are ");
-    EXPECT_NE(list, std::string::npos);
-    for (const auto key : absl::StrSplit(complaint.substr(list + 10), ", "))
-      keys.insert(absl::StrCat(section, ".", key));
-  }
+  for (const auto& [key, _] : KnownConfigurationKeys()) keys.insert(key);
   return keys;
 }
 
@@ -184,6 +205,29 @@ TEST(Configuration, IsDocumentedKeyByKey) {
   std::set<std::string> tested;
   for (const GoodRow& row : GoodRows()) tested.insert(row.key);
   EXPECT_EQ(documented, tested);
+}
+
+TEST(Configuration, ChangesInAProcessAsDocumented) {
+  for (const auto& [key, may_change] : KnownConfigurationKeys()) {
+    EXPECT_EQ(DocumentedKeys().at(key).reload, may_change ? "yes" : "no") << key;
+  }
+}
+
+TEST(Configuration, EveryKeyThatMayChangeIsAppliedAndNoOther) {
+  const std::map<std::string, bool> known = KnownConfigurationKeys();
+  for (const GoodRow& row : GoodRows()) {
+    if (std::string(row.key) == "tcp.address") continue;  // Comes with others.
+    Configuration wanted;
+    row.set(wanted);
+    Configuration in_use;
+    const ChangedKeys changed = ApplyChanges(wanted, in_use);
+    const std::vector<std::string> itself = {row.key};
+    EXPECT_EQ(known.at(row.key) ? changed.applied : changed.needs_restart, itself);
+    EXPECT_EQ(changed.applied.size() + changed.needs_restart.size(), 1u);
+    EXPECT_EQ(in_use, known.at(row.key) ? wanted : Configuration()) << row.key;
+    Configuration same = wanted;
+    EXPECT_EQ(ApplyChanges(wanted, same), ChangedKeys()) << row.key;
+  }
 }
 
 TEST(Configuration, HasTheDocumentedDefaults) {

@@ -33,10 +33,10 @@ def cells(row):
 
 
 def key_of(row):
-    """(key, default, range, what it is) of a row that describes a key, or None."""
+    """(key, default, range, whether it may change in a process, what it is) of a row that describes a key, or None."""
     parts = cells(row)
-    key = re.fullmatch(r"`([\w.]+)`", parts[0]) if len(parts) == 4 else None
-    return (key[1], parts[1].strip("`"), plain(parts[2]), plain(parts[3])) if key else None
+    key = re.fullmatch(r"`([\w.]+)`", parts[0]) if len(parts) == 5 else None
+    return (key[1], parts[1].strip("`"), *map(plain, parts[2:])) if key else None
 
 
 def plain(text):
@@ -48,12 +48,13 @@ def plain(text):
 def toml(text):
     lines = TOML_HEAD.splitlines()
     section = None
-    for key, default, values, what in filter(None, map(key_of, re.findall(r"^\|.*$", text, re.MULTILINE))):
+    for key, default, values, reload, what in filter(None, map(key_of, re.findall(r"^\|.*$", text, re.MULTILINE))):
         table, _, name = key.rpartition(".")
         if table != section:
             section = table
             lines += ["", f"[{table}]"]
         about = what if values in what else f"{what} ({values})"
+        about += "" if reload == "yes" else "; a change needs a restart"
         lines += ["", *(f"# {line}" for line in textwrap.wrap(about[0].upper() + about[1:], 118))]
         lines.append(f"#{name} = {default}")
     return "\n".join(lines) + "\n"
@@ -68,8 +69,8 @@ def roff(text):
 def row_of_page(row):
     key = key_of(row)
     if key:
-        name, default, values, what = map(roff, key)
-        return [".TP", rf"\fB{name} = {default}\fR", what + f" ({values})"]
+        name, default, values, reload, what = map(roff, key)
+        return [".TP", rf"\fB{name} = {default}\fR", what + f" ({values}; reload: {reload})"]
     first, *others = map(roff, cells(row))
     return [".TP", rf"\fB{first}\fR", "; ".join(others)]
 

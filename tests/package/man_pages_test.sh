@@ -49,6 +49,6 @@ holds_against rdma-brokerctl.1 client/ctl/rdma-brokerctl
 
 page=deploy/configuration/rdma-brokerd.toml.5
 text=$(shown "$page" | words) || fail "$page cannot be shown"
-mapfile -t keys < <(sed -nE 's/^\| `([a-z_.]+)` \| `(.*)` \|[^|]*\|[^|]*\|$/\1 = \2/p' docs/configuration.md)
+mapfile -t keys < <(sed -nE 's/^\| `([a-z_.]+)` \| `(.*)` \|[^|]*\|[^|]*\|[^|]*\|$/\1 = \2/p' docs/configuration.md)
 says "$page" "$text" "${keys[@]}"
 exit "$failed"

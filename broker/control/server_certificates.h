@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#ifndef BROKER_CONTROL_SERVER_CERTIFICATES_H_
+#define BROKER_CONTROL_SERVER_CERTIFICATES_H_
+
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+
+namespace rdmabroker {
+
+// The files that the TCP port has its certificates from; keys of [tcp].
+struct CertificateFiles {
+  std::string certificate;
+  std::string private_key;
+  std::string client_authorities;
+
+  bool operator==(const CertificateFiles&) const = default;
+};
+
+// What the broker shows to clients, and whom it believes. In PEM, checked: the key is the certificate's.
+struct ServerCertificates {
+  std::string chain;
+  std::string private_key;  // Never logged.
+  std::string client_authorities;
+
+  bool operator==(const ServerCertificates&) const = default;
+};
+
+// Reads and checks the files, which may block. NOT_FOUND where one cannot be read, INVALID_ARGUMENT where one is not
+// what it should be, the key is another certificate's, or the certificate is not valid at `now`; each names the key of
+// the configuration and the file. An authority that has expired is no error: others in the file may be good, and nobody
+// is believed because of it.
+absl::StatusOr<ServerCertificates> ReadServerCertificates(const CertificateFiles& files, absl::Time now);
+
+}  // namespace rdmabroker
+
+#endif  // BROKER_CONTROL_SERVER_CERTIFICATES_H_

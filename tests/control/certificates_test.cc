@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// What the broker makes of the files with its certificates.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <string>
+
+#include "absl/time/clock.h"
+#include "broker/control/server_certificates.h"
+#include "tests/control/temporary_folder.h"
+#include "tests/control/test_certificates.h"
+
+namespace rdmabroker {
+namespace {
+
+using testing::StartsWith;
+
+class CertificatesTest : public testing::Test {
+ protected:
+  CertificatesTest() { Write(pair_.certificate, pair_.private_key, authority_.certificate()); }
+
+  void Write(const std::string& certificate, const std::string& key, const std::string& authorities) {
+    std::ofstream(files_.certificate) << certificate;
+    std::ofstream(files_.private_key) << key;
+    std::ofstream(files_.client_authorities) << authorities;
+  }
+  absl::StatusOr<ServerCertificates> Read() { return ReadServerCertificates(files_, absl::Now()); }
+
+  const TestAuthority authority_{"authority"};
+  const TestPair pair_ = authority_.Sign({});
+  const TestPair another_ = authority_.Sign({});
+  const TemporaryFolder folder_;
+  CertificateFiles files_ = {folder_.path() + "/cert.pem", folder_.path() + "/key.pem", folder_.path() + "/ca.pem"};
+};
+
+TEST_F(CertificatesTest, GoodOnesAreTakenAsTheyAre) {
+  const auto read = Read();
+  ASSERT_TRUE(read.ok()) << read.status();
+  EXPECT_EQ(read->chain, pair_.certificate);
+  EXPECT_EQ(read->private_key, pair_.private_key);
+  EXPECT_EQ(read->client_authorities, authority_.certificate());
+  const TestAuthority former("former", -60);
+  const std::string chain = pair_.certificate + authority_.certificate();
+  const std::string several = "a comment\n" + former.certificate() + authority_.certificate();
+  Write(chain, pair_.private_key, several);
+  const auto with_others = Read();
+  ASSERT_TRUE(with_others.ok()) << with_others.status();
+  EXPECT_EQ(with_others->chain, chain);
+  EXPECT_EQ(with_others->client_authorities, several) << "one that has expired is nobody's loss";
+}
+
+struct BadFile {
+  std::string certificate;
+  std::string private_key;
+  std::string authorities;
+  std::string complaint;
+};
+
+TEST_F(CertificatesTest, BadOnesAreRefusedWithTheirKeyAndFile) {
+  const std::string& cert = pair_.certificate;
+  const std::string& key = pair_.private_key;
+  const std::string& ca = authority_.certificate();
+  const TestPair late = authority_.Sign({.not_before = -7200, .not_after = -60});
+  const TestPair early = authority_.Sign({.not_before = 3600, .not_after = 7200});
+  const std::string at_cert = "tcp.certificate: " + files_.certificate + ": ";
+  const std::string at_key = "tcp.private_key: " + files_.private_key + ": ";
+  const std::string at_ca = "tcp.client_authorities: " + files_.client_authorities + ": ";
+  const std::string broken = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n";
+  const BadFile rows[] = {
+      {"", key, ca, at_cert + "has no certificate in PEM"},
+      {"nonsense", key, ca, at_cert + "has no certificate in PEM"},
+      {key, key, ca, at_cert + "has no certificate in PEM"},
+      {broken, key, ca, at_cert + "has something that is no certificate"},
+      {cert + broken, key, ca, at_cert + "has something that is no certificate"},
+      {cert.substr(0, cert.size() / 2), key, ca, at_cert + "has "},
+      {late.certificate, late.private_key, ca, at_cert + "its certificate has expired; renew it"},
+      {early.certificate, early.private_key, ca, at_cert + "its certificate is not valid yet"},
+      {cert, "", ca, at_key + "has no private key in PEM"},
+      {cert, cert, ca, at_key + "has no private key in PEM"},
+      {cert, another_.private_key, ca, at_key + "is not the key of the first certificate in tcp.certificate"},
+      {ca + cert, key, ca, at_key + "is not the key of the first certificate in tcp.certificate"},
+      {cert, key, "", at_ca + "has no certificate in PEM"},
+      {cert, key, ca + broken, at_ca + "has something that is no certificate"},
+      {cert, key, std::string((1 << 20) + 1, '\n'),
+       "tcp.client_authorities: " + files_.client_authorities + ": is longer"},
+  };
+  for (const BadFile& row : rows) {
+    Write(row.certificate, row.private_key, row.authorities);
+    const auto read = Read();
+    EXPECT_EQ(read.status().code(), absl::StatusCode::kInvalidArgument) << row.complaint;
+    EXPECT_THAT(std::string(read.status().message()), StartsWith(row.complaint));
+  }
+}
+
+TEST_F(CertificatesTest, AFileThatCannotBeReadIsNamedWithItsKey) {
+  const std::pair<std::string CertificateFiles::*, const char*> rows[] = {
+      {&CertificateFiles::certificate, "tcp.certificate: "},
+      {&CertificateFiles::private_key, "tcp.private_key: "},
+      {&CertificateFiles::client_authorities, "tcp.client_authorities: "},
+  };
+  for (const auto& [file, key] : rows) {
+    for (const std::string& path : {folder_.path() + "/nowhere", folder_.path()}) {
+      CertificateFiles files = files_;
+      files.*file = path;
+      const absl::Status status = ReadServerCertificates(files, absl::Now()).status();
+      EXPECT_EQ(status.code(), absl::StatusCode::kNotFound);
+      EXPECT_THAT(std::string(status.message()), StartsWith(key + path + ": cannot be read: "));
+    }
+  }
+}
+
+}  // namespace
+}  // namespace rdmabroker

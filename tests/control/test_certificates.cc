@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "tests/control/test_certificates.h"
+
+#include <openssl/bio.h>
+#include <openssl/ec.h>
+#include <openssl/evp.h>
+#include <openssl/pem.h>
+#include <openssl/x509v3.h>
+
+#include <cstdio>
+#include <cstdlib>
+
+namespace rdmabroker {
+namespace {
+
+void Require(bool fine, const char* what) {
+  if (fine) return;
+  std::fprintf(stderr, "test certificates: %s\n", what);
+  std::abort();
+}
+
+std::string TextOf(BIO* bio) {
+  char* data = nullptr;
+  const long length = BIO_get_mem_data(bio, &data);
+  std::string text(data, static_cast<size_t>(length));
+  BIO_free(bio);
+  return text;
+}
+
+std::string PemOf(X509* certificate) {
+  BIO* bio = BIO_new(BIO_s_mem());
+  Require(PEM_write_bio_X509(bio, certificate) == 1, "no PEM of a certificate");
+  return TextOf(bio);
+}
+
+std::string PemOf(EVP_PKEY* key) {
+  BIO* bio = BIO_new(BIO_s_mem());
+  Require(PEM_write_bio_PrivateKey(bio, key, nullptr, nullptr, 0, nullptr, nullptr) == 1, "no PEM of a key");
+  return TextOf(bio);
+}
+
+void Extend(X509* certificate, X509* issuer, int what, const std::string& value) {
+  X509V3_CTX context;
+  X509V3_set_ctx_nodb(&context);
+  X509V3_set_ctx(&context, issuer, certificate, nullptr, nullptr, 0);
+  X509_EXTENSION* extension = X509V3_EXT_conf_nid(nullptr, &context, what, value.c_str());
+  Require(extension != nullptr, "no extension");
+  X509_add_ext(certificate, extension, -1);
+  X509_EXTENSION_free(extension);
+}
+
+X509* Unsigned(EVP_PKEY* key, const std::string& name, long not_before, long not_after) {
+  static long serial = 0;
+  X509* certificate = X509_new();
+  X509_set_version(certificate, X509_VERSION_3);
+  ASN1_INTEGER_set(X509_get_serialNumber(certificate), ++serial);
+  X509_gmtime_adj(X509_getm_notBefore(certificate), not_before);
+  X509_gmtime_adj(X509_getm_notAfter(certificate), not_after);
+  X509_set_pubkey(certificate, key);
+  const auto* const text = reinterpret_cast<const unsigned char*>(name.c_str());
+  X509_NAME_add_entry_by_txt(X509_get_subject_name(certificate), "CN", MBSTRING_UTF8, text, -1, -1, 0);
+  return certificate;
+}
+
+void AddNames(std::string& all, const char* kind, const std::vector<std::string>& names) {
+  for (const std::string& name : names) all += (all.empty() ? "" : ",") + std::string(kind) + ":" + name;
+}
+
+}  // namespace
+
+TestAuthority::TestAuthority(const std::string& name, long not_after) : key_(EVP_EC_gen("P-256")) {
+  own_ = Unsigned(key_, name, -7200, not_after);
+  X509_set_issuer_name(own_, X509_get_subject_name(own_));
+  Extend(own_, own_, NID_basic_constraints, "critical,CA:TRUE");
+  Extend(own_, own_, NID_key_usage, "critical,keyCertSign,cRLSign");
+  Extend(own_, own_, NID_subject_key_identifier, "hash");
+  Require(X509_sign(own_, key_, EVP_sha256()) > 0, "not signed");
+  pair_ = {PemOf(own_), PemOf(key_)};
+}
+
+TestAuthority::~TestAuthority() {
+  X509_free(own_);
+  EVP_PKEY_free(key_);
+}
+
+TestPair TestAuthority::Sign(const TestCertificate& wanted) const {
+  EVP_PKEY* key = EVP_EC_gen("P-256");
+  X509* leaf = Unsigned(key, "leaf", wanted.not_before, wanted.not_after);
+  X509_set_issuer_name(leaf, X509_get_subject_name(own_));
+  Extend(leaf, own_, NID_key_usage, "critical,digitalSignature");
+  Extend(leaf, own_, NID_ext_key_usage, "serverAuth,clientAuth");
+  std::string names;
+  AddNames(names, "URI", wanted.uris);
+  AddNames(names, "DNS", wanted.dns_names);
+  AddNames(names, "IP", wanted.addresses);
+  if (!names.empty()) Extend(leaf, own_, NID_subject_alt_name, names);
+  Require(X509_sign(leaf, key_, EVP_sha256()) > 0, "not signed");
+  TestPair pair = {PemOf(leaf), PemOf(key)};
+  X509_free(leaf);
+  EVP_PKEY_free(key);
+  return pair;
+}
+
+}  // namespace rdmabroker

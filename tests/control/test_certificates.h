@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#ifndef TESTS_CONTROL_TEST_CERTIFICATES_H_
+#define TESTS_CONTROL_TEST_CERTIFICATES_H_
+
+#include <openssl/x509.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace rdmabroker {
+
+// A private key and its certificate, in PEM.
+struct TestPair {
+  std::string certificate;
+  std::string private_key;
+};
+
+// What a certificate is to say.
+struct TestCertificate {
+  std::vector<std::string> uris;
+  std::vector<std::string> dns_names;
+  std::vector<std::string> addresses;
+  // In seconds from now.
+  long not_before = -3600;
+  long not_after = 3600;
+};
+
+// Who signs certificates, made anew for each test.
+class TestAuthority {
+ public:
+  explicit TestAuthority(const std::string& name, long not_after = 3600);
+  ~TestAuthority();
+  TestAuthority(const TestAuthority&) = delete;
+  TestAuthority& operator=(const TestAuthority&) = delete;
+
+  // Its own certificate.
+  const std::string& certificate() const { return pair_.certificate; }
+  TestPair Sign(const TestCertificate& wanted) const;
+
+ private:
+  TestPair pair_;
+  EVP_PKEY* key_ = nullptr;
+  X509* own_ = nullptr;
+};
+
+}  // namespace rdmabroker
+
+#endif  // TESTS_CONTROL_TEST_CERTIFICATES_H_
