@@ -113,6 +113,13 @@ void SetLogLevel(LogLevel level) {
   spdlog::set_level(ToSpdlog(level));
 }
 
+void SetLogFormat(LogFormat format) {
+  const std::shared_ptr<spdlog::logger> logger = spdlog::default_logger();
+  // Each sink takes it under its own lock.
+  logger->set_formatter(FormatterOf(logger->name(), format));
+  current_format.store(format, std::memory_order_relaxed);
+}
+
 LogLevel CurrentLogLevel() { return current_level.load(std::memory_order_relaxed); }
 
 uint64_t LinesLogged(LogLevel level) {

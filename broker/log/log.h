@@ -28,8 +28,9 @@ std::optional<LogFormat> LogFormatNamed(absl::string_view name);
 // systemd text lines bear their priority, so that journalctl can tell warnings. Once, before there are threads.
 void StartLogging(const std::string& program, LogFormat format, LogLevel level);
 
-// Any thread, at any time.
+// Any thread, at any time. A line that is being written may still have the former format.
 void SetLogLevel(LogLevel level);
+void SetLogFormat(LogFormat format);
 LogLevel CurrentLogLevel();
 // How many lines of exactly this level the process has logged, for whoever shows it.
 uint64_t LinesLogged(LogLevel level);

@@ -130,6 +130,18 @@ TEST(Log, AJournalThatStderrIsNotConnectedToChangesNothing) {
   EXPECT_THAT(written.Written(), MatchesRegex(std::string(kTime) + " .*done\n"));
 }
 
+TEST(Log, TheFormatMayChangeWhileTheProgramRuns) {
+  const Stderr written;
+  StartLogging("a-program", LogFormat::kJson, LogLevel::kInfo);
+  SetLogFormat(LogFormat::kText);
+  LogInfo("event", {{"field", 7}});
+  SetLogFormat(LogFormat::kJson);
+  LogInfo("event", {{"field", 8}});
+  EXPECT_THAT(
+      written.Written(),
+      MatchesRegex(std::string(kTime) + " \\[a-program\\] \\[info\\] event field=7\n\\{\"time\":.*\"field\":8\\}\n"));
+}
+
 TEST(Log, JsonForTheJournalStaysJson) {
   Stderr written;
   written.BecomeJournal();
