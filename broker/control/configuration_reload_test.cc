@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "broker/control/configuration_reload.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cstdint>
+#include <fstream>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "broker/runtime/queue_executor_for_test.h"
+#include "tests/captured_log.h"
+#include "tests/control/temporary_folder.h"
+
+namespace rdmabroker {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::StartsWith;
+
+class ConfigurationReloadTest : public testing::Test {
+ protected:
+  void Write(const std::string& text) { std::ofstream(path_) << text; }
+  std::unique_ptr<ConfigurationReload> Make(const std::string& path) {
+    return std::make_unique<ConfigurationReload>(path, Configuration(), executor_,
+                                                 [this](const LoadedConfiguration&, const Configuration& in_use) {
+                                                   ++applied_;
+                                                   in_use_ = in_use;
+                                                   if (least_answers_) in_use_.limits.answers_kept = *least_answers_;
+                                                   return in_use_;
+                                                 });
+  }
+  // Asks, and waits for what comes of it.
+  absl::StatusOr<ChangedKeys> Reload(ConfigurationReload& reload) {
+    std::optional<absl::StatusOr<ChangedKeys>> result;
+    reload.Ask([&](const absl::StatusOr<ChangedKeys>& changed) { result = changed; });
+    EXPECT_TRUE(executor_.RunUntil([&] { return result.has_value(); }));
+    return *result;
+  }
+
+  const TemporaryFolder folder_;
+  const std::string path_ = folder_.path() + "/broker.toml";
+  QueueExecutor executor_;
+  Configuration in_use_;
+  int applied_ = 0;
+  std::optional<uint32_t> least_answers_;
+};
+
+TEST_F(ConfigurationReloadTest, NamesWhatIsAppliedAndWhatNeedsARestart) {
+  const auto reload = Make(path_);
+  Write("[control]\npatience_ms = 5\nsocket_mode = 0o600\n[limits]\nbacklog = 7\n[iwarp]\ncrc = false\n");
+  const auto changed = Reload(*reload);
+  ASSERT_TRUE(changed.ok()) << changed.status();
+  EXPECT_THAT(changed->applied, ElementsAre("control.patience_ms", "limits.backlog"));
+  EXPECT_THAT(changed->needs_restart, ElementsAre("control.socket_mode", "iwarp.crc"));
+  EXPECT_EQ(in_use_.limits.backlog, 7u);
+  EXPECT_EQ(in_use_.socket_mode, Configuration().socket_mode);
+  const auto again = Reload(*reload);
+  ASSERT_TRUE(again.ok());
+  EXPECT_THAT(again->applied, IsEmpty());
+  EXPECT_THAT(again->needs_restart, ElementsAre("control.socket_mode", "iwarp.crc")) << "they still do";
+  Write("");
+  EXPECT_THAT(Reload(*reload)->applied, ElementsAre("control.patience_ms", "limits.backlog"))
+      << "a key that has gone has its default";
+}
+
+struct BadFile {
+  const char* text;
+  const char* complaint;  // After the file's name.
+};
+
+TEST_F(ConfigurationReloadTest, AFileThatIsBadInAnyWayChangesNothing) {
+  const auto reload = Make(path_);
+  const BadFile rows[] = {
+      {"[limits]\nbacklog = 7\nbacklogs = 7\n", ":3: limits.backlogs: unknown key"},
+      {"[limits]\nbacklog = 7\nevents_kept = 1\n", ":3: limits.events_kept: 1 is not from 16"},
+      {"[limits]\nbacklog = 7\n[log\n", ":3: "},
+      {"[limits]\nbacklog = 7\n[tcp]\naddress = \"127.0.0.1:0\"\n", ":4: tcp.certificate: missing"},
+      {"[limits]\nbacklog = 7\nfirst_ephemeral_port = 2\nlast_ephemeral_port = 1\n", ":3: limits.first_ephemeral_port"},
+  };
+  for (const BadFile& row : rows) {
+    SCOPED_TRACE(row.text);
+    Write(row.text);
+    CapturedLog log;
+    const auto changed = Reload(*reload);
+    EXPECT_EQ(changed.status().code(), absl::StatusCode::kInvalidArgument);
+    EXPECT_THAT(std::string(changed.status().message()), StartsWith(path_ + row.complaint));
+    EXPECT_EQ(log.LinesWith("configuration not applied").size(), 1u);
+  }
+  Write("[limits]\nbacklog = 7\n[control]\nadministrators_group = \"no such group\"\n");
+  EXPECT_THAT(std::string(Reload(*reload).status().message()),
+              StartsWith("control.administrators_group: no group \"no such group\""));
+  Write(
+      "[limits]\nbacklog = 7\n[tcp]\naddress = \"127.0.0.1:0\"\ncertificate = \"/nowhere/c\"\n"
+      "private_key = \"/nowhere/k\"\nclient_authorities = \"/nowhere/a\"\n");
+  EXPECT_THAT(std::string(Reload(*reload).status().message()),
+              StartsWith("tcp.certificate: /nowhere/c: cannot be read: No such file"));
+  ASSERT_EQ(::unlink(path_.c_str()), 0);
+  EXPECT_THAT(std::string(Reload(*reload).status().message()), StartsWith(path_ + ": cannot be read: No such file"));
+  EXPECT_EQ(applied_, 0);
+  Write("[limits]\nbacklog = 7\n");
+  EXPECT_THAT(Reload(*reload)->applied, ElementsAre("limits.backlog"));
+}
+
+TEST_F(ConfigurationReloadTest, AFileWithoutEndIsRefused) {
+  const auto reload = Make("/dev/zero");
+  EXPECT_THAT(std::string(Reload(*reload).status().message()), HasSubstr("/dev/zero: is longer than "));
+}
+
+TEST_F(ConfigurationReloadTest, WhatIsNotHadAtOnceAfterAllNeedsARestart) {
+  const auto reload = Make(path_);
+  least_answers_ = Limits().answers_kept;
+  Write("[limits]\nanswers_kept = 1\nbacklog = 7\n");
+  const auto changed = Reload(*reload);
+  ASSERT_TRUE(changed.ok());
+  EXPECT_THAT(changed->applied, ElementsAre("limits.backlog"));
+  EXPECT_THAT(changed->needs_restart, ElementsAre("limits.answers_kept"));
+}
+
+TEST_F(ConfigurationReloadTest, WithoutAFileThereIsNothingToRead) {
+  EXPECT_EQ(Reload(*Make("")).status().code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_EQ(applied_, 0);
+}
+
+// A pipe that nobody writes into, as a network's file system that does not answer.
+class AFileThatHangs : public ConfigurationReloadTest {
+ protected:
+  AFileThatHangs() { EXPECT_EQ(::mkfifo(path_.c_str(), 0600), 0); }
+
+  void Ask() {
+    reload_->Ask([this](const absl::StatusOr<ChangedKeys>& changed) { results_.push_back(changed); });
+  }
+
+  const std::unique_ptr<ConfigurationReload> reload_ = Make(path_);
+  std::vector<absl::StatusOr<ChangedKeys>> results_;
+};
+
+TEST_F(AFileThatHangs, HoldsAllButReloadsUpAndThoseAreBounded) {
+  for (size_t i = 0; i <= ConfigurationReload::kMostWaiting; ++i) Ask();
+  EXPECT_THAT(results_, IsEmpty()) << "one is under way, and others wait";
+  Ask();
+  ASSERT_EQ(results_.size(), 1u);
+  EXPECT_EQ(results_.front().status().code(), absl::StatusCode::kResourceExhausted);
+  reload_->Stop();
+  EXPECT_EQ(results_.size(), ConfigurationReload::kMostWaiting + 2);
+  EXPECT_EQ(results_.back().status().code(), absl::StatusCode::kUnavailable);
+  Ask();
+  EXPECT_EQ(results_.back().status().code(), absl::StatusCode::kUnavailable);
+}
+
+TEST_F(AFileThatHangs, IsReadOnceMoreForAllWhoAskedMeanwhile) {
+  for (int i = 0; i < 3; ++i) Ask();
+  Write("[limits]\nbacklog = 7\n");
+  ASSERT_TRUE(executor_.RunUntil([&] { return results_.size() == 1; }));
+  EXPECT_THAT(results_[0]->applied, ElementsAre("limits.backlog"));
+  Write("[limits]\nbacklog = 8\n");
+  ASSERT_TRUE(executor_.RunUntil([&] { return results_.size() == 3; }));
+  EXPECT_THAT(results_[1]->applied, ElementsAre("limits.backlog"));
+  EXPECT_THAT(results_[2]->applied, ElementsAre("limits.backlog"));
+  EXPECT_EQ(applied_, 2);
+}
+
+}  // namespace
+}  // namespace rdmabroker
