@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "broker/control/remote_access.h"
+
+#include <utility>
+
+#include "absl/time/clock.h"
+#include "broker/log/log.h"
+
+namespace rdmabroker {
+namespace {
+
+// Between two looks at the files; three small ones, read on another thread.
+constexpr absl::Duration kBetweenLooks = absl::Seconds(2);
+
+// Who has asked for the change hears that it is done. Each call's rights are looked at anew in any case.
+constexpr absl::Duration kLastWords = absl::Milliseconds(500);
+
+}  // namespace
+
+absl::StatusOr<std::optional<RemoteAccess::Port>> RemoteAccess::Open(const LoadedConfiguration& loaded) {
+  if (!loaded.certificates) return std::nullopt;
+  absl::StatusOr<UniqueFd> listener = ListenOnTcp(loaded.configuration.tcp_address);
+  if (!listener.ok()) return listener.status();
+  return Port{*std::move(listener), *loaded.certificates};
+}
+
+RemoteAccess::RemoteAccess(std::optional<Port> port) : opened_(std::move(port)) {}
+
+void RemoteAccess::AddTo(grpc::ServerBuilder& builder) {
+  if (!opened_) return;
+  in_use_ = opened_->certificates;
+  tls_ = std::make_unique<MutualTls>(in_use_);
+  using Type = grpc::ServerBuilder::experimental_type::ExternalConnectionType;
+  give_ = builder.experimental().AddExternalConnectionAcceptor(Type::FROM_FD, tls_->Credentials());
+}
+
+void RemoteAccess::Start(const Configuration& configuration, Watcher& watcher, Executor& executor) {
+  watcher_ = &watcher;
+  executor_ = &executor;
+  configuration_ = configuration;
+  callers_.Set(configuration.tcp_administrators, configuration.tcp_inspectors);
+  if (!opened_) return;
+  port_ = std::make_unique<TcpPort>(std::move(opened_->listener), std::move(give_), watcher);
+  opened_.reset();
+}
+
+void RemoteAccess::StartAccepting() {
+  if (port_ == nullptr) return;
+  LogInfo("serving over tcp", {{"address", port_->address()}});
+  port_->StartAccepting();
+  WatchFiles(CertificateFilesOf(configuration_));
+  LookLater();
+}
+
+void RemoteAccess::StopAccepting() {
+  if (port_ != nullptr) port_->StopAccepting();
+}
+
+void RemoteAccess::Apply(const Configuration& configuration, const std::optional<ServerCertificates>& certificates) {
+  const Configuration former = std::exchange(configuration_, configuration);
+  callers_.Set(configuration.tcp_administrators, configuration.tcp_inspectors);
+  if (port_ == nullptr) return;
+  if (former.tcp_administrators != configuration.tcp_administrators ||
+      former.tcp_inspectors != configuration.tcp_inspectors) {
+    EndConnections();
+  }
+  if (CertificateFilesOf(former) != CertificateFilesOf(configuration)) WatchFiles(CertificateFilesOf(configuration));
+  if (certificates) Use(*certificates);
+}
+
+void RemoteAccess::WatchFiles(const CertificateFiles& files) {
+  last_complaint_.clear();
+  reader_ = std::make_unique<CertificateReader>(
+      *executor_, [files] { return ReadServerCertificates(files, absl::Now()); },
+      [this](const absl::StatusOr<ServerCertificates>& read) { Take(read); });
+}
+
+void RemoteAccess::LookLater() {
+  watcher_->StartTimer(Watcher::Now() + kBetweenLooks, [this] {
+    reader_->Ask();
+    LookLater();
+  });
+}
+
+void RemoteAccess::Take(const absl::StatusOr<ServerCertificates>& read) {
+  if (read.ok()) {
+    last_complaint_.clear();
+    return Use(*read);
+  }
+  const std::string complaint(read.status().message());
+  if (std::exchange(last_complaint_, complaint) != complaint) {
+    LogError("certificates not replaced", {{"cause", complaint}});
+  }
+}
+
+void RemoteAccess::Use(const ServerCertificates& certificates) {
+  const ServerCertificates former = std::exchange(in_use_, certificates);
+  if (former == in_use_) return;
+  LogInfo("certificates replaced", {{"certificate", configuration_.tcp_certificate}});
+  tls_->Use(in_use_);
+  if (former.client_authorities != in_use_.client_authorities) EndConnections();
+}
+
+void RemoteAccess::EndConnections() {
+  watcher_->StartTimer(Watcher::Now() + kLastWords, [this] { port_->EndConnections(); });
+}
+
+}  // namespace rdmabroker

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#ifndef BROKER_CONTROL_REMOTE_ACCESS_H_
+#define BROKER_CONTROL_REMOTE_ACCESS_H_
+
+#include <grpcpp/server_builder.h>
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "broker/control/configuration.h"
+#include "broker/control/configuration_reload.h"
+#include "broker/control/mutual_tls.h"
+#include "broker/control/remote_callers.h"
+#include "broker/control/tcp_port.h"
+#include "broker/runtime/background_read.h"
+#include "broker/runtime/watcher.h"
+
+namespace rdmabroker {
+
+// Inspection and administration from off the node: the TCP port, its certificates, which it reads again as they change,
+// and who may do what. Loop thread only, but for Open.
+class RemoteAccess {
+ public:
+  // What there is before there is a server.
+  struct Port {
+    UniqueFd listener;
+    ServerCertificates certificates;
+  };
+  // Nothing where the configuration has no TCP port. Errors as ListenOnTcp's.
+  static absl::StatusOr<std::optional<Port>> Open(const LoadedConfiguration& loaded);
+
+  explicit RemoteAccess(std::optional<Port> port);
+  RemoteAccess(const RemoteAccess&) = delete;
+  RemoteAccess& operator=(const RemoteAccess&) = delete;
+
+  // In this order, before Accept.
+  void AddTo(grpc::ServerBuilder& builder);
+  void Start(const Configuration& configuration, Watcher& watcher, Executor& executor);
+
+  void StartAccepting();
+  void StopAccepting();
+
+  // A configuration that is new in part. Its rights hold for the next call; streams that it would refuse end soon.
+  void Apply(const Configuration& configuration, const std::optional<ServerCertificates>& certificates);
+
+  RemoteCallers& callers() { return callers_; }
+  // IP:PORT where it listens; "" where it does not.
+  std::string address() const { return port_ == nullptr ? "" : port_->address(); }
+
+ private:
+  using CertificateReader = BackgroundRead<absl::StatusOr<ServerCertificates>>;
+
+  void WatchFiles(const CertificateFiles& files);
+  void LookLater();
+  void Take(const absl::StatusOr<ServerCertificates>& read);
+  void Use(const ServerCertificates& certificates);
+  // All of them, once what is under way has been said.
+  void EndConnections();
+
+  std::optional<Port> opened_;  // Until Start.
+  RemoteCallers callers_;
+  std::unique_ptr<MutualTls> tls_;
+  std::unique_ptr<grpc::experimental::ExternalConnectionAcceptor> give_;  // Until Start.
+  Watcher* watcher_ = nullptr;
+  Executor* executor_ = nullptr;
+  Configuration configuration_;
+  ServerCertificates in_use_;
+  std::string last_complaint_;
+  std::unique_ptr<CertificateReader> reader_;
+  std::unique_ptr<TcpPort> port_;
+};
+
+}  // namespace rdmabroker
+
+#endif  // BROKER_CONTROL_REMOTE_ACCESS_H_
