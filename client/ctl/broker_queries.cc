@@ -35,9 +35,13 @@ std::pair<v1::DeviceState, uint32_t> StateOf(const std::string& device, const v1
 }  // namespace
 
 BrokerQueries::BrokerQueries(const std::string& control_socket, OutputForm form)
-    : control_socket_(control_socket),
+    : BrokerQueries({.address = control_socket}, client::OpenControlChannel(control_socket), form) {}
+
+BrokerQueries::BrokerQueries(const RemoteBroker& broker, std::shared_ptr<grpc::Channel> channel, OutputForm form)
+    : place_(broker.address),
+      remote_(broker.certificate.empty() ? RemoteBroker() : broker),
       form_(form),
-      channel_(client::OpenControlChannel(control_socket)),
+      channel_(std::move(channel)),
       inspection_(v1::Inspection::NewStub(channel_)),
       administration_(v1::Administration::NewStub(channel_)),
       health_(grpc::health::v1::Health::NewStub(channel_)) {}
@@ -152,7 +156,7 @@ ExitCode BrokerQueries::Health() {
   const ExitCode code = Ask(*health_, &Health::Stub::Check, grpc::health::v1::HealthCheckRequest(), &reply);
   if (code != ExitCode::kDone) return code;
   if (reply.status() != grpc::health::v1::HealthCheckResponse::SERVING) {
-    error_ = "the broker on " + control_socket_ + " does not serve: it is starting or stopping";
+    error_ = "the broker on " + place_ + " does not serve: it is starting or stopping";
     return ExitCode::kRefused;
   }
   if (form_ != OutputForm::kTable) return ShowMessage(reply);
@@ -215,6 +219,28 @@ ExitCode BrokerQueries::Restart() {
   return code == ExitCode::kDone ? SayDone() : code;
 }
 
+ExitCode BrokerQueries::Reload() {
+  v1::ReloadReply reply;
+  const ExitCode code = Ask(*administration_, &v1::Administration::Stub::Reload, v1::ReloadRequest(), &reply);
+  if (code != ExitCode::kDone) return code;
+  if (form_ == OutputForm::kJson) return ShowJson(reply);
+  for (const std::string& key : reply.applied()) output_ += "applied: " + key + "\n";
+  for (const std::string& key : reply.needs_restart()) output_ += "needs a restart: " + key + "\n";
+  if (output_.empty()) output_ = "nothing has changed\n";
+  return ExitCode::kDone;
+}
+
+ExitCode BrokerQueries::LogLevel(const std::string& level) {
+  v1::SetLogLevelRequest request;
+  request.set_level(level);
+  v1::SetLogLevelReply reply;
+  const ExitCode code = Ask(*administration_, &v1::Administration::Stub::SetLogLevel, request, &reply);
+  if (code != ExitCode::kDone) return code;
+  if (form_ == OutputForm::kJson) return ShowJson(reply);
+  output_ = reply.level() + "\n";
+  return ExitCode::kDone;
+}
+
 ExitCode BrokerQueries::SayDone() {
   if (form_ != OutputForm::kTable) output_ = "{}\n";
   return ExitCode::kDone;
@@ -227,14 +253,15 @@ ExitCode BrokerQueries::Fail(const grpc::Status& status) {
     return ExitCode::kRefused;
   }
   if (status.error_code() == grpc::StatusCode::UNAVAILABLE) {
-    error_ = client::NoBrokerHint(control_socket_);
+    error_ =
+        remote_.address.empty() ? client::NoBrokerHint(place_) : NoRemoteBrokerHint(remote_, status.error_message());
     return ExitCode::kNoBroker;
   }
   if (status.error_code() == grpc::StatusCode::DEADLINE_EXCEEDED) {
-    error_ = "the broker on " + control_socket_ + " does not answer; see whether it is stopped or overloaded";
+    error_ = "the broker on " + place_ + " does not answer; see whether it is stopped or overloaded";
     return ExitCode::kNoBroker;
   }
-  error_ = "the broker on " + control_socket_ + " does not do this: " + status.error_message();
+  error_ = "the broker on " + place_ + " does not do this: " + status.error_message();
   return ExitCode::kRefused;
 }
 

@@ -12,6 +12,7 @@
 #include <string>
 
 #include "client/ctl/output.h"
+#include "client/ctl/remote_channel.h"
 #include "proto/grpc/health/v1/health.grpc.pb.h"
 #include "proto/rdmabroker/v1/administration.grpc.pb.h"
 #include "proto/rdmabroker/v1/inspection.grpc.pb.h"
@@ -23,6 +24,8 @@ class BrokerQueries {
  public:
   // The socket's path must be one that client::SocketPathProblem finds nothing wrong with.
   BrokerQueries(const std::string& control_socket, OutputForm form);
+  // A broker over TCP; the channel is of OpenRemoteChannel.
+  BrokerQueries(const RemoteBroker& broker, std::shared_ptr<grpc::Channel> channel, OutputForm form);
 
   // `what` is one of adapters, sessions, endpoints, listeners, shared-endpoints, reservations, connectors. Reads all
   // pages. kUsage: it is another word.
@@ -37,6 +40,10 @@ class BrokerQueries {
   ExitCode EnableAdapter(const std::string& device);
   // Returns when it has begun.
   ExitCode Restart();
+  // Returns when it is done, with the keys that have changed.
+  ExitCode Reload();
+  // Sets it, but for "", and shows it.
+  ExitCode LogLevel(const std::string& level);
 
   // --- For who shows or follows things otherwise ---
   // All pages of a list; of sessions those with an adapter of the device.
@@ -71,7 +78,8 @@ class BrokerQueries {
   ExitCode ShowMessage(const google::protobuf::Message& reply);
   ExitCode SayDone();
 
-  const std::string control_socket_;
+  const std::string place_;  // The control socket, or the address.
+  const RemoteBroker remote_;
   const OutputForm form_;
   const std::shared_ptr<grpc::Channel> channel_;
   const std::unique_ptr<v1::Inspection::Stub> inspection_;

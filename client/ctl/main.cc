@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// rdma-brokerctl: shows what a broker holds and what becomes of it, says why a connector is as it is, ends sessions,
-// disables and drains devices, restarts the broker, and looks for what is missing.
+// rdma-brokerctl: shows what a broker holds and what becomes of it, says why a connector is as it is, administers it,
+// here or over TCP, and looks for what is missing.
 
 #include <signal.h>
 #include <unistd.h>
@@ -13,6 +13,7 @@
 #include <iterator>
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "client/control_socket.h"
@@ -20,6 +21,7 @@
 #include "client/ctl/doctor/doctor.h"
 #include "client/ctl/drain.h"
 #include "client/ctl/output.h"
+#include "client/ctl/remote_channel.h"
 #include "client/ctl/watch.h"
 #include "deploy/debian/version.h"
 
@@ -28,6 +30,7 @@ namespace {
 using rdmabroker::ctl::BrokerQueries;
 using rdmabroker::ctl::ExitCode;
 using rdmabroker::ctl::OutputForm;
+using rdmabroker::ctl::RemoteBroker;
 
 constexpr char kFooter[] =
     "Exit status: 0 done; 1 the broker refuses or fails, a device is not drained in time, or the doctor finds a "
@@ -37,12 +40,14 @@ constexpr char kFooter[] =
 // What the subcommands take.
 struct Arguments {
   std::string socket = rdmabroker::client::ControlSocketPath();
+  RemoteBroker broker;  // In place of the socket, where it has an address.
   OutputForm form = OutputForm::kTable;
   uint64_t session = 0;
   uint64_t connector = 0;
   std::vector<std::string> kinds;
   std::string device;
   bool all_devices = false;
+  std::string level;
   uint32_t wait_seconds = 0;
   uint32_t drain_seconds = 300;  // A client that is told has a few minutes for what it is at.
 };
@@ -66,7 +71,7 @@ void TakeDevices(CLI::App& app, Arguments& arguments) {
 }
 
 // By the socket alone.
-ExitCode Diagnose(const Arguments& arguments) {
+ExitCode Diagnose(BrokerQueries&, const Arguments& arguments) {
   const rdmabroker::ctl::Findings findings = rdmabroker::ctl::Examine(arguments.socket);
   std::cout << rdmabroker::ctl::ShowFindings(findings, arguments.form) << std::flush;
   return rdmabroker::ctl::HasProblem(findings) ? ExitCode::kRefused : ExitCode::kDone;
@@ -108,7 +113,7 @@ constexpr Subcommand kSubcommands[] = {
      },
      [](BrokerQueries& queries, const Arguments& arguments) { return queries.Explain(arguments.connector); }},
     {"doctor", "What is missing here for RDMA, and the command that mends it; works without a broker", nullptr,
-     [](BrokerQueries&, const Arguments& arguments) { return Diagnose(arguments); }},
+     Diagnose},
     {"health", "Whether the broker serves, for probes: exit status 0 where it does", nullptr,
      [](BrokerQueries& queries, const Arguments&) { return queries.Health(); }},
     {"end-session", "Ends a session with everything in it; for administrators",
@@ -139,18 +144,64 @@ constexpr Subcommand kSubcommands[] = {
      }},
     {"restart", "Lets another process of the broker go on with everything, as after an upgrade; for administrators",
      nullptr, [](BrokerQueries& queries, const Arguments&) { return queries.Restart(); }},
+    {"reload", "Has the broker read its configuration again, and says what changes; for administrators", nullptr,
+     [](BrokerQueries& queries, const Arguments&) { return queries.Reload(); }},
+    {"loglevel", "Shows what the broker logs, or sets it until the next reload; for administrators",
+     [](CLI::App& app, Arguments& arguments) {
+       app.add_option("LEVEL", arguments.level, "This and worse")
+           ->check(CLI::IsMember({"trace", "debug", "info", "warning", "error"}));
+     },
+     [](BrokerQueries& queries, const Arguments& arguments) { return queries.LogLevel(arguments.level); }},
 };
 
-ExitCode Run(const Subcommand& subcommand, const Arguments& arguments) {
-  if (const auto problem = rdmabroker::client::SocketPathProblem(arguments.socket); !problem.empty()) {
-    std::cerr << "rdma-brokerctl: " << problem << ": " << arguments.socket << "\n";
-    return ExitCode::kUsage;
-  }
-  BrokerQueries queries(arguments.socket, arguments.form);
+ExitCode Complain(const std::string& complaint, ExitCode code) {
+  std::cerr << "rdma-brokerctl: " << complaint << "\n";
+  return code;
+}
+
+ExitCode Run(const Subcommand& subcommand, BrokerQueries&& queries, const Arguments& arguments) {
   const ExitCode code = subcommand.run == nullptr ? queries.List(subcommand.name) : subcommand.run(queries, arguments);
   std::cout << queries.output() << std::flush;
-  if (!queries.error().empty()) std::cerr << "rdma-brokerctl: " << queries.error() << "\n";
-  return code;
+  return queries.error().empty() ? code : Complain(queries.error(), code);
+}
+
+ExitCode RunOverTcp(const Subcommand& subcommand, const Arguments& arguments) {
+  if (subcommand.run == Diagnose) {
+    return Complain("the doctor looks at this machine; leave --address out", ExitCode::kUsage);
+  }
+  std::string problem;
+  auto channel = rdmabroker::ctl::OpenRemoteChannel(arguments.broker, &problem);
+  if (channel == nullptr) return Complain(problem, ExitCode::kUsage);
+  return Run(subcommand, BrokerQueries(arguments.broker, std::move(channel), arguments.form), arguments);
+}
+
+ExitCode Run(const Subcommand& subcommand, const Arguments& arguments) {
+  if (const auto problem = rdmabroker::ctl::ProblemOf(arguments.broker); !problem.empty()) {
+    return Complain(problem, ExitCode::kUsage);
+  }
+  if (!arguments.broker.address.empty()) return RunOverTcp(subcommand, arguments);
+  if (const auto problem = rdmabroker::client::SocketPathProblem(arguments.socket); !problem.empty()) {
+    return Complain(std::string(problem) + ": " + arguments.socket, ExitCode::kUsage);
+  }
+  return Run(subcommand, BrokerQueries(arguments.socket, arguments.form), arguments);
+}
+
+// Of a broker on another machine.
+void AddRemoteOptions(CLI::App& app, RemoteBroker& broker) {
+  const auto file = [&](const char* name, std::string& path, const char* variable, const char* what) {
+    app.add_option(name, path, what)->envname(variable)->type_name("FILE");
+  };
+  app.add_option("--address", broker.address, "A broker's TCP port, in place of the control socket")
+      ->envname("RDMA_BROKER_ADDRESS")
+      ->type_name("HOST:PORT");
+  file("--certificate", broker.certificate, "RDMA_BROKER_CERTIFICATE", "With --address: PEM file of your certificate");
+  file("--private-key", broker.private_key, "RDMA_BROKER_PRIVATE_KEY", "With --address: PEM file of its private key");
+  file("--authorities", broker.authorities, "RDMA_BROKER_AUTHORITIES",
+       "With --address: PEM file of who may have signed the broker's certificate");
+  app.add_option("--server-name", broker.server_name,
+                 "With --address: DNS name or SPIFFE id that the broker's certificate has; else the host")
+      ->envname("RDMA_BROKER_SERVER_NAME")
+      ->type_name("NAME");
 }
 
 }  // namespace
@@ -169,6 +220,7 @@ int main(int argc, char** argv) {
   Arguments arguments;
   app.add_option("--socket", arguments.socket, "The broker's control socket; else RDMA_BROKER_SOCKET, else the default")
       ->capture_default_str();
+  AddRemoteOptions(app, arguments.broker);
   const std::map<std::string, OutputForm> forms = {
       {"table", OutputForm::kTable}, {"json", OutputForm::kJson}, {"yaml", OutputForm::kYaml}};
   app.add_option("-o,--output", arguments.form, "table, json or yaml")->transform(CLI::CheckedTransformer(forms));

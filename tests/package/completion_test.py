@@ -113,6 +113,8 @@ class Completion(unittest.TestCase):
             "watch l": ["listeners"],
             "watch sessions shared": ["shared-endpoints"],
             "adapters ": [],
+            "loglevel ": ["debug", "error", "info", "trace", "warning"],
+            "loglevel d": ["debug"],
         }.items():
             self.assertEqual(sorted(self.shell.completions("rdma-brokerctl " + line)), expected, line)
 
@@ -122,6 +124,11 @@ class Completion(unittest.TestCase):
             asked = (self.folder / "rdma-brokerctl.asked").read_text().splitlines()
             self.assertIn("--socket /run/other.sock sessions", asked)
             (self.folder / "rdma-brokerctl.asked").unlink()
+
+    def test_a_broker_on_another_machine_is_asked_with_all_that_names_it(self):
+        named = "--address a:1 --certificate c --private-key k --authorities d --server-name n"
+        self.assertEqual(self.shell.completions(f"rdma-brokerctl {named} end-session "), ["7001"])
+        self.assertIn(f"{named} sessions", (self.folder / "rdma-brokerctl.asked").read_text().splitlines())
 
     def test_values_are_offered_where_an_option_names_them(self):
         for line in ("-o ", "--output ", "adapters -o "):
