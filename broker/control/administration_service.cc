@@ -3,10 +3,13 @@
 #include "broker/control/administration_service.h"
 
 #include <algorithm>
+#include <functional>
+#include <optional>
 #include <string>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "broker/control/log_levels.h"
 #include "broker/control/status_mapping.h"
 #include "broker/control/translation.h"
 #include "broker/log/log.h"
@@ -20,15 +23,16 @@ grpc::Status Missing(const char* field) {
 
 grpc::Status RefuseUnlessAdministrator(const Caller* caller, const char* what) {
   if (caller != nullptr && caller->administrator) return grpc::Status::OK;
-  return GrpcStatusOf(
-      {.status = NdkStatus::kAccessDenied,
-       .hint = absl::StrCat("caller: only root, the broker's user and the administrators' group may ", what)});
+  return GrpcStatusOf({.status = NdkStatus::kAccessDenied,
+                       .hint = absl::StrCat("caller: only root, the broker's user, the administrators' group and, over "
+                                            "TCP, those in tcp.administrators may ",
+                                            what)});
 }
 
 grpc::Status End(Broker& broker, const Caller* caller, const v1::EndSessionRequest& request) {
   if (request.session_id() == 0) return Missing("session_id");
   if (auto refusal = RefuseUnlessAdministrator(caller, "end sessions"); !refusal.ok()) return refusal;
-  LogInfo("session is being ended", {{"session", request.session_id()}, {"by_uid", caller->identity.uid}});
+  LogInfo("session is being ended", {{"session", request.session_id()}, {"by", WhoIs(*caller)}});
   if (broker.EndSession(SessionId(request.session_id()), StreamEnding::kEnded)) {
     return grpc::Status::OK;
   }
@@ -49,7 +53,7 @@ grpc::Status Switch(Broker& broker, const Caller* caller, const std::string& nam
         {.status = NdkStatus::kObjectNameNotFound, .hint = "device: unknown; ListAdapters names those there are"});
   }
   *device = found->first;
-  const LogField fields[] = {{"device", name}, {"by_uid", caller->identity.uid}};
+  const LogField fields[] = {{"device", name}, {"by", WhoIs(*caller)}};
   if (enabled) {
     LogInfo("device enabled", fields);
   } else {
@@ -67,10 +71,57 @@ grpc::Status Restart(const Caller* caller, const std::function<bool()>& restart)
        .hint = "broker: nobody would start it anew; run it by systemd or by rdma-broker-keeper, or start it by hand"});
 }
 
+// A file that is bad is its writer's mistake; what else prevents a reload has a status of its own.
+NdkStatus StatusOf(const absl::Status& failure) {
+  switch (failure.code()) {
+    case absl::StatusCode::kFailedPrecondition:
+      return NdkStatus::kNotSupported;
+    case absl::StatusCode::kResourceExhausted:
+      return NdkStatus::kInsufficientResources;
+    case absl::StatusCode::kUnavailable:
+      return NdkStatus::kConnectionDisconnected;
+    default:
+      return NdkStatus::kInvalidParameter;
+  }
+}
+
+void Reload(const Caller* caller, const std::function<void(ReloadDone)>& reload,
+            const UnaryAnswer<v1::ReloadReply>& answer) {
+  if (auto refusal = RefuseUnlessAdministrator(caller, "have it read its configuration"); !refusal.ok()) {
+    return answer(refusal, {});
+  }
+  reload([answer](const absl::StatusOr<ChangedKeys>& changed) {
+    v1::ReloadReply reply;
+    if (!changed.ok()) {
+      const absl::Status& failure = changed.status();
+      return answer(GrpcStatusOf({.status = StatusOf(failure), .hint = std::string(failure.message())}), reply);
+    }
+    reply.mutable_applied()->Assign(changed->applied.begin(), changed->applied.end());
+    reply.mutable_needs_restart()->Assign(changed->needs_restart.begin(), changed->needs_restart.end());
+    answer(grpc::Status::OK, reply);
+  });
+}
+
+grpc::Status ChangeLogLevel(const Caller* caller, const std::string& name, v1::SetLogLevelReply* reply) {
+  const std::optional<LogLevel> level = LogLevelNamed(name);
+  if (!name.empty() && !level) {
+    return GrpcStatusOf(
+        {.status = NdkStatus::kInvalidParameter, .hint = absl::StrCat("level: must be one of ", kLogLevelNames)});
+  }
+  if (auto refusal = RefuseUnlessAdministrator(caller, "look at and set its log level"); !refusal.ok()) return refusal;
+  if (level) {
+    LogInfo("log level set", {{"new_level", name}, {"by", WhoIs(*caller)}});
+    SetLogLevel(*level);
+  }
+  const absl::string_view now = NameOf(CurrentLogLevel());
+  reply->set_level(now.data(), now.size());
+  return grpc::Status::OK;
+}
+
 }  // namespace
 
 void ServeAdministration(UnaryContext& context, Broker& broker, v1::Administration::AsyncService& service,
-                         std::function<bool()> restart) {
+                         ProcessOrders orders) {
   using Service = v1::Administration::AsyncService;
   const UnaryHandler<v1::EndSessionRequest, v1::EndSessionReply> end_session =
       [&broker](const Caller* caller, const v1::EndSessionRequest& request, v1::EndSessionReply*) {
@@ -95,10 +146,21 @@ void ServeAdministration(UnaryContext& context, Broker& broker, v1::Administrati
       };
   ServeUnary(context, service, &Service::RequestEnableAdapter, enable);
   const UnaryHandler<v1::RestartRequest, v1::RestartReply> make_way =
-      [restart = std::move(restart)](const Caller* caller, const v1::RestartRequest&, v1::RestartReply*) {
+      [restart = std::move(orders.restart)](const Caller* caller, const v1::RestartRequest&, v1::RestartReply*) {
         return Restart(caller, restart);
       };
   ServeUnary(context, service, &Service::RequestRestart, make_way);
+  const SlowUnaryHandler<v1::ReloadRequest, v1::ReloadReply> read_again =
+      [reload = std::move(orders.reload)](const Caller* caller, const v1::ReloadRequest&,
+                                          const UnaryAnswer<v1::ReloadReply>& answer) {
+        Reload(caller, reload, answer);
+      };
+  ServeSlowUnary(context, service, &Service::RequestReload, read_again);
+  const UnaryHandler<v1::SetLogLevelRequest, v1::SetLogLevelReply> set_log_level =
+      [](const Caller* caller, const v1::SetLogLevelRequest& request, v1::SetLogLevelReply* reply) {
+        return ChangeLogLevel(caller, request.level(), reply);
+      };
+  ServeUnary(context, service, &Service::RequestSetLogLevel, set_log_level);
 }
 
 }  // namespace rdmabroker

@@ -6,14 +6,22 @@
 #include <functional>
 
 #include "broker/control/broker.h"
+#include "broker/control/configuration_reload.h"
 #include "broker/control/unary_call.h"
 #include "proto/rdmabroker/v1/administration.grpc.pb.h"
 
 namespace rdmabroker {
 
-// `restart` begins to let another process take this one's place; false where nobody would start it.
+// What administrators have the process do.
+struct ProcessOrders {
+  // Begins to let another process take this one's place; false where nobody would start it.
+  std::function<bool()> restart;
+  // Reads the configuration again. `done` is called in any case, now or later, also where the process stops.
+  std::function<void(ReloadDone done)> reload;
+};
+
 void ServeAdministration(UnaryContext& context, Broker& broker, v1::Administration::AsyncService& service,
-                         std::function<bool()> restart);
+                         ProcessOrders orders);
 
 }  // namespace rdmabroker
 

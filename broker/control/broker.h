@@ -77,7 +77,7 @@ class Broker {
   bool HasHandshakes() const { return runner_.HasHandshakes(); }
 
   // As CoreRunner's.
-  void Observe(CoreRunner::Observer observer) { runner_.Observe(std::move(observer)); }
+  void Follow(CoreRunner::ChangeFollower follower) { runner_.Follow(std::move(follower)); }
 
   // Ends every stream and opens none any more.
   void StopStreams();

@@ -10,8 +10,9 @@ namespace rdmabroker {
 namespace {
 
 Outcome Answer(Broker& broker, const Caller* caller, const v1::RequestHeader& header, Translated request) {
-  if (caller == nullptr) {
-    return {.status = NdkStatus::kAccessDenied, .hint = "requests are taken on the control socket only"};
+  if (caller == nullptr || caller->IsRemote()) {
+    return {.status = NdkStatus::kAccessDenied,
+            .hint = "requests are taken on the control socket of the broker's node only"};
   }
   if (auto* malformed = std::get_if<Outcome>(&request)) return std::move(*malformed);
   return broker.Ask(*caller, {.session = SessionId(header.session_id()),
@@ -39,7 +40,7 @@ void ServeOutcome(UnaryContext& context, Broker& broker, v1::Broker::AsyncServic
                                                                                const Request& request,
                                                                                v1::Outcome* reply) {
     // Without an outcome: to be repeated, and not to be told to whoever made it.
-    if (caller != nullptr && IsAway(broker, *caller, SessionId(request.header().session_id()))) {
+    if (caller != nullptr && !caller->IsRemote() && IsAway(broker, *caller, SessionId(request.header().session_id()))) {
       return grpc::Status(grpc::StatusCode::UNAVAILABLE,
                           "header.session_id: the session has lost its stream; return to it, then repeat the request");
     }

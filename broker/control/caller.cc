@@ -6,6 +6,8 @@
 
 #include <algorithm>
 
+#include "absl/strings/str_cat.h"
+
 namespace rdmabroker {
 namespace {
 
@@ -38,6 +40,10 @@ std::optional<Caller> CallerOf(int fd, const Administrators& administrators) {
   caller.administrator = credentials.uid == 0 || credentials.uid == administrators.daemon_uid ||
                          (administrators.group && IsMember(fd, credentials.gid, *administrators.group));
   return caller;
+}
+
+std::string WhoIs(const Caller& caller) {
+  return caller.IsRemote() ? caller.spiffe_id : absl::StrCat("uid:", caller.identity.uid);
 }
 
 }  // namespace rdmabroker

@@ -39,6 +39,9 @@ struct Caller {
 // Reads SO_PEERCRED and SO_PEERGROUPS of a connected Unix socket. Nothing where the kernel will not tell.
 std::optional<Caller> CallerOf(int fd, const Administrators& administrators);
 
+// Names him for people: "uid:" and the number, or the SPIFFE id.
+std::string WhoIs(const Caller& caller);
+
 }  // namespace rdmabroker
 
 #endif  // BROKER_CONTROL_CALLER_H_

@@ -2,7 +2,6 @@
 
 #include "broker/control/control_server.h"
 
-#include <grp.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -30,20 +29,13 @@ constexpr auto kShutdownPatience = std::chrono::milliseconds(100);
 constexpr absl::Duration kDrainPatience = absl::Seconds(1);
 constexpr absl::Duration kDrainLook = absl::Milliseconds(5);
 
-absl::StatusOr<std::optional<gid_t>> GroupOf(const std::string& key, const std::string& name) {
-  if (name.empty()) return std::nullopt;
-  const group* found = ::getgrnam(name.c_str());
-  if (found == nullptr) {
-    return absl::NotFoundError(
-        absl::StrCat("control.", key, ": no group \"", name, "\"; make it with groupadd, or set the key to \"\""));
-  }
-  return found->gr_gid;
-}
+Administrators AdministratorsOf(std::optional<gid_t> group) { return {.daemon_uid = ::geteuid(), .group = group}; }
 
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<ControlServer>> ControlServer::Start(const Configuration& configuration, BrokerCore core,
-                                                                    CoreRunner::Commit commit, DescriptorKeep& keep) {
+                                                                    CoreRunner::Commit commit, DescriptorKeep& keep,
+                                                                    std::optional<RemoteAccess::Port> tcp_port) {
   const auto socket_group = GroupOf("socket_group", configuration.socket_group);
   if (!socket_group.ok()) return socket_group.status();
   const auto administrators_group = GroupOf("administrators_group", configuration.administrators_group);
@@ -63,7 +55,7 @@ absl::StatusOr<std::unique_ptr<ControlServer>> ControlServer::Start(const Config
   auto handoff = listen("handoff.sock", SOCK_SEQPACKET);
   if (!handoff.ok()) return handoff.status();
   kept.ForgetTheRest();
-  const Administrators administrators{.daemon_uid = ::geteuid(), .group = *administrators_group};
+  const Administrators administrators = AdministratorsOf(*administrators_group);
 
   std::unique_ptr<ControlServer> self(new ControlServer);
   self->socket_names_ = std::move(names);
@@ -74,6 +66,8 @@ absl::StatusOr<std::unique_ptr<ControlServer>> ControlServer::Start(const Config
   builder.RegisterService(&self->administration_service_);
   builder.RegisterService(&self->health_service_);
   if (configuration.reflection) builder.RegisterService(&self->reflection_service_);
+  self->remotes_ = std::make_unique<RemoteAccess>(std::move(tcp_port));
+  self->remotes_->AddTo(builder);
   self->loop_.SetQueue(builder.AddCompletionQueue());
   self->server_ = builder.BuildAndStart();
   self->watcher_ = std::make_unique<Watcher>(self->loop_);
@@ -88,25 +82,46 @@ absl::StatusOr<std::unique_ptr<ControlServer>> ControlServer::Start(const Config
   self->handoff_socket_ = std::make_unique<HandoffSocket>(
       *std::move(handoff), *self->broker_, self->handoffs_, *self->watcher_, self->metrics_,
       HandoffSocket::Settings{.administrators = administrators, .patience = configuration.patience});
-  self->unary_.reset(new UnaryContext{self->loop_, *self->control_socket_, self->metrics_});
-  self->streams_.reset(new SessionStream::Context{self->loop_, *self->watcher_, *self->broker_, *self->control_socket_,
-                                                  self->broker_service_, self->metrics_, configuration.patience});
-  SessionStream::Serve(*self->streams_);
-  ServeRequests(*self->unary_, *self->broker_, self->broker_service_);
-  ServeInspection(*self->unary_, *self->broker_, self->inspection_service_);
-  self->watches_ = std::make_unique<WatchService>(*self->unary_, *self->watcher_, *self->broker_,
-                                                  self->inspection_service_, configuration.patience);
-  ServeAdministration(*self->unary_, *self->broker_, self->administration_service_,
-                      [server = self.get()] { return server->restart_ != nullptr && server->restart_(); });
-  self->health_ = std::make_unique<HealthService>(*self->unary_, self->health_service_);
-  if (configuration.reflection) {
-    ServeReflection(
-        *self->unary_, self->reflection_service_,
-        {grpc::health::v1::Health::service_full_name(),
-         grpc::reflection::v1alpha::ServerReflection::service_full_name(), v1::Administration::service_full_name(),
-         v1::Broker::service_full_name(), v1::Inspection::service_full_name()});
-  }
+  self->remotes_->Start(configuration, *self->watcher_, self->loop_);
+  self->Serve(configuration);
   return self;
+}
+
+void ControlServer::Serve(const Configuration& configuration) {
+  unary_.reset(new UnaryContext{loop_, *control_socket_, remotes_->callers(), metrics_});
+  streams_.reset(new SessionStream::Context{loop_, *watcher_, *broker_, *control_socket_, broker_service_, metrics_,
+                                            configuration.patience});
+  SessionStream::Serve(*streams_);
+  ServeRequests(*unary_, *broker_, broker_service_);
+  ServeInspection(*unary_, *broker_, inspection_service_);
+  watches_ = std::make_unique<WatchService>(*unary_, *watcher_, *broker_, inspection_service_, configuration.patience);
+  ServeAdministration(*unary_, *broker_, administration_service_,
+                      {.restart = [this] { return restart_ != nullptr && restart_(); },
+                       .reload = [this](ReloadDone done) { Reload(std::move(done)); }});
+  health_ = std::make_unique<HealthService>(*unary_, health_service_);
+  if (!configuration.reflection) return;
+  ServeReflection(
+      *unary_, reflection_service_,
+      {grpc::health::v1::Health::service_full_name(), grpc::reflection::v1alpha::ServerReflection::service_full_name(),
+       v1::Administration::service_full_name(), v1::Broker::service_full_name(), v1::Inspection::service_full_name()});
+}
+
+void ControlServer::Reload(ReloadDone done) {
+  if (reload_ == nullptr) return done(absl::FailedPreconditionError("configuration: nobody reads it again"));
+  reload_(std::move(done));
+}
+
+Configuration ControlServer::Apply(const LoadedConfiguration& loaded, const Configuration& in_use) {
+  const Administrators administrators = AdministratorsOf(loaded.administrators_group);
+  broker_->SetLimits(in_use.limits);
+  control_socket_->Set({administrators, in_use.connections_per_uid, in_use.patience});
+  handoff_socket_->Set(administrators, in_use.patience);
+  streams_->patience = in_use.patience;
+  watches_->Apply(in_use.patience);
+  remotes_->Apply(in_use, loaded.certificates);
+  Configuration had = in_use;
+  had.limits = broker_->core().limits();
+  return had;
 }
 
 ControlServer::~ControlServer() {
@@ -122,6 +137,7 @@ void ControlServer::Run() {
   ran_ = true;
   control_socket_->StartAccepting();
   handoff_socket_->StartAccepting();
+  remotes_->StartAccepting();
   loop_.Run();
 }
 
@@ -137,6 +153,7 @@ void ControlServer::StopOnLoop() {
   control_socket_->StopAccepting();
   // The next process has the port.
   metrics_port_.reset();
+  remotes_->StopAccepting();
   Drain(Watcher::Now() + kDrainPatience);
 }
 

@@ -5,6 +5,8 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
+#include <string>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -12,12 +14,14 @@
 #include "absl/status/statusor.h"
 #include "broker/control/broker.h"
 #include "broker/control/configuration.h"
+#include "broker/control/configuration_reload.h"
 #include "broker/control/grpc_loop.h"
 #include "broker/control/handoff_socket.h"
 #include "broker/control/health_service.h"
 #include "broker/control/listening_socket.h"
 #include "broker/control/metrics_port.h"
 #include "broker/control/reflection_service.h"
+#include "broker/control/remote_access.h"
 #include "broker/control/session_stream.h"
 #include "broker/control/watch_service.h"
 #include "broker/monitoring/metrics.h"
@@ -33,10 +37,11 @@ namespace rdmabroker {
 class ControlServer {
  public:
   // Makes the sockets, or takes over those that the process before has left in `keep`, and starts to serve with `core`,
-  // whose changes `commit` stores; `keep` is for the time of the call. What ListenOnUnixSocket says, or NOT_FOUND for a
-  // group that does not exist.
-  static absl::StatusOr<std::unique_ptr<ControlServer>> Start(const Configuration& configuration, BrokerCore core,
-                                                              CoreRunner::Commit commit, DescriptorKeep& keep);
+  // whose changes `commit` stores, and on `tcp_port` if there is one; `keep` is for the time of the call. What
+  // ListenOnUnixSocket says, or NOT_FOUND for a group that does not exist.
+  static absl::StatusOr<std::unique_ptr<ControlServer>> Start(
+      const Configuration& configuration, BrokerCore core, CoreRunner::Commit commit, DescriptorKeep& keep,
+      std::optional<RemoteAccess::Port> tcp_port = std::nullopt);
   ~ControlServer();
   ControlServer(const ControlServer&) = delete;
   ControlServer& operator=(const ControlServer&) = delete;
@@ -54,6 +59,8 @@ class ControlServer {
     metrics_port_ =
         std::make_unique<MetricsPort>(std::move(listener), std::move(settings), *broker_, metrics_, *watcher_, loop_);
   }
+  // Where it listens over TCP: IP:PORT, or "".
+  std::string tcp_address() const { return remotes_->address(); }
 
   // Makes the calling thread the loop thread until Stop has done its work. Clients, who may have connected before, are
   // served from now on.
@@ -67,10 +74,18 @@ class ControlServer {
   // What an administrator's wish for another process calls, on the loop thread: false where nobody would start it.
   // Before Run.
   void OnRestart(std::function<bool()> restart) { restart_ = std::move(restart); }
+  // What an administrator's wish for another look at the configuration calls, on the loop thread. Before Run.
+  void OnReload(std::function<void(ReloadDone)> reload) { reload_ = std::move(reload); }
+
+  // From now on `in_use` holds, as far as it may change in a process, with what `loaded` has looked up for it. Gives
+  // what is in use in fact. Loop thread.
+  Configuration Apply(const LoadedConfiguration& loaded, const Configuration& in_use);
 
  private:
   ControlServer() = default;
 
+  void Serve(const Configuration& configuration);
+  void Reload(ReloadDone done);
   void StopOnLoop();
   // Until `end`, or until there are no handshakes; then the rest of StopOnLoop.
   void Drain(absl::Time end);
@@ -89,12 +104,14 @@ class ControlServer {
   std::unique_ptr<grpc::Server> server_;
   std::unique_ptr<ControlSocket> control_socket_;
   std::unique_ptr<HandoffSocket> handoff_socket_;
+  std::unique_ptr<RemoteAccess> remotes_;
   std::unique_ptr<UnaryContext> unary_;
   std::unique_ptr<SessionStream::Context> streams_;
   std::unique_ptr<HealthService> health_;
   std::unique_ptr<MetricsPort> metrics_port_;
   std::unique_ptr<WatchService> watches_;
   std::function<bool()> restart_;
+  std::function<void(ReloadDone)> reload_;
   bool ran_ = false;
   bool stopping_ = false;       // Loop thread only.
   std::thread server_stopper_;  // grpc::Server::Shutdown blocks while the loop goes on.

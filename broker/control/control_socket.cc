@@ -53,6 +53,14 @@ ControlSocket::~ControlSocket() {
   while (!connections_.empty()) Forget(connections_.begin()->first);
 }
 
+void ControlSocket::Set(const Settings& settings) {
+  settings_ = settings;
+  for (auto& [fd, connection] : connections_) {
+    const auto caller = rdmabroker::CallerOf(connection.duplicate.get(), settings_.administrators);
+    if (caller) connection.caller = std::make_shared<Caller>(*caller);
+  }
+}
+
 void ControlSocket::Take(UniqueFd fd) {
   const auto caller = rdmabroker::CallerOf(fd.get(), settings_.administrators);
   if (!caller) return;

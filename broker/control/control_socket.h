@@ -40,6 +40,9 @@ class ControlSocket {
   ControlSocket(const ControlSocket&) = delete;
   ControlSocket& operator=(const ControlSocket&) = delete;
 
+  // From now on these hold, for connections that there are, too: but who has more than is allowed keeps them.
+  void Set(const Settings& settings);
+
   // Before, and after StopAccepting, there are no new connections.
   void StartAccepting() { acceptor_.Start(); }
   void StopAccepting() { acceptor_.Stop(); }

@@ -36,6 +36,12 @@ class HandoffSocket {
   HandoffSocket(const HandoffSocket&) = delete;
   HandoffSocket& operator=(const HandoffSocket&) = delete;
 
+  // For who comes from now on.
+  void Set(const Administrators& administrators, absl::Duration patience) {
+    settings_.administrators = administrators;
+    settings_.patience = patience;
+  }
+
   // Before, who comes waits.
   void StartAccepting() { acceptor_.Start(); }
 

@@ -25,12 +25,11 @@ struct HealthService::Watcher : std::enable_shared_from_this<HealthService::Watc
       self->writing = false;
       if (!ok) return;
       if (self->next) return self->Say(*std::exchange(self->next, std::nullopt));
-      if (self->last) self->Finish();
+      if (self->last) self->Finish({grpc::StatusCode::UNAVAILABLE, "the broker is stopping"});
     }));
   }
 
-  void Finish() {
-    const grpc::Status status(grpc::StatusCode::UNAVAILABLE, "the broker is stopping");
+  void Finish(const grpc::Status& status) {
     writer.Finish(status, loop.Tag([self = shared_from_this()](bool) {}));
   }
 
@@ -71,7 +70,9 @@ void HealthService::ServeWatch() {
                         context_.loop.Tag([this, watcher, done](bool ok) {
                           if (!ok) return context_.loop.Drop(done);
                           ServeWatch();
-                          context_.socket.CallerOfCall(watcher->context.peer());
+                          std::shared_ptr<const Caller> caller;
+                          const grpc::Status admitted = context_.Admit(watcher->context, &caller);
+                          if (!admitted.ok()) return watcher->Finish(admitted);
                           std::erase_if(watchers_, [](const auto& weak) { return weak.expired(); });
                           watchers_.push_back(watcher);
                           watcher->last = !serving_;

@@ -53,7 +53,9 @@ class ReflectionCall : public std::enable_shared_from_this<ReflectionCall> {
   void Start(bool ok) {
     if (!ok) return;
     std::make_shared<ReflectionCall>(context_, service_, services_)->Wait();
-    context_.socket.CallerOfCall(call_.peer());
+    std::shared_ptr<const Caller> caller;
+    const grpc::Status admitted = context_.Admit(call_, &caller);
+    if (!admitted.ok()) return Finish(admitted);
     Read();
   }
 
@@ -62,9 +64,13 @@ class ReflectionCall : public std::enable_shared_from_this<ReflectionCall> {
   }
 
   void Answer(bool ok) {
-    if (!ok) return stream_.Finish(grpc::Status::OK, context_.loop.Tag([self = shared_from_this()](bool) {}));
+    if (!ok) return Finish(grpc::Status::OK);
     response_ = Reflect(request_, services_);
     stream_.Write(response_, context_.loop.Tag([self = shared_from_this()](bool) { self->Read(); }));
+  }
+
+  void Finish(const grpc::Status& status) {
+    stream_.Finish(status, context_.loop.Tag([self = shared_from_this()](bool) {}));
   }
 
   UnaryContext& context_;

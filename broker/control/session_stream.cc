@@ -69,8 +69,9 @@ void SessionStream::Start(bool ok) {
   Serve(context_);
   caller_ = context_.socket.CallerOfCall(call_.peer());
   if (!caller_) {
-    return Finish(GrpcStatusOf(
-        {.status = NdkStatus::kAccessDenied, .hint = "session: sessions are opened on the control socket only"}));
+    return Finish(
+        GrpcStatusOf({.status = NdkStatus::kAccessDenied,
+                      .hint = "session: sessions are opened on the control socket of the broker's node only"}));
   }
   patience_ = context_.watcher.StartTimer(Watcher::Now() + context_.patience, [weak = weak_from_this()] {
     const auto self = weak.lock();

@@ -11,6 +11,7 @@
 
 #include "broker/control/control_socket.h"
 #include "broker/control/grpc_loop.h"
+#include "broker/control/remote_callers.h"
 #include "broker/monitoring/metrics.h"
 
 namespace rdmabroker {
@@ -19,21 +20,39 @@ namespace rdmabroker {
 struct UnaryContext {
   GrpcLoop& loop;
   ControlSocket& socket;
+  RemoteCallers& remotes;
   Metrics& metrics;
+
+  // Who makes the call. Asked once, at its start. An error is the call's end; otherwise the caller is null where it has
+  // gone already.
+  grpc::Status Admit(const grpc::ServerContext& call, std::shared_ptr<const Caller>* caller) {
+    if (RemoteCallers::IsRemote(call)) return remotes.Admit(call, caller);
+    *caller = socket.CallerOfCall(call.peer());
+    return grpc::Status::OK;
+  }
 };
 
-// Answers one call: fills the reply in, or says why not. The caller is null for one that did not come over the control
-// socket.
+// Answers one call: fills the reply in, or says why not. The caller is null for one that has gone.
 template <typename Request, typename Reply>
 using UnaryHandler = std::function<grpc::Status(const Caller* caller, const Request& request, Reply* reply)>;
+
+// Ends one call, once: now or later, on the loop thread. One that nobody ends holds the server's shutdown up.
+template <typename Reply>
+using UnaryAnswer = std::function<void(const grpc::Status& status, const Reply& reply)>;
+// As UnaryHandler, for what takes time. The caller is there until it returns.
+template <typename Request, typename Reply>
+using SlowUnaryHandler =
+    std::function<void(const Caller* caller, const Request& request, const UnaryAnswer<Reply>& answer)>;
+
+template <typename Base, typename Request, typename Reply>
+using UnaryMethod = void (Base::*)(grpc::ServerContext*, Request*, grpc::ServerAsyncResponseWriter<Reply>*,
+                                   grpc::CompletionQueue*, grpc::ServerCompletionQueue*, void*);
 
 // Serves `method` of `service` on the loop thread until the server shuts down. One call waits for gRPC at a time;
 // others queue there, bounded by its streams per connection and its memory quota.
 template <typename Service, typename Base, typename Request, typename Reply>
-void ServeUnary(UnaryContext& context, Service& service,
-                void (Base::*method)(grpc::ServerContext*, Request*, grpc::ServerAsyncResponseWriter<Reply>*,
-                                     grpc::CompletionQueue*, grpc::ServerCompletionQueue*, void*),
-                UnaryHandler<Request, Reply> handler) {
+void ServeSlowUnary(UnaryContext& context, Service& service, UnaryMethod<Base, Request, Reply> method,
+                    SlowUnaryHandler<Request, Reply> handler) {
   struct Call {
     grpc::ServerContext context;
     Request request;
@@ -45,12 +64,29 @@ void ServeUnary(UnaryContext& context, Service& service,
   (service.*method)(&waiting->context, &waiting->request, &waiting->writer, queue, queue,
                     context.loop.Tag([&context, &service, method, call, handler = std::move(handler)](bool ok) {
                       if (!ok) return;
-                      ServeUnary(context, service, method, handler);
-                      Reply reply;
-                      const auto caller = context.socket.CallerOfCall(call->context.peer());
-                      const grpc::Status status = handler(caller.get(), call->request, &reply);
-                      call->writer.Finish(reply, status, context.loop.Tag([call](bool) {}));
+                      ServeSlowUnary(context, service, method, handler);
+                      const UnaryAnswer<Reply> answer = [&context, call](const grpc::Status& status,
+                                                                         const Reply& reply) {
+                        call->writer.Finish(reply, status, context.loop.Tag([call](bool) {}));
+                      };
+                      std::shared_ptr<const Caller> caller;
+                      const grpc::Status admitted = context.Admit(call->context, &caller);
+                      if (!admitted.ok()) return answer(admitted, Reply());
+                      handler(caller.get(), call->request, answer);
                     }));
+}
+
+// The same, where the answer is there at once.
+template <typename Service, typename Base, typename Request, typename Reply>
+void ServeUnary(UnaryContext& context, Service& service, UnaryMethod<Base, Request, Reply> method,
+                UnaryHandler<Request, Reply> handler) {
+  const SlowUnaryHandler<Request, Reply> at_once =
+      [handler = std::move(handler)](const Caller* caller, const Request& request, const UnaryAnswer<Reply>& answer) {
+        Reply reply;
+        const grpc::Status status = handler(caller, request, &reply);
+        answer(status, reply);
+      };
+  ServeSlowUnary(context, service, method, at_once);
 }
 
 }  // namespace rdmabroker

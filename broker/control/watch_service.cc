@@ -30,6 +30,12 @@ Outcome Stopping() {
           .hint = "watch: the broker is stopping; begin anew when it runs again"};
 }
 
+Outcome Reloaded() {
+  return {.status = NdkStatus::kConnectionDisconnected,
+          .retryable = true,
+          .hint = "watch: the broker has another configuration, by which you may see other rows; begin anew"};
+}
+
 Outcome Overrun() {
   return {.status = NdkStatus::kInsufficientResources,
           .retryable = true,
@@ -68,11 +74,11 @@ class WatchService::Watch : public std::enable_shared_from_this<Watch> {
   }
 
   const v1::WatchRequest& request() const { return request_; }
-  std::string peer() const { return call_.peer(); }
-  uint32_t uid() const { return uid_; }
+  const grpc::ServerContext& call() const { return call_; }
+  const std::string& who() const { return who_; }
 
   void Start(const BrokerCore& core, const Caller& caller) {
-    uid_ = caller.identity.uid;
+    who_ = WhoIs(caller);
     std::vector<v1::RowKind> kinds;
     for (const int kind : request_.kinds()) kinds.push_back(static_cast<v1::RowKind>(kind));
     feed_ = std::make_unique<RowFeed>(core.records(), core.states(), caller, kinds);
@@ -85,9 +91,10 @@ class WatchService::Watch : public std::enable_shared_from_this<Watch> {
     SendNext();
   }
 
-  void Finish(const Outcome& outcome) {
+  void Finish(const Outcome& outcome) { Finish(GrpcStatusOf(outcome)); }
+  void Finish(const grpc::Status& status) {
     if (std::exchange(finishing_, true)) return;
-    final_status_ = GrpcStatusOf(outcome);
+    final_status_ = status;
     if (!writing_) FinishNow();
   }
 
@@ -133,7 +140,7 @@ class WatchService::Watch : public std::enable_shared_from_this<Watch> {
   void Abandon() {
     patience_ = TimerId::kNone;
     if (const auto left_out = service_.unread_.Pass(Watcher::Now())) {
-      LogWarning("watch ended, as the client does not read", {{"uid", uid_}, {"left_out", *left_out}});
+      LogWarning("watch ended, as the client does not read", {{"by", who_}, {"left_out", *left_out}});
     }
     call_.TryCancel();
   }
@@ -144,7 +151,7 @@ class WatchService::Watch : public std::enable_shared_from_this<Watch> {
   v1::WatchReply reply_;
   grpc::ServerAsyncWriter<v1::WatchReply> writer_{&call_};
   std::unique_ptr<RowFeed> feed_;  // Once it has started.
-  uint32_t uid_ = 0;
+  std::string who_;
   bool writing_ = false;
   bool finishing_ = false;
   grpc::Status final_status_;
@@ -162,15 +169,13 @@ void WatchService::Serve() { std::make_shared<Watch>(*this)->Wait(); }
 
 std::optional<Outcome> WatchService::RefuseTo(const Caller* caller) const {
   if (stopping_) return Stopping();
-  if (caller == nullptr) {
-    return Outcome{.status = NdkStatus::kAccessDenied, .hint = "caller: not on the control socket"};
-  }
-  const uint32_t uid = caller->identity.uid;
+  if (caller == nullptr) return Outcome{.status = NdkStatus::kAccessDenied, .hint = "caller: has gone"};
+  const std::string who = WhoIs(*caller);
   const auto of_user = static_cast<size_t>(
-      std::count_if(watches_.begin(), watches_.end(), [&](const auto& watch) { return watch->uid() == uid; }));
+      std::count_if(watches_.begin(), watches_.end(), [&](const auto& watch) { return watch->who() == who; }));
   if (of_user >= kWatchesOfUser) {
     return Outcome{.status = NdkStatus::kInsufficientResources,
-                   .hint = absl::StrCat("watch: uid ", uid, " has ", of_user, " already; end one")};
+                   .hint = absl::StrCat("watch: ", who, " has ", of_user, " already; end one")};
   }
   if (watches_.size() >= kWatchesInAll) {
     return Outcome{.status = NdkStatus::kInsufficientResources,
@@ -180,10 +185,12 @@ std::optional<Outcome> WatchService::RefuseTo(const Caller* caller) const {
 }
 
 void WatchService::Begin(const std::shared_ptr<Watch>& watch) {
-  const auto caller = context_.socket.CallerOfCall(watch->peer());
+  std::shared_ptr<const Caller> caller;
+  const grpc::Status admitted = context_.Admit(watch->call(), &caller);
+  if (!admitted.ok()) return watch->Finish(admitted);
   if (const auto refusal = RefuseUnlessKnown(watch->request())) return watch->Finish(*refusal);
   if (const auto refusal = RefuseTo(caller.get())) return watch->Finish(*refusal);
-  if (watches_.empty()) broker_.Observe([this](const Changes& changes) { Note(changes); });
+  if (watches_.empty()) broker_.Follow([this](const Changes& changes) { Note(changes); });
   watches_.push_back(watch);
   watch->Start(broker_.core(), *caller);
 }
@@ -198,7 +205,12 @@ void WatchService::Forget(const Watch& watch) {
   if (found == watches_.end()) return;
   (*found)->CancelTimers();
   watches_.erase(found);
-  if (watches_.empty()) broker_.Observe(nullptr);
+  if (watches_.empty()) broker_.Follow(nullptr);
+}
+
+void WatchService::Apply(absl::Duration patience) {
+  patience_ = patience;
+  for (const auto& watch : watches_) watch->Finish(Reloaded());
 }
 
 void WatchService::Stop() {

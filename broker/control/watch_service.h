@@ -24,6 +24,8 @@ class WatchService {
   WatchService(const WatchService&) = delete;
   WatchService& operator=(const WatchService&) = delete;
 
+  // The configuration has changed: ends every watch, as its caller may have other rights now.
+  void Apply(absl::Duration patience);
   // Ends every watch and serves none any more.
   void Stop();
 
@@ -41,7 +43,7 @@ class WatchService {
   Watcher& watcher_;
   Broker& broker_;
   v1::Inspection::AsyncService& service_;
-  const absl::Duration patience_;
+  absl::Duration patience_;
   std::vector<std::shared_ptr<Watch>> watches_;
   bool stopping_ = false;
   WarningLimit unread_;  // Of watches that end since nobody reads.

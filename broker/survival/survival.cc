@@ -59,17 +59,17 @@ uint64_t NewLineage() {
 
 }  // namespace
 
-Survival::Survival(std::unique_ptr<Store> store, const Limits& limits, Supervisor& supervisor)
-    : store_(std::move(store)), descriptors_(supervisor), core_(limits, NewLineage()) {}
+Survival::Survival(std::unique_ptr<Store> store, const Limits& limits, DescriptorKeep& descriptors)
+    : store_(std::move(store)), descriptors_(descriptors), core_(limits, NewLineage()) {}
 
 absl::StatusOr<std::unique_ptr<Survival>> Survival::Open(const std::string& directory, const Limits& limits,
-                                                         Supervisor& supervisor) {
+                                                         DescriptorKeep& descriptors) {
   if (absl::Status made = MakeDirectory(directory); !made.ok()) return made;
   const absl::StatusOr<std::string> boot_id = BootIdFor(directory);
   if (!boot_id.ok()) return boot_id.status();
   absl::StatusOr<std::unique_ptr<Store>> store = Store::Open(directory, *boot_id);
   if (!store.ok()) return store.status();
-  std::unique_ptr<Survival> self(new Survival(*std::move(store), limits, supervisor));
+  std::unique_ptr<Survival> self(new Survival(*std::move(store), limits, descriptors));
   if (absl::Status restored = self->Restore(limits, *boot_id); !restored.ok()) return restored;
   return self;
 }

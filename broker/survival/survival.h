@@ -13,7 +13,6 @@
 #include "broker/core/broker_core.h"
 #include "broker/fabric/fabric_records.h"
 #include "broker/runtime/descriptor_keep.h"
-#include "broker/runtime/supervisor.h"
 #include "broker/runtime/warning_limit.h"
 #include "broker/store/store.h"
 
@@ -24,11 +23,11 @@ namespace rdmabroker {
 class Survival {
  public:
   // Reads what there is in `directory`, which is made where it is not there; a store that is damaged is set aside, and
-  // said so. `supervisor` outlives it. It forks: call it before there are other threads.
+  // said so. `descriptors` outlives it. It forks: call it before there are other threads.
   //
   // FAILED_PRECONDITION where a newer broker has written the store, UNAVAILABLE where another one has it.
   static absl::StatusOr<std::unique_ptr<Survival>> Open(const std::string& directory, const Limits& limits,
-                                                        Supervisor& supervisor);
+                                                        DescriptorKeep& descriptors);
 
   // Once: the core of the process before, or a new one.
   BrokerCore TakeCore() { return std::move(core_); }
@@ -47,13 +46,13 @@ class Survival {
   bool Commit(BrokerCore& core);
 
  private:
-  Survival(std::unique_ptr<Store> store, const Limits& limits, Supervisor& supervisor);
+  Survival(std::unique_ptr<Store> store, const Limits& limits, DescriptorKeep& descriptors);
   // Nothing where there is nothing to go on with.
   absl::Status Restore(const Limits& limits, const std::string& boot_id);
   absl::Status SetAside(const absl::Status& cause);
 
   std::unique_ptr<Store> store_;
-  DescriptorKeep descriptors_;
+  DescriptorKeep& descriptors_;
   BrokerCore core_;
   FabricRecords of_fabrics_;
   bool begins_anew_ = true;

@@ -9,11 +9,14 @@
 
 #include <filesystem>
 #include <fstream>
+#include <memory>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "broker/core/messages.h"
+#include "broker/runtime/descriptor_keep.h"
 #include "broker/runtime/fake_supervisor.h"
 #include "broker/runtime/watcher.h"
 #include "broker/store/store.h"
@@ -31,7 +34,11 @@ class SurvivalTest : public testing::Test {
  protected:
   std::string directory() const { return folder_.path() + "/state"; }
   std::string records() const { return directory() + "/records.mdb"; }
-  absl::StatusOr<std::unique_ptr<Survival>> Open() { return Survival::Open(directory(), Limits{}, supervisor_); }
+  // A process of its own.
+  absl::StatusOr<std::unique_ptr<Survival>> Open() {
+    keeps_.push_back(std::make_unique<DescriptorKeep>(supervisor_));
+    return Survival::Open(directory(), Limits{}, *keeps_.back());
+  }
   // A process that has handled these events and died.
   void Live(const std::vector<Event>& events) {
     auto life = Open();
@@ -60,6 +67,7 @@ class SurvivalTest : public testing::Test {
 
   TemporaryFolder folder_;
   FakeSupervisor supervisor_;
+  std::vector<std::unique_ptr<DescriptorKeep>> keeps_;
 };
 
 TEST_F(SurvivalTest, BeginsWithNothingInAFolderOfItsOwn) {
@@ -210,7 +218,8 @@ TEST_F(SurvivalTest, AFolderThatIsNotTheDaemonsAloneIsRefused) {
 }
 
 TEST_F(SurvivalTest, AFolderThatCannotBeMadeIsNamedWithItsKey) {
-  const auto nowhere = Survival::Open(folder_.path() + "/no/where", Limits{}, supervisor_);
+  DescriptorKeep keep(supervisor_);
+  const auto nowhere = Survival::Open(folder_.path() + "/no/where", Limits{}, keep);
   EXPECT_EQ(nowhere.status().code(), absl::StatusCode::kNotFound);
   EXPECT_THAT(std::string(nowhere.status().message()), HasSubstr(folder_.path() + "/no/where: cannot be made"));
   EXPECT_THAT(std::string(nowhere.status().message()), HasSubstr("control.state_directory"));

@@ -47,11 +47,23 @@ FakeDevice TestHandoffDevice(uint64_t id) {
 
 SocketAddress TestAddress(uint64_t id, uint16_t port) { return {AddressOf(id), port}; }
 
+absl::StatusOr<std::optional<RemoteAccess::Port>> OpenTcpPort(const Configuration& configuration) {
+  LoadedConfiguration loaded;
+  loaded.configuration = configuration;
+  if (configuration.tcp_address.empty()) return std::nullopt;
+  const auto certificates = ReadServerCertificates(CertificateFilesOf(configuration), absl::Now());
+  if (!certificates.ok()) return certificates.status();
+  loaded.certificates = *certificates;
+  return RemoteAccess::Open(loaded);
+}
+
 absl::StatusOr<std::unique_ptr<ControlServer>> StartAlone(const Configuration& configuration) {
+  auto port = OpenTcpPort(configuration);
+  if (!port.ok()) return port.status();
   FakeSupervisor nobody(false);
   DescriptorKeep keep(nobody);
   return ControlServer::Start(
-      configuration, BrokerCore(configuration.limits), [](BrokerCore&) { return true; }, keep);
+      configuration, BrokerCore(configuration.limits), [](BrokerCore&) { return true; }, keep, *std::move(port));
 }
 
 TestDaemon::TestDaemon(NetworkThread& network, std::vector<FakeDevice> devices, Configuration configuration)
@@ -63,12 +75,11 @@ TestDaemon::TestDaemon(NetworkThread& network, std::vector<FakeDevice> devices, 
 }
 
 absl::StatusOr<std::unique_ptr<ControlServer>> TestDaemon::StartStored() {
-  auto survival = Survival::Open(configuration_.state_directory, configuration_.limits, nobody_);
+  auto survival = Survival::Open(configuration_.state_directory, configuration_.limits, keep_);
   if (!survival.ok()) return survival.status();
   survival_ = *std::move(survival);
   return ControlServer::Start(
-      configuration_, survival_->TakeCore(), [this](BrokerCore& core) { return survival_->Commit(core); },
-      survival_->descriptors());
+      configuration_, survival_->TakeCore(), [this](BrokerCore& core) { return survival_->Commit(core); }, keep_);
 }
 
 void TestDaemon::Start() {
@@ -92,6 +103,10 @@ void TestDaemon::Stop() {
   thread_.join();
   server_.reset();
   survival_.reset();
+}
+
+void TestDaemon::Apply(const LoadedConfiguration& loaded) {
+  OnLoop([&](const Broker&) { configuration_ = server_->Apply(loaded, loaded.configuration); });
 }
 
 void TestDaemon::OnLoop(const std::function<void(const Broker&)>& task) {

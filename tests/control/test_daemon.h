@@ -6,14 +6,18 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "broker/control/configuration.h"
+#include "broker/control/configuration_reload.h"
 #include "broker/control/control_server.h"
+#include "broker/control/remote_access.h"
 #include "broker/fabric/fake/fake_fabric.h"
+#include "broker/runtime/descriptor_keep.h"
 #include "broker/runtime/fake_supervisor.h"
 #include "broker/survival/survival.h"
 #include "tests/control/network_thread.h"
@@ -30,6 +34,9 @@ FakeDevice TestDevice(uint64_t id);
 FakeDevice TestHandoffDevice(uint64_t id);
 // 192.0.2.`id`, with `port`.
 SocketAddress TestAddress(uint64_t id, uint16_t port = 0);
+
+// As a daemon's first start has it: complaints of its certificates and its TCP port included.
+absl::StatusOr<std::optional<RemoteAccess::Port>> OpenTcpPort(const Configuration& configuration);
 
 // A server whose process nobody supervises and whose core nobody stores.
 absl::StatusOr<std::unique_ptr<ControlServer>> StartAlone(const Configuration& configuration);
@@ -56,6 +63,12 @@ class TestDaemon {
   // As gRPC wants it.
   std::string target() const { return "unix:" + control_path(); }
 
+  // IP:PORT of its TCP port; "" where the configuration has none.
+  std::string tcp_address() const { return server_->tcp_address(); }
+
+  // The configuration has changed, in what may change while it runs.
+  void Apply(const LoadedConfiguration& loaded);
+
   // Runs `task` on the loop thread and waits for its end. Not after Stop.
   void OnLoop(const std::function<void(const Broker&)>& task);
   // As OnLoop, with all of it.
@@ -75,6 +88,7 @@ class TestDaemon {
   const std::vector<FakeDevice> devices_;
   Configuration configuration_;
   FakeSupervisor nobody_{false};
+  DescriptorKeep keep_{nobody_};
   std::unique_ptr<Survival> survival_;  // Where it is stored.
   std::unique_ptr<ControlServer> server_;
   FabricRelay* relay_ = nullptr;

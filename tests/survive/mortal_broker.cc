@@ -32,6 +32,7 @@
 #include "broker/fabric/iwarp/iwarp_fabric.h"
 #include "broker/fabric/rdmacm/rdmacm_fabric.h"
 #include "broker/log/log.h"
+#include "broker/runtime/descriptor_keep.h"
 #include "broker/runtime/systemd_supervisor.h"
 #include "broker/survival/survival.h"
 #include "tests/survive/distant_fabric.h"
@@ -138,11 +139,11 @@ void Serve(const std::string& adapter, const std::string& file) {
   // The answers have the standard output to themselves.
   StartLogging("mortal_broker", LogFormat::kText, LogLevel::kError);
   const auto supervisor = Required(SystemdSupervisor::FromEnvironment());
+  DescriptorKeep keep(*supervisor);
   const Configuration configuration = Required(ReadConfiguration(file));
   // So that tests can count them (new_mortal_broker.h).
   Note(configuration.socket_directory + "/lives");
-  const auto survival =
-      Required(Survival::Open(configuration.socket_directory + "/state", configuration.limits, *supervisor));
+  const auto survival = Required(Survival::Open(configuration.socket_directory + "/state", configuration.limits, keep));
   Death death(configuration.socket_directory + "/deaths_within_handshakes");
   const auto commit = [&](BrokerCore& core) {
     death.Before(core.records());
@@ -150,12 +151,11 @@ void Serve(const std::string& adapter, const std::string& file) {
     death.After();
     return stored;
   };
-  const auto control =
-      Required(ControlServer::Start(configuration, survival->TakeCore(), commit, survival->descriptors()));
+  const auto control = Required(ControlServer::Start(configuration, survival->TakeCore(), commit, keep));
   std::vector<std::unique_ptr<Fabric>> fabrics;
   fabrics.push_back(Open(adapter, configuration, *control, *survival));
   control->Recover(std::move(fabrics));
-  survival->descriptors().ForgetTheRest();
+  keep.ForgetTheRest();
   control->executor().Post([&supervisor] { Require(supervisor->Ready().ok(), "nobody supervises it"); });
   std::thread(TakeLines, std::ref(death)).detach();
   control->Run();

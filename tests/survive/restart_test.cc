@@ -12,6 +12,7 @@
 #include <cerrno>
 #include <chrono>
 #include <filesystem>
+#include <fstream>
 #include <future>
 #include <iostream>
 #include <memory>
@@ -28,6 +29,7 @@
 #include "tests/control/child_process.h"
 #include "tests/control/patience.h"
 #include "tests/control/temporary_folder.h"
+#include "tests/control/test_certificates.h"
 #include "tests/survive/kept_broker.h"
 #include "tests/survive/outside.h"
 
@@ -277,6 +279,54 @@ class ClientAside {
   ChildProcess process_;
   SocketAddress address_;
 };
+
+// Whoever edits it may make a mistake, and nobody looks at it until the daemon dies at night.
+TEST_F(RestartTest, AConfigurationThatHasBecomeBadCostsNoConnection) {
+  const TestListener listener = b().Listening();
+  const Connection connection = world_.Establish(a(), b(), listener);
+  std::ofstream(broker_->folder() + "/broker.toml") << "[limits]\nbacklog = 0\n";
+  for (int death = 0; death < 2; ++death) {
+    broker_->KillDaemon();
+    ExpectUntouched(connection);
+    ExpectUntouched(world_.Establish(a(), b(), listener));
+  }
+  EXPECT_THAT(broker_->Log(), testing::HasSubstr("configuration is bad, so the former one is used"));
+  EXPECT_THAT(broker_->Log(), testing::HasSubstr("/broker.toml:2: limits.backlog: 0 is not from 1 to"));
+}
+
+// Certificates in files of this folder, which are there before the broker.
+struct PortFiles {
+  PortFiles() {
+    const TestAuthority authority("authority");
+    const TestPair pair = authority.Sign({});
+    std::ofstream(folder.path() + "/cert.pem") << pair.certificate;
+    std::ofstream(folder.path() + "/key.pem") << pair.private_key;
+    std::ofstream(folder.path() + "/ca.pem") << authority.certificate();
+  }
+  std::string Settings() const {
+    return absl::StrCat("tcp = { address = \"127.0.0.1:0\", certificate = \"", folder.path(),
+                        "/cert.pem\", private_key = \"", folder.path(), "/key.pem\", client_authorities = \"",
+                        folder.path(), "/ca.pem\" }\n");
+  }
+
+  TemporaryFolder folder;
+};
+
+class PortTest : private PortFiles, public RestartTest {
+ protected:
+  PortTest() : RestartTest(Settings()) {}
+  using PortFiles::folder;
+};
+
+TEST_F(PortTest, CertificatesThatHaveBecomeBadCostThePortAlone) {
+  const Connection connection = world_.Establish();
+  std::ofstream(folder.path() + "/key.pem") << "nonsense";
+  broker_->KillDaemon();
+  ExpectUntouched(connection);
+  ExpectUntouched(world_.Establish());
+  EXPECT_TRUE(Becomes([&] { return broker_->Log().find("tcp port not served") != std::string::npos; }));
+  EXPECT_THAT(broker_->Log(), testing::HasSubstr("tcp.private_key: " + folder.path() + "/key.pem: has no private key"));
+}
 
 class AbsenceTest : public RestartTest {
  protected:

@@ -1,0 +1,440 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Inspection and administration from off the node: who is let in over TCP, who may do what there, and what becomes of
+// the certificates.
+
+#include <arpa/inet.h>
+#include <gmock/gmock.h>
+#include <grpcpp/grpcpp.h>
+#include <gtest/gtest.h>
+#include <sys/socket.h>
+
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/time/clock.h"
+#include "broker/control/server_certificates.h"
+#include "broker/control/tcp_port.h"
+#include "dataplane/ndk/socket_address.h"
+#include "dataplane/unique_fd.h"
+#include "proto/grpc/health/v1/health.grpc.pb.h"
+#include "proto/rdmabroker/v1/administration.grpc.pb.h"
+#include "proto/rdmabroker/v1/broker.grpc.pb.h"
+#include "proto/rdmabroker/v1/inspection.grpc.pb.h"
+#include "tests/captured_log.h"
+#include "tests/control/child_process.h"
+#include "tests/control/network_thread.h"
+#include "tests/control/patience.h"
+#include "tests/control/temporary_folder.h"
+#include "tests/control/test_certificates.h"
+#include "tests/control/test_client.h"
+#include "tests/control/test_daemon.h"
+
+namespace rdmabroker {
+namespace {
+
+using grpc::health::v1::Health;
+using testing::HasSubstr;
+using testing::StartsWith;
+
+constexpr char kInspector[] = "spiffe://example.org/inspector";
+constexpr char kAdministrator[] = "spiffe://example.org/administrator";
+constexpr char kBroker[] = "spiffe://example.org/broker";
+
+// The files of a broker's certificates.
+class BrokerFiles {
+ public:
+  void Write(const TestPair& pair, const std::string& authorities) {
+    // A look in between sees a key with another's certificate, but no half of one.
+    Replace(path("cert.pem"), pair.certificate);
+    Replace(path("key.pem"), pair.private_key);
+    Replace(path("ca.pem"), authorities);
+  }
+  std::string path(const std::string& name) const { return folder_.path() + "/" + name; }
+
+ private:
+  static void Replace(const std::string& path, const std::string& text) {
+    std::ofstream(path + ".new") << text;
+    std::filesystem::rename(path + ".new", path);
+  }
+
+  const TemporaryFolder folder_;
+};
+
+class RemoteTest : public testing::Test {
+ protected:
+  RemoteTest() {
+    files_.Write(OfBroker(), authority_.certificate());
+    configuration_.tcp_address = "127.0.0.1:0";
+    configuration_.tcp_certificate = files_.path("cert.pem");
+    configuration_.tcp_private_key = files_.path("key.pem");
+    configuration_.tcp_client_authorities = files_.path("ca.pem");
+    configuration_.tcp_inspectors = {kInspector};
+    configuration_.tcp_administrators = {kAdministrator};
+    daemon_ = std::make_unique<TestDaemon>(network_, std::vector<FakeDevice>{TestDevice(1)}, configuration_);
+  }
+
+  TestPair OfBroker() const { return authority_.Sign({.uris = {kBroker}, .addresses = {"127.0.0.1"}}); }
+  TestPair Of(const std::vector<std::string>& uris) const { return authority_.Sign({.uris = uris}); }
+
+  std::shared_ptr<grpc::Channel> Connect(const TestPair& pair) const { return Connect(pair, authority_); }
+  std::shared_ptr<grpc::Channel> Connect(const TestPair& pair, const TestAuthority& believed) const {
+    grpc::SslCredentialsOptions options;
+    options.pem_root_certs = believed.certificate();
+    options.pem_cert_chain = pair.certificate;
+    options.pem_private_key = pair.private_key;
+    grpc::ChannelArguments arguments;
+    arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
+    arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
+    return grpc::CreateCustomChannel(daemon_->tcp_address(), grpc::SslCredentials(options), arguments);
+  }
+  std::shared_ptr<grpc::Channel> ConnectAs(const char* id) const { return Connect(Of({id})); }
+
+  static grpc::Status ListSessions(const std::shared_ptr<grpc::Channel>& channel, int* sessions = nullptr) {
+    grpc::ClientContext context;
+    Limit(context);
+    v1::ListSessionsReply reply;
+    const grpc::Status status = v1::Inspection::NewStub(channel)->ListSessions(&context, {}, &reply);
+    if (sessions != nullptr) *sessions = reply.sessions_size();
+    return status;
+  }
+  static grpc::Status ListAdapters(const std::shared_ptr<grpc::Channel>& channel) {
+    grpc::ClientContext context;
+    Limit(context);
+    v1::ListAdaptersReply reply;
+    return v1::Inspection::NewStub(channel)->ListAdapters(&context, {}, &reply);
+  }
+  static grpc::Status EndSession(const std::shared_ptr<grpc::Channel>& channel, uint64_t id) {
+    grpc::ClientContext context;
+    Limit(context);
+    v1::EndSessionRequest request;
+    request.set_session_id(id);
+    v1::EndSessionReply reply;
+    return v1::Administration::NewStub(channel)->EndSession(&context, request, &reply);
+  }
+  static grpc::Status CheckHealth(const std::shared_ptr<grpc::Channel>& channel) {
+    grpc::ClientContext context;
+    Limit(context);
+    grpc::health::v1::HealthCheckResponse reply;
+    return Health::NewStub(channel)->Check(&context, {}, &reply);
+  }
+  static grpc::Status WatchHealth(const std::shared_ptr<grpc::Channel>& channel) {
+    grpc::ClientContext context;
+    Limit(context);
+    auto stream = Health::NewStub(channel)->Watch(&context, {});
+    grpc::health::v1::HealthCheckResponse reply;
+    if (stream->Read(&reply)) context.TryCancel();
+    return stream->Finish();
+  }
+  // So that the next call makes a connection of its own, with another handshake.
+  bool IsLetIn(const TestPair& pair) const { return ListSessions(Connect(pair)).ok(); }
+
+  CapturedLog log_;
+  NetworkThread network_;
+  const TestAuthority authority_{"authority"};
+  BrokerFiles files_;
+  Configuration configuration_ = TestConfiguration();
+  std::unique_ptr<TestDaemon> daemon_;
+};
+
+TEST_F(RemoteTest, AnInspectorSeesEveryUsersSessionsAndChangesNothing) {
+  TestClient client(NewChannel(daemon_->target()));
+  ASSERT_EQ(client.Open(), NdkStatus::kSuccess);
+  const auto channel = ConnectAs(kInspector);
+  int sessions = 0;
+  const grpc::Status listed = ListSessions(channel, &sessions);
+  EXPECT_TRUE(listed.ok()) << listed.error_message();
+  EXPECT_EQ(sessions, 1);
+  EXPECT_TRUE(ListAdapters(channel).ok());
+  EXPECT_TRUE(CheckHealth(channel).ok());
+  EXPECT_EQ(WatchHealth(channel).error_code(), grpc::StatusCode::CANCELLED) << "it was told, and went";
+  EXPECT_EQ(NdkStatusOf(EndSession(channel, client.session_id())), NdkStatus::kAccessDenied);
+  EXPECT_EQ(NdkStatusOf(EndSession(channel, 4711)), NdkStatus::kAccessDenied) << "nor learns which there are";
+  EXPECT_NE(client.OpenAdapter("fake1"), 0u);
+}
+
+TEST_F(RemoteTest, AnAdministratorInspectsAndAdministers) {
+  TestClient client(NewChannel(daemon_->target()));
+  ASSERT_EQ(client.Open(), NdkStatus::kSuccess);
+  const auto channel = ConnectAs(kAdministrator);
+  int sessions = 0;
+  EXPECT_TRUE(ListSessions(channel, &sessions).ok());
+  EXPECT_EQ(sessions, 1);
+  EXPECT_TRUE(EndSession(channel, client.session_id()).ok());
+  EXPECT_EQ(NdkStatusOf(client.WaitForEnd()), NdkStatus::kRequestAborted);
+}
+
+TEST_F(RemoteTest, SessionsAreRefusedOverTcpWhoeverAsks) {
+  for (const char* id : {kInspector, kAdministrator}) {
+    const auto channel = ConnectAs(id);
+    grpc::ClientContext context;
+    Limit(context);
+    const grpc::Status refused = v1::Broker::NewStub(channel)->Session(&context)->Finish();
+    EXPECT_EQ(NdkStatusOf(refused), NdkStatus::kAccessDenied);
+    EXPECT_THAT(refused.error_message(), HasSubstr("control socket of the broker's node"));
+    TestClient client(channel);
+    EXPECT_EQ(client.Open(), NdkStatus::kAccessDenied);
+    v1::OpenAdapterRequest request;
+    request.mutable_header()->set_session_id(1);
+    EXPECT_EQ(NdkStatusOf(client.Ask(&v1::Broker::Stub::OpenAdapter, request)), NdkStatus::kAccessDenied);
+  }
+}
+
+struct Stranger {
+  const char* what;
+  std::vector<std::string> uris;
+  const char* hint;
+};
+
+// The same words for what there is and what there is not.
+TEST_F(RemoteTest, WhoIsNotNamedLearnsNothing) {
+  TestClient client(NewChannel(daemon_->target()));
+  ASSERT_EQ(client.Open(), NdkStatus::kSuccess);
+  const Stranger rows[] = {
+      {"another id", {"spiffe://example.org/somebody"}, "caller: spiffe://example.org/somebody may do nothing here"},
+      {"the broker itself", {kBroker}, "may do nothing here"},
+      {"no id", {}, "caller: the certificate has 0 URI names; one is needed, a SPIFFE id"},
+      {"two ids", {kInspector, kAdministrator}, "caller: the certificate has 2 URI names"},
+      {"an id and another URI", {kInspector, "https://example.org/"}, "caller: the certificate has 2 URI names"},
+      {"another URI", {"https://example.org/inspector"}, "caller: the certificate's URI name is no SPIFFE id"},
+      {"a trust domain", {"spiffe://example.org"}, "caller: the certificate's URI name is no SPIFFE id"},
+  };
+  for (const Stranger& row : rows) {
+    SCOPED_TRACE(row.what);
+    const auto channel = Connect(Of(row.uris));
+    const grpc::Status answers[] = {
+        ListSessions(channel),     ListAdapters(channel),  EndSession(channel, client.session_id()),
+        EndSession(channel, 4711), EndSession(channel, 0), CheckHealth(channel),
+        WatchHealth(channel)};
+    for (const grpc::Status& answer : answers) {
+      EXPECT_EQ(answer.error_code(), grpc::StatusCode::PERMISSION_DENIED);
+      EXPECT_EQ(NdkStatusOf(answer), NdkStatus::kAccessDenied);
+      EXPECT_THAT(answer.error_message(), HasSubstr(row.hint));
+      EXPECT_EQ(answer.error_message(), answers[0].error_message());
+    }
+  }
+}
+
+TEST_F(RemoteTest, WhoShowsNoGoodCertificateIsNotLetIn) {
+  const TestAuthority strangers("strangers");
+  const TestAuthority impostor("authority");
+  const TestCertificate inspector = {.uris = {kInspector}};
+  EXPECT_TRUE(IsLetIn(authority_.Sign(inspector)));
+  EXPECT_FALSE(IsLetIn({})) << "none";
+  EXPECT_FALSE(IsLetIn(strangers.Sign(inspector))) << "of an authority that is not believed";
+  EXPECT_FALSE(IsLetIn(impostor.Sign(inspector))) << "of one that has the name of one that is";
+  EXPECT_FALSE(IsLetIn(authority_.Sign({.uris = {kInspector}, .not_before = -7200, .not_after = -60}))) << "expired";
+  EXPECT_FALSE(IsLetIn(authority_.Sign({.uris = {kInspector}, .not_before = 3600, .not_after = 7200}))) << "early";
+  const auto plain = grpc::CreateChannel(daemon_->tcp_address(), grpc::InsecureChannelCredentials());
+  EXPECT_EQ(ListSessions(plain).error_code(), grpc::StatusCode::UNAVAILABLE) << "without TLS";
+  EXPECT_TRUE(IsLetIn(authority_.Sign(inspector))) << "and others are still";
+}
+
+TEST_F(RemoteTest, AnAuthorityThatHasExpiredIsNotBelieved) {
+  const TestAuthority expired("expired", -60);
+  const TestPair pair = expired.Sign({.uris = {kInspector}});
+  files_.Write(OfBroker(), authority_.certificate() + expired.certificate());
+  EXPECT_TRUE(Becomes([&] { return !log_.LinesWith("certificates replaced").empty(); }));
+  EXPECT_FALSE(IsLetIn(pair));
+  EXPECT_TRUE(IsLetIn(Of({kInspector})));
+}
+
+TEST_F(RemoteTest, CertificatesAreReadAgainAsTheyChange) {
+  const auto before = ConnectAs(kInspector);
+  EXPECT_TRUE(ListSessions(before).ok());
+  const TestAuthority next("next");
+  const TestPair of_next = next.Sign({.uris = {kInspector}});
+  EXPECT_FALSE(IsLetIn(of_next));
+  files_.Write(next.Sign({.uris = {kBroker}, .addresses = {"127.0.0.1"}}), next.certificate());
+  EXPECT_TRUE(Becomes([&] { return ListSessions(Connect(of_next, next)).ok(); }));
+  EXPECT_FALSE(IsLetIn(Of({kInspector}))) << "its authority has gone";
+  EXPECT_TRUE(Becomes([&] { return !ListSessions(before).ok(); })) << "and the connections that it had let in";
+}
+
+TEST_F(RemoteTest, APairThatDoesNotFitLeavesTheOldOneInUse) {
+  const TestPair good = OfBroker();
+  files_.Write({good.certificate, OfBroker().private_key}, authority_.certificate());
+  EXPECT_TRUE(Becomes([&] { return !log_.LinesWith("certificates not replaced").empty(); }));
+  EXPECT_THAT(log_.LinesWith("certificates not replaced").front(),
+              HasSubstr(files_.path("key.pem") + ": is not the key of the first certificate in tcp.certificate"));
+  EXPECT_TRUE(IsLetIn(Of({kInspector})));
+  // One more look at least, of which nothing is said.
+  files_.Write(good, authority_.certificate());
+  EXPECT_TRUE(Becomes([&] { return !log_.LinesWith("certificates replaced").empty(); }));
+  EXPECT_EQ(log_.LinesWith("is not the key of").size(), 1u);
+  EXPECT_TRUE(IsLetIn(Of({kInspector})));
+}
+
+TEST_F(RemoteTest, ChangedListsHoldAtOnceForWhoIsConnectedToo) {
+  const auto inspector = ConnectAs(kInspector);
+  EXPECT_TRUE(ListSessions(inspector).ok());
+  LoadedConfiguration loaded;
+  loaded.configuration = configuration_;
+  loaded.configuration.tcp_inspectors = {};
+  loaded.configuration.tcp_administrators = {kInspector};
+  loaded.certificates = *ReadServerCertificates(CertificateFilesOf(configuration_), absl::Now());
+  daemon_->Apply(loaded);
+  EXPECT_TRUE(Becomes([&] { return NdkStatusOf(EndSession(inspector, 4711)) == NdkStatus::kObjectNameNotFound; }));
+  EXPECT_EQ(NdkStatusOf(ListSessions(ConnectAs(kAdministrator))), NdkStatus::kAccessDenied);
+}
+
+TEST_F(RemoteTest, AStreamEndsWhoseCallerIsNamedNoMore) {
+  grpc::ClientContext context;
+  Limit(context);
+  auto stream = Health::NewStub(ConnectAs(kInspector))->Watch(&context, {});
+  grpc::health::v1::HealthCheckResponse reply;
+  ASSERT_TRUE(stream->Read(&reply));
+  LoadedConfiguration loaded;
+  loaded.configuration = configuration_;
+  loaded.configuration.tcp_inspectors = {};
+  loaded.certificates = *ReadServerCertificates(CertificateFilesOf(configuration_), absl::Now());
+  daemon_->Apply(loaded);
+  EXPECT_FALSE(stream->Read(&reply));
+  EXPECT_EQ(stream->Finish().error_code(), grpc::StatusCode::UNAVAILABLE);
+}
+
+TEST_F(RemoteTest, OtherFilesAreUsedWhenTheConfigurationNamesThem) {
+  const TestAuthority next("next");
+  BrokerFiles others;
+  others.Write(next.Sign({.addresses = {"127.0.0.1"}}), next.certificate());
+  LoadedConfiguration loaded;
+  loaded.configuration = configuration_;
+  loaded.configuration.tcp_certificate = others.path("cert.pem");
+  loaded.configuration.tcp_private_key = others.path("key.pem");
+  loaded.configuration.tcp_client_authorities = others.path("ca.pem");
+  loaded.certificates = *ReadServerCertificates(CertificateFilesOf(loaded.configuration), absl::Now());
+  daemon_->Apply(loaded);
+  EXPECT_TRUE(ListSessions(Connect(next.Sign({.uris = {kInspector}}), next)).ok());
+  // And those are read again from now on.
+  const TestAuthority last("last");
+  others.Write(last.Sign({.addresses = {"127.0.0.1"}}), last.certificate());
+  EXPECT_TRUE(Becomes([&] { return ListSessions(Connect(last.Sign({.uris = {kInspector}}), last)).ok(); }));
+}
+
+TEST_F(RemoteTest, APortThatIsInUseIsNamedWithItsKey) {
+  Configuration second = configuration_;
+  second.tcp_address = daemon_->tcp_address();
+  const absl::Status status = OpenTcpPort(second).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kAlreadyExists);
+  EXPECT_THAT(std::string(status.message()),
+              StartsWith("tcp.address: " + daemon_->tcp_address() + ": the port is in use; name another"));
+  second.tcp_address = "192.0.2.1:0";
+  EXPECT_THAT(std::string(OpenTcpPort(second).status().message()),
+              StartsWith("tcp.address: 192.0.2.1:0: cannot be listened on: Cannot assign requested address"));
+}
+
+TEST_F(RemoteTest, ConnectionsAreBounded) {
+  const auto port = SocketAddress::Parse(daemon_->tcp_address())->port;
+  sockaddr_in address = {};
+  address.sin_family = AF_INET;
+  address.sin_port = htons(port);
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  std::vector<UniqueFd> open;
+  const auto connect = [&] {
+    UniqueFd fd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    EXPECT_EQ(::connect(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address), 0);
+    return fd;
+  };
+  while (open.size() < TcpPort::kMostConnections) open.push_back(connect());
+  const UniqueFd one_more = connect();
+  char byte = 0;
+  EXPECT_LE(::recv(one_more.get(), &byte, 1, 0), 0) << "it is closed";
+  EXPECT_TRUE(Becomes([&] { return !log_.LinesWith("connection over tcp refused").empty(); }));
+  open.clear();
+  EXPECT_TRUE(Becomes([&] { return IsLetIn(Of({kInspector})); })) << "those that went have left room";
+}
+
+class RemoteProgramTest : public RemoteTest {
+ protected:
+  RemoteProgramTest() {
+    Write("inspector", Of({kInspector}));
+    Write("administrator", Of({kAdministrator}));
+    Write("stranger", strangers_.Sign({.uris = {kInspector}}));
+    std::ofstream(files_.path("strangers.pem")) << strangers_.certificate();
+  }
+  void Write(const std::string& name, const TestPair& pair) {
+    std::ofstream(files_.path(name + ".pem")) << pair.certificate;
+    std::ofstream(files_.path(name + ".key")) << pair.private_key;
+  }
+  Ending Run(const std::string& who, const std::string& authorities, const std::vector<std::string>& arguments) {
+    std::vector<std::string> command = {
+        "client/ctl/rdma-brokerctl", "--address",     daemon_->tcp_address(),    "--certificate",
+        files_.path(who + ".pem"),   "--private-key", files_.path(who + ".key"), "--authorities",
+        files_.path(authorities)};
+    command.insert(command.end(), arguments.begin(), arguments.end());
+    return RunToEnd(command, files_.path("errors"));
+  }
+
+  const TestAuthority strangers_{"strangers"};
+};
+
+struct ProgramRow {
+  const char* who;
+  const char* authorities;
+  std::vector<std::string> arguments;
+  int status;
+  const char* output;
+  const char* error;
+};
+
+TEST_F(RemoteProgramTest, AsksABrokerOverTcp) {
+  const ProgramRow rows[] = {
+      {"inspector", "ca.pem", {"adapters"}, 0, "fake1", ""},
+      {"inspector", "ca.pem", {"health"}, 0, "serving", ""},
+      {"inspector", "ca.pem", {"restart"}, 1, "", "STATUS_ACCESS_DENIED: caller: only root"},
+      {"administrator", "ca.pem", {"loglevel"}, 0, "info", ""},
+      {"inspector", "ca.pem", {"--server-name", kBroker, "adapters"}, 0, "fake1", ""},
+      {"inspector", "ca.pem", {"--server-name", kInspector, "adapters"}, 3, "", "no broker answers on 127.0.0.1:"},
+      {"inspector", "ca.pem", {"--server-name", "elsewhere", "adapters"}, 3, "", "for this host or --server-name"},
+      {"inspector", "strangers.pem", {"adapters"}, 3, "", "whether --authorities has signed its certificate"},
+      {"stranger", "ca.pem", {"adapters"}, 3, "", "tcp.client_authorities have signed --certificate"},
+      {"nobody", "ca.pem", {"adapters"}, 2, "", "nobody.pem: cannot be read"},
+      {"inspector", "nothing.pem", {"adapters"}, 2, "", "nothing.pem: cannot be read"},
+      {"inspector", "ca.pem", {"doctor"}, 2, "", "leave --address out"},
+  };
+  for (const ProgramRow& row : rows) {
+    SCOPED_TRACE(std::string(row.who) + " " + row.authorities + " " + row.arguments.back());
+    const Ending ending = Run(row.who, row.authorities, row.arguments);
+    EXPECT_EQ(ending.status, row.status);
+    EXPECT_THAT(ending.output, HasSubstr(row.output));
+    EXPECT_THAT(ending.error, HasSubstr(row.error));
+    EXPECT_EQ(ending.error.empty(), std::string(row.error).empty()) << ending.error;
+  }
+}
+
+TEST_F(RemoteProgramTest, TakesItsOptionsFromTheEnvironment) {
+  const Ending ending = RunToEnd(
+      {"env", "RDMA_BROKER_ADDRESS=" + daemon_->tcp_address(),
+       "RDMA_BROKER_CERTIFICATE=" + files_.path("inspector.pem"),
+       "RDMA_BROKER_PRIVATE_KEY=" + files_.path("inspector.key"), "RDMA_BROKER_AUTHORITIES=" + files_.path("ca.pem"),
+       std::string("RDMA_BROKER_SERVER_NAME=") + kBroker, "client/ctl/rdma-brokerctl", "adapters"},
+      files_.path("errors"));
+  EXPECT_EQ(ending.status, 0) << ending.error;
+  EXPECT_THAT(ending.output, HasSubstr("fake1"));
+}
+
+TEST_F(RemoteProgramTest, ToldHalfOfItRefusesAndNamesTheRest) {
+  const std::pair<std::vector<std::string>, const char*> rows[] = {
+      {{"--address", "127.0.0.1:1"}, "--address needs --certificate"},
+      {{"--address", "127.0.0.1:1", "--certificate", "/c", "--private-key", "/k"}, "--address needs --authorities"},
+      {{"--certificate", "/c"}, "--certificate is for --address"},
+      {{"--server-name", "x"}, "--server-name is for --address"},
+      {{"--address", "127.0.0.1", "--certificate", "/c", "--private-key", "/k", "--authorities", "/a"},
+       "127.0.0.1 is no HOST:PORT"},
+  };
+  for (const auto& [arguments, complaint] : rows) {
+    std::vector<std::string> command = {"client/ctl/rdma-brokerctl"};
+    command.insert(command.end(), arguments.begin(), arguments.end());
+    command.push_back("adapters");
+    const Ending ending = RunToEnd(command, files_.path("errors"));
+    EXPECT_EQ(ending.status, 2) << complaint;
+    EXPECT_THAT(ending.error, HasSubstr(complaint));
+  }
+}
+
+}  // namespace
+}  // namespace rdmabroker
