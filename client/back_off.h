@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdint>
+#include <random>
 
 namespace rdmabroker::client {
 
@@ -18,6 +19,19 @@ inline std::chrono::milliseconds BackOff(std::chrono::milliseconds first, std::c
   const std::chrono::milliseconds delay = std::min(first * (1 << std::min(before, kMostDoublings)), longest);
   return delay + std::chrono::milliseconds(random % static_cast<uint64_t>(delay.count()));
 }
+
+// The waits of one who tries again and again: BackOff's, with randomness of its own, so that it shares them with
+// nobody.
+class RandomBackOff {
+ public:
+  explicit RandomBackOff(uint32_t seed = std::random_device()()) : random_(seed) {}
+  std::chrono::milliseconds operator()(std::chrono::milliseconds first, std::chrono::milliseconds longest, int before) {
+    return BackOff(first, longest, before, random_());
+  }
+
+ private:
+  std::minstd_rand random_;
+};
 
 }  // namespace rdmabroker::client
 

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "client/back_off.h"
 #include "client/translation.h"
 
 namespace rdmabroker::client {
@@ -243,7 +242,7 @@ Outcome BrokerLink::EndOf(const grpc::Status& status) const {
 }
 
 void BrokerLink::ScheduleReturn() {
-  const milliseconds delay = BackOff(kFirstReturn, kLongestReturn, returns_++, jitter_());
+  const milliseconds delay = return_back_off_(kFirstReturn, kLongestReturn, returns_++);
   return_timer_ = thread_->After(delay, [this] { Return(); });
 }
 

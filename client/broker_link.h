@@ -12,11 +12,11 @@
 #include <memory>
 #include <mutex>
 #include <optional>
-#include <random>
 #include <set>
 #include <string>
 #include <vector>
 
+#include "client/back_off.h"
 #include "client/broker_object.h"
 #include "client/completion_thread.h"
 #include "client/qp_numbers.h"
@@ -125,7 +125,7 @@ class BrokerLink : public std::enable_shared_from_this<BrokerLink> {
   std::optional<Outcome> turned_away_;       // What an attempt to open has come to.
   bool returns_to_close_ = false;            // The session is closed while it is away.
   std::atomic<bool> forgotten_ = false;      // The broker has lost it, and ended nothing.
-  std::minstd_rand jitter_{std::random_device()()};
+  RandomBackOff return_back_off_;
 };
 
 }  // namespace rdmabroker::client

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <chrono>
 
-#include "client/back_off.h"
 #include "client/translation.h"
 
 namespace rdmabroker::client {
@@ -63,7 +62,7 @@ struct RequestSender::Attempt final : CompletionThread::Tag {
 
 RequestSender::RequestSender(std::shared_ptr<CompletionThread> thread, v1::Broker::Stub* stub,
                              std::function<void()> on_broken)
-    : thread_(std::move(thread)), stub_(stub), on_broken_(std::move(on_broken)), jitter_(std::random_device()()) {}
+    : thread_(std::move(thread)), stub_(stub), on_broken_(std::move(on_broken)) {}
 
 RequestSender::~RequestSender() = default;
 
@@ -174,7 +173,7 @@ void RequestSender::Repeat(const Attempt& attempt) {
   if (!sending_) return;
   if (request->attempts >= kAttempts) return on_broken_();
   const auto first = HasGone(status) ? kBrokenRepeat : kFirstRepeat;
-  thread_->After(BackOff(first, kBrokenRepeat, request->attempts - 1, jitter_()), [this, request] {
+  thread_->After(back_off_(first, kBrokenRepeat, request->attempts - 1), [this, request] {
     // It may have been sent since, or wait for the session's return.
     if (sending_ && to_repeat_.erase(request->id) == 1) SendAgain(request);
   });

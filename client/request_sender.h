@@ -12,11 +12,11 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <random>
 #include <set>
 #include <utility>
 #include <vector>
 
+#include "client/back_off.h"
 #include "client/completion_thread.h"
 #include "client/values.h"
 #include "proto/rdmabroker/v1/broker.grpc.pb.h"
@@ -103,7 +103,7 @@ class RequestSender {
   const std::shared_ptr<CompletionThread> thread_;
   v1::Broker::Stub* const stub_;
   const std::function<void()> on_broken_;
-  std::minstd_rand jitter_;
+  RandomBackOff back_off_;
   uint64_t session_id_ = 0;
   uint64_t window_ = 1;
   EventNumber acknowledged_ = {};

@@ -5,7 +5,6 @@
 #include <condition_variable>
 #include <cstdlib>
 #include <mutex>
-#include <random>
 #include <thread>
 #include <utility>
 
@@ -117,13 +116,13 @@ class NameRegistration::Keeper {
 
  private:
   void Keep() {
-    std::minstd_rand random{std::random_device()()};
+    RandomBackOff back_off;
     // Two renewals may get lost.
     const milliseconds period = std::chrono::duration_cast<milliseconds>(time_to_live_) / 3;
     int failures = 0;
     std::unique_lock lock(mutex_);
     while (!over_) {
-      const milliseconds delay = failures == 0 ? period : BackOff(kFirstAgain, kLongestAgain, failures - 1, random());
+      const milliseconds delay = failures == 0 ? period : back_off(kFirstAgain, kLongestAgain, failures - 1);
       if (changed_.wait_for(lock, delay, [this] { return over_; })) return;
       lock.unlock();
       bool is_there = false;
