@@ -174,6 +174,25 @@ TEST_P(ActiveConnectionTest, APeerThatGivesUpAfterItsReplyFailsTheConnection) {
   }
 }
 
+// The socket knows it before the loop does; and there is no message whose sending would fail.
+TEST_P(ActiveConnectionTest, ACompleteTowardsATwoWayPeerThatHasResetTheConnectionFailsIt) {
+  RawPeer peer;
+  const ConnectionId connection = Replied(peer, TwoWayReply());
+  Settle();
+  peer.Reset();
+  ASSERT_TRUE(tasks_.Wait(kPatience)) << "the reset does not arrive";
+  Complete(connection);
+  RunUntil([&] { return !reports_.empty(); }, "what becomes of it");
+  FabricFailed failed;
+  ASSERT_TRUE(Take(&failed)) << "nobody is there to whom it could be established";
+  EXPECT_EQ(failed.connection, connection);
+  EXPECT_EQ(failed.status, NdkStatus::kConnectionAborted);
+  EXPECT_EQ(failed.provider_error, static_cast<uint32_t>(ECONNRESET));
+  Settle();
+  EXPECT_TRUE(reports_.empty()) << "it fails once";
+  Release(connection);
+}
+
 TEST_P(ActiveConnectionTest, ARejectAfterTheReplyResetsThePeer) {
   RawPeer peer;
   const ConnectionId connection = Replied(peer);
