@@ -143,6 +143,18 @@ TEST_F(SupervisedDaemonTest, SendsNoHeartbeatWhereNobodyWaitsForOne) {
   EXPECT_EQ(daemon.End(), 0);
 }
 
+// The supervisor here keeps nothing of what it is given.
+TEST_F(SupervisedDaemonTest, LeavesTheNamesOfItsSocketsToTheNextProcess) {
+  NotifySocket notify_socket(folder_.path() + "/notify");
+  for (int process = 0; process < 2; ++process) {
+    EXPECT_TRUE(Serves(notify_socket, Command()));
+    for (const char* const name : {"/control.sock", "/handoff.sock"}) {
+      EXPECT_TRUE(std::filesystem::is_socket(folder_.path() + name)) << name;
+    }
+    EXPECT_FALSE(Answers());
+  }
+}
+
 TEST_F(SupervisedDaemonTest, RefusesAnEnvironmentThatMakesNoSense) {
   ::setenv("WATCHDOG_USEC", "soon", 1);
   const Ending ending = RunToEnd(Command(), folder_.path() + "/errors");
