@@ -65,10 +65,12 @@ bool IsAmong(const StepPoints& step, const std::vector<std::string>& names) {
 const ndkpi::Surroundings* g_on = nullptr;
 const TemporaryFolder* g_armed = nullptr;
 
-// Few sessions are too many, and what a dead daemon has opened for a client that it has not told is gone long before a
+// Few sessions are too many, and what a dead daemon has opened for a client that it has not told is gone before a
 // test's patience is over.
 std::string Settings() {
-  return ndkpi::OwnPorts() + "limits.sessions_per_uid = 12\ntimeouts.session_grace_ms = 10000\n";
+  const char* const grace =
+      g_on->adapter == "iwarp" ? "timeouts.session_grace_ms = 10000\n" : KeptBroker::kGraceInGuests;
+  return ndkpi::OwnPorts() + "limits.sessions_per_uid = 12\n" + grace;
 }
 
 // The connection manager's ids on the kernel's device, with their addresses; without their numbers and who has made

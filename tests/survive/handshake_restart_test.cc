@@ -40,12 +40,10 @@ void ExpectPrice(HandshakeStep step, const client::Outcome& outcome) {
       << "step " << static_cast<int>(step) << ": " << StatusName(outcome.status) << ": " << outcome.hint;
 }
 
-// In a guest, where the kernel's devices are, two daemons that start at once may take ten seconds, of which their
-// clients must not tire; and all of it is over within a test's patience. An Accept over soft iWARP whose peer has given
-// up ends with the broker's time.
+// An Accept over soft iWARP whose peer has given up ends with the broker's time, within a test's patience.
 std::string Settings() {
   const bool in_guest = g_on->adapter == "rxe" || g_on->adapter == "siw";
-  return in_guest ? "timeouts.session_grace_ms = 15000\ntimeouts.establish_ms = 12000\n" : "";
+  return in_guest ? "timeouts.establish_ms = 12000\n" : "";
 }
 
 // A death ends one attempt at most, of the two ends of which one may have been established.

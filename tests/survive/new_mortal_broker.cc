@@ -31,11 +31,9 @@ class BrokerOnFake final : public KeptBroker {
   const std::unique_ptr<OutlivingNetwork> network_;
 };
 
-// In a guest, where the kernel's devices are, the daemon may take some seconds to start, of which its clients must not
-// tire.
 std::string GraceOn(const std::string& adapter) {
   const bool in_guest = adapter != "fake" && adapter != "iwarp";
-  return in_guest ? "timeouts.session_grace_ms = 10000\n" : KeptBroker::kShortGrace;
+  return in_guest ? KeptBroker::kGraceInGuests : KeptBroker::kShortGrace;
 }
 
 // mortal_broker writes a byte for each.

@@ -15,8 +15,7 @@ namespace rdmabroker {
 // tests/survive/mortal_broker on the adapter, which takes its commands; "fake" with a network of its own, which lives
 // as long as the object and takes FakeSurroundings' commands, too.
 //
-// Settings that say nothing of the ports or of the grace period get OwnPorts' and one that is short: a test waits for
-// half a minute until all is closed, for a start, and then this.
+// Settings that say nothing of the ports or of the grace period get OwnPorts', and KeptBroker's grace for the adapter.
 std::shared_ptr<KeptBroker> NewMortalBroker(const std::string& adapter, const std::string& settings);
 
 // When one of NewMortalBroker's is to die.
