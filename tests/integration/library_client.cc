@@ -9,6 +9,7 @@
 
 #include "absl/time/time.h"
 #include "tests/control/patience.h"
+#include "tests/needed.h"
 
 namespace rdmabroker {
 namespace {
@@ -19,14 +20,12 @@ std::unique_ptr<client::Session> OpenSession(const std::string& control_socket) 
   client::SessionOptions options;
   options.control_socket = control_socket;
   auto opening = client::Session::Open(std::move(options));
-  EXPECT_TRUE(opening.outcome.ok()) << opening.outcome.hint;
-  return std::move(opening.session);
+  return Needed(std::move(opening.session), "session: " + opening.outcome.hint);
 }
 
 std::shared_ptr<client::Adapter> OpenDevice(client::Session& session, const std::string& device) {
   auto made = client::BlockingOpenAdapter(session, device);
-  EXPECT_TRUE(made.outcome.ok()) << made.outcome.hint;
-  return made.object;
+  return Needed(std::move(made.object), "adapter: " + made.outcome.hint);
 }
 
 }  // namespace

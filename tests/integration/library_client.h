@@ -12,7 +12,7 @@
 namespace rdmabroker {
 
 // A client of a broker, on the library, with a queue pair for one connection. Failing calls that no function returns
-// fail the test.
+// fail the test, which ends where there is no session or no adapter.
 struct LibraryClient {
   explicit LibraryClient(const std::string& control_socket, const std::string& on_device = "iwarp0",
                          const SideOptions& options = {});

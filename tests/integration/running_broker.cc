@@ -65,8 +65,9 @@ void RunningBroker::Start() {
   std::vector<std::string> command = command_;
   command.insert(command.end(), {"--config", folder() + "/broker.toml"});
   process_ = std::make_unique<ChildProcess>(std::move(command));
-  ASSERT_TRUE(Becomes([this] { return SomebodyServes(control_socket()); })) << "the broker does not serve";
+  // Connects when it is used: who goes on nevertheless gets no answer.
   channel_ = NewChannel(control_socket());
+  ASSERT_TRUE(Becomes([this] { return SomebodyServes(control_socket()); })) << "the broker does not serve";
 }
 
 void RunningBroker::Kill() {

@@ -36,6 +36,7 @@
 #include "tests/control/patience.h"
 #include "tests/control/temporary_folder.h"
 #include "tests/integration/footprint.h"
+#include "tests/needed.h"
 #include "tests/random_seed.h"
 #include "tests/survive/kept_broker.h"
 #include "tests/survive/traffic.h"
@@ -78,7 +79,7 @@ std::string Settings() {
 std::vector<std::string> KernelIds() {
   if (g_on->adapter == "iwarp") return {};
   std::vector<std::string> ids;
-  std::FILE* const shown = ::popen("rdma resource show cm_id", "r");
+  std::FILE* const shown = Needed(::popen("rdma resource show cm_id", "r"), "rdma(8)");
   for (std::array<char, 512> line; std::fgets(line.data(), line.size(), shown) != nullptr;) {
     std::string id = line.data();
     if (id.find(" " + g_on->device + "/") == std::string::npos) continue;

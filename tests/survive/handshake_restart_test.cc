@@ -17,6 +17,7 @@
 
 #include "tests/conformance/ndkpi/surroundings.h"
 #include "tests/conformance/ndkpi/world.h"
+#include "tests/needed.h"
 #include "tests/survive/kept_broker.h"
 #include "tests/survive/new_mortal_broker.h"
 #include "tests/survive/price.h"
@@ -70,11 +71,13 @@ class Acceptor {
 
   // Of a connection that its active side has: whether this one has it, too. It may have failed of the death.
   bool HasIt() {
-    const client::Outcome accept = accepted().back().accept.Wait();
+    const std::vector<Accepted> all = accepted();
+    const client::Outcome accept = Needed(all.empty() ? nullptr : &all.back(), "passive side")->accept.Wait();
     if (!accept.ok()) ExpectPrice(HandshakeStep::kAccept, accept);
     return accept.ok();
   }
-  // The last, which is established. Of those before it each failed, or was told once that it is over.
+  // The last, which is established; the test ends where none is. Of those before it each failed, or was told once that
+  // it is over.
   Accepted TheOne() {
     const std::vector<Accepted> all = accepted();
     Accepted one;
@@ -91,6 +94,7 @@ class Acceptor {
       }
     }
     EXPECT_EQ(established, 1u) << "of " << all.size() << " that were delivered";
+    Needed(one.connector, "established passive side");
     return one;
   }
   void Close() {

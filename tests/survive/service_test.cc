@@ -220,7 +220,7 @@ class ServiceTest : public testing::Test {
     v1::ListAdaptersReply reply;
     const grpc::Status status = v1::Inspection::NewStub(broker_.channel())->ListAdapters(&context, {}, &reply);
     EXPECT_TRUE(status.ok()) << status.error_message();
-    return status.ok() ? reply.activities(0) : v1::DeviceActivity();
+    return reply.activities_size() > 0 ? reply.activities(0) : v1::DeviceActivity();
   }
   void AwaitNothing() {
     EXPECT_TRUE(Becomes([this] { return broker_.Objects().empty(); }))

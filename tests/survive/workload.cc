@@ -7,11 +7,14 @@
 #include <algorithm>
 #include <cstdlib>
 #include <functional>
+#include <optional>
+#include <string>
 #include <utility>
 
 #include "client/blocking.h"
 #include "tests/control/patience.h"
 #include "tests/control/test_client.h"
+#include "tests/needed.h"
 
 namespace rdmabroker {
 
@@ -122,34 +125,32 @@ std::optional<Connection> Workload::Complete(Attempt& attempt) {
 
 void Workload::Close(Attempt& attempt) {
   const Call closing = a().Close(attempt.active.active);
-  for (const Arrival& arrival : attempt.arrivals) {
-    b().Close(arrival.connector).Wait();
-    if (arrival.queue_pair != nullptr) b().Close(arrival.queue_pair).Wait();
-  }
+  CloseArrivals(attempt);
   closing.Wait();
   a().Close(attempt.active.active_qp).Wait();
 }
 
+void Workload::CloseArrivals(const Attempt& attempt) {
+  for (const Arrival& arrival : attempt.arrivals) {
+    b().Close(arrival.connector).Wait();
+    if (arrival.queue_pair != nullptr) b().Close(arrival.queue_pair).Wait();
+  }
+}
+
 Connection Workload::Establish(const TestListener& listener, const Connecting& connect) {
-  for (int i = 0; i < kAttempts; ++i) {
+  std::optional<Connection> made;
+  for (int i = 0; i < kAttempts && !made; ++i) {
     Attempt attempt = Try(listener, Reply::kAccept, connect);
     if (attempt.outcome.ok()) {
-      if (const auto made = Complete(attempt)) {
-        for (const Arrival& former : attempt.arrivals) {
-          b().Close(former.connector).Wait();
-          b().Close(former.queue_pair).Wait();
-        }
-        return *made;
-      }
+      made = Complete(attempt);
     } else {
       EXPECT_TRUE(IsOfADeath(HandshakeStep::kConnect, attempt.outcome.status))
           << StatusName(attempt.outcome.status) << ": " << attempt.outcome.hint;
       EXPECT_TRUE(attempt.outcome.retryable) << attempt.outcome.hint;
     }
-    Close(attempt);
+    made ? CloseArrivals(attempt) : Close(attempt);
   }
-  ADD_FAILURE() << "no connection is made";
-  return {};
+  return *Needed(made, "connection after " + std::to_string(kAttempts) + " attempts");
 }
 
 Workload::Connecting Workload::ConnectTo(const SocketAddress& address) {
@@ -257,15 +258,14 @@ void Workload::ConnectThroughSharedEndpoint() {
 }
 
 void Workload::ListenAtReservedPort() {
-  const auto reserved = client::BlockingReservePort(b().adapter(), b().At());
-  ASSERT_TRUE(reserved.outcome.ok()) << StatusName(reserved.outcome.status) << ": " << reserved.outcome.hint;
+  const auto reserved = b().NewReservation(b().At());
   TestListener listener = b().NewListener();
   const Call listen("Listen at a reserved port");
-  listen.Returned(listener.object->Listen(reserved.object, listen.completion()));
+  listen.Returned(listener.object->Listen(reserved, listen.completion()));
   EXPECT_EQ(listen.Status(), NdkStatus::kSuccess) << listen.Wait().hint;
-  listener.address = reserved.object->address();
+  listener.address = reserved->address();
   Use(listener);
-  EXPECT_EQ(BlockingClose(reserved.object), NdkStatus::kSuccess);
+  EXPECT_EQ(BlockingClose(reserved), NdkStatus::kSuccess);
   b().Close(listener.object).Wait();
 }
 

@@ -68,6 +68,7 @@ class Workload {
   Connecting ConnectTo(const SocketAddress& address);
   void Take(const ndkpi::TestListener& listener, Reply reply, std::vector<Arrival>* arrivals);
   void Close(Attempt& attempt);
+  void CloseArrivals(const Attempt& attempt);
   void Close(const ndkpi::Connection& connection);
   // Until a connect attempt ends other than by a death: that status.
   NdkStatus ConnectInVain(const ndkpi::TestListener& listener, Reply reply);

@@ -131,18 +131,6 @@ Alone OnOwnQueues(World& w, const Make& make) {
   return {static_cast<DataObject*>(make(queues)), {queues.cq, queues.domain}};
 }
 
-std::shared_ptr<client::Reservation> NewReservation(World& w) {
-  std::shared_ptr<client::Reservation> made;
-  const Call call = w.calls().Make("ReservePort", [&](const Call& c) {
-    return w.a().adapter()->ReservePort(w.a().At(), [&made, done = c.completion()](const auto& outcome, auto object) {
-      made = std::move(object);
-      done(outcome);
-    });
-  });
-  EXPECT_EQ(call.Status(), NdkStatus::kSuccess);
-  return made;
-}
-
 MemoryRegion* NewRegion(const OwnQueues& queues) { return queues.domain->CreateMemoryRegion(false).object; }
 
 const std::vector<Kind>& BrokerKinds() {
@@ -151,7 +139,7 @@ const std::vector<Kind>& BrokerKinds() {
                             {"Listener", [](World& w) -> Alone { return {w.a().NewListener().object}; }},
                             {"ListeningListener", [](World& w) -> Alone { return {w.a().Listening().object}; }},
                             {"SharedEndpoint", [](World& w) -> Alone { return {w.a().NewSharedEndpoint(w.a().At())}; }},
-                            {"Reservation", [](World& w) -> Alone { return {NewReservation(w)}; }},
+                            {"Reservation", [](World& w) -> Alone { return {w.a().NewReservation(w.a().At())}; }},
                             {"Connector", [](World& w) -> Alone { return {w.a().NewConnector()}; }},
                             {"ConnectedConnector", [](World& w) -> Alone { return {w.Establish().active}; }},
                             {"DeliveredConnector", [](World& w) -> Alone {
@@ -606,7 +594,7 @@ const std::vector<LinksRow>& AllLinks() {
          return {w.a().Reopen(), endpoint};
        }},
       {"AnAdapterAndAReservation", [](World& w) -> Links {
-         const auto reservation = NewReservation(w);
+         const auto reservation = w.a().NewReservation(w.a().At());
          return {w.a().Reopen(), reservation};
        }}};
   return *kRows;
@@ -673,7 +661,7 @@ const std::vector<Child>& Children() {
   static const auto* const kChildren = new std::vector<Child>{
       {"AListener", [](World& w) -> std::vector<Closable> { return {w.a().Listening().object}; }},
       {"ASharedEndpoint", [](World& w) -> std::vector<Closable> { return {w.a().NewSharedEndpoint(w.a().At())}; }},
-      {"AReservation", [](World& w) -> std::vector<Closable> { return {NewReservation(w)}; }},
+      {"AReservation", [](World& w) -> std::vector<Closable> { return {w.a().NewReservation(w.a().At())}; }},
       {"AConnector", [](World& w) -> std::vector<Closable> { return {w.a().NewConnector()}; }},
       {"AnUndecidedConnector",
        [](World& w) -> std::vector<Closable> {
@@ -967,7 +955,7 @@ void CloseWithAcceptPending(World& w) {
   EXPECT_EQ(made.connect.Status(), NdkStatus::kSuccess);
   if (w.lacks()) {
     EXPECT_EQ(accept.Status(), NdkStatus::kSuccess);
-    EXPECT_FALSE(made.passive->connection_data()->three_way);
+    EXPECT_FALSE(DataOf(made.passive).three_way);
     EXPECT_EQ(w.b().Close(made.passive).Status(), NdkStatus::kSuccess);
     return;
   }

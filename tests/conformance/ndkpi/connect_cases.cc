@@ -111,7 +111,7 @@ void AddSources(Cases* cases) {
                       EXPECT_EQ(made.active->GetLocalAddress(reinterpret_cast<sockaddr*>(&address), &length),
                                 NdkStatus::kSuccess);
                       EXPECT_GE(ntohs(address.sin_port), 49152);
-                      EXPECT_EQ(made.passive->connection_data()->peer, w.a().At(ntohs(address.sin_port)));
+                      EXPECT_EQ(DataOf(made.passive).peer, w.a().At(ntohs(address.sin_port)));
                     }});
   cases->push_back({98, "NoPortIsLeft",
                     [](World& w) {
@@ -123,7 +123,7 @@ void AddSources(Cases* cases) {
                       EXPECT_EQ(w.a().Connect(connector, qp, listener.address).Status(), NdkStatus::kTooManyAddresses);
                       w.a().Close(first.object).Wait();
                       const Call connect = w.a().Connect(connector, qp, listener.address);
-                      EXPECT_EQ(listener.Next()->connection_data()->peer, first.address);
+                      EXPECT_EQ(DataOf(listener.Next()).peer, first.address);
                       EXPECT_TRUE(connect.pending());
                     },
                     kTwoPorts});
@@ -378,7 +378,7 @@ void ExpectConnectsThrough(World& w, const std::shared_ptr<client::SharedEndpoin
   made.passive = listener.Next();
   made.passive_qp = w.b().NewQueuePair();
   w.Finish(made);
-  EXPECT_EQ(made.active->connection_data()->local, endpoint->address());
+  EXPECT_EQ(DataOf(made.active).local, endpoint->address());
 }
 
 void AddSharedEndpoints(Cases* cases) {

@@ -40,11 +40,7 @@ struct Holder {
 };
 
 // Of a connector that has connected from a port of its own choice.
-SocketAddress LocalAddressOf(const std::shared_ptr<client::Connector>& connector) {
-  const auto data = connector->connection_data();
-  EXPECT_TRUE(data.has_value());
-  return data ? data->local : SocketAddress();
-}
+SocketAddress LocalAddressOf(const std::shared_ptr<client::Connector>& connector) { return DataOf(connector).local; }
 
 const Holder kListener = {"AListener", [](World& w) { return w.a().Listening().address; }};
 const Holder kSharedEndpoint = {"ASharedEndpoint",
@@ -283,8 +279,8 @@ void AddPeersOfSharedEndpoints(Cases* cases) {
                       const TestListener one = w.b().Listening(), other = w.b().Listening();
                       for (const TestListener* listener : {&one, &other}) {
                         const Connection made = w.EstablishThrough(endpoint, w.a(), w.b(), *listener);
-                        EXPECT_EQ(made.active->connection_data()->local, endpoint->address());
-                        EXPECT_EQ(made.passive->connection_data()->peer, endpoint->address());
+                        EXPECT_EQ(DataOf(made.active).local, endpoint->address());
+                        EXPECT_EQ(DataOf(made.passive).peer, endpoint->address());
                       }
                     }});
   cases->push_back({64, "ASecondConnectionOfOnePairOfAddresses", [](World& w) {
@@ -330,7 +326,7 @@ void AddAddresses(Cases* cases) {
                       uint32_t length = sizeof local;
                       ASSERT_EQ(made.passive->GetLocalAddress(reinterpret_cast<sockaddr*>(&local), &length),
                                 NdkStatus::kSuccess);
-                      EXPECT_EQ(made.passive->connection_data()->local, listener.address);
+                      EXPECT_EQ(DataOf(made.passive).local, listener.address);
                     }});
 }
 

@@ -320,7 +320,7 @@ void AddUsesInCompletions(Cases* cases) {
                       });
                       EXPECT_EQ(create.Status(), NdkStatus::kSuccess);
                       EXPECT_EQ(listen.Status(), NdkStatus::kSuccess);
-                      listener.address = *listener.object->address();
+                      listener.address = AddressOf(listener);
                       w.Establish(w.b(), w.a(), listener);
                     }});
   cases->push_back({5, "ConnectOfAConnector", [](World& w) {
@@ -444,9 +444,9 @@ void ExpectContextsOfRequests(World& w) {
 void ExpectContextsOfConnectEvents(World& w) {
   const TestListener one = w.b().Listening(), other = w.b().Listening();
   const Handshake first = w.Request(w.a(), w.b(), one);
-  EXPECT_EQ(first.passive->connection_data()->local, one.address);
+  EXPECT_EQ(DataOf(first.passive).local, one.address);
   const Handshake second = w.Request(w.a(), w.b(), other);
-  EXPECT_EQ(second.passive->connection_data()->local, other.address);
+  EXPECT_EQ(DataOf(second.passive).local, other.address);
   w.Settle();
   EXPECT_EQ(one.delivered(), 1u);
   EXPECT_EQ(other.delivered(), 1u);

@@ -61,7 +61,7 @@ void ConnectionsAreListed(World& w) {
   const Connection made = w.Establish();
   const auto reply = List<v1::ListConnectorsRequest, v1::ListConnectorsReply>(w, &v1::Inspection::Stub::ListConnectors);
   for (const auto& connector : {made.active, made.passive}) {
-    const client::ConnectionData data = *connector->connection_data();
+    const client::ConnectionData data = DataOf(connector);
     const auto row = std::find_if(reply.connectors().begin(), reply.connectors().end(), [&](const auto& info) {
       return Is(info.local(), data.local) && Is(info.peer(), data.peer);
     });

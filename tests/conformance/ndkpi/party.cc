@@ -4,21 +4,19 @@
 
 #include <gtest/gtest.h>
 
+#include <string>
 #include <utility>
 
 #include "client/blocking.h"
+#include "tests/needed.h"
 
 namespace rdmabroker::ndkpi {
 
 std::shared_ptr<client::Connector> TestListener::Next() const {
   std::unique_lock lock(events_->mutex);
-  if (!events_->changed.wait_for(lock, kPatience, [this] { return !events_->waiting.empty(); })) {
-    ADD_FAILURE() << "no connect request comes";
-    return nullptr;
-  }
-  auto next = std::move(events_->waiting.front());
-  events_->waiting.pop_front();
-  return next;
+  events_->changed.wait_for(lock, kPatience, [this] { return !events_->waiting.empty(); });
+  lock.unlock();
+  return Needed(TakeWaiting(), "connect request");
 }
 
 std::shared_ptr<client::Connector> TestListener::TakeWaiting() const {
@@ -74,13 +72,20 @@ client::DisconnectEvent DisconnectEvents::Wait() const {
   return events_->all.front();
 }
 
+SocketAddress AddressOf(const TestListener& listener) {
+  return *Needed(Needed(listener.object, "listener")->address(), "address that the listener listens on");
+}
+
+client::ConnectionData DataOf(const std::shared_ptr<client::Connector>& connector) {
+  return *Needed(Needed(connector, "connector")->connection_data(), "connection data");
+}
+
 Party::Party(const Home& home, Calls& calls) : home_(home), calls_(calls) {
   client::SessionOptions options;
   options.control_socket = home.control_socket;
   options.open_timeout = kPatience;
   auto opening = client::Session::Open(std::move(options));
-  EXPECT_TRUE(opening.outcome.ok()) << opening.outcome.hint;
-  session_ = std::move(opening.session);
+  session_ = Needed(std::move(opening.session), "session: " + opening.outcome.hint);
   Reopen();
 }
 
@@ -98,56 +103,54 @@ DataSide& Party::side() {
 
 std::shared_ptr<client::Adapter> Party::Reopen() {
   auto made = client::BlockingOpenAdapter(*session_, home_.device);
-  EXPECT_TRUE(made.outcome.ok()) << made.outcome.hint;
-  return std::exchange(adapter_, std::move(made.object));
+  return std::exchange(adapter_, Needed(std::move(made.object), "adapter: " + made.outcome.hint));
 }
 
-QueuePair* Party::NewQueuePair(void* context) { return queue_pairs_.emplace_back(side().NewQueuePair({}, context)); }
+template <typename Object, typename Create>
+std::shared_ptr<Object> Party::Made(const char* function, const Create& create) {
+  // The completion's, too, which may come when nobody waits for it any more.
+  const auto made = std::make_shared<std::shared_ptr<Object>>();
+  const Call call = calls_.Make(function, [&](const Call& c) {
+    return create([made, done = c.completion()](const client::Outcome& outcome, std::shared_ptr<Object> object) {
+      *made = std::move(object);
+      done(outcome);
+    });
+  });
+  const client::Outcome outcome = call.Wait();
+  return Needed(outcome.ok() ? *made : nullptr, std::string("success of ") + function + ": " +
+                                                    std::string(StatusName(outcome.status)) + ", " + outcome.hint);
+}
+
+QueuePair* Party::NewQueuePair(void* context) {
+  return queue_pairs_.emplace_back(Needed(side().NewQueuePair({}, context), "queue pair"));
+}
 
 QueuePair* Party::NewQueuePair(QueuePairAttributes attributes) {
   if (attributes.receive_cq == nullptr) attributes.receive_cq = side().cq;
   if (attributes.initiator_cq == nullptr) attributes.initiator_cq = side().cq;
-  const auto made = side().domain->CreateQueuePair(attributes);
-  EXPECT_EQ(made.status, NdkStatus::kSuccess);
-  return queue_pairs_.emplace_back(made.object);
+  return queue_pairs_.emplace_back(Needed(side().domain->CreateQueuePair(attributes).object, "queue pair"));
 }
 
 CompletionQueue* Party::NewCompletionQueue(uint32_t depth, CqNotification notification) {
-  const auto made = side().adapter->CreateCompletionQueue(depth, std::move(notification));
-  EXPECT_EQ(made.status, NdkStatus::kSuccess);
-  queues_.push_back(made.object);
-  return made.object;
+  CompletionQueue* const made = side().adapter->CreateCompletionQueue(depth, std::move(notification)).object;
+  queues_.push_back(Needed(made, "completion queue"));
+  return made;
 }
 
 SharedReceiveQueue* Party::NewSharedReceiveQueue(SharedReceiveQueueAttributes attributes) {
-  const auto made = side().domain->CreateSharedReceiveQueue(std::move(attributes));
-  EXPECT_EQ(made.status, NdkStatus::kSuccess);
-  queues_.push_back(made.object);
-  return made.object;
+  SharedReceiveQueue* const made = side().domain->CreateSharedReceiveQueue(std::move(attributes)).object;
+  queues_.push_back(Needed(made, "shared receive queue"));
+  return made;
 }
 
 std::shared_ptr<client::Connector> Party::NewConnector() {
-  std::shared_ptr<client::Connector> made;
-  const Call call = calls_.Make("CreateConnector", [&](const Call& c) {
-    return adapter_->CreateConnector([&made, done = c.completion()](const client::Outcome& outcome, auto connector) {
-      made = std::move(connector);
-      done(outcome);
-    });
-  });
-  EXPECT_EQ(call.Status(), NdkStatus::kSuccess);
-  return made;
+  return Made<client::Connector>("CreateConnector", [this](auto done) { return adapter_->CreateConnector(done); });
 }
 
 TestListener Party::NewListener() {
   TestListener listener;
-  const Call call = calls_.Make("CreateListener", [&](const Call& c) {
-    return adapter_->CreateListener(listener.callback(),
-                                    [&listener, done = c.completion()](const client::Outcome& outcome, auto made) {
-                                      listener.object = std::move(made);
-                                      done(outcome);
-                                    });
-  });
-  EXPECT_EQ(call.Status(), NdkStatus::kSuccess);
+  listener.object = Made<client::Listener>(
+      "CreateListener", [&](auto done) { return adapter_->CreateListener(listener.callback(), done); });
   return listener;
 }
 
@@ -155,15 +158,17 @@ TestListener Party::ListeningAt(const SocketAddress& address) {
   TestListener listener = NewListener();
   const client::Outcome outcome = Listen(listener, address).Wait();
   EXPECT_TRUE(outcome.ok()) << StatusName(outcome.status) << ": " << outcome.hint;
-  listener.address = listener.object->address().value_or(SocketAddress());
+  listener.address = AddressOf(listener);
   return listener;
 }
 
 std::shared_ptr<client::SharedEndpoint> Party::NewSharedEndpoint(const SocketAddress& address) {
-  std::shared_ptr<client::SharedEndpoint> made;
-  const client::Outcome outcome = CreateSharedEndpoint(address, &made).Wait();
-  EXPECT_TRUE(outcome.ok()) << StatusName(outcome.status) << ": " << outcome.hint;
-  return made;
+  return Made<client::SharedEndpoint>("CreateSharedEndpoint",
+                                      [&](auto done) { return adapter_->CreateSharedEndpoint(address, done); });
+}
+
+std::shared_ptr<client::Reservation> Party::NewReservation(const SocketAddress& address) {
+  return Made<client::Reservation>("ReservePort", [&](auto done) { return adapter_->ReservePort(address, done); });
 }
 
 Call Party::Listen(const TestListener& listener, const SocketAddress& address) {
@@ -172,17 +177,12 @@ Call Party::Listen(const TestListener& listener, const SocketAddress& address) {
   });
 }
 
-Call Party::CreateSharedEndpoint(const SocketAddress& address, std::shared_ptr<client::SharedEndpoint>* made) {
+Call Party::CreateSharedEndpoint(const SocketAddress& address) {
   return calls_.Make("CreateSharedEndpoint", [&](const Call& c) {
-    return adapter_->CreateSharedEndpoint(address,
-                                          [made, done = c.completion()](const client::Outcome& outcome, auto endpoint) {
-                                            if (made != nullptr) {
-                                              *made = std::move(endpoint);
-                                            } else if (endpoint != nullptr) {
-                                              endpoint->Close({});
-                                            }
-                                            done(outcome);
-                                          });
+    return adapter_->CreateSharedEndpoint(address, [done = c.completion()](const client::Outcome& outcome, auto made) {
+      if (made != nullptr) made->Close({});
+      done(outcome);
+    });
   });
 }
 

@@ -32,7 +32,7 @@ class TestListener {
   std::shared_ptr<client::Listener> object;
   SocketAddress address;  // Once it listens.
 
-  // Waits for a request. Null, and the test has failed, where none comes.
+  // Waits for a request. The case ends where none comes.
   std::shared_ptr<client::Connector> Next() const;
   // A request that waits; null where none does.
   std::shared_ptr<client::Connector> TakeWaiting() const;
@@ -71,6 +71,10 @@ class DisconnectEvents {
   std::shared_ptr<Events> events_ = std::make_shared<Events>();
 };
 
+// What the broker has said of them. The case ends where that is nothing.
+SocketAddress AddressOf(const TestListener& listener);
+client::ConnectionData DataOf(const std::shared_ptr<client::Connector>& connector);
+
 // Where a party is at home.
 struct Home {
   std::string control_socket;
@@ -78,10 +82,9 @@ struct Home {
   std::array<IpAddress, 2> ips;  // IPv4 and IPv6.
 };
 
-// A consumer: a session of its own with an instance of the adapter. Functions that cannot fail in any case fail the
-// test where they do; the others return their call. Objects live until they are closed or the party ends.
-//
-// A null object, which a step before has left behind, ends a call with kUnsuccessful, and so the test's further steps.
+// A consumer: a session of its own with an instance of the adapter. Functions that return an object cannot fail in any
+// case: where they do, the case ends, as by Needed. The others return their call, which a null object ends with
+// kUnsuccessful. Objects live until they are closed or the party ends.
 class Party {
  public:
   Party(const Home& home, Calls& calls);
@@ -114,10 +117,11 @@ class Party {
   TestListener Listening() { return ListeningAt(At()); }
   TestListener ListeningAt(const SocketAddress& address);
   std::shared_ptr<client::SharedEndpoint> NewSharedEndpoint(const SocketAddress& address);
+  std::shared_ptr<client::Reservation> NewReservation(const SocketAddress& address);
 
   Call Listen(const TestListener& listener, const SocketAddress& address);
-  // The object goes to `made` if there is one, or is closed again.
-  Call CreateSharedEndpoint(const SocketAddress& address, std::shared_ptr<client::SharedEndpoint>* made = nullptr);
+  // What it makes is closed again.
+  Call CreateSharedEndpoint(const SocketAddress& address);
   // From a port of the broker's choice, unless the parameters name a source.
   Call Connect(const std::shared_ptr<client::Connector>& connector, QueuePair* qp, const SocketAddress& destination,
                client::ConnectParameters parameters = {});
@@ -138,6 +142,9 @@ class Party {
   void Settle();
 
  private:
+  template <typename Object, typename Create>
+  std::shared_ptr<Object> Made(const char* function, const Create& create);
+
   const Home home_;
   Calls& calls_;
   std::unique_ptr<client::Session> session_;

@@ -10,6 +10,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "tests/control/patience.h"
+#include "tests/needed.h"
 
 namespace rdmabroker::ndkpi {
 namespace {
@@ -38,8 +39,8 @@ const Lack kTwoWay = {"siw", "there is no third message: Accept ends when the re
 
 void ExpectTwoWay(const Handshake& made) {
   EXPECT_EQ(made.accept.Status(), NdkStatus::kSuccess);
-  EXPECT_FALSE(made.active->connection_data()->three_way);
-  EXPECT_FALSE(made.passive->connection_data()->three_way);
+  EXPECT_FALSE(DataOf(made.active).three_way);
+  EXPECT_FALSE(DataOf(made.passive).three_way);
 }
 
 World::World(const Surroundings& surroundings, const Case& which)
@@ -218,8 +219,8 @@ void World::ExpectCarries(const Connection& connection) {
   Buffer sent(a().side().domain, kLength, kMrAllowLocalRead), received(b().side().domain, kLength, kMrAllowLocalWrite);
   sent.Fill(1);
   const Sge source = sent.sge(), target = received.sge();
-  EXPECT_EQ(connection.passive_qp->Receive(&received, {&target, 1}), NdkStatus::kSuccess);
-  EXPECT_EQ(connection.active_qp->Send(&sent, {&source, 1}, 0), NdkStatus::kSuccess);
+  EXPECT_EQ(Needed(connection.passive_qp, "connection")->Receive(&received, {&target, 1}), NdkStatus::kSuccess);
+  EXPECT_EQ(Needed(connection.active_qp, "connection")->Send(&sent, {&source, 1}, 0), NdkStatus::kSuccess);
   const ResultEx at_active = a().side().Next(), at_passive = b().side().Next();
   EXPECT_EQ(at_active.status, NdkStatus::kSuccess);
   EXPECT_EQ(at_passive.status, NdkStatus::kSuccess);
