@@ -57,6 +57,17 @@ VALUES = (
     ("sidecar.application.command", ["/mine"], "- /mine", BOTH),
     ("sidecar.application.args", ["--mine"], "- --mine", BOTH),
 )
+# Text that YAML reads as something else, or as more than one thing, where it is not quoted.
+ODD = (
+    ("image", "1e3"),
+    ("configuration", "  # Indented.\n[log]\n"),
+    ("devices.resource", "rdma: hca/1"),
+    ("node.socketDirectory", "/run/a #b: c"),
+    ("node.stateDirectory", "/run/a #b: c"),
+    ("node.priorityClassName", "true"),
+    ("sidecar.name", "123"),
+    ("sidecar.stateSize", "1e9"),
+)
 # What the chart's schema refuses.
 WRONG = (
     ("images", "a"),
@@ -101,8 +112,8 @@ class Checks:
         print("failed" if problems else "passed", name)
         self.failed |= bool(problems)
 
-    def run(self, what, settings):
-        command = [self.render_program, what, "rdma-broker", CHART]
+    def run(self, what, settings, release="rdma-broker"):
+        command = [self.render_program, what, release, CHART]
         for setting in settings:
             command += ["--set", setting]
         return subprocess.run(command, check=True, capture_output=True, text=True).stdout
@@ -166,6 +177,31 @@ def leaves(value, path=()):
         yield ".".join(path)
 
 
+def texts(value):
+    """All text in a document."""
+    if isinstance(value, dict):
+        value = [*value, *value.values()]
+    if isinstance(value, list):
+        for each in value:
+            yield from texts(each)
+    elif isinstance(value, str):
+        yield value
+
+
+def check_odd_text(checks):
+    def check(name, value, text):
+        try:
+            found = value in texts(checks.add_documents(f"with {name} as {value!r}", text))
+            problems = [] if found else ["it is not in the rendering"]
+        except yaml.YAMLError as error:
+            problems = [str(error)]
+        checks.report(f"{name} is the text {value!r}", problems)
+
+    for path, value in ODD:
+        check(path, value, checks.run("template", (*BOTH, f"{path}={json.dumps(value)}")))
+    check("the release's name", "123", checks.run("template", BOTH, "123"))
+
+
 def check_values(checks):
     plain = {each: checks.run("template", each) for each in {row[3] for row in VALUES}}
     for path, value, shown, others in VALUES:
@@ -213,6 +249,7 @@ def main():
     checks = Checks(arguments[0])
     check_manifests(checks, "--update" in sys.argv)
     check_values(checks)
+    check_odd_text(checks)
     check_old_cluster(checks)
     work = json.dumps({"documents": checks.documents, "values": checks.values})
     sys.stdout.flush()

@@ -22,7 +22,7 @@ capabilities:
 {{- define "rdma-broker.devices" -}}
 {{- with .Values.devices.resource -}}
 limits:
-  {{ . }}: {{ $.Values.devices.count }}
+  {{- dict . $.Values.devices.count | toYaml | nindent 2 }}
 {{- end }}
 {{- end }}
 
@@ -34,7 +34,7 @@ exec:
 {{- /* The broker's container, as a node's or a sidecar. */ -}}
 {{- define "rdma-broker.container" -}}
 name: broker
-image: {{ .Values.image }}
+image: {{ toYaml .Values.image }}
 imagePullPolicy: {{ .Values.imagePullPolicy }}
 securityContext:
   {{- include "rdma-broker.noPrivileges" . | nindent 2 }}
