@@ -158,6 +158,8 @@ def oddities(document):
             yield f"{name}: has privileges"
         if context["capabilities"]["drop"] != ["ALL"]:
             yield f"{name}: has capabilities"
+        if name != "application" and "memory" not in container["resources"]["limits"]:
+            yield f"{name}: has no limit, which a quota of the namespace may ask for"
         if context.get("runAsUser") == 0 and context["capabilities"].get("add") != ["CHOWN"]:
             yield f"{name}: is root for more than to give folders away"
     broker = next((each for each in containers if each["name"] == "broker"), {})
