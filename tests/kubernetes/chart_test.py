@@ -11,6 +11,7 @@ import os
 import pathlib
 import subprocess
 import sys
+import tomllib
 
 import yaml
 
@@ -24,14 +25,14 @@ MANIFESTS = {
 }
 BOTH = ("sidecar.enabled=true",)
 DEVICES = ("devices.resource=rdma/hca",)
-CONFIGURATION = "[log]\nlevel = \"debug\"\n"
 # A value's path, another value, and what shows it in the rendering; nothing, where it takes something away. What else
 # must be set for it to matter comes last.
 VALUES = (
     ("image", "registry.example/rdma-broker:1", "image: registry.example/rdma-broker:1", BOTH),
     ("imagePullPolicy", "Always", "imagePullPolicy: Always", BOTH),
     ("imagePullSecrets", [{"name": "registry"}], "imagePullSecrets:", BOTH),
-    ("configuration", CONFIGURATION, '    level = "debug"', BOTH),
+    ("configuration.timeouts.session_grace_ms", 5000, "session_grace_ms = 5000", BOTH),
+    ("configuration.log.level", "debug", 'level = "debug"', BOTH),
     ("devices.resource", "rdma/hca", "rdma/hca: 1", BOTH),
     ("devices.count", 2, "rdma/hca: 2", BOTH + DEVICES),
     ("resources.requests.cpu", "2", 'cpu: "2"', BOTH),
@@ -60,7 +61,6 @@ VALUES = (
 # Text that YAML reads as something else, or as more than one thing, where it is not quoted.
 ODD = (
     ("image", "1e3"),
-    ("configuration", "  # Indented.\n[log]\n"),
     ("devices.resource", "rdma: hca/1"),
     ("node.socketDirectory", "/run/a #b: c"),
     ("node.stateDirectory", "/run/a #b: c"),
@@ -74,7 +74,11 @@ WRONG = (
     ("image", ""),
     ("imagePullPolicy", "Sometimes"),
     ("imagePullSecrets", "registry"),
-    ("configuration", {"log": {}}),
+    ("configuration", "[log]"),
+    ("configuration.log", "debug"),
+    ("configuration.[log]", {}),
+    ("configuration.log.level = 1 #", "debug"),
+    ("configuration.control.socket_directory", "/run"),
     ("devices.resource", "hca"),
     ("devices.count", 0),
     ("resources.limit", {}),
@@ -133,7 +137,9 @@ class Checks:
     def rendering(self, name, settings):
         """A rendering, all of whose documents the validator gets."""
         text = self.run("template", settings)
-        problems = [problem for document in self.add_documents(name, text) for problem in oddities(document)]
+        documents = self.add_documents(name, text)
+        problems = [problem for document in documents for problem in oddities(document)]
+        problems += strangers(documents)
         self.report(f"{name}: its pods have few rights, and all that they name", problems)
         self.add_values(f"{name}: the chart's schema takes the values", settings, True)
         return text
@@ -168,6 +174,15 @@ def oddities(document):
             yield f"broker: {probe} does not ask for its health"
     if document["kind"] == "Deployment" and broker.get("restartPolicy") != "Always":
         yield "broker: is no native sidecar"
+
+
+def strangers(documents):
+    """ConfigMaps that a pod has as volumes, and nobody makes, or the other way round."""
+    made = {each["metadata"]["name"] for each in documents if each["kind"] == "ConfigMap"}
+    volumes = [volume for each in documents if each["kind"] != "ConfigMap"
+               for volume in each["spec"]["template"]["spec"]["volumes"]]
+    used = {volume["configMap"]["name"] for volume in volumes if "configMap" in volume}
+    return [f"the ConfigMap {name} is made or used, not both" for name in sorted(made ^ used)]
 
 
 def leaves(value, path=()):
@@ -219,6 +234,20 @@ def check_values(checks):
         checks.add_values(f"the chart's schema refuses {path}={value}", (f"{path}={json.dumps(value)}",), False)
 
 
+def check_configuration(checks):
+    """Whether the broker reads what the values say, and the image's own where they say nothing."""
+    image = tomllib.loads((SOURCE / "deploy/container/rdma-brokerd.toml").read_text(encoding="utf-8"))
+    odd = {"text": 'a "b"\n\\ # <c> \t\u00e9', "number": 1_000_000, "list": [1, "a"], "no": False,
+           "rules": [{"name": "one", "uids": [0]}, {"other key": {"deep": []}}]}
+    for name, settings, expected in (
+        ("the image's own", BOTH, image),
+        ("with whatever is in it", (*BOTH, f"configuration.odd={json.dumps(odd)}"), {**image, "odd": odd}),
+    ):
+        documents = list(yaml.safe_load_all(checks.run("template", settings)))
+        read = [tomllib.loads(each["data"]["rdma-brokerd.toml"]) for each in documents if each["kind"] == "ConfigMap"]
+        checks.report(f"each broker's configuration, {name}", [] if read == [expected] * 2 else [f"it is {read}"])
+
+
 def check_manifests(checks, update):
     for name, settings in MANIFESTS.items():
         text = checks.rendering(name, settings)
@@ -252,6 +281,7 @@ def main():
     check_manifests(checks, "--update" in sys.argv)
     check_values(checks)
     check_odd_text(checks)
+    check_configuration(checks)
     check_old_cluster(checks)
     work = json.dumps({"documents": checks.documents, "values": checks.values})
     sys.stdout.flush()

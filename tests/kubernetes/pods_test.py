@@ -192,17 +192,22 @@ class PodsTest:
         run(f"kubectl exec deployment/storage-client -c application -- request_reply client --address {client}:0 "
             f"--server {node}:7472 --count 100", self.folder)
 
-    def a_configuration_of_ones_own_is_read(self):
-        own = (SOURCE / "deploy/container/rdma-brokerd.toml").read_text(encoding="utf-8")
-        (self.folder / "rdma-brokerd.toml").write_text(own + '[log]\nlevel = "warning"\n', encoding="utf-8")
-        others = ("node.enabled=false", "sidecar.enabled=true", "sidecar.name=configured",
-                  f"image={REGISTRY}/rdma-broker:trial",
-                  f"sidecar.application.image={REGISTRY}/rdma-broker-examples:trial")
-        settings = " ".join(f"--set {each}" for each in others)
-        run(f"{self.commands['Values']} {settings} | kubectl apply -f -", self.folder)
-        said = run("kubectl logs deployment/configured -c broker", self.folder)
-        if "[rdma-broker-keeper] [info]" not in said or "[rdma-brokerd] [info]" in said:
-            raise Failure("the daemon logs what it is not to log, or nothing of it is seen")
+    def another_configuration_costs_no_connection(self):
+        def log():
+            return subprocess.run(["podman", "logs", "storage-client-broker"], check=True, text=True,
+                                  stdout=subprocess.PIPE, stderr=subprocess.STDOUT).stdout
+
+        client = self.connected_client()
+        keeper, daemon, served = keeper_of("storage-client-broker"), daemon_of("storage-client-broker"), log()
+        run(self.commands["Configure"], self.folder)
+        await_that("another daemon", lambda: daemon_of("storage-client-broker") not in (None, daemon))
+        self.healthy_again()
+        self.finish(client)
+        if keeper_of("storage-client-broker") != keeper:
+            raise Failure("the container is another")
+        said = log().removeprefix(served)
+        if "[rdma-broker-keeper] [info]" not in said or "[rdma-brokerd] [info] serving" in said:
+            raise Failure(f"the daemon logs what it is not to log any more, or nothing is seen: {said}")
 
     def devices_are_asked_for(self):
         said = run(self.commands["The kernel's RDMA devices"], self.folder)
@@ -227,7 +232,7 @@ class PodsTest:
             self.a_node_has_a_broker,
             self.sessions_survive_the_pod_of_a_nodes_broker,
             self.a_pod_meets_a_client_of_its_nodes_broker,
-            self.a_configuration_of_ones_own_is_read,
+            self.another_configuration_costs_no_connection,
             self.devices_are_asked_for,
             self.the_sidecar_ends_after_the_application,
         )

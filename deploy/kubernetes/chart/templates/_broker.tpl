@@ -63,27 +63,9 @@ volumeMounts:
   mountPath: /run/rdma-broker
 - name: rdma-broker-state
   mountPath: /run/rdma-broker-state
-{{- if .Values.configuration }}
 - name: rdma-broker-configuration
   mountPath: /etc/rdma-broker
   readOnly: true
-{{- end }}
-{{- end }}
-
-{{- define "rdma-broker.configurationVolume" -}}
-{{- if .Values.configuration -}}
-- name: rdma-broker-configuration
-  configMap:
-    name: {{ .Release.Name }}-configuration
-{{- end }}
-{{- end }}
-
-{{- /* A pod with another configuration is another pod. */ -}}
-{{- define "rdma-broker.configurationAnnotation" -}}
-{{- if .Values.configuration -}}
-annotations:
-  rdma-broker/configuration: {{ sha256sum .Values.configuration }}
-{{- end }}
 {{- end }}
 
 {{- define "rdma-broker.pullSecrets" -}}

@@ -1,0 +1,39 @@
+{{- /* SPDX-License-Identifier: Apache-2.0 */ -}}
+
+{{- /* A value as TOML. JSON's text, numbers and truth values are TOML's, too. */ -}}
+{{- define "rdma-broker.toml" -}}
+{{- if kindIs "map" . -}}
+{ {{- range $index, $key := keys . | sortAlpha -}}
+{{- if $index }}, {{ end }}{{ toJson $key }} = {{ include "rdma-broker.toml" (get $ $key) }}
+{{- end -}} }
+{{- else if kindIs "slice" . -}}
+[{{- range $index, $each := . -}}
+{{- if $index }}, {{ end }}{{ include "rdma-broker.toml" $each }}
+{{- end -}}]
+{{- else -}}
+{{- toJson . -}}
+{{- end -}}
+{{- end }}
+
+{{- /* A broker's configuration: the values', and what the image's own has, whose folders are the pod's volumes. Given
+"values" and the "name" of the ConfigMap. No pod is made anew for another: that would cost its connections. */ -}}
+{{- define "rdma-broker.configuration" -}}
+apiVersion: v1
+kind: ConfigMap
+metadata:
+  name: {{ toYaml .name }}
+  labels:
+    app.kubernetes.io/name: rdma-broker
+data:
+  rdma-brokerd.toml: |
+{{- $control := dict
+  "socket_directory" "/run/rdma-broker"
+  "socket_group" ""
+  "state_directory" "/run/rdma-broker-state/records" -}}
+{{- range $table, $keys := mergeOverwrite (deepCopy .values.configuration) (dict "control" $control) }}
+    [{{ $table }}]
+  {{- range $key, $value := $keys }}
+    {{ $key }} = {{ include "rdma-broker.toml" $value }}
+  {{- end }}
+{{- end }}
+{{- end }}
