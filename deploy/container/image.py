@@ -39,7 +39,7 @@ IMAGES = {
         "files": {CONFIGURATION: SOURCE / "deploy/container/rdma-brokerd.toml"},
         "folders": ("/run/rdma-broker", "/run/rdma-broker-state"),
         # A broker whose loop is stuck for so long does not come back: as in deploy/systemd/rdma-brokerd.service.
-        "entrypoint": [KEEPER, "--watchdog", "30", "--", DAEMON],
+        "entrypoint": [KEEPER, "--watchdog", "30", "--log-format", "json", "--", DAEMON],
         "command": ["--config", CONFIGURATION],
     },
     "rdma-broker-examples": {

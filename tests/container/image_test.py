@@ -17,6 +17,7 @@ import subprocess
 import sys
 import tarfile
 import tempfile
+import tomllib
 
 SOURCE = pathlib.Path(__file__).resolve().parents[2]
 PROGRAMS = {"usr/bin/chown", "usr/sbin/rdma-broker-keeper", "usr/bin/rdma-brokerctl", "usr/sbin/rdma-brokerd"}
@@ -90,6 +91,13 @@ def keeper_first(image):
     entry = image.process["Entrypoint"]
     wanted = ["/usr/sbin/rdma-broker-keeper", "--", DAEMON]
     return [] if [each for each in entry if each in wanted] == wanted else [str(entry)]
+
+
+def logs_alike(image, root):
+    """The keeper by an option, the daemon by its configuration."""
+    keeper = image.process["Entrypoint"][image.process["Entrypoint"].index("--log-format") + 1]
+    configured = tomllib.loads((pathlib.Path(root) / "etc/rdma-broker/rdma-brokerd.toml").read_text("utf-8"))
+    return [] if keeper == configured["log"]["format"] == "json" else [f"{keeper} and {configured['log']}"]
 
 
 def labelled(image):
@@ -200,7 +208,8 @@ def main():
         ):
             report(name, check(image))
         for name, check in (("every library is there", libraries_found), ("each program starts", programs_start),
-                            ("its configuration is fine", configuration_fine)):
+                            ("its configuration is fine", configuration_fine),
+                            ("the daemon and the keeper log JSON", logs_alike)):
             report(name, check(image, root))
         command = ["skopeo", "inspect", f"oci-archive:{first}"]
         read = subprocess.run(command, capture_output=True, text=True, check=False)

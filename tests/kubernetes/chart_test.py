@@ -6,6 +6,7 @@ chart_test.py RENDER NODE_FOLDER: the program that renders, and a folder with th
 --update, writes the plain manifests, which are renderings. Prints "passed|failed NAME" for each check.
 """
 
+import importlib.util
 import json
 import os
 import pathlib
@@ -31,6 +32,7 @@ VALUES = (
     ("image", "registry.example/rdma-broker:1", "image: registry.example/rdma-broker:1", BOTH),
     ("imagePullPolicy", "Always", "imagePullPolicy: Always", BOTH),
     ("imagePullSecrets", [{"name": "registry"}], "imagePullSecrets:", BOTH),
+    ("log.format", "text", "--log-format, text", BOTH),
     ("configuration.timeouts.session_grace_ms", 5000, "session_grace_ms = 5000", BOTH),
     ("configuration.log.level", "debug", 'level = "debug"', BOTH),
     ("devices.resource", "rdma/hca", "rdma/hca: 1", BOTH),
@@ -74,6 +76,8 @@ WRONG = (
     ("image", ""),
     ("imagePullPolicy", "Sometimes"),
     ("imagePullSecrets", "registry"),
+    ("log.format", "xml"),
+    ("configuration.log.format", "text"),
     ("configuration", "[log]"),
     ("configuration.log", "debug"),
     ("configuration.[log]", {}),
@@ -242,10 +246,28 @@ def check_configuration(checks):
     for name, settings, expected in (
         ("the image's own", BOTH, image),
         ("with whatever is in it", (*BOTH, f"configuration.odd={json.dumps(odd)}"), {**image, "odd": odd}),
+        ("with another log", (*BOTH, "log.format=text", "configuration.log.level=debug"),
+         {**image, "log": {"format": "text", "level": "debug"}}),
     ):
         documents = list(yaml.safe_load_all(checks.run("template", settings)))
         read = [tomllib.loads(each["data"]["rdma-brokerd.toml"]) for each in documents if each["kind"] == "ConfigMap"]
         checks.report(f"each broker's configuration, {name}", [] if read == [expected] * 2 else [f"it is {read}"])
+
+
+def check_command(checks):
+    """Whether the chart starts what the image starts."""
+    spec = importlib.util.spec_from_file_location("image", SOURCE / "deploy/container/image.py")
+    image = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(image)
+    recipe = image.IMAGES["rdma-broker"]
+    documents = list(yaml.safe_load_all(checks.run("template", BOTH)))
+    pods = [each["spec"]["template"]["spec"] for each in documents if each["kind"] != "ConfigMap"]
+    brokers = [container for pod in pods for container in pod["initContainers"] + pod["containers"]
+               if container["name"] == "broker"]
+    problems = [f"it starts {each['command']} {each['args']}" for each in brokers
+                if each["command"] != [pathlib.Path(word).name for word in recipe["entrypoint"]]
+                or each["args"] != recipe["command"]]
+    checks.report("each broker's container starts what the image would", problems)
 
 
 def check_manifests(checks, update):
@@ -282,6 +304,7 @@ def main():
     check_values(checks)
     check_odd_text(checks)
     check_configuration(checks)
+    check_command(checks)
     check_old_cluster(checks)
     work = json.dumps({"documents": checks.documents, "values": checks.values})
     sys.stdout.flush()

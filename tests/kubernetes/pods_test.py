@@ -7,6 +7,7 @@ stand_in/kubectl, which has podman run the pods. All of it is in namespaces of i
 Needs root. Prints "passed|failed NAME" for each check.
 """
 
+import json
 import os
 import pathlib
 import re
@@ -63,6 +64,14 @@ def run(script, folder):
 
 def kubectl(*arguments):
     return subprocess.run(["kubectl", *arguments], check=True, capture_output=True, text=True).stdout.strip()
+
+
+def objects(log):
+    """Of a container: each line is one of JSON, whatever program it is from."""
+    try:
+        return [json.loads(line) for line in log.splitlines()]
+    except ValueError as error:
+        raise Failure(f"a line is no JSON: {error}: {log}") from error
 
 
 def address_of(name):
@@ -206,8 +215,11 @@ class PodsTest:
         if keeper_of("storage-client-broker") != keeper:
             raise Failure("the container is another")
         said = log().removeprefix(served)
-        if "[rdma-broker-keeper] [info]" not in said or "[rdma-brokerd] [info] serving" in said:
+        events = [(line["program"], line["event"]) for line in objects(said)]
+        if ("rdma-broker-keeper", "child ready") not in events or ("rdma-brokerd", "serving") in events:
             raise Failure(f"the daemon logs what it is not to log any more, or nothing is seen: {said}")
+        if ("rdma-brokerd", "serving") not in [(line["program"], line["event"]) for line in objects(served)]:
+            raise Failure(f"the daemon has not logged what it was to log: {served}")
 
     def devices_are_asked_for(self):
         said = run(self.commands["The kernel's RDMA devices"], self.folder)

@@ -36,6 +36,9 @@ exec:
 name: broker
 image: {{ toYaml .Values.image }}
 imagePullPolicy: {{ .Values.imagePullPolicy }}
+# The image's own, but for how it logs.
+command: [rdma-broker-keeper, --watchdog, "30", --log-format, {{ .Values.log.format }}, --, rdma-brokerd]
+args: [--config, /etc/rdma-broker/rdma-brokerd.toml]
 securityContext:
   {{- include "rdma-broker.noPrivileges" . | nindent 2 }}
 # The health service is on the Unix socket, where Kubernetes' own gRPC probe does not come.

@@ -15,8 +15,8 @@
 {{- end -}}
 {{- end }}
 
-{{- /* A broker's configuration: the values', and what the image's own has, whose folders are the pod's volumes. Given
-"values" and the "name" of the ConfigMap. No pod is made anew for another: that would cost its connections. */ -}}
+{{- /* A broker's configuration: the values', with what other values say, and the folders that are the pod's volumes.
+Given "values" and the "name" of the ConfigMap. No pod is made anew for another: that would cost its connections. */ -}}
 {{- define "rdma-broker.configuration" -}}
 apiVersion: v1
 kind: ConfigMap
@@ -30,7 +30,8 @@ data:
   "socket_directory" "/run/rdma-broker"
   "socket_group" ""
   "state_directory" "/run/rdma-broker-state/records" -}}
-{{- range $table, $keys := mergeOverwrite (deepCopy .values.configuration) (dict "control" $control) }}
+{{- $own := dict "control" $control "log" (dict "format" .values.log.format) -}}
+{{- range $table, $keys := mergeOverwrite (deepCopy .values.configuration) $own }}
     [{{ $table }}]
   {{- range $key, $value := $keys }}
     {{ $key }} = {{ include "rdma-broker.toml" $value }}
