@@ -25,6 +25,7 @@ MANIFESTS = {
     "sidecar.yaml": ("node.enabled=false", "sidecar.enabled=true"),
 }
 BOTH = ("sidecar.enabled=true",)
+METRICS = ("sidecar.metrics=true",)
 DEVICES = ("devices.resource=rdma/hca",)
 # A value's path, another value, and what shows it in the rendering; nothing, where it takes something away. What else
 # must be set for it to matter comes last.
@@ -33,6 +34,10 @@ VALUES = (
     ("imagePullPolicy", "Always", "imagePullPolicy: Always", BOTH),
     ("imagePullSecrets", [{"name": "registry"}], "imagePullSecrets:", BOTH),
     ("log.format", "text", "--log-format, text", BOTH),
+    ("metrics.address", "[::]", 'address = "[::]:9464"', BOTH + METRICS),
+    ("metrics.port", 9000, "containerPort: 9000", BOTH + METRICS),
+    ("metrics.annotations", False, None, BOTH + METRICS),
+    ("metrics.podMonitor", True, "kind: PodMonitor", BOTH + METRICS),
     ("configuration.timeouts.session_grace_ms", 5000, "session_grace_ms = 5000", BOTH),
     ("configuration.log.level", "debug", 'level = "debug"', BOTH),
     ("devices.resource", "rdma/hca", "rdma/hca: 1", BOTH),
@@ -45,6 +50,7 @@ VALUES = (
     ("node.stateDirectory", "/run/other-state", "path: /run/other-state", ()),
     ("node.prepareDirectories", False, None, ()),
     ("node.hostPID", True, "hostPID: true", ()),
+    ("node.metrics", False, None, ()),
     ("node.updateStrategy", "RollingUpdate", "type: RollingUpdate", ()),
     ("node.priorityClassName", "system-node-critical", "priorityClassName: system-node-critical", ()),
     ("node.nodeSelector", {"rdma": "yes"}, 'rdma: "yes"', ()),
@@ -52,6 +58,7 @@ VALUES = (
     ("sidecar.enabled", True, "kind: Deployment", ()),
     ("sidecar.name", "mine", "name: mine", BOTH),
     ("sidecar.replicas", 3, "replicas: 3", BOTH),
+    ("sidecar.metrics", True, "containerPort: 9464", ("node.enabled=false", *BOTH)),
     ("sidecar.stateSize", "1Gi", "sizeLimit: 1Gi", BOTH),
     ("sidecar.shareProcessNamespace", True, "shareProcessNamespace: true", BOTH),
     ("sidecar.terminationGracePeriodSeconds", 7, "terminationGracePeriodSeconds: 7", BOTH),
@@ -60,6 +67,7 @@ VALUES = (
     ("sidecar.application.command", ["/mine"], "- /mine", BOTH),
     ("sidecar.application.args", ["--mine"], "- --mine", BOTH),
 )
+WORKLOADS = ("DaemonSet", "Deployment")
 # Text that YAML reads as something else, or as more than one thing, where it is not quoted.
 ODD = (
     ("image", "1e3"),
@@ -77,6 +85,8 @@ WRONG = (
     ("imagePullPolicy", "Sometimes"),
     ("imagePullSecrets", "registry"),
     ("log.format", "xml"),
+    ("metrics.port", 0),
+    ("metrics.address", "everywhere"),
     ("configuration.log.format", "text"),
     ("configuration", "[log]"),
     ("configuration.log", "debug"),
@@ -135,7 +145,8 @@ class Checks:
         documents = list(yaml.load_all(text, Strict))
         for document in documents:
             title = f"{name}: {document['kind']} is one of the Kubernetes API"
-            self.documents.append({"name": title, "document": document})
+            if document["kind"] != "PodMonitor":  # The operator's, which the API does not know.
+                self.documents.append({"name": title, "document": document})
         return documents
 
     def rendering(self, name, settings):
@@ -143,7 +154,7 @@ class Checks:
         text = self.run("template", settings)
         documents = self.add_documents(name, text)
         problems = [problem for document in documents for problem in oddities(document)]
-        problems += strangers(documents)
+        problems += [*strangers(documents), *unmeasured(documents)]
         self.report(f"{name}: its pods have few rights, and all that they name", problems)
         self.add_values(f"{name}: the chart's schema takes the values", settings, True)
         return text
@@ -151,7 +162,7 @@ class Checks:
 
 def oddities(document):
     """What the API allows and a pod of ours does not have."""
-    if document["kind"] == "ConfigMap":
+    if document["kind"] not in WORKLOADS:
         return
     pod = document["spec"]["template"]["spec"]
     if document["spec"]["selector"]["matchLabels"] != document["spec"]["template"]["metadata"]["labels"]:
@@ -183,10 +194,31 @@ def oddities(document):
 def strangers(documents):
     """ConfigMaps that a pod has as volumes, and nobody makes, or the other way round."""
     made = {each["metadata"]["name"] for each in documents if each["kind"] == "ConfigMap"}
-    volumes = [volume for each in documents if each["kind"] != "ConfigMap"
+    volumes = [volume for each in documents if each["kind"] in WORKLOADS
                for volume in each["spec"]["template"]["spec"]["volumes"]]
     used = {volume["configMap"]["name"] for volume in volumes if "configMap" in volume}
     return [f"the ConfigMap {name} is made or used, not both" for name in sorted(made ^ used)]
+
+
+def unmeasured(documents):
+    """Ports for metrics that the configuration does not have, or nobody would find."""
+    configurations = {each["metadata"]["name"]: tomllib.loads(each["data"]["rdma-brokerd.toml"])
+                      for each in documents if each["kind"] == "ConfigMap"}
+    selectors = [each["spec"]["selector"]["matchLabels"] for each in documents if each["kind"] == "PodMonitor"]
+    for document in documents:
+        if document["kind"] not in WORKLOADS:
+            continue
+        template = document["spec"]["template"]
+        pod, labels = template["spec"], template["metadata"]["labels"]
+        (broker,) = (each for each in pod.get("initContainers", []) + pod["containers"] if each["name"] == "broker")
+        (name,) = (each["configMap"]["name"] for each in pod["volumes"] if "configMap" in each)
+        served = configurations[name].get("metrics", {}).get("address", "").rpartition(":")[2]
+        ports = [str(each["containerPort"]) for each in broker.get("ports", []) if each["name"] == "metrics"]
+        noted = template["metadata"].get("annotations", {}).get("prometheus.io/port")
+        if ports != [served] * bool(served) or noted not in (None, served):
+            yield f"{name}: the metrics are at {served}, the container has {ports}, the annotation is {noted}"
+        if selectors and (labels in selectors) != bool(served):
+            yield f"{name}: the PodMonitors find {selectors}, and the metrics are at {served}"
 
 
 def leaves(value, path=()):
@@ -244,12 +276,13 @@ def check_configuration(checks):
     odd = {"text": 'a "b"\n\\ # <c> \t\u00e9', "number": 1_000_000, "list": [1, "a"], "no": False,
            "rules": [{"name": "one", "uids": [0]}, {"other key": {"deep": []}}]}
     for name, settings, expected in (
-        ("the image's own", BOTH, image),
-        ("with whatever is in it", (*BOTH, f"configuration.odd={json.dumps(odd)}"), {**image, "odd": odd}),
-        ("with another log", (*BOTH, "log.format=text", "configuration.log.level=debug"),
+        ("the image's own", (), image),
+        ("with whatever is in it", (f"configuration.odd={json.dumps(odd)}",), {**image, "odd": odd}),
+        ("with another log", ("log.format=text", "configuration.log.level=debug"),
          {**image, "log": {"format": "text", "level": "debug"}}),
+        ("with metrics", ("node.metrics=true", *METRICS), {**image, "metrics": {"address": "0.0.0.0:9464"}}),
     ):
-        documents = list(yaml.safe_load_all(checks.run("template", settings)))
+        documents = list(yaml.safe_load_all(checks.run("template", (*BOTH, "node.metrics=false", *settings))))
         read = [tomllib.loads(each["data"]["rdma-brokerd.toml"]) for each in documents if each["kind"] == "ConfigMap"]
         checks.report(f"each broker's configuration, {name}", [] if read == [expected] * 2 else [f"it is {read}"])
 
@@ -261,7 +294,7 @@ def check_command(checks):
     spec.loader.exec_module(image)
     recipe = image.IMAGES["rdma-broker"]
     documents = list(yaml.safe_load_all(checks.run("template", BOTH)))
-    pods = [each["spec"]["template"]["spec"] for each in documents if each["kind"] != "ConfigMap"]
+    pods = [each["spec"]["template"]["spec"] for each in documents if each["kind"] in WORKLOADS]
     brokers = [container for pod in pods for container in pod["initContainers"] + pod["containers"]
                if container["name"] == "broker"]
     problems = [f"it starts {each['command']} {each['args']}" for each in brokers

@@ -19,6 +19,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import urllib.request
 
 SOURCE = pathlib.Path(__file__).resolve().parents[2]
 PAGE = SOURCE / "docs/cluster-administrator.md"
@@ -182,6 +183,13 @@ class PodsTest:
         run(self.commands["A broker for each node"], self.folder)
         kubectl("exec", "daemonset/rdma-broker", "-c", "broker", "--", "rdma-brokerctl", "health")
 
+    def a_nodes_broker_has_metrics(self):
+        # On the node's network, which is the test's.
+        with urllib.request.urlopen("http://127.0.0.1:9464/metrics", timeout=PATIENCE) as answer:
+            said = answer.read().decode()
+        if "\nrdma_broker_" not in said:
+            raise Failure(f"no metric of the broker's: {said}")
+
     def sessions_survive_the_pod_of_a_nodes_broker(self):
         def sessions():
             listed = kubectl("exec", "daemonset/rdma-broker", "-c", "broker", "--", "rdma-brokerctl", "sessions")
@@ -242,6 +250,7 @@ class PodsTest:
             self.a_connection_survives_both_brokers_containers,
             self.clients_come_to_a_listener_that_survived,
             self.a_node_has_a_broker,
+            self.a_nodes_broker_has_metrics,
             self.sessions_survive_the_pod_of_a_nodes_broker,
             self.a_pod_meets_a_client_of_its_nodes_broker,
             self.another_configuration_costs_no_connection,

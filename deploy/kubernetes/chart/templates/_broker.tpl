@@ -31,7 +31,31 @@ exec:
   command: [rdma-brokerctl, health]
 {{- end }}
 
-{{- /* The broker's container, as a node's or a sidecar. */ -}}
+{{- /* By which Prometheus finds a pod, where it goes by annotations. */ -}}
+{{- define "rdma-broker.metricsAnnotations" -}}
+{{- if .Values.metrics.annotations -}}
+annotations:
+  prometheus.io/scrape: "true"
+  prometheus.io/port: {{ .Values.metrics.port | quote }}
+{{- end }}
+{{- end }}
+
+{{- /* By which the Prometheus Operator finds them: given a "name", and the pods' "labels". */ -}}
+{{- define "rdma-broker.podMonitor" -}}
+---
+apiVersion: monitoring.coreos.com/v1
+kind: PodMonitor
+metadata:
+  name: {{ toYaml .name }}
+spec:
+  selector:
+    matchLabels:
+      {{- toYaml .labels | nindent 6 }}
+  podMetricsEndpoints:
+  - port: metrics
+{{- end }}
+
+{{- /* The broker's container, a node's or a sidecar: "place" is that part of the values. */ -}}
 {{- define "rdma-broker.container" -}}
 name: broker
 image: {{ toYaml .Values.image }}
@@ -39,6 +63,11 @@ imagePullPolicy: {{ .Values.imagePullPolicy }}
 # The image's own, but for how it logs.
 command: [rdma-broker-keeper, --watchdog, "30", --log-format, {{ .Values.log.format }}, --, rdma-brokerd]
 args: [--config, /etc/rdma-broker/rdma-brokerd.toml]
+{{- if .place.metrics }}
+ports:
+- name: metrics
+  containerPort: {{ .Values.metrics.port }}
+{{- end }}
 securityContext:
   {{- include "rdma-broker.noPrivileges" . | nindent 2 }}
 # The health service is on the Unix socket, where Kubernetes' own gRPC probe does not come.

@@ -16,7 +16,7 @@
 {{- end }}
 
 {{- /* A broker's configuration: the values', with what other values say, and the folders that are the pod's volumes.
-Given "values" and the "name" of the ConfigMap. No pod is made anew for another: that would cost its connections. */ -}}
+Given "values", the "place" that the broker has among them, and the "name" of the ConfigMap. No pod is made anew for another: that would cost its connections. */ -}}
 {{- define "rdma-broker.configuration" -}}
 apiVersion: v1
 kind: ConfigMap
@@ -31,6 +31,9 @@ data:
   "socket_group" ""
   "state_directory" "/run/rdma-broker-state/records" -}}
 {{- $own := dict "control" $control "log" (dict "format" .values.log.format) -}}
+{{- if .place.metrics -}}
+{{- $_ := set $own "metrics" (dict "address" (printf "%s:%v" .values.metrics.address .values.metrics.port)) -}}
+{{- end -}}
 {{- range $table, $keys := mergeOverwrite (deepCopy .values.configuration) $own }}
     [{{ $table }}]
   {{- range $key, $value := $keys }}
