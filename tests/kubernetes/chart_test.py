@@ -26,6 +26,7 @@ MANIFESTS = {
 }
 BOTH = ("sidecar.enabled=true",)
 METRICS = ("sidecar.metrics=true",)
+TCP = ("tcp.secret=broker-certificate",)
 DEVICES = ("devices.resource=rdma/hca",)
 # A value's path, another value, and what shows it in the rendering; nothing, where it takes something away. What else
 # must be set for it to matter comes last.
@@ -38,6 +39,11 @@ VALUES = (
     ("metrics.port", 9000, "containerPort: 9000", BOTH + METRICS),
     ("metrics.annotations", False, None, BOTH + METRICS),
     ("metrics.podMonitor", True, "kind: PodMonitor", BOTH + METRICS),
+    ("tcp.secret", "broker-certificate", "secretName: broker-certificate", BOTH),
+    ("tcp.address", "[::]", 'address = "[::]:4792"', BOTH + TCP),
+    ("tcp.port", 7000, "containerPort: 7000", BOTH + TCP),
+    ("tcp.administrators", ["spiffe://a/b"], 'administrators = ["spiffe://a/b"]', BOTH + TCP),
+    ("tcp.inspectors", ["spiffe://a/c"], 'inspectors = ["spiffe://a/c"]', BOTH + TCP),
     ("configuration.timeouts.session_grace_ms", 5000, "session_grace_ms = 5000", BOTH),
     ("configuration.log.level", "debug", 'level = "debug"', BOTH),
     ("devices.resource", "rdma/hca", "rdma/hca: 1", BOTH),
@@ -86,6 +92,9 @@ WRONG = (
     ("imagePullSecrets", "registry"),
     ("log.format", "xml"),
     ("metrics.port", 0),
+    ("tcp.port", 65536),
+    ("tcp.inspectors", ["everybody"]),
+    ("configuration.tcp.address", "0.0.0.0:1"),
     ("metrics.address", "everywhere"),
     ("configuration.log.format", "text"),
     ("configuration", "[log]"),
@@ -280,6 +289,10 @@ def check_configuration(checks):
         ("with whatever is in it", (f"configuration.odd={json.dumps(odd)}",), {**image, "odd": odd}),
         ("with another log", ("log.format=text", "configuration.log.level=debug"),
          {**image, "log": {"format": "text", "level": "debug"}}),
+        ("with a TCP port", (*TCP, 'tcp.inspectors=["spiffe://a/c"]'), {**image, "tcp": {
+            "address": "0.0.0.0:4792", "certificate": "/etc/rdma-broker-tls/tls.crt",
+            "private_key": "/etc/rdma-broker-tls/tls.key", "client_authorities": "/etc/rdma-broker-tls/ca.crt",
+            "administrators": [], "inspectors": ["spiffe://a/c"]}}),
         ("with metrics", ("node.metrics=true", *METRICS), {**image, "metrics": {"address": "0.0.0.0:9464"}}),
     ):
         documents = list(yaml.safe_load_all(checks.run("template", (*BOTH, "node.metrics=false", *settings))))

@@ -63,10 +63,16 @@ imagePullPolicy: {{ .Values.imagePullPolicy }}
 # The image's own, but for how it logs.
 command: [rdma-broker-keeper, --watchdog, "30", --log-format, {{ .Values.log.format }}, --, rdma-brokerd]
 args: [--config, /etc/rdma-broker/rdma-brokerd.toml]
-{{- if .place.metrics }}
+{{- if or .place.metrics .Values.tcp.secret }}
 ports:
+{{- if .place.metrics }}
 - name: metrics
   containerPort: {{ .Values.metrics.port }}
+{{- end }}
+{{- if .Values.tcp.secret }}
+- name: administration
+  containerPort: {{ .Values.tcp.port }}
+{{- end }}
 {{- end }}
 securityContext:
   {{- include "rdma-broker.noPrivileges" . | nindent 2 }}
@@ -98,6 +104,21 @@ volumeMounts:
 - name: rdma-broker-configuration
   mountPath: /etc/rdma-broker
   readOnly: true
+{{- if .Values.tcp.secret }}
+- name: rdma-broker-certificate
+  mountPath: /etc/rdma-broker-tls
+  readOnly: true
+{{- end }}
+{{- end }}
+
+{{- /* As a kubelet keeps it up to date; the group is the pod's. */ -}}
+{{- define "rdma-broker.certificateVolume" -}}
+{{- with .Values.tcp.secret -}}
+- name: rdma-broker-certificate
+  secret:
+    secretName: {{ toYaml . }}
+    defaultMode: 0440
+{{- end }}
 {{- end }}
 
 {{- define "rdma-broker.pullSecrets" -}}

@@ -34,6 +34,15 @@ data:
 {{- if .place.metrics -}}
 {{- $_ := set $own "metrics" (dict "address" (printf "%s:%v" .values.metrics.address .values.metrics.port)) -}}
 {{- end -}}
+{{- if .values.tcp.secret -}}
+{{- $_ := set $own "tcp" (dict
+  "address" (printf "%s:%v" .values.tcp.address .values.tcp.port)
+  "certificate" "/etc/rdma-broker-tls/tls.crt"
+  "private_key" "/etc/rdma-broker-tls/tls.key"
+  "client_authorities" "/etc/rdma-broker-tls/ca.crt"
+  "administrators" .values.tcp.administrators
+  "inspectors" .values.tcp.inspectors) -}}
+{{- end -}}
 {{- range $table, $keys := mergeOverwrite (deepCopy .values.configuration) $own }}
     [{{ $table }}]
   {{- range $key, $value := $keys }}
