@@ -27,6 +27,8 @@ MANIFESTS = {
 BOTH = ("sidecar.enabled=true",)
 METRICS = ("sidecar.metrics=true",)
 TCP = ("tcp.secret=broker-certificate",)
+POLICY = ("networkPolicy.enabled=true",)
+MONITORING = [{"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "monitoring"}}}]
 DEVICES = ("devices.resource=rdma/hca",)
 # A value's path, another value, and what shows it in the rendering; nothing, where it takes something away. What else
 # must be set for it to matter comes last.
@@ -44,6 +46,9 @@ VALUES = (
     ("tcp.port", 7000, "containerPort: 7000", BOTH + TCP),
     ("tcp.administrators", ["spiffe://a/b"], 'administrators = ["spiffe://a/b"]', BOTH + TCP),
     ("tcp.inspectors", ["spiffe://a/c"], 'inspectors = ["spiffe://a/c"]', BOTH + TCP),
+    ("networkPolicy.enabled", True, "kind: NetworkPolicy", BOTH),
+    ("networkPolicy.from", MONITORING, "kubernetes.io/metadata.name: monitoring", BOTH + POLICY + METRICS),
+    ("networkPolicy.ingress", [{"ports": [{"port": 7471}]}], "- port: 7471", BOTH + POLICY),
     ("configuration.timeouts.session_grace_ms", 5000, "session_grace_ms = 5000", BOTH),
     ("configuration.log.level", "debug", 'level = "debug"', BOTH),
     ("devices.resource", "rdma/hca", "rdma/hca: 1", BOTH),
@@ -93,6 +98,7 @@ WRONG = (
     ("log.format", "xml"),
     ("metrics.port", 0),
     ("tcp.port", 65536),
+    ("networkPolicy.from", ["monitoring"]),
     ("tcp.inspectors", ["everybody"]),
     ("configuration.tcp.address", "0.0.0.0:1"),
     ("metrics.address", "everywhere"),
@@ -316,6 +322,20 @@ def check_command(checks):
     checks.report("each broker's container starts what the image would", problems)
 
 
+def check_policy(checks):
+    """Whether nobody is let in but by a rule that names peers and ports."""
+    peers = f"networkPolicy.from={json.dumps(MONITORING)}"
+    for name, settings, expected in (
+        ("no peers", (*METRICS, *TCP), []),
+        ("no ports", (peers,), []),
+        ("both", (*METRICS, *TCP, peers),
+         [{"from": MONITORING, "ports": [{"port": "metrics"}, {"port": "administration"}]}]),
+    ):
+        documents = yaml.safe_load_all(checks.run("template", (*BOTH, *POLICY, *settings)))
+        (policy,) = (each["spec"] for each in documents if each["kind"] == "NetworkPolicy")
+        checks.report(f"a policy with {name}", [] if policy["ingress"] == expected else [f"it has {policy['ingress']}"])
+
+
 def check_manifests(checks, update):
     for name, settings in MANIFESTS.items():
         text = checks.rendering(name, settings)
@@ -351,6 +371,7 @@ def main():
     check_odd_text(checks)
     check_configuration(checks)
     check_command(checks)
+    check_policy(checks)
     check_old_cluster(checks)
     work = json.dumps({"documents": checks.documents, "values": checks.values})
     sys.stdout.flush()
