@@ -216,7 +216,11 @@ class PodsTest:
 
         client = self.connected_client()
         keeper, daemon, served = keeper_of("storage-client-broker"), daemon_of("storage-client-broker"), log()
-        run(self.commands["Configure"], self.folder)
+        if "applied: log.level" not in run(self.commands["Configure"], self.folder):
+            raise Failure("the broker does not say what has changed")
+        if daemon_of("storage-client-broker") != daemon:
+            raise Failure("the daemon is another")
+        kubectl("exec", "deployment/storage-client", "-c", "broker", "--", "rdma-brokerctl", "restart")
         await_that("another daemon", lambda: daemon_of("storage-client-broker") not in (None, daemon))
         self.healthy_again()
         self.finish(client)
