@@ -137,7 +137,8 @@ Outcome Broker::Ask(const Caller& caller, ClientRequest request) {
   const auto& sessions = core().records().sessions;
   const auto session = sessions.find(request.session);
   if (!request.session) return {.status = NdkStatus::kInvalidParameter, .hint = "header.session_id: missing"};
-  if (session == sessions.end() || session->second.ended) {
+  // Another user's is as one that is not there.
+  if (session == sessions.end() || session->second.ended || session->second.identity.uid != caller.identity.uid) {
     return {.status = NdkStatus::kObjectNameNotFound,
             .hint = absl::StrCat("header.session_id ", request.session.value(),
                                  ": no such session, or it has ended; open a new one")};

@@ -106,8 +106,10 @@ Outcome TakeAllowance(Turn& turn, SessionId session, const ObjectId& object) {
   return Done();
 }
 
-Outcome RefuseUnlessOwned(const Call& call, const ObjectId& id, const ObjectRecord* object) {
-  if (object == nullptr || !object->ready) {
+Outcome RefuseUnlessOwned(const Turn& turn, const Call& call, const ObjectId& id, const ObjectRecord* object) {
+  const auto& sessions = std::as_const(turn.records.sessions);
+  const auto uid_of = [&](SessionId session) { return sessions.at(session).identity.uid; };
+  if (object == nullptr || !object->ready || uid_of(object->session) != uid_of(call.session)) {
     return Refuse(NdkStatus::kObjectNameNotFound, Name(id), ": unknown, or closed already");
   }
   if (object->session != call.session)
@@ -141,7 +143,7 @@ Outcome Close(Turn& turn, const Call& call, const ObjectId& id) {
     const auto it = table.find(typed);
     return it == table.end() ? nullptr : &it->second;
   };
-  outcome = RefuseUnlessOwned(call, id, std::visit(find, id));
+  outcome = RefuseUnlessOwned(turn, call, id, std::visit(find, id));
   if (outcome.status != NdkStatus::kSuccess) return outcome;
   WithRecord(turn, id, [&](auto& object) {
     if (object.closing) {

@@ -33,8 +33,9 @@ struct Found {
   Object& operator*() const { return *object; }
 };
 
-// Unknown: OBJECT_NAME_NOT_FOUND. Another session's: ACCESS_DENIED.
-Outcome RefuseUnlessOwned(const Call& call, const ObjectId& id, const ObjectRecord* object);
+// Unknown, or another user's, who is not to know what there is: OBJECT_NAME_NOT_FOUND. Another session's of the same
+// user: ACCESS_DENIED.
+Outcome RefuseUnlessOwned(const Turn& turn, const Call& call, const ObjectId& id, const ObjectRecord* object);
 // The device is gone: DEVICE_REMOVED. Its close was asked for already: INVALID_DEVICE_STATE.
 Outcome RefuseUnlessUsable(Turn& turn, const ObjectId& id, const ObjectRecord& object);
 
@@ -45,7 +46,7 @@ auto FindOwned(Turn& turn, const Call& call, Id<Kind> id) {
   const auto it = table.find(id);
   using Object = std::remove_reference_t<decltype(it->second)>;
   Object* object = it == table.end() ? nullptr : &it->second;
-  Outcome refusal = RefuseUnlessOwned(call, id, object);
+  Outcome refusal = RefuseUnlessOwned(turn, call, id, object);
   return refusal.status == NdkStatus::kSuccess ? Found<Object>{object, {}} : Found<Object>{nullptr, std::move(refusal)};
 }
 

@@ -287,7 +287,7 @@ TEST_F(InspectionTest, ACallerSeesItsOwnUsersObjectsOnlyAndRootSeesAll) {
   // Another user's objects cannot be used, nor a session returned to, even with its secret.
   v1::CloseConnectorRequest close;
   close.set_connector_id(connector);
-  EXPECT_EQ(NdkStatusOf(other.Ask(&Stub::CloseConnector, close)), NdkStatus::kAccessDenied);
+  EXPECT_EQ(NdkStatusOf(other.Ask(&Stub::CloseConnector, close)), NdkStatus::kObjectNameNotFound);
   TestClient thief(somebody_else);
   EXPECT_EQ(thief.Resume(one, 0), NdkStatus::kAccessDenied);
   EXPECT_NE(one.CreateConnector(one.OpenAdapter("fake2")), 0u);
