@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "broker/core/broker_core.h"
 #include "broker/core/endpoints.h"
 #include "broker/core/nouns.h"
 #include "broker/core/objects.h"
@@ -26,10 +27,7 @@ std::vector<AdapterId> AdaptersOf(const Turn& turn, DeviceId device) {
 
 Outcome Perform(Turn& turn, const Call& call, const OpenAdapter& request) {
   const auto name = turn.index.device_names.find(request.device);
-  if (name == turn.index.device_names.end()) {
-    return Refuse(NdkStatus::kObjectNameNotFound, "device \"", request.device,
-                  "\": unknown; ListAdapters names those there are");
-  }
+  if (name == turn.index.device_names.end()) return UnknownDevice(request.device);
   DeviceRecord& record = turn.records.devices.at(name->second);
   if (const std::string reason = WhyUnusable(record); !reason.empty()) {
     return Refuse(NdkStatus::kAdapterNotReady, "device \"", request.device, "\": ", reason);

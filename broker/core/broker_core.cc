@@ -34,25 +34,19 @@ Outcome Perform(Turn& turn, const Call& call, const CloseConnector& request) {
   return Close(turn, call, request.connector);
 }
 
-template <typename Request>
-constexpr bool kOnlyEnds = std::is_same_v<Request, CloseAdapter> || std::is_same_v<Request, CloseListener> ||
-                           std::is_same_v<Request, CloseSharedEndpoint> || std::is_same_v<Request, CloseConnector> ||
-                           std::is_same_v<Request, ReleasePort> || std::is_same_v<Request, ReportConnectionEnd>;
-
 Outcome PerformUnlessOverwhelmed(Turn& turn, const ClientRequest& event) {
-  const bool overwhelmed = IsOverwhelmed(turn, turn.records.sessions.at(event.session));
-  const auto perform = [&](const auto& request) {
-    if (overwhelmed && !kOnlyEnds<std::decay_t<decltype(request)>>) {
-      return Refuse(NdkStatus::kInsufficientResources, "session ", event.session.value(),
-                    ": too many events are not acknowledged; acknowledge them");
-    }
-    return Perform(turn, Call{event.session, event.id}, request);
-  };
+  if (IsOverwhelmed(turn, turn.records.sessions.at(event.session)) && !OnlyEnds(event.request)) {
+    return Refuse(NdkStatus::kInsufficientResources, "session ", event.session.value(),
+                  ": too many events are not acknowledged; acknowledge them");
+  }
+  // Only now: a device that the client may not know of must not be told from one that is not there.
+  if (event.refusal) return *event.refusal;
+  const auto perform = [&](const auto& request) { return Perform(turn, Call{event.session, event.id}, request); };
   return std::visit(perform, event.request);
 }
 
 void Handle(Turn& turn, const ClientRequest& event) {
-  if (auto outcome = AnswerWithoutActing(turn, event)) {
+  if (auto outcome = AnswerWithoutActing(turn.records, turn.limits, event)) {
     turn.Emit(Answer{event.session, event.id, *std::move(outcome)});
     return;
   }
@@ -83,6 +77,16 @@ void Dispatch(Turn& turn, const Event& event) {
 
 }  // namespace
 
+bool OnlyEnds(const Request& request) {
+  return std::holds_alternative<CloseAdapter>(request) || std::holds_alternative<CloseListener>(request) ||
+         std::holds_alternative<CloseSharedEndpoint>(request) || std::holds_alternative<CloseConnector>(request) ||
+         std::holds_alternative<ReleasePort>(request) || std::holds_alternative<ReportConnectionEnd>(request);
+}
+
+Outcome UnknownDevice(const std::string& name) {
+  return Refuse(NdkStatus::kObjectNameNotFound, "device \"", name, "\": unknown; ListAdapters names those there are");
+}
+
 Effects BrokerCore::Handle(Instant now, const Event& event) {
   if (now < records_.now) {
     std::fputs("broker core: time went back\n", stderr);
@@ -93,6 +97,22 @@ Effects BrokerCore::Handle(Instant now, const Event& event) {
   Turn turn{limits_, records_, index_, effects, tally_};
   Dispatch(turn, event);
   return effects;
+}
+
+bool BrokerCore::IsNew(const ClientRequest& request) const {
+  return !AnswerWithoutActing(records_, limits_, request).has_value();
+}
+
+Holdings BrokerCore::HoldingsOf(uint32_t uid) const {
+  const auto sessions = index_.sessions_of_uid.find(uid);
+  const auto objects = index_.objects_of_uid.find(uid);
+  Holdings holdings;
+  if (sessions != index_.sessions_of_uid.end()) holdings.sessions = sessions->second;
+  if (objects != index_.objects_of_uid.end()) {
+    holdings.listeners = objects->second.listeners;
+    holdings.connectors = objects->second.connectors - objects->second.undecided;
+  }
+  return holdings;
 }
 
 Instant BrokerCore::NextDeadline() const {

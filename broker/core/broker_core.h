@@ -4,6 +4,8 @@
 #define BROKER_CORE_BROKER_CORE_H_
 
 #include <array>
+#include <cstdint>
+#include <string>
 
 #include "absl/status/statusor.h"
 #include "broker/core/changes.h"
@@ -15,6 +17,20 @@
 
 namespace rdmabroker {
 
+struct Holdings {
+  uint32_t sessions = 0;  // Those that have ended and whose objects are still closing included.
+  uint32_t listeners = 0;
+  uint32_t connectors = 0;  // But those that a listener has delivered and nobody has decided on.
+
+  bool operator==(const Holdings&) const = default;
+};
+
+// Whether the request only gives back or tells of an end: whoever has too much of something may still make it.
+[[nodiscard]] bool OnlyEnds(const Request& request);
+
+// What is said of a device that is not there, and of one that its client may not know to be there.
+[[nodiscard]] Outcome UnknownDevice(const std::string& name);
+
 // Decides everything that the broker decides: who owns which object and address, which step of a handshake is allowed,
 // who is refused and when to give up. Pure: no I/O, threads, clock, randomness or logs; the same events in the same
 // order give the same effects. Not thread-safe: one owner.
@@ -24,6 +40,10 @@ class BrokerCore {
 
   // `now` never goes back; the process ends if it does.
   [[nodiscard]] Effects Handle(Instant now, const Event& event);
+
+  // Whether the request would be carried out: it is no repeat, and nothing of its session or number is in its way. Who
+  // asks what it may cost asks this first.
+  [[nodiscard]] bool IsNew(const ClientRequest& request) const;
 
   // When DeadlineReached is to be handled next; absl::InfiniteFuture() for never.
   [[nodiscard]] Instant NextDeadline() const;
@@ -45,6 +65,9 @@ class BrokerCore {
 
   // The rules that hold after every event: INTERNAL, naming the first that does not. For tests; walks over everything.
   [[nodiscard]] absl::Status CheckInvariants() const;
+
+  // What all sessions of one user have.
+  [[nodiscard]] Holdings HoldingsOf(uint32_t uid) const;
 
   [[nodiscard]] const Limits& limits() const { return limits_; }
   // From now on these hold: who has more keeps it and gets no more, and what waits already has the time that it was

@@ -193,5 +193,87 @@ TEST(TheEphemeralRange, GivesEachPortOnceAndThenNone) {
   EXPECT_EQ(std::get<FabricBind>(std::get<FabricRequest>(ask(any).front())).port, 49156);
 }
 
+// One device, and two sessions of the user 1000.
+class ARequest : public testing::Test {
+ protected:
+  ARequest() {
+    Handle(FabricReport(DeviceChanged{{.id = DeviceId(1), .name = "nic0", .addresses = {kLocal.ip}}}));
+    for (const uint64_t stream : {1, 2}) Handle(OpenSession{StreamId(stream), {1000, 1000, 1}, {}});
+  }
+
+  Effects Handle(const Event& event) { return core_.Handle(absl::UnixEpoch(), event); }
+  ClientRequest Make(uint64_t id, Request request) {
+    return {SessionId(1), RequestId(id), EventNumber(), std::move(request)};
+  }
+  void Do(Request request) { Handle(Make(++last_, std::move(request))); }
+  Holdings Held() {
+    const absl::Status invariants = core_.CheckInvariants();
+    EXPECT_TRUE(invariants.ok()) << invariants;
+    return core_.HoldingsOf(1000);
+  }
+
+  static constexpr SocketAddress kLocal = {{.bytes = {192, 0, 2, 1}}, 7000};
+  BrokerCore core_{Limits{.answers_kept = 2}};
+  uint64_t last_ = 0;
+};
+
+TEST_F(ARequest, IsNewUnlessItIsAnsweredWithoutBeingCarriedOut) {
+  const ClientRequest first = Make(5, OpenAdapter{"nic0", kNdkVersion});
+  EXPECT_TRUE(core_.IsNew(first));
+  EXPECT_TRUE(core_.IsNew(first)) << "to ask changes nothing";
+  Handle(first);
+  EXPECT_FALSE(core_.IsNew(first)) << "a repeat";
+  EXPECT_FALSE(core_.IsNew(Make(5, CloseAdapter{AdapterId(1)}))) << "another's number";
+  EXPECT_FALSE(core_.IsNew(Make(3, CloseAdapter{AdapterId(1)}))) << "a forgotten number";
+  EXPECT_FALSE(core_.IsNew(Make(0, CloseAdapter{AdapterId(1)})));
+  EXPECT_TRUE(core_.IsNew(Make(4, CloseAdapter{AdapterId(1)})));
+  Handle(EndSession{SessionId(1)});
+  EXPECT_FALSE(core_.IsNew(Make(6, CloseAdapter{AdapterId(1)})));
+}
+
+TEST_F(ARequest, ThatIsRefusedDoesNothingAndIsRefusedInRepeats) {
+  ClientRequest request = Make(1, OpenAdapter{"nic0", kNdkVersion});
+  request.refusal = Outcome{.status = NdkStatus::kAccessDenied, .hint = "not you"};
+  EXPECT_EQ(AnswerOf(Handle(request)), *request.refusal);
+  EXPECT_EQ(AnswerOf(Handle(Make(1, request.request))), *request.refusal);
+  EXPECT_TRUE(core_.records().adapters.empty());
+  EXPECT_EQ(AnswerOf(Handle(Make(2, request.request))).status, NdkStatus::kSuccess);
+  request.id = RequestId(2);
+  EXPECT_EQ(AnswerOf(Handle(request)).status, NdkStatus::kSuccess) << "what was done is not refused afterwards";
+}
+
+TEST_F(ARequest, CountsInWhatItsUserHolds) {
+  EXPECT_EQ(Held(), (Holdings{.sessions = 2}));
+  Do(OpenAdapter{"nic0", kNdkVersion});
+  Do(CreateConnector{AdapterId(1)});
+  Do(CreateListener{AdapterId(1)});
+  Do(Listen{ListenerId(1), kLocal, {}});
+  EXPECT_EQ(Held(), (Holdings{.sessions = 2, .listeners = 1, .connectors = 1}));
+  Handle(FabricReport(FabricBound{EndpointId(1)}));
+  for (const uint64_t peer : {1, 2, 3}) {
+    FabricConnectRequested report;
+    report.connection = IncomingConnection(DeviceId(1), peer);
+    report.endpoint = EndpointId(1);
+    report.local = kLocal;
+    report.peer = {{.bytes = {192, 0, 2, 9}}, static_cast<uint16_t>(peer)};
+    Handle(FabricReport(report));
+  }
+  EXPECT_EQ(Held(), (Holdings{.sessions = 2, .listeners = 1, .connectors = 1})) << "undecided ones do not count";
+  const absl::StatusOr<BrokerCore> restored = BrokerCore::Restore(core_.limits(), core_.records());
+  ASSERT_TRUE(restored.ok()) << restored.status();
+  EXPECT_EQ(restored->HoldingsOf(1000), Held());
+  Do(Accept{ConnectorId(2), {1}, {}, {}});
+  Do(Reject{ConnectorId(3), {}});
+  EXPECT_EQ(Held().connectors, 3u);
+  Do(CloseConnector{ConnectorId(4)});
+  EXPECT_EQ(core_.HoldingsOf(1001), Holdings());
+  Handle(EndSession{SessionId(1)});
+  for (const uint64_t peer : {1, 2, 3}) {
+    Handle(FabricReport(FabricReleased{IncomingConnection(DeviceId(1), peer)}));
+  }
+  Handle(FabricReport(FabricUnbound{EndpointId(1)}));
+  EXPECT_EQ(Held(), (Holdings{.sessions = 1}));
+}
+
 }  // namespace
 }  // namespace rdmabroker

@@ -148,6 +148,7 @@ void Die(Turn& turn, ConnectorRecord& connector, NdkStatus dead_status) {
 
 void LeaveUndecided(Turn& turn, const ConnectorRecord& connector) {
   --turn.records.listeners.at(connector.listener).undecided;
+  --turn.index.objects_of_uid.at(std::as_const(turn.records.sessions).at(connector.session).identity.uid).undecided;
 }
 
 ConnectorRecord* ConnectorOf(Turn& turn, ConnectionId id) {

@@ -41,6 +41,18 @@ void StateCounts::Count(const EndpointRecord& endpoint, int by) {
   endpoints[static_cast<size_t>(endpoint.state)] += static_cast<uint32_t>(by);
 }
 
+void Count(ObjectsOfUser& objects, const ObjectId& object) {
+  ++objects.all;
+  if (std::holds_alternative<ListenerId>(object)) ++objects.listeners;
+  if (std::holds_alternative<ConnectorId>(object)) ++objects.connectors;
+}
+
+void Discount(ObjectsOfUser& objects, const ObjectId& object) {
+  --objects.all;
+  if (std::holds_alternative<ListenerId>(object)) --objects.listeners;
+  if (std::holds_alternative<ConnectorId>(object)) --objects.connectors;
+}
+
 Index Index::Of(const Records& records) {
   Index index;
   for (const auto& [id, endpoint] : records.endpoints) {
@@ -60,7 +72,7 @@ Index Index::Of(const Records& records) {
   const auto own = [&](const auto& table) {
     for (const auto& [id, object] : table) {
       index.owned[object.session].insert(id);
-      ++index.objects_of_uid[records.sessions.at(object.session).identity.uid];
+      Count(index.objects_of_uid[records.sessions.at(object.session).identity.uid], id);
     }
   };
   own(records.adapters);
@@ -70,6 +82,9 @@ Index Index::Of(const Records& records) {
   own(records.connectors);
   for (const auto& [id, connector] : records.connectors) {
     index.states.Count(records, connector, 1);
+    if (connector.state == ConnectorState::kRequested) {
+      ++index.objects_of_uid.at(records.sessions.at(connector.session).identity.uid).undecided;
+    }
     if (connector.deadline != absl::InfiniteFuture()) index.deadlines.emplace(connector.deadline, id);
     if (connector.qp.value == 0) continue;
     const DeviceId device = records.adapters.at(connector.adapter).device;

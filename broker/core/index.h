@@ -88,6 +88,16 @@ struct StateCounts {
   bool operator==(const StateCounts&) const = default;
 };
 
+// Objects of one user's sessions. Who has none is not in the index.
+struct ObjectsOfUser {
+  uint32_t all = 0;
+  uint32_t listeners = 0;
+  uint32_t connectors = 0;
+  uint32_t undecided = 0;  // Of the connectors: delivered, neither accepted, rejected nor closed.
+
+  bool operator==(const ObjectsOfUser&) const = default;
+};
+
 using DeadlineOwner = std::variant<SessionId, ConnectorId>;
 
 // Ways to find records, derived from them alone. Nothing iterates over a hash table where order would show.
@@ -100,7 +110,7 @@ struct Index {
   absl::flat_hash_map<SessionId, absl::flat_hash_set<ObjectId>> owned;
   absl::flat_hash_map<uint32_t, uint32_t> sessions_of_uid;
   absl::flat_hash_map<uint32_t, uint32_t> endpoints_of_uid;
-  absl::flat_hash_map<uint32_t, uint32_t> objects_of_uid;
+  absl::flat_hash_map<uint32_t, ObjectsOfUser> objects_of_uid;
   absl::flat_hash_map<std::string, DeviceId> device_names;
   StateCounts states;
 
@@ -108,6 +118,9 @@ struct Index {
 
   static Index Of(const Records& records);
 };
+
+void Count(ObjectsOfUser& objects, const ObjectId& object);
+void Discount(ObjectsOfUser& objects, const ObjectId& object);
 
 // The devices that are there. Of two with one name, as while one takes another's place, the later one has it.
 absl::flat_hash_map<std::string, DeviceId> DeviceNames(const Records& records);

@@ -119,7 +119,11 @@ TEST(TheIndex, CountsTheObjectsOfAUsersSessions) {
     records.listeners[ListenerId(id)].session = SessionId(id);
   }
   AddAdapter(records);
-  const absl::flat_hash_map<uint32_t, uint32_t> expected = {{1000, 3}, {1001, 1}};
+  records.connectors[ConnectorId(1)].session = SessionId(3);
+  records.connectors[ConnectorId(1)].state = ConnectorState::kRequested;
+  const absl::flat_hash_map<uint32_t, ObjectsOfUser> expected = {
+      {1000, ObjectsOfUser{.all = 3, .listeners = 2}},
+      {1001, ObjectsOfUser{.all = 2, .listeners = 1, .connectors = 1, .undecided = 1}}};
   EXPECT_EQ(Index::Of(records).objects_of_uid, expected);
 }
 

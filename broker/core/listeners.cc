@@ -144,6 +144,7 @@ void Handle(Turn& turn, const FabricConnectRequested& report) {
   SetReadLimits(connector->qp_attributes, connector->limits);
   ++listener->successors;
   ++listener->undecided;
+  ++turn.index.objects_of_uid.at(std::as_const(turn.records.sessions).at(listener->session).identity.uid).undecided;
   Notify(turn, *connector, ConnectEvent{listener->id, connector->id, DataOf(*connector)});
   listener->last_event = connector->last_event;
 }

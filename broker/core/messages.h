@@ -6,6 +6,7 @@
 #define BROKER_CORE_MESSAGES_H_
 
 #include <cstdint>
+#include <optional>
 #include <variant>
 #include <vector>
 
@@ -96,6 +97,9 @@ struct ClientRequest {
   RequestId id;
   EventNumber acknowledged;  // The client has dealt with every event up to this one.
   Request request;
+  // That the client may not do this, and why: the answer, in place of the deed. A repeat of a request that was answered
+  // before has that answer still.
+  std::optional<Outcome> refusal = std::nullopt;
 
   bool operator==(const ClientRequest&) const = default;
 };

@@ -45,7 +45,8 @@ void Forget(Turn& turn, const ObjectId& id, const ObjectRecord& object) {
   SessionRecord& session = turn.records.sessions.at(object.session);
   --AllowanceOf(turn, session, id).count;
   const auto of_user = turn.index.objects_of_uid.find(session.identity.uid);
-  if (--of_user->second == 0) turn.index.objects_of_uid.erase(of_user);
+  Discount(of_user->second, id);
+  if (of_user->second.all == 0) turn.index.objects_of_uid.erase(of_user);
   const auto owned = turn.index.owned.find(object.session);
   owned->second.erase(id);
   if (owned->second.empty()) turn.index.owned.erase(owned);
@@ -96,13 +97,14 @@ Outcome TakeAllowance(Turn& turn, SessionId session, const ObjectId& object) {
     return Refuse(NdkStatus::kInsufficientResources, Name(object), ": the session has ", count, " of at most ", limit,
                   "; close some, or raise the limit");
   }
-  uint32_t& of_user = turn.index.objects_of_uid[record.identity.uid];
-  if (of_user >= turn.limits.objects_per_uid) {
-    return Refuse(NdkStatus::kInsufficientResources, Name(object), ": uid ", record.identity.uid, " has ", of_user,
+  const uint32_t uid = record.identity.uid;
+  const auto of_user = turn.index.objects_of_uid.find(uid);
+  if (of_user != turn.index.objects_of_uid.end() && of_user->second.all >= turn.limits.objects_per_uid) {
+    return Refuse(NdkStatus::kInsufficientResources, Name(object), ": uid ", uid, " has ", of_user->second.all,
                   " objects already; close some, or raise objects_per_uid");
   }
   ++count;
-  ++of_user;
+  Count(turn.index.objects_of_uid[uid], object);
   return Done();
 }
 

@@ -29,9 +29,8 @@ bool Acknowledge(SessionRecord& session, EventNumber through) {
 }
 
 // Whether the request is so far behind the newest that its answer is not kept. The newest one's own always is.
-bool IsForgotten(const Turn& turn, const SessionRecord& session, RequestId request) {
-  return session.newest_request > request &&
-         session.newest_request.value() - request.value() >= turn.limits.answers_kept;
+bool IsForgotten(const Limits& limits, const SessionRecord& session, RequestId request) {
+  return session.newest_request > request && session.newest_request.value() - request.value() >= limits.answers_kept;
 }
 
 // The first kept answer to `request` or a later one. Requests come nearly in order, so the newest are looked at first.
@@ -141,20 +140,21 @@ void Handle(Turn& turn, const AcknowledgeEvents& event) {
 
 void OnDeadline(Turn& turn, SessionId session) { End(turn, turn.records.sessions.at(session)); }
 
-std::optional<Outcome> AnswerWithoutActing(Turn& turn, const ClientRequest& event) {
-  SessionRecord* session = FindLive(turn, event.session);
-  if (session == nullptr) {
+std::optional<Outcome> AnswerWithoutActing(const Records& records, const Limits& limits, const ClientRequest& event) {
+  const auto found = records.sessions.find(event.session);
+  if (found == records.sessions.end() || found->second.ended) {
     return Refuse(NdkStatus::kObjectNameNotFound, "session ", event.session.value(), ": has ended; open a new one");
   }
+  const SessionRecord& session = found->second;
   if (!event.id) return Refuse(NdkStatus::kInvalidParameter, "request_id: 0 names no request; count from 1");
-  if (const auto kept = FindAnswer(*session, event.id); kept != session->answers.end() && kept->id == event.id) {
+  if (const auto kept = FindAnswer(session, event.id); kept != session.answers.end() && kept->id == event.id) {
     if (kept->request == event.request) return kept->outcome;
     return Refuse(NdkStatus::kInvalidParameter, "request_id: ", event.id.value(),
                   " was another request's; give every new request a new number");
   }
-  if (IsForgotten(turn, *session, event.id)) {
-    return Refuse(NdkStatus::kInvalidParameter, "request_id: ", event.id.value(), " is more than ",
-                  turn.limits.answers_kept, " behind the newest; its answer, if it had one, is forgotten");
+  if (IsForgotten(limits, session, event.id)) {
+    return Refuse(NdkStatus::kInvalidParameter, "request_id: ", event.id.value(), " is more than ", limits.answers_kept,
+                  " behind the newest; its answer, if it had one, is forgotten");
   }
   return std::nullopt;
 }
@@ -170,7 +170,7 @@ void Give(Turn& turn, const ClientRequest& event, Outcome outcome) {
   if (SessionRecord* session = FindLive(turn, event.session)) {
     session->newest_request = std::max(session->newest_request, event.id);
     session->answers.insert(FindAnswer(*session, event.id), KeptAnswer{event.id, event.request, outcome});
-    while (IsForgotten(turn, *session, session->answers.front().id)) session->answers.pop_front();
+    while (IsForgotten(turn.limits, *session, session->answers.front().id)) session->answers.pop_front();
   }
   turn.Emit(Answer{event.session, event.id, std::move(outcome)});
 }

@@ -137,6 +137,11 @@ Event ParseSession(Sentence& words, const ClientDefaults& defaults) {
   event.id = id ? RequestId(*id) : DefaultOf(defaults.next_request, session, RequestId(1));
   const auto seen = words.OptionalNumber("seen");
   event.acknowledged = seen ? EventNumber(*seen) : DefaultOf(defaults.seen, session, EventNumber());
+  if (words.Take("refused")) {
+    event.refusal = Outcome{.status = words.Status()};
+    event.refusal->hint = words.OptionalText("since");
+    event.refusal->retryable = words.Take("for now");
+  }
   event.request = ParseRequest(words);
   return event;
 }

@@ -193,9 +193,16 @@ std::string TextOf(const DeadlineReached&) { return "the clock strikes"; }
 
 std::string TextOf(const Recover&) { return "the broker is started again"; }
 
+// ", refused STATUS_ACCESS_DENIED, since "it is so", for now", or nothing.
+std::string RefusalText(const std::optional<Outcome>& refusal) {
+  if (!refusal) return "";
+  return StrCat(", refused ", StatusText(refusal->status), WithQuoted("since", refusal->hint),
+                refusal->retryable ? ", for now" : "");
+}
+
 std::string TextOf(const ClientRequest& event) {
   return StrCat("session ", event.session.value(), ", request ", event.id.value(), ", seen ",
-                event.acknowledged.value(), ": ",
+                event.acknowledged.value(), RefusalText(event.refusal), ": ",
                 std::visit([](const auto& request) { return TextOf(request); }, event.request));
 }
 

@@ -17,6 +17,8 @@ const char* const kSentences[] = {
     "session 1 has seen 9",
     "the clock strikes",
     "session 1, request 1, seen 0: open adapter nic0, version 2.1",
+    "session 1, request 1, seen 0, refused STATUS_ACCESS_DENIED, since \"a rule: it is so\": close adapter 1",
+    "session 1, request 1, seen 0, refused STATUS_INSUFFICIENT_RESOURCES, for now: close adapter 1",
     "session 1, request 1, seen 0: close adapter 1",
     "session 1, request 1, seen 0: create listener on adapter 1",
     "session 1, request 1, seen 0: listen with listener 1 at 192.0.2.1:7000",
