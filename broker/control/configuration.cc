@@ -4,6 +4,7 @@
 
 #include <functional>
 #include <map>
+#include <set>
 #include <utility>
 
 #define TOML_EXCEPTIONS 0
@@ -14,12 +15,16 @@
 #include "absl/strings/str_cat.h"
 #include "broker/control/file_text.h"
 #include "broker/control/log_levels.h"
+#include "broker/control/policy_configuration.h"
 #include "broker/control/spiffe_id.h"
 #include "broker/log/log.h"
 #include "dataplane/ndk/socket_address.h"
 
 namespace rdmabroker {
 namespace {
+
+// Has no keys of its own here: ReadPolicy reads it.
+constexpr char kPolicyTable[] = "policy";
 
 // Sets one field from a value; says what is wrong with it, or nothing.
 using Setter = std::function<std::string(const toml::node&)>;
@@ -194,9 +199,11 @@ absl::Status At(const std::string& name, const toml::source_region& where, const
 }
 
 std::string KnownTables(const std::map<std::string, Section>& sections) {
+  std::set<std::string> known = {kPolicyTable};
+  for (const auto& [name, _] : sections) known.insert(name);
   std::string names;
-  for (const auto& [name, _] : sections) {
-    absl::StrAppend(&names, names.empty() ? "" : name == sections.rbegin()->first ? " and " : ", ", name);
+  for (const std::string& name : known) {
+    absl::StrAppend(&names, names.empty() ? "" : name == *known.rbegin() ? " and " : ", ", name);
   }
   return names;
 }
@@ -258,6 +265,11 @@ absl::StatusOr<Configuration> ParseConfiguration(const std::string& text, const 
   const auto sections = Keys(configuration);
   for (const auto& [key, node] : parsed.table()) {
     const std::string section_name(key.str());
+    if (section_name == kPolicyTable && node.is_table()) {
+      absl::Status status = ReadPolicy(name, *node.as_table(), &configuration.policy, &configuration.audit);
+      if (!status.ok()) return status;
+      continue;
+    }
     const auto section = sections.find(section_name);
     if (section == sections.end() || !node.is_table()) {
       return At(name, node.source(),
@@ -304,6 +316,11 @@ ChangedKeys ApplyChanges(const Configuration& wanted, Configuration& in_use) {
       if (key.may_change) key.copy(other.field, key.field);
       (key.may_change ? changed.applied : changed.needs_restart).push_back(absl::StrCat(section, ".", name));
     }
+  }
+  if (wanted.policy != in_use.policy || wanted.audit != in_use.audit) {
+    in_use.policy = wanted.policy;
+    in_use.audit = wanted.audit;
+    changed.applied.push_back(kPolicyTable);
   }
   return changed;
 }

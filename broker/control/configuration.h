@@ -11,13 +11,15 @@
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "broker/control/audit_level.h"
 #include "broker/control/server_certificates.h"
 #include "broker/core/limits.h"
+#include "broker/policy/policy.h"
 
 namespace rdmabroker {
 
-// What the daemon is told by its TOML file. docs/configuration.md lists the keys; a key that is absent has the value
-// that stands here.
+// What the daemon is told by its TOML file. docs/configuration.md and docs/policy.md list the keys; a key that is
+// absent has the value that stands here.
 struct Configuration {
   // [control]
   std::string socket_directory = "/run/rdma-broker";  // control.sock and handoff.sock are made in it.
@@ -46,6 +48,10 @@ struct Configuration {
 
   // [limits] and [timeouts]
   Limits limits;
+
+  // [policy]
+  Policy policy;
+  AuditLevel audit = AuditLevel::kRefused;
 
   // [tcp]
   std::string tcp_address;      // IP:PORT of the port for administration from elsewhere. "": there is none.

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Makes the daemon's default configuration, or its manual page, from docs/configuration.md.
+"""Makes the daemon's default configuration, or its manual page, from docs/configuration.md and docs/policy.md.
 
-Usage: configuration_files.py toml|man < docs/configuration.md
+Usage: configuration_files.py toml|man docs/policy.md < docs/configuration.md
 """
 
 import re
@@ -11,6 +11,10 @@ import textwrap
 TOML_HEAD = """\
 # The configuration of rdma-brokerd. Every key stands here with its default: take the "#" in front of one away to set
 # another value. rdma-brokerd.toml(5) says more; rdma-brokerd --check-config --config FILE, what is wrong with a file.
+"""
+POLICY_HEAD = """\
+# Who may use what, and how much: rdma-brokerd.toml(5) explains it. Nothing is forbidden by default. Take "# " away for
+# an example to begin with:
 """
 MAN_HEAD = r"""
 .TH RDMA-BROKERD.TOML 5 "" rdma-broker "File formats"
@@ -45,7 +49,12 @@ def plain(text):
     return re.sub(r"`|\*\*", "", text).replace(r"\|", "|")
 
 
-def toml(text):
+def first_code(text):
+    """The first block of code of a page in Markdown, without its indentation."""
+    return textwrap.dedent(re.search(r"^(?:    .*\n|\n(?=    ))+", text, re.MULTILINE)[0]).strip().splitlines()
+
+
+def toml(text, policy):
     lines = TOML_HEAD.splitlines()
     section = None
     for key, default, values, reload, what in filter(None, map(key_of, re.findall(r"^\|.*$", text, re.MULTILINE))):
@@ -57,6 +66,7 @@ def toml(text):
         about += "" if reload == "yes" else "; a change needs a restart"
         lines += ["", *(f"# {line}" for line in textwrap.wrap(about[0].upper() + about[1:], 118))]
         lines.append(f"#{name} = {default}")
+    lines += ["", *POLICY_HEAD.splitlines(), *(f"# {line}".rstrip() for line in first_code(policy))]
     return "\n".join(lines) + "\n"
 
 
@@ -83,7 +93,7 @@ def blocks(text):
         elif part.startswith(("- ", "* ")):
             yield from re.split(r"\n(?=[-*] )", part)
         else:
-            yield part
+            yield from re.split(r"\n\n+(?=    )", part, maxsplit=1)  # Text, and the code below it.
 
 
 def block_of_page(block):
@@ -104,12 +114,13 @@ def block_of_page(block):
     return [".PP", roff(words)]
 
 
-def man(text):
+def man(text, policy):
     lines = MAN_HEAD.strip().splitlines()
-    for block in blocks(text):
+    for block in [*blocks(text), "## Policy", *blocks(re.sub("^##", "###", policy, flags=re.MULTILINE))]:
         lines += block_of_page(block)
     return "\n".join(lines) + "\n" + MAN_END.lstrip()
 
 
 if __name__ == "__main__":
-    sys.stdout.write({"toml": toml, "man": man}[sys.argv[1]](sys.stdin.read()))
+    with open(sys.argv[2], encoding="utf-8") as page:
+        sys.stdout.write({"toml": toml, "man": man}[sys.argv[1]](sys.stdin.read(), page.read()))

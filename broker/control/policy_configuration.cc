@@ -1,0 +1,272 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "broker/control/policy_configuration.h"
+
+#include <grp.h>
+#include <pwd.h>
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/escaping.h"
+#include "absl/strings/str_cat.h"
+#include "broker/control/spiffe_id.h"
+
+namespace rdmabroker {
+namespace {
+
+// A request is held against each rule and each entry of its lists. A node has tens of tenants, each with a few rules.
+constexpr size_t kMostRules = 1000;
+constexpr size_t kMostEntries = 1000;
+constexpr size_t kLongestAdapter = 63;     // adapter.proto, Device.name.
+constexpr int64_t kMostQuota = 1'000'000;  // As the limits of configuration.cc.
+
+// What is wrong, and where; nothing wrong where `what` is empty.
+struct Complaint {
+  toml::source_region where;
+  std::string what;
+};
+
+// Sets one field from a value.
+using Setter = std::function<Complaint(const toml::node&)>;
+using Keys = std::map<std::string, Setter>;
+
+std::string Quoted(const std::string& text) { return absl::StrCat("\"", absl::CHexEscape(text), "\""); }
+
+Setter YesOrNo(bool& field) {
+  return [&field](const toml::node& node) -> Complaint {
+    const auto value = node.value_exact<bool>();
+    if (!value) return {node.source(), "must be a boolean, true or false"};
+    field = *value;
+    return {};
+  };
+}
+
+template <typename Value>
+Setter OneOf(Value& field, std::vector<std::pair<const char*, Value>> choices) {
+  return [&field, choices = std::move(choices)](const toml::node& node) -> Complaint {
+    std::string names;
+    for (const auto& [name, value] : choices) {
+      absl::StrAppend(&names, names.empty() ? "" : ", ", "\"", name, "\"");
+      if (node.value_exact<std::string>() != name) continue;
+      field = value;
+      return {};
+    }
+    return {node.source(), absl::StrCat("must be one of ", names)};
+  };
+}
+
+Setter Text(std::string& field) {
+  return [&field](const toml::node& node) -> Complaint {
+    const auto value = node.value_exact<std::string>();
+    if (!value) return {node.source(), "must be a string"};
+    field = *value;
+    return {};
+  };
+}
+
+Setter Quota(std::optional<uint32_t>& field, int64_t least) {
+  return [&field, least](const toml::node& node) -> Complaint {
+    const auto value = node.value_exact<int64_t>();
+    if (!value) return {node.source(), absl::StrCat("must be a whole number from ", least, " to ", kMostQuota)};
+    if (*value < least || *value > kMostQuota) {
+      return {node.source(), absl::StrCat(*value, " is not from ", least, " to ", kMostQuota)};
+    }
+    field = static_cast<uint32_t>(*value);
+    return {};
+  };
+}
+
+// A list whose entries `read` sets, or says what is wrong with.
+template <typename Entry>
+Setter ListOf(std::function<void(std::vector<Entry>)> set, std::function<std::string(const toml::node&, Entry*)> read) {
+  return [set = std::move(set), read = std::move(read)](const toml::node& node) -> Complaint {
+    const toml::array* array = node.as_array();
+    if (array == nullptr) return {node.source(), "must be a list"};
+    if (array->empty()) {
+      return {node.source(), "is empty, so that nothing would ever match; name something, or take the key away"};
+    }
+    if (array->size() > kMostEntries) return {node.source(), absl::StrCat("has more than ", kMostEntries, " entries")};
+    std::vector<Entry> entries;
+    for (const toml::node& element : *array) {
+      Entry entry;
+      if (std::string what = read(element, &entry); !what.empty()) return {element.source(), std::move(what)};
+      entries.push_back(std::move(entry));
+    }
+    set(std::move(entries));
+    return {};
+  };
+}
+
+template <typename Entry>
+Setter ListOf(std::vector<Entry>& field, std::function<std::string(const toml::node&, Entry*)> read) {
+  return ListOf<Entry>([&field](std::vector<Entry> entries) { field = std::move(entries); }, std::move(read));
+}
+
+// A text that `check` has nothing against.
+std::string ReadText(const toml::node& node, std::string (*check)(const std::string&), std::string* text) {
+  const auto value = node.value_exact<std::string>();
+  if (!value) return "must have strings only";
+  *text = *value;
+  return check(*text);
+}
+
+std::string WrongWithAdapter(const std::string& name) {
+  return name.empty() || name.size() > kLongestAdapter ? Quoted(name) + ": names have 1 to 63 bytes" : "";
+}
+
+std::string WrongWithSpiffeId(const std::string& text) {
+  const absl::string_view problem = SpiffeIdProblem(text);
+  return problem.empty() ? "" : absl::StrCat(Quoted(text), " ", problem);
+}
+
+std::string ReadPorts(const toml::node& node, PortRange* ports) {
+  const auto text = node.value_exact<std::string>();
+  const auto parsed = text ? PortRange::Parse(*text) : std::nullopt;
+  if (!parsed) {
+    return absl::StrCat(text ? Quoted(*text) + " is no port or range; " : "",
+                        "write strings such as \"4420\" or \"49152-65535\", from 1 to 65535, the lower end first");
+  }
+  *ports = *parsed;
+  return "";
+}
+
+std::string ReadPrefix(const toml::node& node, Prefix* prefix) {
+  const auto text = node.value_exact<std::string>();
+  return text ? Prefix::Parse(*text, prefix) : "must have strings only";
+}
+
+// Users and groups by number or by name. `find` looks a name up.
+struct Naming {
+  const char* kind;
+  const char* tool;
+  std::optional<uint32_t> (*find)(const char* name);
+};
+
+constexpr Naming kUsers = {"user", "useradd", [](const char* name) -> std::optional<uint32_t> {
+                             const passwd* found = ::getpwnam(name);
+                             return found == nullptr ? std::nullopt : std::optional<uint32_t>(found->pw_uid);
+                           }};
+constexpr Naming kGroups = {"group", "groupadd", [](const char* name) -> std::optional<uint32_t> {
+                              const group* found = ::getgrnam(name);
+                              return found == nullptr ? std::nullopt : std::optional<uint32_t>(found->gr_gid);
+                            }};
+
+std::string ReadId(const Naming& naming, const toml::node& node, uint32_t* id) {
+  // The greatest number stands for nobody (chown(2)).
+  if (const auto number = node.value_exact<int64_t>(); number && *number >= 0 && *number < int64_t{UINT32_MAX}) {
+    *id = static_cast<uint32_t>(*number);
+    return "";
+  }
+  const auto name = node.value_exact<std::string>();
+  if (!name) return absl::StrCat("must have names of ", naming.kind, "s, or their numbers from 0 to 4294967294");
+  const bool whole = name->find('\0') == std::string::npos;
+  const auto found = whole ? naming.find(name->c_str()) : std::nullopt;
+  if (!found) {
+    return absl::StrCat("there is no ", naming.kind, " ", Quoted(*name), "; make it with ", naming.tool,
+                        ", or give the number");
+  }
+  *id = *found;
+  return "";
+}
+
+Setter Ids(std::vector<uint32_t>& field, const Naming& naming) {
+  return ListOf<uint32_t>(field, [&naming](const toml::node& node, uint32_t* id) { return ReadId(naming, node, id); });
+}
+
+Setter Texts(std::vector<std::string>& field, std::string (*check)(const std::string&)) {
+  return ListOf<std::string>(
+      field, [check](const toml::node& node, std::string* text) { return ReadText(node, check, text); });
+}
+
+Setter Ports(PortSet& field) {
+  return ListOf<PortRange>([&field](std::vector<PortRange> ranges) { field = PortSet(std::move(ranges)); }, ReadPorts);
+}
+
+Keys KeysOf(Rule& rule) {
+  return {
+      {"name", Text(rule.name)},
+      {"allow", YesOrNo(rule.allow)},
+      {"uids", Ids(rule.uids, kUsers)},
+      {"gids", Ids(rule.gids, kGroups)},
+      {"spiffe_ids", Texts(rule.spiffe_ids, WrongWithSpiffeId)},
+      {"adapters", Texts(rule.adapters, WrongWithAdapter)},
+      {"local_ports", Ports(rule.local_ports)},
+      {"destination_ports", Ports(rule.destination_ports)},
+      {"destinations", ListOf<Prefix>(rule.destinations, ReadPrefix)},
+      {"sessions", Quota(rule.quotas.sessions, 1)},
+      // None at all is how a rule says that its users only connect, or only listen.
+      {"listeners", Quota(rule.quotas.listeners, 0)},
+      {"connectors", Quota(rule.quotas.connectors, 0)},
+      {"requests_per_second", Quota(rule.quotas.requests_per_second, 1)},
+  };
+}
+
+// Every key of the table by its setter.
+Complaint Apply(const Keys& keys, const std::string& prefix, const toml::table& table) {
+  for (const auto& [key, node] : table) {
+    const std::string name(key.str());
+    const auto setter = keys.find(name);
+    if (setter == keys.end()) {
+      std::string known;
+      for (const auto& [each, _] : keys) absl::StrAppend(&known, known.empty() ? "" : ", ", each);
+      return {node.source(), absl::StrCat(prefix, name, ": unknown key; known are ", known)};
+    }
+    Complaint complaint = setter->second(node);
+    if (!complaint.what.empty()) return {complaint.where, absl::StrCat(prefix, name, ": ", complaint.what)};
+  }
+  return {};
+}
+
+constexpr char kRules[] = "policy.rules";
+
+Complaint ReadRule(const toml::node& node, Rule* rule) {
+  const toml::table& table = *node.as_table();
+  Complaint complaint = Apply(KeysOf(*rule), absl::StrCat(kRules, "."), table);
+  if (!complaint.what.empty()) return complaint;
+  // Said by no default: what a rule does must be seen in it.
+  for (const char* key : {"name", "allow"}) {
+    if (!table.contains(key)) return {node.source(), absl::StrCat(kRules, ".", key, ": missing; each rule has one")};
+  }
+  return {};
+}
+
+Complaint ReadRules(const toml::node& node, Policy* policy) {
+  const toml::array* rules = node.as_array();
+  if (rules == nullptr || !(rules->empty() || rules->is_homogeneous(toml::node_type::table))) {
+    return {node.source(), absl::StrCat(kRules, ": must be tables, each under a heading [[policy.rules]]")};
+  }
+  if (rules->size() > kMostRules) return {node.source(), absl::StrCat(kRules, ": more than ", kMostRules, " rules")};
+  for (const toml::node& each : *rules) {
+    Complaint complaint = ReadRule(each, &policy->rules.emplace_back());
+    if (!complaint.what.empty()) return complaint;
+  }
+  const auto flaw = FindFlaw(*policy);
+  if (!flaw) return {};
+  const toml::table& table = *rules->get_as<toml::table>(flaw->rule);
+  return {table.get(flaw->key)->source(), absl::StrCat(kRules, ".", flaw->key, ": ", flaw->what)};
+}
+
+}  // namespace
+
+absl::Status ReadPolicy(const std::string& file, const toml::table& table, Policy* policy, AuditLevel* audit) {
+  const Keys keys = {
+      {"default", OneOf<bool>(policy->allow_by_default, {{"allow", true}, {"deny", false}})},
+      {"audit",
+       OneOf<AuditLevel>(*audit,
+                         {{"none", AuditLevel::kNone}, {"refused", AuditLevel::kRefused}, {"all", AuditLevel::kAll}})},
+      {"rules", [](const toml::node&) { return Complaint{}; }},  // Below, for their own keys.
+  };
+  Complaint complaint = Apply(keys, "policy.", table);
+  if (const toml::node* rules = table.get("rules"); rules != nullptr && complaint.what.empty()) {
+    complaint = ReadRules(*rules, policy);
+  }
+  if (complaint.what.empty()) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(file, ":", complaint.where.begin.line, ": ", complaint.what));
+}
+
+}  // namespace rdmabroker
