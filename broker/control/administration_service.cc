@@ -13,6 +13,7 @@
 #include "broker/control/status_mapping.h"
 #include "broker/control/translation.h"
 #include "broker/log/log.h"
+#include "broker/runtime/watcher.h"
 
 namespace rdmabroker {
 namespace {
@@ -21,8 +22,12 @@ grpc::Status Missing(const char* field) {
   return GrpcStatusOf({.status = NdkStatus::kInvalidParameter, .hint = absl::StrCat(field, ": missing")});
 }
 
-grpc::Status RefuseUnlessAdministrator(const Caller* caller, const char* what) {
-  if (caller != nullptr && caller->administrator) return grpc::Status::OK;
+// Whether the caller may do it, which is logged either way; `what` says for a person what it is.
+grpc::Status RefuseUnlessAdministrator(Broker& broker, AuditEntry entry, const char* what) {
+  const bool allowed = entry.caller != nullptr && entry.caller->administrator;
+  entry.rule = "administrators";
+  broker.gate().Administered(allowed, entry, Watcher::Now());
+  if (allowed) return grpc::Status::OK;
   return GrpcStatusOf({.status = NdkStatus::kAccessDenied,
                        .hint = absl::StrCat("caller: only root, the broker's user, the administrators' group and, over "
                                             "TCP, those in tcp.administrators may ",
@@ -31,11 +36,10 @@ grpc::Status RefuseUnlessAdministrator(const Caller* caller, const char* what) {
 
 grpc::Status End(Broker& broker, const Caller* caller, const v1::EndSessionRequest& request) {
   if (request.session_id() == 0) return Missing("session_id");
-  if (auto refusal = RefuseUnlessAdministrator(caller, "end sessions"); !refusal.ok()) return refusal;
-  LogInfo("session is being ended", {{"session", request.session_id()}, {"by", WhoIs(*caller)}});
-  if (broker.EndSession(SessionId(request.session_id()), StreamEnding::kEnded)) {
-    return grpc::Status::OK;
-  }
+  const SessionId session(request.session_id());
+  const AuditEntry entry{.action = "EndSession", .caller = caller, .session = session};
+  if (auto refusal = RefuseUnlessAdministrator(broker, entry, "end sessions"); !refusal.ok()) return refusal;
+  if (broker.EndSession(session, StreamEnding::kEnded)) return grpc::Status::OK;
   return GrpcStatusOf({.status = NdkStatus::kObjectNameNotFound,
                        .hint = absl::StrCat("session_id ", request.session_id(), ": no such session")});
 }
@@ -43,7 +47,11 @@ grpc::Status End(Broker& broker, const Caller* caller, const v1::EndSessionReque
 // Disables or enables the device of this name, which `device` then names.
 grpc::Status Switch(Broker& broker, const Caller* caller, const std::string& name, bool enabled, DeviceId* device) {
   if (name.empty()) return Missing("device");
-  if (auto refusal = RefuseUnlessAdministrator(caller, "disable and enable devices"); !refusal.ok()) return refusal;
+  const AuditEntry action{
+      .action = enabled ? "EnableAdapter" : "DisableAdapter", .caller = caller, .use = {.adapter = name}};
+  if (auto refusal = RefuseUnlessAdministrator(broker, action, "disable and enable devices"); !refusal.ok()) {
+    return refusal;
+  }
   const auto& devices = broker.core().records().devices;
   const auto found = std::find_if(devices.begin(), devices.end(), [&](const auto& entry) {
     return !entry.second.removed && entry.second.device.name == name;
@@ -53,18 +61,13 @@ grpc::Status Switch(Broker& broker, const Caller* caller, const std::string& nam
         {.status = NdkStatus::kObjectNameNotFound, .hint = "device: unknown; ListAdapters names those there are"});
   }
   *device = found->first;
-  const LogField fields[] = {{"device", name}, {"by", WhoIs(*caller)}};
-  if (enabled) {
-    LogInfo("device enabled", fields);
-  } else {
-    LogInfo("device disabled", fields);
-  }
   broker.SwitchDevice(*device, enabled);
   return grpc::Status::OK;
 }
 
-grpc::Status Restart(const Caller* caller, const std::function<bool()>& restart) {
-  if (auto refusal = RefuseUnlessAdministrator(caller, "restart it"); !refusal.ok()) return refusal;
+grpc::Status Restart(Broker& broker, const Caller* caller, const std::function<bool()>& restart) {
+  const AuditEntry entry{.action = "Restart", .caller = caller};
+  if (auto refusal = RefuseUnlessAdministrator(broker, entry, "restart it"); !refusal.ok()) return refusal;
   if (restart()) return grpc::Status::OK;
   return GrpcStatusOf(
       {.status = NdkStatus::kNotSupported,
@@ -85,9 +88,10 @@ NdkStatus StatusOf(const absl::Status& failure) {
   }
 }
 
-void Reload(const Caller* caller, const std::function<void(ReloadDone)>& reload,
+void Reload(Broker& broker, const Caller* caller, const std::function<void(ReloadDone)>& reload,
             const UnaryAnswer<v1::ReloadReply>& answer) {
-  if (auto refusal = RefuseUnlessAdministrator(caller, "have it read its configuration"); !refusal.ok()) {
+  const AuditEntry entry{.action = "Reload", .caller = caller};
+  if (auto refusal = RefuseUnlessAdministrator(broker, entry, "have it read its configuration"); !refusal.ok()) {
     return answer(refusal, {});
   }
   reload([answer](const absl::StatusOr<ChangedKeys>& changed) {
@@ -102,13 +106,17 @@ void Reload(const Caller* caller, const std::function<void(ReloadDone)>& reload,
   });
 }
 
-grpc::Status ChangeLogLevel(const Caller* caller, const std::string& name, v1::SetLogLevelReply* reply) {
+grpc::Status ChangeLogLevel(Broker& broker, const Caller* caller, const std::string& name,
+                            v1::SetLogLevelReply* reply) {
   const std::optional<LogLevel> level = LogLevelNamed(name);
   if (!name.empty() && !level) {
     return GrpcStatusOf(
         {.status = NdkStatus::kInvalidParameter, .hint = absl::StrCat("level: must be one of ", kLogLevelNames)});
   }
-  if (auto refusal = RefuseUnlessAdministrator(caller, "look at and set its log level"); !refusal.ok()) return refusal;
+  const AuditEntry entry{.action = "SetLogLevel", .caller = caller};
+  if (auto refusal = RefuseUnlessAdministrator(broker, entry, "look at and set its log level"); !refusal.ok()) {
+    return refusal;
+  }
   if (level) {
     LogInfo("log level set", {{"new_level", name}, {"by", WhoIs(*caller)}});
     SetLogLevel(*level);
@@ -146,19 +154,18 @@ void ServeAdministration(UnaryContext& context, Broker& broker, v1::Administrati
       };
   ServeUnary(context, service, &Service::RequestEnableAdapter, enable);
   const UnaryHandler<v1::RestartRequest, v1::RestartReply> make_way =
-      [restart = std::move(orders.restart)](const Caller* caller, const v1::RestartRequest&, v1::RestartReply*) {
-        return Restart(caller, restart);
-      };
+      [&broker, restart = std::move(orders.restart)](const Caller* caller, const v1::RestartRequest&,
+                                                     v1::RestartReply*) { return Restart(broker, caller, restart); };
   ServeUnary(context, service, &Service::RequestRestart, make_way);
   const SlowUnaryHandler<v1::ReloadRequest, v1::ReloadReply> read_again =
-      [reload = std::move(orders.reload)](const Caller* caller, const v1::ReloadRequest&,
-                                          const UnaryAnswer<v1::ReloadReply>& answer) {
-        Reload(caller, reload, answer);
+      [&broker, reload = std::move(orders.reload)](const Caller* caller, const v1::ReloadRequest&,
+                                                   const UnaryAnswer<v1::ReloadReply>& answer) {
+        Reload(broker, caller, reload, answer);
       };
   ServeSlowUnary(context, service, &Service::RequestReload, read_again);
   const UnaryHandler<v1::SetLogLevelRequest, v1::SetLogLevelReply> set_log_level =
-      [](const Caller* caller, const v1::SetLogLevelRequest& request, v1::SetLogLevelReply* reply) {
-        return ChangeLogLevel(caller, request.level(), reply);
+      [&broker](const Caller* caller, const v1::SetLogLevelRequest& request, v1::SetLogLevelReply* reply) {
+        return ChangeLogLevel(broker, caller, request.level(), reply);
       };
   ServeUnary(context, service, &Service::RequestSetLogLevel, set_log_level);
 }

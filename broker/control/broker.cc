@@ -29,10 +29,12 @@ absl::string_view WhyOf(SessionEndedBy by) {
 
 }  // namespace
 
-Broker::Broker(BrokerCore core, Watcher& watcher, CoreRunner::Commit commit, CoreRunner::Observer observer)
+Broker::Broker(BrokerCore core, Watcher& watcher, CoreRunner::Commit commit, CoreRunner::Observer observer,
+               Policy policy, AuditLevel audit)
     : runner_(
           std::move(core), watcher, [this](const Effect& effect) { Carry(effect); }, std::move(commit),
           std::move(observer)),
+      gate_(std::move(policy), audit),
       absent_(watcher, [this](SessionId session) { End(session, StreamEnding::kEnded, SessionEndedBy::kClientGone); }),
       why_(kGraceOver),
       life_(runner_.core()) {}
@@ -50,6 +52,10 @@ void Broker::Recover(std::vector<std::unique_ptr<Fabric>> fabrics) {
 }
 
 Broker::Opened Broker::Open(EventStream& stream, std::shared_ptr<const Caller> caller, const SessionSecret& secret) {
+  // A broker that stops refuses all alike.
+  if (!stopping_) {
+    if (auto refusal = gate_.Open(*caller, core(), Watcher::Now())) return *std::move(refusal);
+  }
   stream.id_ = StreamId(++last_stream_);
   const OpenSession event{stream.id_, caller->identity, secret};
   return Attach(stream, std::move(caller), event);
@@ -149,6 +155,8 @@ Outcome Broker::Ask(const Caller& caller, ClientRequest request) {
             .hint = absl::StrCat("header.session_id ", request.session.value(),
                                  ": not a session whose stream is on this connection; open or resume one first")};
   }
+  // A repeat costs nothing and is told what it was told before, whatever the policy says now.
+  if (core().IsNew(request)) request.refusal = gate_.Ask(caller, request, core(), Watcher::Now());
   asked_ = &request;
   runner_.Run(request);
   asked_ = nullptr;

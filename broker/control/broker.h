@@ -12,6 +12,7 @@
 #include "absl/strings/string_view.h"
 #include "broker/control/absent_clients.h"
 #include "broker/control/caller.h"
+#include "broker/control/gate.h"
 #include "broker/control/life_log.h"
 #include "broker/core/messages.h"
 #include "broker/runtime/core_runner.h"
@@ -44,13 +45,16 @@ class EventStream {
 // services call it; it runs the core.
 class Broker {
  public:
-  Broker(BrokerCore core, Watcher& watcher, CoreRunner::Commit commit, CoreRunner::Observer observer);
+  Broker(BrokerCore core, Watcher& watcher, CoreRunner::Commit commit, CoreRunner::Observer observer, Policy policy,
+         AuditLevel audit);
 
   // Once: starts the fabrics, with which the core goes on. Clients of the process before return now or never.
   void Recover(std::vector<std::unique_ptr<Fabric>> fabrics);
   const BrokerCore& core() const { return runner_.core(); }
   // As the core's (broker_core.h).
   void SetLimits(const Limits& limits) { runner_.SetLimits(limits); }
+  // What clients' requests are held against.
+  Gate& gate() { return gate_; }
 
   // The session's number, or why there is none. `stream` is the session's until CloseStream, or until it is ended.
   using Opened = std::variant<SessionId, Outcome>;
@@ -68,8 +72,9 @@ class Broker {
   // False where `acknowledged` was never sent.
   bool Acknowledge(SessionId session, EventNumber acknowledged);
 
-  // A client's request. INVALID_PARAMETER where it names no session, OBJECT_NAME_NOT_FOUND where there is none, and
-  // ACCESS_DENIED where it does not come on the connection of the session's stream.
+  // A client's request. INVALID_PARAMETER where it names no session, OBJECT_NAME_NOT_FOUND where the user has none
+  // such, and ACCESS_DENIED where it does not come on the connection of the session's stream. A new one passes the
+  // gate; what that refuses is the core's answer, kept for repeats.
   Outcome Ask(const Caller& caller, ClientRequest request);
 
   // As the fabrics' (fabric.h).
@@ -98,6 +103,7 @@ class Broker {
   void Await(SessionId session);
 
   CoreRunner runner_;
+  Gate gate_;
   AbsentClients absent_;
   bool stopping_ = false;
   uint64_t last_stream_ = 0;

@@ -14,17 +14,16 @@ namespace {
 // More supplementary groups than a process can have (NGROUPS_MAX, limits.h of Linux).
 constexpr size_t kMaxGroups = 65536;
 
-bool IsMember(int fd, gid_t gid, gid_t group) {
-  if (gid == group) return true;
+std::vector<gid_t> GroupsOf(int fd) {
   std::vector<gid_t> groups(64);
   socklen_t length = static_cast<socklen_t>(groups.size() * sizeof(gid_t));
   while (::getsockopt(fd, SOL_SOCKET, SO_PEERGROUPS, groups.data(), &length) != 0) {
     // The length that is needed has been written.
-    if (errno != ERANGE || length / sizeof(gid_t) > kMaxGroups) return false;
+    if (errno != ERANGE || length / sizeof(gid_t) > kMaxGroups) return {};
     groups.resize(length / sizeof(gid_t));
   }
   groups.resize(length / sizeof(gid_t));
-  return std::find(groups.begin(), groups.end(), group) != groups.end();
+  return groups;
 }
 
 }  // namespace
@@ -37,8 +36,13 @@ std::optional<Caller> CallerOf(int fd, const Administrators& administrators) {
   length = sizeof caller.connection;
   if (::getsockopt(fd, SOL_SOCKET, SO_COOKIE, &caller.connection, &length) != 0) return std::nullopt;
   caller.identity = {credentials.uid, credentials.gid, credentials.pid};
+  caller.groups = GroupsOf(fd);
+  const auto is_member = [&](gid_t group) {
+    return credentials.gid == group ||
+           std::find(caller.groups.begin(), caller.groups.end(), group) != caller.groups.end();
+  };
   caller.administrator = credentials.uid == 0 || credentials.uid == administrators.daemon_uid ||
-                         (administrators.group && IsMember(fd, credentials.gid, *administrators.group));
+                         (administrators.group && is_member(*administrators.group));
   return caller;
 }
 

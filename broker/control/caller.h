@@ -26,8 +26,9 @@ inline constexpr uint32_t kNoUser = 0xFFFFFFFF;
 // Who is at the other end of one connection: to the control socket, from the kernel; to the TCP port, from the
 // certificate.
 struct Caller {
-  uint64_t connection = 0;  // SO_COOKIE: one socket, and no other while the system runs. 0 over TCP.
-  Identity identity;        // Over TCP kNoUser, and no group or process.
+  uint64_t connection = 0;    // SO_COOKIE: one socket, and no other while the system runs. 0 over TCP.
+  Identity identity;          // Over TCP kNoUser, and no group or process.
+  std::vector<gid_t> groups;  // The supplementary ones, as far as the kernel tells.
   bool administrator = false;
   bool inspector = false;  // Sees every user's sessions, as administrators do.
   std::string spiffe_id;   // Over TCP, and never empty there; on the control socket empty.

@@ -93,24 +93,23 @@ google::protobuf::Timestamp ToMessage(absl::Time time) {
 }
 
 template <typename Id, typename Record, typename Row>
-void FillIfThere(const Records& records, const Caller& caller, const Table<Id, Record>& table, Id id, Row mutable_row) {
+void FillIfThere(const Records& records, const View& view, const Table<Id, Record>& table, Id id, Row mutable_row) {
   const auto found = table.find(id);
-  if (found != table.end() && MaySee(caller, records, found->second)) Fill(records, found->second, mutable_row());
+  if (found != table.end() && view.Shows(found->second)) Fill(records, found->second, mutable_row());
 }
 
 // The ids of those in the table who hold the endpoint, in order.
 template <typename Id, typename Record>
-std::vector<Id> HoldersIn(const Records& records, const Caller& caller, const Table<Id, Record>& table,
-                          EndpointId endpoint) {
+std::vector<Id> HoldersIn(const View& view, const Table<Id, Record>& table, EndpointId endpoint) {
   std::vector<Id> ids;
   for (const auto& [id, record] : table) {
-    if (record.endpoint == endpoint && !record.left_endpoint && MaySee(caller, records, record)) ids.push_back(id);
+    if (record.endpoint == endpoint && !record.left_endpoint && view.Shows(record)) ids.push_back(id);
   }
   std::sort(ids.begin(), ids.end());
   return ids;
 }
 
-void FillHolders(const Records& records, const Caller& caller, const ConnectorRecord& connector,
+void FillHolders(const Records& records, const View& view, const ConnectorRecord& connector,
                  v1::ExplainConnectorReply* reply) {
   const EndpointId endpoint = connector.endpoint;
   if (!endpoint) return;
@@ -120,13 +119,11 @@ void FillHolders(const Records& records, const Caller& caller, const ConnectorRe
       set(reply->add_holders(), id.value());
     }
   };
-  add(HoldersIn(records, caller, records.listeners, endpoint),
-      [](auto* row, uint64_t id) { row->set_listener_id(id); });
-  add(HoldersIn(records, caller, records.shared_endpoints, endpoint),
+  add(HoldersIn(view, records.listeners, endpoint), [](auto* row, uint64_t id) { row->set_listener_id(id); });
+  add(HoldersIn(view, records.shared_endpoints, endpoint),
       [](auto* row, uint64_t id) { row->set_shared_endpoint_id(id); });
-  add(HoldersIn(records, caller, records.reservations, endpoint),
-      [](auto* row, uint64_t id) { row->set_reservation_id(id); });
-  auto connectors = HoldersIn(records, caller, records.connectors, endpoint);
+  add(HoldersIn(view, records.reservations, endpoint), [](auto* row, uint64_t id) { row->set_reservation_id(id); });
+  auto connectors = HoldersIn(view, records.connectors, endpoint);
   connectors.erase(std::remove(connectors.begin(), connectors.end(), connector.id), connectors.end());
   add(connectors, [](auto* row, uint64_t id) { row->set_connector_id(id); });
 }
@@ -209,16 +206,16 @@ v1::ConnectorWait WaitOf(const Records& records, const ConnectorRecord& connecto
   return away && IsTheClients(wait) ? v1::CONNECTOR_WAIT_CLIENT_RETURN : wait;
 }
 
-void Explain(const Records& records, const Caller& caller, const ConnectorRecord& connector,
+void Explain(const Records& records, const StateCounts& states, const View& view, const ConnectorRecord& connector,
              absl::Duration to_wall_clock, v1::ExplainConnectorReply* reply) {
   Fill(records, connector, reply->mutable_connector());
-  FillIfThere(records, caller, records.sessions, connector.session, [&] { return reply->mutable_session(); });
-  Fill(records, records.devices.at(records.adapters.at(connector.adapter).device), reply->mutable_adapter());
-  FillIfThere(records, caller, records.listeners, connector.listener, [&] { return reply->mutable_listener(); });
-  FillIfThere(records, caller, records.shared_endpoints, connector.shared_endpoint,
+  FillIfThere(records, view, records.sessions, connector.session, [&] { return reply->mutable_session(); });
+  Fill(states, records.devices.at(records.adapters.at(connector.adapter).device), reply->mutable_adapter());
+  FillIfThere(records, view, records.listeners, connector.listener, [&] { return reply->mutable_listener(); });
+  FillIfThere(records, view, records.shared_endpoints, connector.shared_endpoint,
               [&] { return reply->mutable_shared_endpoint(); });
-  FillIfThere(records, caller, records.endpoints, connector.endpoint, [&] { return reply->mutable_endpoint(); });
-  FillHolders(records, caller, connector, reply);
+  FillIfThere(records, view, records.endpoints, connector.endpoint, [&] { return reply->mutable_endpoint(); });
+  FillHolders(records, view, connector, reply);
   if (connector.since != absl::InfinitePast()) *reply->mutable_since() = ToMessage(connector.since + to_wall_clock);
   const v1::ConnectorWait wait = WaitOf(records, connector);
   reply->set_waits_for(wait);

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "absl/time/time.h"
-#include "broker/control/caller.h"
+#include "broker/control/view.h"
 #include "broker/core/state.h"
 #include "proto/rdmabroker/v1/inspection.pb.h"
 
@@ -30,7 +30,7 @@ v1::ConnectorWait WaitOf(const Records& records, const ConnectorRecord& connecto
 
 // Why the connector, which the caller may see, is as it is. `to_wall_clock` is what the clock of people is ahead of the
 // core's.
-void Explain(const Records& records, const Caller& caller, const ConnectorRecord& connector,
+void Explain(const Records& records, const StateCounts& states, const View& view, const ConnectorRecord& connector,
              absl::Duration to_wall_clock, v1::ExplainConnectorReply* reply);
 
 }  // namespace rdmabroker

@@ -10,12 +10,10 @@
 #include <sstream>
 #include <string>
 
-#include "broker/wire/values.h"
-
 namespace rdmabroker {
 namespace {
 
-constexpr Caller kRoot = {.administrator = true};
+const Caller kRoot = {.administrator = true};
 constexpr SessionId kSession(1);
 constexpr ConnectorId kConnector(7);
 
@@ -39,11 +37,13 @@ class ExplanationTest : public testing::Test {
   v1::ExplainConnectorReply Explained() {
     records_.connectors[kConnector] = connector_;
     v1::ExplainConnectorReply reply;
-    Explain(records_, kRoot, connector_, absl::Seconds(1000), &reply);
+    Explain(records_, states_, View(kRoot, records_, gate_), connector_, absl::Seconds(1000), &reply);
     return reply;
   }
 
   Records records_;
+  const StateCounts states_;
+  const Gate gate_{Policy(), AuditLevel::kNone};
   ConnectorRecord connector_;
 };
 

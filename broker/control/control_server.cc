@@ -71,11 +71,13 @@ absl::StatusOr<std::unique_ptr<ControlServer>> ControlServer::Start(const Config
   self->loop_.SetQueue(builder.AddCompletionQueue());
   self->server_ = builder.BuildAndStart();
   self->watcher_ = std::make_unique<Watcher>(self->loop_);
-  self->broker_ =
-      std::make_unique<Broker>(std::move(core), *self->watcher_, std::move(commit),
-                               [&metrics = self->metrics_](Instant now, const Event& event, const Effects& effects) {
-                                 metrics.Observe(now, event, effects);
-                               });
+  self->broker_ = std::make_unique<Broker>(
+      std::move(core), *self->watcher_, std::move(commit),
+      [&metrics = self->metrics_](Instant now, const Event& event, const Effects& effects) {
+        metrics.Observe(now, event, effects);
+      },
+      configuration.policy, configuration.audit);
+  self->broker_->gate().OnDecision([&metrics = self->metrics_](bool allowed) { metrics.CountDecision(allowed); });
   self->control_socket_ = std::make_unique<ControlSocket>(
       *std::move(control), *self->server_, *self->watcher_, self->metrics_,
       ControlSocket::Settings{administrators, configuration.connections_per_uid, configuration.patience});
@@ -114,6 +116,7 @@ void ControlServer::Reload(ReloadDone done) {
 Configuration ControlServer::Apply(const LoadedConfiguration& loaded, const Configuration& in_use) {
   const Administrators administrators = AdministratorsOf(loaded.administrators_group);
   broker_->SetLimits(in_use.limits);
+  broker_->gate().Replace(in_use.policy, in_use.audit);
   control_socket_->Set({administrators, in_use.connections_per_uid, in_use.patience});
   handoff_socket_->Set(administrators, in_use.patience);
   streams_->patience = in_use.patience;

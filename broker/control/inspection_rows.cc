@@ -53,13 +53,6 @@ SessionId SessionOf(const Records& records, const EndpointRecord& endpoint) {
       endpoint.owner);
 }
 
-bool MaySee(const Caller& caller, const Records& records, SessionId id) {
-  if (caller.administrator || caller.inspector) return true;
-  if (caller.IsRemote()) return false;
-  const auto session = records.sessions.find(id);
-  return session != records.sessions.end() && session->second.identity.uid == caller.identity.uid;
-}
-
 void Fill(const Records&, const SessionRecord& session, v1::SessionInfo* row) {
   row->set_session_id(session.id.value());
   row->set_uid(session.identity.uid);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// The rows of the inspection: who may see them, and what is in them.
+// The rows of the inspection: whose they are, and what is in them.
 
 #ifndef BROKER_CONTROL_INSPECTION_ROWS_H_
 #define BROKER_CONTROL_INSPECTION_ROWS_H_
@@ -8,7 +8,6 @@
 #include <map>
 #include <string>
 
-#include "broker/control/caller.h"
 #include "broker/core/index.h"
 #include "broker/core/state.h"
 #include "proto/rdmabroker/v1/inspection.pb.h"
@@ -20,13 +19,6 @@ namespace rdmabroker {
 SessionId SessionOf(const Records& records, const EndpointRecord& endpoint);
 inline SessionId SessionOf(const Records&, const ObjectRecord& object) { return object.session; }
 inline SessionId SessionOf(const Records&, const SessionRecord& session) { return session.id; }
-
-// Whether the caller may see that session and what belongs to it. Everything that inspection shows asks here.
-bool MaySee(const Caller& caller, const Records& records, SessionId id);
-template <typename Record>
-bool MaySee(const Caller& caller, const Records& records, const Record& record) {
-  return MaySee(caller, records, SessionOf(records, record));
-}
 
 void Fill(const Records& records, const SessionRecord& session, v1::SessionInfo* row);
 void Fill(const Records& records, const EndpointRecord& endpoint, v1::EndpointInfo* row);

@@ -12,6 +12,7 @@
 #include "broker/control/inspection_rows.h"
 #include "broker/control/status_mapping.h"
 #include "broker/control/translation.h"
+#include "broker/control/view.h"
 #include "broker/runtime/watcher.h"
 
 namespace rdmabroker {
@@ -25,11 +26,10 @@ grpc::Status RefuseStranger() {
   return GrpcStatusOf({.status = NdkStatus::kAccessDenied, .hint = "caller: not on the control socket"});
 }
 
-// The asked page of `table`, as far as the caller may see it and `wanted` has it. `add` gives the reply a row.
+// The asked page of `table`, as far as the view shows it and `wanted` has it. `add` gives the reply a row.
 template <typename TableType, typename Reply, typename Wanted, typename Add>
-grpc::Status List(const Records& records, const TableType& table, const Caller* caller, const v1::Page& page,
-                  Reply* reply, Wanted wanted, Add add) {
-  if (caller == nullptr) return RefuseStranger();
+grpc::Status List(const Records& records, const TableType& table, const View& view, const v1::Page& page, Reply* reply,
+                  Wanted wanted, Add add) {
   if (page.limit() > kLargestPage) {
     return GrpcStatusOf({.status = NdkStatus::kInvalidParameter,
                          .hint = absl::StrCat("page.limit: ", page.limit(), "; at most ", kLargestPage)});
@@ -37,7 +37,7 @@ grpc::Status List(const Records& records, const TableType& table, const Caller* 
   const size_t limit = page.limit() == 0 ? kUsualPage : page.limit();
   std::vector<typename TableType::key_type> ids;
   for (const auto& [id, record] : table) {
-    if (id.value() > page.after() && wanted(id) && MaySee(*caller, records, record)) ids.push_back(id);
+    if (id.value() > page.after() && wanted(id) && view.Shows(record)) ids.push_back(id);
   }
   // One more than the page tells whether there is another.
   const auto end = ids.begin() + static_cast<ptrdiff_t>(std::min(limit + 1, ids.size()));
@@ -49,28 +49,32 @@ grpc::Status List(const Records& records, const TableType& table, const Caller* 
   return grpc::Status::OK;
 }
 
-grpc::Status ListSessions(const Records& records, const Caller* caller, const v1::ListSessionsRequest& request,
+grpc::Status ListSessions(Broker& broker, const Caller* caller, const v1::ListSessionsRequest& request,
                           v1::ListSessionsReply* reply) {
+  if (caller == nullptr) return RefuseStranger();
+  const Records& records = broker.core().records();
   std::set<SessionId> with_device;
   for (const auto& [id, adapter] : records.adapters) {
     if (records.devices.at(adapter.device).device.name == request.device()) with_device.insert(adapter.session);
   }
   const auto wanted = [&](SessionId id) { return request.device().empty() || with_device.contains(id); };
-  return List(records, records.sessions, caller, request.page(), reply, wanted,
+  return List(records, records.sessions, View(*caller, records, broker.gate()), request.page(), reply, wanted,
               [](auto* to) { return to->add_sessions(); });
 }
 
 // One that the caller may not see is one that is not there.
-grpc::Status ExplainConnector(const Records& records, const Caller* caller, const v1::ExplainConnectorRequest& request,
+grpc::Status ExplainConnector(Broker& broker, const Caller* caller, const v1::ExplainConnectorRequest& request,
                               v1::ExplainConnectorReply* reply) {
   if (caller == nullptr) return RefuseStranger();
+  const Records& records = broker.core().records();
+  const View view(*caller, records, broker.gate());
   const auto found = records.connectors.find(ConnectorId(request.connector_id()));
-  if (found == records.connectors.end() || !MaySee(*caller, records, found->second)) {
+  if (found == records.connectors.end() || !view.Shows(found->second)) {
     return GrpcStatusOf({.status = NdkStatus::kObjectNameNotFound,
                          .hint = absl::StrCat("connector_id ", request.connector_id(),
                                               ": no such connector; ListConnectors names those there are")});
   }
-  Explain(records, *caller, found->second, absl::Now() - Watcher::Now(), reply);
+  Explain(records, broker.core().states(), view, found->second, absl::Now() - Watcher::Now(), reply);
   return grpc::Status::OK;
 }
 
@@ -80,8 +84,11 @@ void ServeInspection(UnaryContext& context, Broker& broker, v1::Inspection::Asyn
   using Service = v1::Inspection::AsyncService;
   const Records& records = broker.core().records();
   const UnaryHandler<v1::ListAdaptersRequest, v1::ListAdaptersReply> list_adapters =
-      [&records, &broker](const Caller*, const v1::ListAdaptersRequest&, v1::ListAdaptersReply* reply) {
+      [&records, &broker](const Caller* caller, const v1::ListAdaptersRequest&, v1::ListAdaptersReply* reply) {
+        if (caller == nullptr) return RefuseStranger();
+        const View view(*caller, records, broker.gate());
         for (const auto& [name, record] : DevicesThere(records)) {
+          if (!view.Shows(*record)) continue;
           ToProto(*record, reply->add_devices());
           Fill(broker.core().states(), *record, reply->add_activities());
         }
@@ -92,21 +99,22 @@ void ServeInspection(UnaryContext& context, Broker& broker, v1::Inspection::Asyn
                          void (Base::*method)(grpc::ServerContext*, Request*, grpc::ServerAsyncResponseWriter<Reply>*,
                                               grpc::CompletionQueue*, grpc::ServerCompletionQueue*, void*),
                          const TableType& table, Add add) {
-    const UnaryHandler<Request, Reply> handler = [&records, &table, add](const Caller* caller, const Request& request,
-                                                                         Reply* reply) {
+    const UnaryHandler<Request, Reply> handler = [&records, &broker, &table, add](
+                                                     const Caller* caller, const Request& request, Reply* reply) {
+      if (caller == nullptr) return RefuseStranger();
       return List(
-          records, table, caller, request.page(), reply, [](auto) { return true; }, add);
+          records, table, View(*caller, records, broker.gate()), request.page(), reply, [](auto) { return true; }, add);
     };
     ServeUnary(context, service, method, handler);
   };
   const UnaryHandler<v1::ListSessionsRequest, v1::ListSessionsReply> list_sessions =
-      [&records](const Caller* caller, const v1::ListSessionsRequest& request, v1::ListSessionsReply* reply) {
-        return ListSessions(records, caller, request, reply);
+      [&broker](const Caller* caller, const v1::ListSessionsRequest& request, v1::ListSessionsReply* reply) {
+        return ListSessions(broker, caller, request, reply);
       };
   ServeUnary(context, service, &Service::RequestListSessions, list_sessions);
   const UnaryHandler<v1::ExplainConnectorRequest, v1::ExplainConnectorReply> explain =
-      [&records](const Caller* caller, const v1::ExplainConnectorRequest& request, v1::ExplainConnectorReply* reply) {
-        return ExplainConnector(records, caller, request, reply);
+      [&broker](const Caller* caller, const v1::ExplainConnectorRequest& request, v1::ExplainConnectorReply* reply) {
+        return ExplainConnector(broker, caller, request, reply);
       };
   ServeUnary(context, service, &Service::RequestExplainConnector, explain);
   serve(&Service::RequestListEndpoints, records.endpoints, [](auto* reply) { return reply->add_endpoints(); });

@@ -28,12 +28,12 @@ class TableFeed final : public KindFeed {
   using Row = std::remove_pointer_t<decltype((std::declval<v1::RowChange&>().*kRow)())>;
 
  public:
-  TableFeed(const Records& records, const Caller& caller) : records_(records), caller_(caller) {}
+  TableFeed(const Records& records, const View& view) : records_(records), view_(view) {}
 
   bool List(size_t most, v1::WatchReply* reply) override {
     std::vector<Key> ids;
     for (const auto& [id, record] : records_.*kTable) {
-      if (id > after_ && MaySee(caller_, records_, record)) ids.push_back(id);
+      if (id > after_ && view_.Shows(record)) ids.push_back(id);
     }
     const size_t room = most - std::min(most, static_cast<size_t>(reply->changes_size()));
     const size_t count = std::min(room, ids.size());
@@ -67,13 +67,13 @@ class TableFeed final : public KindFeed {
     if (told_.contains(id)) return true;
     const auto& table = records_.*kTable;
     const auto found = table.find(id);
-    return found != table.end() && MaySee(caller_, records_, found->second);
+    return found != table.end() && view_.Shows(found->second);
   }
 
   void TellOne(Key id, v1::RowFate of_new, v1::WatchReply* reply) {
     const auto& table = records_.*kTable;
     const auto found = table.find(id);
-    if (found == table.end() || !MaySee(caller_, records_, found->second)) {
+    if (found == table.end() || !view_.Shows(found->second)) {
       if (told_.erase(id) != 0) ((Add(v1::ROW_FATE_REMOVED, reply)->*kRow)()->*kSetId)(id.value());
       return;
     }
@@ -93,7 +93,7 @@ class TableFeed final : public KindFeed {
   }
 
   const Records& records_;
-  const Caller caller_;
+  const View view_;
   bool listed_ = false;
   Key after_;  // The last one listed.
   absl::flat_hash_map<Key, size_t> told_;
@@ -103,7 +103,8 @@ class TableFeed final : public KindFeed {
 // The devices are few, and what a row says of one is of its connectors, too: so all are looked at.
 class AdapterFeed final : public KindFeed {
  public:
-  AdapterFeed(const Records& records, const StateCounts& states) : records_(records), states_(states) {}
+  AdapterFeed(const Records& records, const StateCounts& states, const View& view)
+      : records_(records), states_(states), view_(view) {}
 
   bool List(size_t, v1::WatchReply* reply) override {
     TellAll(v1::ROW_FATE_PRESENT, reply);
@@ -117,7 +118,8 @@ class AdapterFeed final : public KindFeed {
 
  private:
   void TellAll(v1::RowFate of_new, v1::WatchReply* reply) {
-    const auto there = DevicesThere(records_);
+    auto there = DevicesThere(records_);
+    std::erase_if(there, [this](const auto& entry) { return !view_.Shows(*entry.second); });
     for (auto told = told_.begin(); told != told_.end();) {
       const auto next = std::next(told);
       if (!there.contains(told->first)) {
@@ -142,25 +144,26 @@ class AdapterFeed final : public KindFeed {
 
   const Records& records_;
   const StateCounts& states_;
+  const View view_;
   bool changed_ = false;
   std::map<std::string, size_t> told_;
 };
 
 template <auto kTable, auto kChanged, auto kRow, auto kSetId>
-std::unique_ptr<KindFeed> FeedOf(const Records& records, const StateCounts&, const Caller& caller) {
-  return std::make_unique<TableFeed<kTable, kChanged, kRow, kSetId>>(records, caller);
+std::unique_ptr<KindFeed> FeedOf(const Records& records, const StateCounts&, const View& view) {
+  return std::make_unique<TableFeed<kTable, kChanged, kRow, kSetId>>(records, view);
 }
 
 struct KindRow {
   v1::RowKind kind;
-  std::unique_ptr<KindFeed> (*make)(const Records& records, const StateCounts& states, const Caller& caller);
+  std::unique_ptr<KindFeed> (*make)(const Records& records, const StateCounts& states, const View& view);
 };
 
 // In the order in which they are told: what others refer to comes first.
 constexpr KindRow kKinds[] = {
     {v1::ROW_KIND_ADAPTER,
-     [](const Records& records, const StateCounts& states, const Caller&) -> std::unique_ptr<KindFeed> {
-       return std::make_unique<AdapterFeed>(records, states);
+     [](const Records& records, const StateCounts& states, const View& view) -> std::unique_ptr<KindFeed> {
+       return std::make_unique<AdapterFeed>(records, states, view);
      }},
     {v1::ROW_KIND_SESSION,
      FeedOf<&Records::sessions, &Changes::sessions, &v1::RowChange::mutable_session, &v1::SessionInfo::set_session_id>},
@@ -179,12 +182,12 @@ constexpr KindRow kKinds[] = {
 
 }  // namespace
 
-RowFeed::RowFeed(const Records& records, const StateCounts& states, const Caller& caller,
+RowFeed::RowFeed(const Records& records, const StateCounts& states, const View& view,
                  const std::vector<v1::RowKind>& kinds, size_t most_changes)
     : most_changes_(most_changes) {
   for (const KindRow& row : kKinds) {
     const bool wanted = kinds.empty() || std::find(kinds.begin(), kinds.end(), row.kind) != kinds.end();
-    if (wanted) feeds_.push_back(row.make(records, states, caller));
+    if (wanted) feeds_.push_back(row.make(records, states, view));
   }
 }
 

@@ -7,7 +7,7 @@
 #include <memory>
 #include <vector>
 
-#include "broker/control/caller.h"
+#include "broker/control/view.h"
 #include "broker/core/changes.h"
 #include "broker/core/state.h"
 #include "proto/rdmabroker/v1/inspection.pb.h"
@@ -28,7 +28,7 @@ class KindFeed {
   [[nodiscard]] virtual size_t waiting() const = 0;
 };
 
-// What one watch is told: the rows that its caller may see, page by page, and then what becomes of them. Keeps the id
+// What one watch is told: the rows that the view shows, page by page, and then what becomes of them. Keeps the id
 // of each row that it has told, with a hash of the row, and those of rows that have changed since; of each the latest
 // counts. Without input and output.
 class RowFeed {
@@ -40,8 +40,8 @@ class RowFeed {
   static constexpr size_t kMostChanges = 16384;
 
   // Without `kinds`: of all. They are known ones.
-  RowFeed(const Records& records, const StateCounts& states, const Caller& caller,
-          const std::vector<v1::RowKind>& kinds, size_t most_changes = kMostChanges);
+  RowFeed(const Records& records, const StateCounts& states, const View& view, const std::vector<v1::RowKind>& kinds,
+          size_t most_changes = kMostChanges);
 
   // Tells that records have changed. False where more rows wait to be told than are kept.
   [[nodiscard]] bool Note(const Changes& changes);

@@ -17,8 +17,8 @@ using testing::ElementsAre;
 using testing::IsEmpty;
 using testing::SizeIs;
 
-constexpr Caller kRoot = {.administrator = true};
-constexpr Caller kOne = {.identity = {.uid = 1000}};
+const Caller kRoot = {.administrator = true};
+const Caller kOne = {.identity = {.uid = 1000}};
 
 std::string FateOf(v1::RowFate fate) {
   switch (fate) {
@@ -103,11 +103,12 @@ class RowFeedTest : public testing::Test {
 
   Records records_;
   StateCounts states_;
+  const Gate gate_{Policy(), AuditLevel::kNone};
 };
 
 TEST_F(RowFeedTest, TellsWhatThereIsAndThenWhatBecomesOfIt) {
   (void)AddConnector(1, 1);
-  RowFeed feed(records_, states_, kRoot, {});
+  RowFeed feed(records_, states_, View(kRoot, records_, gate_), {});
   EXPECT_FALSE(feed.complete());
   EXPECT_THAT(Next(feed),
               ElementsAre("present adapter nic0", "present session 1", "present session 2", "present connector 1"));
@@ -125,7 +126,7 @@ TEST_F(RowFeedTest, TellsWhatThereIsAndThenWhatBecomesOfIt) {
 }
 
 TEST_F(RowFeedTest, TellsOfTheKindsThatAreWatchedAlone) {
-  RowFeed feed(records_, states_, kRoot, {v1::ROW_KIND_CONNECTOR, v1::ROW_KIND_SESSION});
+  RowFeed feed(records_, states_, View(kRoot, records_, gate_), {v1::ROW_KIND_CONNECTOR, v1::ROW_KIND_SESSION});
   EXPECT_THAT(Next(feed), ElementsAre("present session 1", "present session 2"));
   Changes changes = AddConnector(1, 1);
   changes.devices = {DeviceId(1)};
@@ -135,7 +136,7 @@ TEST_F(RowFeedTest, TellsOfTheKindsThatAreWatchedAlone) {
 
 TEST_F(RowFeedTest, TellsNobodyWhatOthersHave) {
   (void)AddConnector(1, 2);
-  RowFeed feed(records_, states_, kOne, {});
+  RowFeed feed(records_, states_, View(kOne, records_, gate_), {});
   EXPECT_THAT(Next(feed), ElementsAre("present adapter nic0", "present session 1"));
   EXPECT_TRUE(feed.Note(Of(1)));
   EXPECT_TRUE(feed.Note(AddConnector(2, 2)));
@@ -148,7 +149,7 @@ TEST_F(RowFeedTest, TellsNobodyWhatOthersHave) {
 }
 
 TEST_F(RowFeedTest, TellsARowThatHasChangedOftenOnceAsItIsThen) {
-  RowFeed feed(records_, states_, kRoot, {v1::ROW_KIND_CONNECTOR});
+  RowFeed feed(records_, states_, View(kRoot, records_, gate_), {v1::ROW_KIND_CONNECTOR});
   (void)Next(feed);
   EXPECT_TRUE(feed.Note(AddConnector(1, 1)));
   EXPECT_TRUE(feed.Note(Connect(1)));
@@ -165,7 +166,7 @@ TEST_F(RowFeedTest, TellsARowThatHasChangedOftenOnceAsItIsThen) {
 
 TEST_F(RowFeedTest, DoesNotTellARowThatIsAsItWas) {
   (void)AddConnector(1, 1);
-  RowFeed feed(records_, states_, kRoot, {});
+  RowFeed feed(records_, states_, View(kRoot, records_, gate_), {});
   (void)Next(feed);
   Changes touched = Of(1);
   touched.devices = {DeviceId(1)};
@@ -175,7 +176,7 @@ TEST_F(RowFeedTest, DoesNotTellARowThatIsAsItWas) {
 }
 
 TEST_F(RowFeedTest, TellsOfADeviceThatGoesAndOfOneThatComes) {
-  RowFeed feed(records_, states_, kOne, {v1::ROW_KIND_ADAPTER});
+  RowFeed feed(records_, states_, View(kOne, records_, gate_), {v1::ROW_KIND_ADAPTER});
   EXPECT_THAT(Next(feed), ElementsAre("present adapter nic0"));
   records_.devices.at(DeviceId(1)).removed = true;
   records_.devices[DeviceId(2)].device = {.id = DeviceId(2), .name = "nic1"};
@@ -188,7 +189,7 @@ TEST_F(RowFeedTest, TellsOfADeviceThatGoesAndOfOneThatComes) {
 TEST_F(RowFeedTest, HasEachRowOnceInPagesWhateverChangesMeanwhile) {
   constexpr uint64_t kMany = RowFeed::kRowsAtATime * 2 + 10;
   for (uint64_t id = 1; id <= kMany; ++id) (void)AddConnector(id, 1);
-  RowFeed feed(records_, states_, kRoot, {v1::ROW_KIND_CONNECTOR});
+  RowFeed feed(records_, states_, View(kRoot, records_, gate_), {v1::ROW_KIND_CONNECTOR});
   v1::WatchReply first;
   ASSERT_TRUE(feed.Next(&first));
   EXPECT_TRUE(first.begins());
@@ -208,7 +209,7 @@ TEST_F(RowFeedTest, HasEachRowOnceInPagesWhateverChangesMeanwhile) {
 }
 
 TEST_F(RowFeedTest, KeepsNoMoreThanItsBoundOfWhatIsNotRead) {
-  RowFeed feed(records_, states_, kOne, {v1::ROW_KIND_CONNECTOR}, 2);
+  RowFeed feed(records_, states_, View(kOne, records_, gate_), {v1::ROW_KIND_CONNECTOR}, 2);
   (void)Next(feed);
   for (uint64_t id = 1; id <= 5; ++id) EXPECT_TRUE(feed.Note(AddConnector(id, 2))) << "others' do not count";
   EXPECT_TRUE(feed.Note(AddConnector(6, 1)));

@@ -77,11 +77,11 @@ class WatchService::Watch : public std::enable_shared_from_this<Watch> {
   const grpc::ServerContext& call() const { return call_; }
   const std::string& who() const { return who_; }
 
-  void Start(const BrokerCore& core, const Caller& caller) {
+  void Start(const BrokerCore& core, const Gate& gate, const Caller& caller) {
     who_ = WhoIs(caller);
     std::vector<v1::RowKind> kinds;
     for (const int kind : request_.kinds()) kinds.push_back(static_cast<v1::RowKind>(kind));
-    feed_ = std::make_unique<RowFeed>(core.records(), core.states(), caller, kinds);
+    feed_ = std::make_unique<RowFeed>(core.records(), core.states(), View(caller, core.records(), gate), kinds);
     SendNext();
   }
 
@@ -192,7 +192,7 @@ void WatchService::Begin(const std::shared_ptr<Watch>& watch) {
   if (const auto refusal = RefuseTo(caller.get())) return watch->Finish(*refusal);
   if (watches_.empty()) broker_.Follow([this](const Changes& changes) { Note(changes); });
   watches_.push_back(watch);
-  watch->Start(broker_.core(), *caller);
+  watch->Start(broker_.core(), broker_.gate(), *caller);
 }
 
 void WatchService::Note(const Changes& changes) {

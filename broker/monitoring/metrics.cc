@@ -97,6 +97,9 @@ Metrics::Metrics()
                     .Help("From the process's start until it served.")
                     .Register(registry_)
                     .Add({})) {
+  // A family without a series is not on the page; whoever looks for it would think that it is not counted.
+  requests_.Add({{"request", "OpenAdapter"}, {"status", std::string(StatusName(NdkStatus::kSuccess))}});
+  refused_sessions_.Add({{"status", std::string(StatusName(NdkStatus::kAccessDenied))}});
   auto& steps = BuildHistogram()
                     .Name("rdma_broker_handshake_step_seconds")
                     .Help("How long the steps of handshakes took that succeeded.")

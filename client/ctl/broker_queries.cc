@@ -223,7 +223,7 @@ ExitCode BrokerQueries::Reload() {
   v1::ReloadReply reply;
   const ExitCode code = Ask(*administration_, &v1::Administration::Stub::Reload, v1::ReloadRequest(), &reply);
   if (code != ExitCode::kDone) return code;
-  if (form_ == OutputForm::kJson) return ShowJson(reply);
+  if (form_ != OutputForm::kTable) return ShowMessage(reply);
   for (const std::string& key : reply.applied()) output_ += "applied: " + key + "\n";
   for (const std::string& key : reply.needs_restart()) output_ += "needs a restart: " + key + "\n";
   if (output_.empty()) output_ = "nothing has changed\n";
@@ -236,7 +236,7 @@ ExitCode BrokerQueries::LogLevel(const std::string& level) {
   v1::SetLogLevelReply reply;
   const ExitCode code = Ask(*administration_, &v1::Administration::Stub::SetLogLevel, request, &reply);
   if (code != ExitCode::kDone) return code;
-  if (form_ == OutputForm::kJson) return ShowJson(reply);
+  if (form_ != OutputForm::kTable) return ShowMessage(reply);
   output_ = reply.level() + "\n";
   return ExitCode::kDone;
 }

@@ -6,12 +6,14 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "absl/time/time.h"
 #include "tests/control/child_process.h"
 #include "tests/control/network_thread.h"
 #include "tests/control/test_client.h"
@@ -169,8 +171,9 @@ TEST_F(BrokerctlTest, SaysWhoHasWhatOfADeviceThatIsNotDrainedInTime) {
   const Ending ending = Run({"drain", "--all", "--wait", "0"});
   EXPECT_EQ(ending.status, 1);
   const std::string pid = std::to_string(::getpid());
+  const std::string column = pid + std::string(std::max(pid.size(), std::size_t{3}) - pid.size(), ' ');  // "PID"
   EXPECT_NE(ending.output.find("fake1   disabling  1         1          "), std::string::npos) << ending.output;
-  EXPECT_NE(ending.output.find("  " + pid + "  0\n"), std::string::npos) << ending.output;
+  EXPECT_NE(ending.output.find("  " + column + "  0\n"), std::string::npos) << ending.output;
   EXPECT_NE(ending.error.find("not drained"), std::string::npos) << ending.error;
   const Ending json = Run({"drain", "fake1", "--wait", "0", "-o", "json"});
   EXPECT_EQ(json.status, 1);
@@ -188,7 +191,7 @@ TEST_F(BrokerctlTest, AWatchPrintsChangesUntilItIsInterrupted) {
   ASSERT_EQ(client.Open(), NdkStatus::kSuccess);
   const std::string line = watch.ReadLine();
   EXPECT_NE(line.find("  session "), std::string::npos) << line;
-  EXPECT_NE(line.find(" added     state=open "), std::string::npos) << line;
+  EXPECT_NE(line.find(" added    state=open "), std::string::npos) << line;
   watch.Signal(SIGINT);
   EXPECT_EQ(watch.End(), 0);
 }

@@ -79,7 +79,8 @@ TEST_F(LifeLogTest, ASessionOpensAndEndsWithWhoItIsAndWhy) {
   grpc::ClientContext context;
   Limit(context);
   EXPECT_TRUE(v1::Administration::NewStub(unwanted->channel())->EndSession(&context, request, &reply).ok());
-  ExpectOnce(absl::StrCat("session is being ended session=", unwanted->session_id(), " by=uid:", ::getuid()));
+  ExpectOnce(absl::StrCat("policy decision decision=allowed action=EndSession rule=administrators session=",
+                          unwanted->session_id(), " uid=", ::getuid()));
   ExpectOnce(absl::StrCat("session ended session=", unwanted->session_id(), " why=\"an administrator has ended it\""));
   ExpectNone("session away");
 }

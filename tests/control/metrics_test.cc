@@ -58,7 +58,7 @@ class MetricsTest : public testing::Test {
   // Scrapes until the series are so, and compares them then.
   void Expect(const Values& expected) {
     Values seen;
-    const bool so = Becomes([&] {
+    (void)Becomes([&] {
       const Values all = Scrape(Port());
       seen.clear();
       for (const auto& [series, value] : expected) {
@@ -67,7 +67,7 @@ class MetricsTest : public testing::Test {
       }
       return seen == expected;
     });
-    if (!so) EXPECT_EQ(seen, expected);
+    EXPECT_EQ(seen, expected);
   }
 
   // The request's id.
@@ -197,7 +197,9 @@ TEST_F(MetricsTest, ARefusalByTheClosingListenerIsCountedAsThat) {
   Start();
   Connect(client_->CreateConnector(client_adapter_));
   server_->WaitForConnect();
-  EXPECT_EQ(NdkStatusOf(server_->CloseListener(listener_)), NdkStatus::kPending);
+  v1::CloseListenerRequest close;
+  close.set_listener_id(listener_);
+  EXPECT_EQ(NdkStatusOf(server_->Ask(&Stub::CloseListener, close)), NdkStatus::kPending);
   ExpectRefused();
   Expect({{Rejects("passive", "closing"), 1}, {Rejects("passive", "no_listener"), 0}});
 }
@@ -265,7 +267,7 @@ TEST_F(MetricsTest, EachMetricIsDocumentedAndWhatIsDocumentedIsThere) {
   for (std::string line; std::getline(file, line);) {
     const std::vector<std::string> cells = absl::StrSplit(line, " | ");
     const bool is_metric =
-        cells.size() > 3 && (cells[1] == "counter" || cells[1] == "gauge" || cells[1] == "histogram");
+        cells.size() > 2 && (cells[1] == "counter" || cells[1] == "gauge" || cells[1] == "histogram");
     if (is_metric) documented.insert(cells[0].substr(3, cells[0].size() - 4));
   }
   EXPECT_EQ(shown, documented);
@@ -303,7 +305,6 @@ TEST_F(MetricsTest, APortThatComesFreeIsServedThen) {
     port = std::make_unique<MetricsPort>(UniqueFd(), MetricsPort::Settings{address, "", nullptr, absl::Milliseconds(1)},
                                          server.broker(), *metrics, server.watcher(), server.executor());
   });
-  EXPECT_EQ(AskByHttp(address, "GET /metrics HTTP/1.1\r\n\r\n"), "");
   used->Reset();
   EXPECT_TRUE(Becomes([&] { return AskByHttp(address, "GET /metrics HTTP/1.1\r\n\r\n").find("200 OK") == 9; }));
   daemon_->OnServer([&](ControlServer&) { port.reset(); });

@@ -126,6 +126,10 @@ void TestDaemon::OnHandoffs(const std::function<void(const Broker&, HandoffTable
   OnLoop([&](const Broker& broker) { task(broker, server_->handoffs()); });
 }
 
+void TestDaemon::ReplacePolicy(const Policy& policy) {
+  OnLoop([&](const Broker&) { server_->ReplacePolicy(policy, configuration_.audit); });
+}
+
 void TestDaemon::OnFabric(const std::function<void(FakeFabric&)>& task) {
   network_.Do([&](FakeNetwork&) { task(relay_->fake()); });
 }

@@ -17,6 +17,7 @@
 #include "broker/control/control_server.h"
 #include "broker/control/remote_access.h"
 #include "broker/fabric/fake/fake_fabric.h"
+#include "broker/policy/policy.h"
 #include "broker/runtime/descriptor_keep.h"
 #include "broker/runtime/fake_supervisor.h"
 #include "broker/survival/survival.h"
@@ -75,6 +76,8 @@ class TestDaemon {
   void OnServer(const std::function<void(ControlServer&)>& task);
   // As OnLoop, with what clients may fetch.
   void OnHandoffs(const std::function<void(const Broker&, HandoffTable&)>& task);
+  // As a reload of the configuration does.
+  void ReplacePolicy(const Policy& policy);
   // Runs `task` on the network's thread and waits for its end. Not after Stop.
   void OnFabric(const std::function<void(FakeFabric&)>& task);
   // What holds of the core is asked for again and again until it is so. False where it is not so after a while.

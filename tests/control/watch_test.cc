@@ -213,10 +213,14 @@ TEST(AWatchThatDoesNotRead, LosesItsStreamAndNobodyElseAnything) {
   TestClient client(NewChannel(daemon.target()));
   ASSERT_EQ(client.Open(), NdkStatus::kSuccess);
   const uint64_t adapter = client.OpenAdapter("fake1");
-  // Far more than gRPC takes of a stream that nobody reads.
-  constexpr size_t kConnectors = 6000;
+  // A window of 64 KiB, as the C++ library's channels have; the rows are several times as long.
+  grpc::ChannelArguments arguments;
+  arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
+  arguments.SetInt(GRPC_ARG_HTTP2_BDP_PROBE, 0);
+  constexpr size_t kConnectors = 8000;
   for (size_t i = 0; i < kConnectors; ++i) client.CreateConnector(adapter);
-  TestWatch watch(NewChannel(daemon.target()), {v1::ROW_KIND_CONNECTOR});
+  TestWatch watch(grpc::CreateCustomChannel(daemon.target(), grpc::InsecureChannelCredentials(), arguments),
+                  {v1::ROW_KIND_CONNECTOR});
   EXPECT_TRUE(Becomes([&] { return !log.LinesWith("watch ended").empty(); }));
   EXPECT_EQ(watch.End().error_code(), grpc::StatusCode::CANCELLED);
   TestWatch another(NewChannel(daemon.target()), {v1::ROW_KIND_CONNECTOR});

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "broker/control/audit.h"
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "broker/control/audit_fields.h"
+#include "broker/log/log.h"
+
+namespace rdmabroker {
+namespace {
+
+// As many users are on a busy node; more cost a walk over all of them once they have doubled.
+constexpr size_t kUsualUsers = 1024;
+
+}  // namespace
+
+void Audit::Decided(bool allowed, const AuditEntry& entry, absl::Time now) {
+  if (!allowed && level_ != AuditLevel::kNone) LogRefusal(entry, requests_, now);
+  if (allowed && level_ == AuditLevel::kAll) LogInfo("policy decision", AuditFields(true, entry));
+}
+
+void Audit::Administered(bool allowed, const AuditEntry& entry, absl::Time now) {
+  if (allowed) return LogInfo("policy decision", AuditFields(true, entry));
+  LogRefusal(entry, administration_, now);
+}
+
+void Audit::LogRefusal(const AuditEntry& entry, Limits& limits, absl::Time now) {
+  const auto left_out = limits.Pass(entry.caller, now);
+  if (!left_out) return;
+  std::vector<LogField> fields = AuditFields(false, entry);
+  fields.emplace_back("left_out", *left_out);
+  LogWarning("policy decision", fields);
+}
+
+std::optional<uint64_t> Audit::Limits::Pass(const Caller* caller, absl::Time now) {
+  if (limits_.size() >= std::max(most_, kUsualUsers)) {
+    // What was left out of those is not told any more; nobody of them was refused lately.
+    std::erase_if(limits_, [&](const auto& entry) { return entry.second.last + WarningLimit::kInterval <= now; });
+    most_ = limits_.size() * 2;
+  }
+  const std::string spiffe_id = caller == nullptr ? "" : caller->spiffe_id;
+  Limit& limit = limits_[{caller == nullptr ? 0 : caller->identity.uid, spiffe_id}];
+  limit.last = now;
+  return limit.warnings.Pass(now);
+}
+
+}  // namespace rdmabroker
