@@ -15,7 +15,6 @@
 #include "proto/rdmabroker/v1/administration.grpc.pb.h"
 #include "tests/captured_log.h"
 #include "tests/control/network_thread.h"
-#include "tests/control/temporary_folder.h"
 #include "tests/control/test_client.h"
 #include "tests/control/test_daemon.h"
 
@@ -52,7 +51,6 @@ class LifeLogTest : public testing::Test {
     return connector;
   }
 
-  TemporaryFolder state_;
   CapturedLog log_;
   NetworkThread network_;
   std::unique_ptr<TestDaemon> daemon_ = std::make_unique<TestDaemon>(network_, Devices());
@@ -152,30 +150,6 @@ TEST_F(LifeLogTest, TheUsualIsForThoseWhoAskForIt) {
   for (const std::string& line : log_.LinesWith("")) events.push_back(line.substr(0, line.find(" session=")));
   EXPECT_THAT(events, ElementsAre("session opened", "session opened", StartsWith("connector failed"), "session ended",
                                   "session ended"));
-}
-
-TEST_F(LifeLogTest, TheNextProcessGoesOnWithWhatItFinds) {
-  daemon_.reset();
-  Configuration configuration = TestConfiguration();
-  configuration.state_directory = state_.path();
-  daemon_ = std::make_unique<TestDaemon>(network_, Devices(), configuration);
-  auto server = NewClient();
-  auto client = NewClient();
-  const auto [listener, address] = server->Listen(server->OpenAdapter("fake1"), TestAddress(1));
-  FailToConnect(*client);
-  daemon_->Stop();
-  ExpectNone("session away");
-  daemon_->Start();
-  ExpectOnce("going on where another process was sessions=2 endpoints=");
-  TestClient again(NewChannel(daemon_->target()));
-  ASSERT_EQ(again.Resume(*client, 0), NdkStatus::kSuccess);
-  ExpectOnce(absl::StrCat("session resumed session=", client->session_id()));
-  TestClient listening(NewChannel(daemon_->target()));
-  ASSERT_EQ(listening.Resume(*server, server->last_event()), NdkStatus::kSuccess);
-  // The process before has said it.
-  ExpectOnce("connector failed");
-  EXPECT_EQ(listening.Close(), NdkStatus::kSuccess);
-  ExpectOnce(absl::StrCat("listener closed session=", server->session_id(), " listener=", listener));
 }
 
 }  // namespace
