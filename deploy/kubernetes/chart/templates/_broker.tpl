@@ -53,6 +53,10 @@ spec:
       {{- toYaml .labels | nindent 6 }}
   podMetricsEndpoints:
   - port: metrics
+    relabelings:
+    # As the alerts have it.
+    - targetLabel: job
+      replacement: rdma-broker
 {{- end }}
 
 {{- /* The broker's container, a node's or a sidecar: "place" is that part of the values. */ -}}
