@@ -2,8 +2,9 @@
 
 #include "broker/control/uses.h"
 
-#include <iterator>
 #include <variant>
+
+#include "broker/core/request_names.h"
 
 namespace rdmabroker {
 namespace {
@@ -115,31 +116,6 @@ std::optional<Use> UseOf(const ClientRequest& request, const Records& records, c
   return std::visit(UseFinder(request.session, records, limits), request.request);
 }
 
-const char* NameOf(const Request& request) {
-  static constexpr const char* kNames[] = {
-      "OpenAdapter",
-      "CloseAdapter",
-      "CreateListener",
-      "Listen",
-      "ControlConnectEvents",
-      "CloseListener",
-      "CreateSharedEndpoint",
-      "CloseSharedEndpoint",
-      "ReservePort",
-      "ReleasePort",
-      "CreateConnector",
-      "Connect",
-      "ConnectWithSharedEndpoint",
-      "CompleteConnect",
-      "Accept",
-      "Reject",
-      "Disconnect",
-      "GetConnectionData",
-      "ReportConnectionEnd",
-      "CloseConnector",
-  };
-  static_assert(std::size(kNames) == std::variant_size_v<Request>);
-  return kNames[request.index()];
-}
+const char* NameOf(const Request& request) { return kRequestNames[request.index()]; }
 
 }  // namespace rdmabroker

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "broker/core/request_names.h"
 #include "dataplane/ndk/status.h"
 
 namespace rdmabroker {
@@ -19,26 +20,6 @@ constexpr const char* kReports[] = {
     "DeviceChanged",          "DeviceRemoved",   "FabricBound",         "FabricBindFailed",  "FabricUnbound",
     "FabricConnectRequested", "FabricReplied",   "FabricConnectFailed", "FabricEstablished", "FabricFailed",
     "FabricDisconnected",     "FabricHandedOff", "FabricReleased"};
-constexpr const char* kRequests[] = {"OpenAdapter",
-                                     "CloseAdapter",
-                                     "CreateListener",
-                                     "Listen",
-                                     "ControlConnectEvents",
-                                     "CloseListener",
-                                     "CreateSharedEndpoint",
-                                     "CloseSharedEndpoint",
-                                     "ReservePort",
-                                     "ReleasePort",
-                                     "CreateConnector",
-                                     "Connect",
-                                     "ConnectWithSharedEndpoint",
-                                     "CompleteConnect",
-                                     "Accept",
-                                     "Reject",
-                                     "Disconnect",
-                                     "GetConnectionData",
-                                     "ReportConnectionEnd",
-                                     "CloseConnector"};
 constexpr const char* kEffects[] = {"SessionOpened", "SessionRefused", "Answer",       "NumberedEvent",
                                     "SessionEnded",  "StreamReplaced", "FabricRequest"};
 constexpr const char* kFabricRequests[] = {
@@ -52,7 +33,6 @@ constexpr const char* kPayloads[] = {"nothing",          "AdapterOpened",       
                                      "ConnectorCreated", "ConnectionData",        "ConnectionEstablished"};
 static_assert(std::size(kEvents) == std::variant_size_v<Event>);
 static_assert(std::size(kReports) == std::variant_size_v<FabricReport>);
-static_assert(std::size(kRequests) == std::variant_size_v<Request>);
 static_assert(std::size(kEffects) == std::variant_size_v<Effect>);
 static_assert(std::size(kFabricRequests) == std::variant_size_v<FabricRequest>);
 static_assert(std::size(kSessionEvents) == std::variant_size_v<SessionEvent>);
@@ -170,7 +150,7 @@ std::string Coverage::ToString() const {
   };
   ForEachKind(events_, kEvents, "event", line);
   ForEachKind(reports_, kReports, "report", line);
-  ForEachKind(requests_, kRequests, "request", line);
+  ForEachKind(requests_, kRequestNames, "request", line);
   ForEachKind(effects_, kEffects, "effect", line);
   ForEachKind(fabric_requests_, kFabricRequests, "fabric request", line);
   ForEachKind(session_events_, kSessionEvents, "session event", line);
@@ -186,7 +166,7 @@ std::vector<std::string> Coverage::Missing() const {
   };
   ForEachKind(events_, kEvents, "event", look);
   ForEachKind(reports_, kReports, "report", look);
-  ForEachKind(requests_, kRequests, "request", look);
+  ForEachKind(requests_, kRequestNames, "request", look);
   ForEachKind(effects_, kEffects, "effect", look);
   ForEachKind(fabric_requests_, kFabricRequests, "fabric request", look);
   ForEachKind(session_events_, kSessionEvents, "session event", look);
