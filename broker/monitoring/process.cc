@@ -18,7 +18,7 @@
 #include "absl/strings/str_split.h"
 #include "broker/log/log.h"
 #include "broker/monitoring/families.h"
-#include "broker/monitoring/version.h"
+#include "deploy/debian/version.h"
 
 namespace rdmabroker {
 namespace {
@@ -105,9 +105,7 @@ std::vector<MetricFamily> StoreFamilies(const std::string& directory) {
 }
 
 std::vector<MetricFamily> ProgramFamilies() {
-  return {GaugeFamily("rdma_broker_build_info", "1; the label has the version.")
-              .Add(1, {{"version", RDMA_BROKER_VERSION}})
-              .Take(),
+  return {GaugeFamily("rdma_broker_build_info", "1; the label has the version.").Add(1, {{"version", kVersion}}).Take(),
           CounterFamily("rdma_broker_log_lines_total", "Lines that were logged as a warning or an error.")
               .Add(static_cast<double>(LinesLogged(LogLevel::kWarning)), {{"level", "warning"}})
               .Add(static_cast<double>(LinesLogged(LogLevel::kError)), {{"level", "error"}})

@@ -2,7 +2,6 @@
 
 #include "broker/monitoring/scrape_server.h"
 
-#include <arpa/inet.h>
 #include <netinet/in.h>
 #include <poll.h>
 #include <sys/eventfd.h>
@@ -18,6 +17,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "broker/fabric/kernel_address.h"
 #include "broker/monitoring/http_request.h"
 #include "broker/runtime/watcher.h"
 
@@ -27,34 +27,10 @@ namespace {
 // While the system is out of descriptors, say.
 constexpr absl::Duration kRest = absl::Milliseconds(100);
 
-struct KernelAddress {
-  sockaddr_storage storage = {};
-  socklen_t length = 0;
-};
-
-KernelAddress ToKernel(const SocketAddress& address) {
-  KernelAddress kernel;
-  if (address.ip.family == IpFamily::kIpv4) {
-    auto* const ipv4 = reinterpret_cast<sockaddr_in*>(&kernel.storage);
-    ipv4->sin_family = AF_INET;
-    ipv4->sin_port = htons(address.port);
-    std::memcpy(&ipv4->sin_addr, address.ip.bytes.data(), sizeof ipv4->sin_addr);
-    kernel.length = sizeof *ipv4;
-  } else {
-    auto* const ipv6 = reinterpret_cast<sockaddr_in6*>(&kernel.storage);
-    ipv6->sin6_family = AF_INET6;
-    ipv6->sin6_port = htons(address.port);
-    ipv6->sin6_scope_id = address.ip.scope_id;
-    std::memcpy(&ipv6->sin6_addr, address.ip.bytes.data(), sizeof ipv6->sin6_addr);
-    kernel.length = sizeof *ipv6;
-  }
-  return kernel;
-}
-
 }  // namespace
 
 absl::StatusOr<UniqueFd> ScrapeServer::Listen(const SocketAddress& address) {
-  const KernelAddress kernel = ToKernel(address);
+  KernelAddress kernel = ToKernel(address);
   UniqueFd socket(::socket(kernel.storage.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   const int yes = 1;
   // What the process before has served is no hindrance (TIME_WAIT).
@@ -62,7 +38,7 @@ absl::StatusOr<UniqueFd> ScrapeServer::Listen(const SocketAddress& address) {
   if (socket && address.ip.family == IpFamily::kIpv6) {
     ::setsockopt(socket.get(), IPPROTO_IPV6, IPV6_V6ONLY, &yes, sizeof yes);
   }
-  if (!socket || ::bind(socket.get(), reinterpret_cast<const sockaddr*>(&kernel.storage), kernel.length) != 0 ||
+  if (!socket || ::bind(socket.get(), kernel.get(), kernel.length) != 0 ||
       ::listen(socket.get(), kMostConnections) != 0) {
     const int error = errno;
     const char* const remedy = error == EADDRINUSE      ? "; end what uses the port, or name another"
@@ -75,22 +51,9 @@ absl::StatusOr<UniqueFd> ScrapeServer::Listen(const SocketAddress& address) {
 }
 
 SocketAddress ScrapeServer::AddressOf(const UniqueFd& listener) {
-  sockaddr_storage storage = {};
-  socklen_t length = sizeof storage;
-  SocketAddress address;
-  if (::getsockname(listener.get(), reinterpret_cast<sockaddr*>(&storage), &length) != 0) return address;
-  if (storage.ss_family == AF_INET) {
-    const auto* const ipv4 = reinterpret_cast<const sockaddr_in*>(&storage);
-    std::memcpy(address.ip.bytes.data(), &ipv4->sin_addr, sizeof ipv4->sin_addr);
-    address.port = ntohs(ipv4->sin_port);
-  } else {
-    const auto* const ipv6 = reinterpret_cast<const sockaddr_in6*>(&storage);
-    address.ip.family = IpFamily::kIpv6;
-    address.ip.scope_id = ipv6->sin6_scope_id;
-    std::memcpy(address.ip.bytes.data(), &ipv6->sin6_addr, sizeof ipv6->sin6_addr);
-    address.port = ntohs(ipv6->sin6_port);
-  }
-  return address;
+  KernelAddress kernel;
+  if (::getsockname(listener.get(), kernel.get(), &kernel.length) != 0) return {};
+  return FromKernel(kernel);
 }
 
 ScrapeServer::ScrapeServer(UniqueFd listener, std::function<std::string()> page, absl::Duration patience)
