@@ -62,9 +62,6 @@ class ControlServer {
   // Where it listens over TCP: IP:PORT, or "".
   std::string tcp_address() const { return remotes_->address(); }
 
-  // Holds requests against another policy from now on. On the loop thread.
-  void ReplacePolicy(Policy policy, AuditLevel audit) { broker_->gate().Replace(std::move(policy), audit); }
-
   // Makes the calling thread the loop thread until Stop has done its work. Clients, who may have connected before, are
   // served from now on.
   void Run();

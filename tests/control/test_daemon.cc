@@ -127,7 +127,9 @@ void TestDaemon::OnHandoffs(const std::function<void(const Broker&, HandoffTable
 }
 
 void TestDaemon::ReplacePolicy(const Policy& policy) {
-  OnLoop([&](const Broker&) { server_->ReplacePolicy(policy, configuration_.audit); });
+  LoadedConfiguration loaded{.configuration = configuration_};
+  loaded.configuration.policy = policy;
+  Apply(loaded);
 }
 
 void TestDaemon::OnFabric(const std::function<void(FakeFabric&)>& task) {
