@@ -2,6 +2,8 @@
 
 #include "tests/control/test_daemon.h"
 
+#include <spdlog/spdlog.h>
+
 #include <cstdio>
 #include <cstdlib>
 #include <future>
@@ -70,6 +72,9 @@ TestDaemon::TestDaemon(NetworkThread& network, std::vector<FakeDevice> devices, 
     : network_(network), devices_(std::move(devices)), configuration_(std::move(configuration)) {
   // Debian's Abseil ends the process where it thinks that gRPC's locks might lead to a deadlock.
   absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore);
+  // spdlog makes its logger when it is first asked for. Done before there are loop threads: two that ask at once look
+  // like a race to ThreadSanitizer, which does not see the library's locks.
+  spdlog::default_logger_raw();
   configuration_.socket_directory = folder();
   Start();
 }
