@@ -70,6 +70,13 @@ std::optional<Outcome> Gate::Ask(const Caller& caller, const ClientRequest& requ
   return Log(std::move(refusal), entry, now);
 }
 
+std::optional<Outcome> Gate::Look(const Caller& caller, const char* action, Instant now) {
+  if (caller.administrator) return std::nullopt;
+  AuditEntry entry{.action = action, .caller = &caller};
+  auto refusal = CountRequest(SubjectOf(caller), entry, now);
+  return refusal ? Log(std::move(refusal), entry, now) : std::nullopt;
+}
+
 bool Gate::Shows(const Caller& caller, const std::string& device) const {
   return caller.administrator || Decide(policy_, SubjectOf(caller), {.adapter = device}).allowed;
 }

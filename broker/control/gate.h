@@ -36,6 +36,10 @@ class Gate {
   // caller's, or nothing. Each call counts.
   std::optional<Outcome> Ask(const Caller& caller, const ClientRequest& request, const BrokerCore& core, Instant now);
 
+  // Why the caller may not look at what there is just now, or nothing. Looks count as requests do, but an
+  // administrator's, who is to see what goes on whatever goes on.
+  std::optional<Outcome> Look(const Caller& caller, const char* action, Instant now);
+
   // Whether the caller may know of the device: administrators of every one, others of those that they may open.
   bool Shows(const Caller& caller, const std::string& device) const;
 

@@ -252,6 +252,18 @@ TEST_F(GateTest, RequestsBeyondTheRateWaitAsLongAsTheHintSays) {
   EXPECT_EQ(StatusOf(GetConnectionData{ConnectorId(1)}), NdkStatus::kSuccess);
 }
 
+TEST_F(GateTest, LooksCountAsRequestsDoButForAdministrators) {
+  SetPolicy({.rules = {AllowAll({.requests_per_second = 2})}});
+  EXPECT_FALSE(gate_.Look(caller_, "ListConnectors", now_));
+  EXPECT_EQ(StatusOf(CreateConnector{AdapterId(1)}), NdkStatus::kSuccess);
+  const auto refusal = gate_.Look(caller_, "ListConnectors", now_);
+  ASSERT_TRUE(refusal);
+  EXPECT_EQ(refusal->status, NdkStatus::kInsufficientResources);
+  EXPECT_TRUE(refusal->retryable);
+  caller_.administrator = true;
+  for (int i = 0; i < 10; ++i) EXPECT_FALSE(gate_.Look(caller_, "ListConnectors", now_)) << i;
+}
+
 TEST_F(GateTest, WhatOnlyEndsIsNeitherRefusedNorCounted) {
   SetPolicy({.allow_by_default = false,
              .rules = {{.name = "r", .uids = {kUid}, .adapters = {"x"}, .quotas = {.requests_per_second = 1}}}});

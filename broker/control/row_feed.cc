@@ -31,18 +31,17 @@ class TableFeed final : public KindFeed {
   TableFeed(const Records& records, const View& view) : records_(records), view_(view) {}
 
   bool List(size_t most, v1::WatchReply* reply) override {
-    std::vector<Key> ids;
-    for (const auto& [id, record] : records_.*kTable) {
-      if (id > after_ && view_.Shows(record)) ids.push_back(id);
+    if (!std::exchange(begun_, true)) {
+      for (const auto& [id, record] : records_.*kTable) {
+        if (view_.Shows(record)) to_list_.push_back(id);
+      }
+      // The next one is the last one.
+      std::sort(to_list_.begin(), to_list_.end(), std::greater<>());
     }
-    const size_t room = most - std::min(most, static_cast<size_t>(reply->changes_size()));
-    const size_t count = std::min(room, ids.size());
-    std::partial_sort(ids.begin(), ids.begin() + static_cast<ptrdiff_t>(count), ids.end());
-    listed_ = count == ids.size();
-    ids.resize(count);
-    for (const Key id : ids) TellOne(id, v1::ROW_FATE_PRESENT, reply);
-    if (!ids.empty()) after_ = ids.back();
-    return listed_;
+    for (; !to_list_.empty() && static_cast<size_t>(reply->changes_size()) < most; to_list_.pop_back()) {
+      TellOne(to_list_.back(), v1::ROW_FATE_PRESENT, reply);
+    }
+    return to_list_.empty();
   }
 
   void Note(const Changes& changes) override {
@@ -51,10 +50,13 @@ class TableFeed final : public KindFeed {
     }
   }
 
+  // Goes on behind the last one told, so that rows which change all the time keep no other waiting.
   void Tell(size_t most, v1::WatchReply* reply) override {
     while (!changed_.empty() && static_cast<size_t>(reply->changes_size()) < most) {
-      const Key id = changed_.extract(changed_.begin()).value();
-      TellOne(id, v1::ROW_FATE_ADDED, reply);
+      auto next = changed_.upper_bound(last_told_);
+      if (next == changed_.end()) next = changed_.begin();
+      last_told_ = changed_.extract(next).value();
+      TellOne(last_told_, v1::ROW_FATE_ADDED, reply);
     }
   }
 
@@ -63,7 +65,6 @@ class TableFeed final : public KindFeed {
  private:
   // What others have is not even counted.
   bool IsOfInterest(Key id) const {
-    if (!listed_ && id > after_) return false;  // It will be listed.
     if (told_.contains(id)) return true;
     const auto& table = records_.*kTable;
     const auto found = table.find(id);
@@ -94,8 +95,9 @@ class TableFeed final : public KindFeed {
 
   const Records& records_;
   const View view_;
-  bool listed_ = false;
-  Key after_;  // The last one listed.
+  bool begun_ = false;
+  std::vector<Key> to_list_;  // Of those that there were, the greatest first.
+  Key last_told_;
   absl::flat_hash_map<Key, size_t> told_;
   std::set<Key> changed_;
 };
@@ -193,13 +195,30 @@ RowFeed::RowFeed(const Records& records, const StateCounts& states, const View& 
 
 bool RowFeed::Note(const Changes& changes) {
   for (const auto& feed : feeds_) feed->Note(changes);
-  return most_changes_ >= std::accumulate(feeds_.begin(), feeds_.end(), size_t{0},
-                                          [](size_t sum, const auto& feed) { return sum + feed->waiting(); });
+  return std::all_of(feeds_.begin(), feeds_.end(),
+                     [this](const auto& feed) { return feed->waiting() <= most_changes_; });
+}
+
+size_t RowFeed::waiting() const {
+  return std::accumulate(feeds_.begin(), feeds_.end(), size_t{0},
+                         [](size_t sum, const auto& feed) { return sum + feed->waiting(); });
+}
+
+void RowFeed::TellChanges(v1::WatchReply* reply) {
+  // A kind that changes all the time leaves the later ones their share.
+  const size_t share = kRowsAtATime / feeds_.size();
+  size_t left_for_later =
+      std::accumulate(feeds_.begin(), feeds_.end(), size_t{0},
+                      [share](size_t sum, const auto& feed) { return sum + std::min(share, feed->waiting()); });
+  for (const auto& feed : feeds_) {
+    left_for_later -= std::min(share, feed->waiting());
+    feed->Tell(kRowsAtATime - left_for_later, reply);
+  }
 }
 
 bool RowFeed::Next(v1::WatchReply* reply) {
   if (complete()) {
-    for (const auto& feed : feeds_) feed->Tell(kRowsAtATime, reply);
+    TellChanges(reply);
     return reply->changes_size() > 0;
   }
   while (!complete() && static_cast<size_t>(reply->changes_size()) < kRowsAtATime) {

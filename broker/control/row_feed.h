@@ -35,22 +35,26 @@ class RowFeed {
  public:
   // Rows in a message, which are then a few dozen KiB.
   static constexpr size_t kRowsAtATime = 250;
-  // Ids of changed rows that wait: as many connectors as a session may have may change at once, as when it ends. They
-  // take less than a MiB.
+  // Ids of changed rows that wait, of a kind: as many connectors as a session may have may change at once, as when it
+  // ends. They take less than a MiB.
   static constexpr size_t kMostChanges = 16384;
 
   // Without `kinds`: of all. They are known ones.
   RowFeed(const Records& records, const StateCounts& states, const View& view, const std::vector<v1::RowKind>& kinds,
           size_t most_changes = kMostChanges);
 
-  // Tells that records have changed. False where more rows wait to be told than are kept.
+  // Tells that records have changed. False where more rows of a kind wait to be told than are kept.
   [[nodiscard]] bool Note(const Changes& changes);
   // Fills an empty reply, but for the time; false where there is nothing to tell.
   [[nodiscard]] bool Next(v1::WatchReply* reply);
   // All rows that there were have been told.
   [[nodiscard]] bool complete() const { return listing_ == feeds_.size(); }
+  // Changed rows that have not been told.
+  [[nodiscard]] size_t waiting() const;
 
  private:
+  void TellChanges(v1::WatchReply* reply);
+
   std::vector<std::unique_ptr<KindFeed>> feeds_;
   const size_t most_changes_;
   bool begun_ = false;

@@ -198,14 +198,44 @@ TEST_F(RowFeedTest, HasEachRowOnceInPagesWhateverChangesMeanwhile) {
   EXPECT_TRUE(feed.Note(Connect(1)));      // It was told.
   EXPECT_TRUE(feed.Note(Connect(kMany)));  // It was not.
   EXPECT_TRUE(feed.Note(AddConnector(kMany + 1, 1)));
+  records_.connectors.erase(ConnectorId(kMany - 1));
+  EXPECT_TRUE(feed.Note(Of(kMany - 1)));
   EXPECT_THAT(Next(feed), SizeIs(RowFeed::kRowsAtATime));
   v1::WatchReply last;
   ASSERT_TRUE(feed.Next(&last));
   EXPECT_FALSE(last.begins());
   EXPECT_TRUE(last.complete());
-  ASSERT_EQ(last.changes_size(), 11);
-  EXPECT_EQ(TextOf(last.changes(10)), absl::StrCat("present connector ", kMany + 1));
-  EXPECT_THAT(Next(feed), ElementsAre("changed connector 1"));
+  ASSERT_EQ(last.changes_size(), 9) << "one has gone";
+  EXPECT_EQ(TextOf(last.changes(8)), absl::StrCat("present connector ", kMany));
+  EXPECT_EQ(last.changes(8).connector().state(), v1::CONNECTOR_STATE_ESTABLISHED);
+  EXPECT_THAT(Next(feed), ElementsAre("changed connector 1", absl::StrCat("added connector ", kMany + 1)));
+}
+
+TEST_F(RowFeedTest, RowsThatChangeAllTheTimeKeepNoOtherOfTheirKindWaiting) {
+  constexpr uint64_t kMany = RowFeed::kRowsAtATime + 2;
+  RowFeed feed(records_, states_, View(kRoot, records_, gate_), {v1::ROW_KIND_CONNECTOR});
+  (void)Next(feed);
+  for (uint64_t id = 1; id <= kMany; ++id) EXPECT_TRUE(feed.Note(AddConnector(id, 1)));
+  EXPECT_THAT(Next(feed), SizeIs(RowFeed::kRowsAtATime));
+  for (uint64_t id = 1; id <= 3; ++id) EXPECT_TRUE(feed.Note(Connect(id)));
+  EXPECT_THAT(Next(feed),
+              ElementsAre(absl::StrCat("added connector ", kMany - 1), absl::StrCat("added connector ", kMany),
+                          "changed connector 1", "changed connector 2", "changed connector 3"));
+}
+
+TEST_F(RowFeedTest, AKindThatChangesAllTheTimeKeepsNoOtherWaiting) {
+  RowFeed feed(records_, states_, View(kRoot, records_, gate_), {v1::ROW_KIND_SESSION, v1::ROW_KIND_CONNECTOR});
+  (void)Next(feed);
+  Changes changes;
+  for (uint64_t id = 3; id <= RowFeed::kRowsAtATime * 2; ++id) {
+    records_.sessions[SessionId(id)].id = SessionId(id);
+    changes.sessions.push_back(SessionId(id));
+  }
+  EXPECT_TRUE(feed.Note(changes));
+  EXPECT_TRUE(feed.Note(AddConnector(1, 1)));
+  const auto rows = Next(feed);
+  EXPECT_THAT(rows, SizeIs(RowFeed::kRowsAtATime));
+  EXPECT_EQ(rows.back(), "added connector 1");
 }
 
 TEST_F(RowFeedTest, KeepsNoMoreThanItsBoundOfWhatIsNotRead) {
@@ -216,6 +246,17 @@ TEST_F(RowFeedTest, KeepsNoMoreThanItsBoundOfWhatIsNotRead) {
   for (int again = 0; again < 5; ++again) EXPECT_TRUE(feed.Note(Connect(6))) << "one row";
   EXPECT_TRUE(feed.Note(AddConnector(7, 1)));
   EXPECT_FALSE(feed.Note(AddConnector(8, 1)));
+}
+
+TEST_F(RowFeedTest, KeepsItsBoundOfEachKind) {
+  RowFeed feed(records_, states_, View(kRoot, records_, gate_), {v1::ROW_KIND_ENDPOINT, v1::ROW_KIND_CONNECTOR}, 2);
+  (void)Next(feed);
+  for (uint64_t id = 1; id <= 2; ++id) {
+    records_.endpoints[EndpointId(id)].id = EndpointId(id);
+    Changes changes = AddConnector(id, 1);
+    changes.endpoints = {EndpointId(id)};
+    EXPECT_TRUE(feed.Note(changes)) << "a connector and the address that it holds";
+  }
 }
 
 }  // namespace

@@ -20,6 +20,8 @@ namespace {
 // each row that it has told, and the loop's time for ten messages a second.
 constexpr size_t kWatchesOfUser = 8;
 constexpr size_t kWatchesInAll = 32;
+// Of those, so that there is always room for an administrator.
+constexpr size_t kWatchesOfOthers = 24;
 
 // Between two messages of changes: a person does not read faster, and a storm of connections costs a watch no more.
 constexpr absl::Duration kBetweenMessages = absl::Milliseconds(100);
@@ -122,7 +124,8 @@ class WatchService::Watch : public std::enable_shared_from_this<Watch> {
     if (finishing_) return FinishNow();
     // A failed write is the caller's end, which the call's done notification tells of.
     if (!ok) return;
-    if (!feed_->complete()) return SendNext();
+    // Who reads is not kept behind.
+    if (!feed_->complete() || feed_->waiting() > RowFeed::kRowsAtATime) return SendNext();
     pause_ = service_.watcher_.StartTimer(Watcher::Now() + kBetweenMessages, [weak = weak_from_this()] {
       const auto self = weak.lock();
       if (!self) return;
@@ -177,11 +180,11 @@ std::optional<Outcome> WatchService::RefuseTo(const Caller* caller) const {
     return Outcome{.status = NdkStatus::kInsufficientResources,
                    .hint = absl::StrCat("watch: ", who, " has ", of_user, " already; end one")};
   }
-  if (watches_.size() >= kWatchesInAll) {
+  if (watches_.size() >= (caller->administrator ? kWatchesInAll : kWatchesOfOthers)) {
     return Outcome{.status = NdkStatus::kInsufficientResources,
                    .hint = absl::StrCat("watch: there are ", watches_.size(), " already; have somebody end one")};
   }
-  return std::nullopt;
+  return broker_.gate().Look(*caller, "Watch", Watcher::Now());
 }
 
 void WatchService::Begin(const std::shared_ptr<Watch>& watch) {

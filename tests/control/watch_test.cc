@@ -194,6 +194,20 @@ TEST_F(WatchTest, MoreThanAUserMayHaveAreRefused) {
   EXPECT_TRUE(Becomes([&] { return another()->Begins(); }));
 }
 
+TEST_F(WatchTest, AnAdministratorHasRoomThoughUsersHaveTakenAllOfTheirs) {
+  std::vector<std::unique_ptr<TestWatch>> watches;
+  for (uid_t uid = kSomebody; uid < kSomebody + 3; ++uid) {
+    for (int i = 0; i < 8; ++i) {
+      watches.push_back(std::make_unique<TestWatch>(ChannelAs(uid, daemon_.control_path())));
+      (void)watches.back()->ReadAll();
+    }
+  }
+  TestWatch another(ChannelAs(kSomebody + 3, daemon_.control_path()));
+  EXPECT_EQ(NdkStatusOf(another.End()), NdkStatus::kInsufficientResources);
+  TestWatch administrators(NewChannel(daemon_.target()));
+  EXPECT_TRUE(administrators.Begins());
+}
+
 TEST_F(WatchTest, EndsWithTheBrokerAndSaysSo) {
   TestWatch watch(NewChannel(daemon_.target()));
   (void)watch.ReadAll();
