@@ -22,8 +22,13 @@ namespace {
 constexpr uint32_t kUsualPage = 100;
 constexpr uint32_t kLargestPage = 1000;
 
-grpc::Status RefuseStranger() {
-  return GrpcStatusOf({.status = NdkStatus::kAccessDenied, .hint = "caller: not on the control socket"});
+// OK for whom may look just now.
+grpc::Status RefusalToLook(Broker& broker, const Caller* caller, const char* action) {
+  if (caller == nullptr) {
+    return GrpcStatusOf({.status = NdkStatus::kAccessDenied, .hint = "caller: not on the control socket"});
+  }
+  const auto refusal = broker.gate().Look(*caller, action, Watcher::Now());
+  return refusal ? GrpcStatusOf(*refusal) : grpc::Status::OK;
 }
 
 // The asked page of `table`, as far as the view shows it and `wanted` has it. `add` gives the reply a row.
@@ -51,21 +56,23 @@ grpc::Status List(const Records& records, const TableType& table, const View& vi
 
 grpc::Status ListSessions(Broker& broker, const Caller* caller, const v1::ListSessionsRequest& request,
                           v1::ListSessionsReply* reply) {
-  if (caller == nullptr) return RefuseStranger();
+  if (grpc::Status refusal = RefusalToLook(broker, caller, "ListSessions"); !refusal.ok()) return refusal;
   const Records& records = broker.core().records();
+  const View view(*caller, records, broker.gate());
   std::set<SessionId> with_device;
   for (const auto& [id, adapter] : records.adapters) {
-    if (records.devices.at(adapter.device).device.name == request.device()) with_device.insert(adapter.session);
+    const DeviceRecord& device = records.devices.at(adapter.device);
+    if (device.device.name == request.device() && view.Shows(device)) with_device.insert(adapter.session);
   }
   const auto wanted = [&](SessionId id) { return request.device().empty() || with_device.contains(id); };
-  return List(records, records.sessions, View(*caller, records, broker.gate()), request.page(), reply, wanted,
+  return List(records, records.sessions, view, request.page(), reply, wanted,
               [](auto* to) { return to->add_sessions(); });
 }
 
 // One that the caller may not see is one that is not there.
 grpc::Status ExplainConnector(Broker& broker, const Caller* caller, const v1::ExplainConnectorRequest& request,
                               v1::ExplainConnectorReply* reply) {
-  if (caller == nullptr) return RefuseStranger();
+  if (grpc::Status refusal = RefusalToLook(broker, caller, "ExplainConnector"); !refusal.ok()) return refusal;
   const Records& records = broker.core().records();
   const View view(*caller, records, broker.gate());
   const auto found = records.connectors.find(ConnectorId(request.connector_id()));
@@ -85,7 +92,7 @@ void ServeInspection(UnaryContext& context, Broker& broker, v1::Inspection::Asyn
   const Records& records = broker.core().records();
   const UnaryHandler<v1::ListAdaptersRequest, v1::ListAdaptersReply> list_adapters =
       [&records, &broker](const Caller* caller, const v1::ListAdaptersRequest&, v1::ListAdaptersReply* reply) {
-        if (caller == nullptr) return RefuseStranger();
+        if (grpc::Status refusal = RefusalToLook(broker, caller, "ListAdapters"); !refusal.ok()) return refusal;
         const View view(*caller, records, broker.gate());
         for (const auto& [name, record] : DevicesThere(records)) {
           if (!view.Shows(*record)) continue;
@@ -98,10 +105,10 @@ void ServeInspection(UnaryContext& context, Broker& broker, v1::Inspection::Asyn
   const auto serve = [&]<typename Base, typename Request, typename Reply, typename TableType, typename Add>(
                          void (Base::*method)(grpc::ServerContext*, Request*, grpc::ServerAsyncResponseWriter<Reply>*,
                                               grpc::CompletionQueue*, grpc::ServerCompletionQueue*, void*),
-                         const TableType& table, Add add) {
-    const UnaryHandler<Request, Reply> handler = [&records, &broker, &table, add](
+                         const char* action, const TableType& table, Add add) {
+    const UnaryHandler<Request, Reply> handler = [&records, &broker, action, &table, add](
                                                      const Caller* caller, const Request& request, Reply* reply) {
-      if (caller == nullptr) return RefuseStranger();
+      if (grpc::Status refusal = RefusalToLook(broker, caller, action); !refusal.ok()) return refusal;
       return List(
           records, table, View(*caller, records, broker.gate()), request.page(), reply, [](auto) { return true; }, add);
     };
@@ -117,12 +124,16 @@ void ServeInspection(UnaryContext& context, Broker& broker, v1::Inspection::Asyn
         return ExplainConnector(broker, caller, request, reply);
       };
   ServeUnary(context, service, &Service::RequestExplainConnector, explain);
-  serve(&Service::RequestListEndpoints, records.endpoints, [](auto* reply) { return reply->add_endpoints(); });
-  serve(&Service::RequestListListeners, records.listeners, [](auto* reply) { return reply->add_listeners(); });
-  serve(&Service::RequestListSharedEndpoints, records.shared_endpoints,
+  serve(&Service::RequestListEndpoints, "ListEndpoints", records.endpoints,
+        [](auto* reply) { return reply->add_endpoints(); });
+  serve(&Service::RequestListListeners, "ListListeners", records.listeners,
+        [](auto* reply) { return reply->add_listeners(); });
+  serve(&Service::RequestListSharedEndpoints, "ListSharedEndpoints", records.shared_endpoints,
         [](auto* reply) { return reply->add_shared_endpoints(); });
-  serve(&Service::RequestListReservations, records.reservations, [](auto* reply) { return reply->add_reservations(); });
-  serve(&Service::RequestListConnectors, records.connectors, [](auto* reply) { return reply->add_connectors(); });
+  serve(&Service::RequestListReservations, "ListReservations", records.reservations,
+        [](auto* reply) { return reply->add_reservations(); });
+  serve(&Service::RequestListConnectors, "ListConnectors", records.connectors,
+        [](auto* reply) { return reply->add_connectors(); });
 }
 
 }  // namespace rdmabroker

@@ -8,6 +8,7 @@
 #include <string>
 #include <tuple>
 #include <utility>
+#include <vector>
 
 #include "proto/rdmabroker/v1/inspection.grpc.pb.h"
 #include "tests/control/network_thread.h"
@@ -60,6 +61,17 @@ class ExplainTest : public testing::Test {
     EXPECT_TRUE(reply.has_since());
     EXPECT_EQ(reply.connector().connector_id(), connector);
     return reply;
+  }
+  std::vector<uint64_t> SessionsWith(const std::string& device, const std::shared_ptr<grpc::Channel>& channel) {
+    grpc::ClientContext context;
+    Limit(context);
+    v1::ListSessionsRequest request;
+    request.set_device(device);
+    v1::ListSessionsReply reply;
+    EXPECT_TRUE(v1::Inspection::NewStub(channel)->ListSessions(&context, request, &reply).ok());
+    std::vector<uint64_t> ids;
+    for (const auto& session : reply.sessions()) ids.push_back(session.session_id());
+    return ids;
   }
   uint64_t StartConnect(const SocketAddress& to) { return client_.StartConnect(connector_, 17, TestAddress(2), to); }
 
@@ -182,19 +194,26 @@ TEST_F(ExplainTest, WhatTheCallerMayNotSeeIsAsWhatIsNotThere) {
   EXPECT_EQ(others.error_message(), as_others);
 }
 
+TEST_F(ExplainTest, AnAdapterThatThePolicyHidesIsNeitherExplainedNorAskedFor) {
+  const auto as_user = ChannelAs(kSomebody, daemon_.control_path());
+  TestClient user(as_user);
+  ASSERT_EQ(user.Open(), NdkStatus::kSuccess);
+  const uint64_t connector = user.CreateConnector(user.OpenAdapter("fake2"));
+  v1::ExplainConnectorReply reply;
+  ASSERT_TRUE(Explain(connector, &reply, as_user).ok());
+  EXPECT_EQ(reply.adapter().device().name(), "fake2");
+  EXPECT_EQ(SessionsWith("fake2", as_user), std::vector{user.session_id()});
+  daemon_.ReplacePolicy({.allow_by_default = false, .rules = {}});
+  reply.Clear();
+  ASSERT_TRUE(Explain(connector, &reply, as_user).ok());
+  EXPECT_FALSE(reply.has_adapter());
+  EXPECT_TRUE(SessionsWith("fake2", as_user).empty());
+}
+
 TEST_F(ExplainTest, SessionsCanBeAskedForByTheirDevice) {
-  auto stub = v1::Inspection::NewStub(NewChannel(daemon_.target()));
-  for (const auto& [device, session] :
-       {std::pair<std::string, uint64_t>{"fake1", server_.session_id()}, {"fake2", client_.session_id()}}) {
-    grpc::ClientContext context;
-    Limit(context);
-    v1::ListSessionsRequest request;
-    request.set_device(device);
-    v1::ListSessionsReply reply;
-    ASSERT_TRUE(stub->ListSessions(&context, request, &reply).ok());
-    ASSERT_EQ(reply.sessions_size(), 1) << device;
-    EXPECT_EQ(reply.sessions(0).session_id(), session);
-  }
+  const auto channel = NewChannel(daemon_.target());
+  EXPECT_EQ(SessionsWith("fake1", channel), std::vector{server_.session_id()});
+  EXPECT_EQ(SessionsWith("fake2", channel), std::vector{client_.session_id()});
 }
 
 }  // namespace
