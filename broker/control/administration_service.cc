@@ -2,7 +2,6 @@
 
 #include "broker/control/administration_service.h"
 
-#include <algorithm>
 #include <functional>
 #include <optional>
 #include <string>
@@ -12,6 +11,7 @@
 #include "broker/control/log_levels.h"
 #include "broker/control/status_mapping.h"
 #include "broker/control/translation.h"
+#include "broker/core/index.h"
 #include "broker/log/log.h"
 #include "broker/runtime/watcher.h"
 
@@ -52,15 +52,13 @@ grpc::Status Switch(Broker& broker, const Caller* caller, const std::string& nam
   if (auto refusal = RefuseUnlessAdministrator(broker, action, "disable and enable devices"); !refusal.ok()) {
     return refusal;
   }
-  const auto& devices = broker.core().records().devices;
-  const auto found = std::find_if(devices.begin(), devices.end(), [&](const auto& entry) {
-    return !entry.second.removed && entry.second.device.name == name;
-  });
+  const auto devices = DeviceNames(broker.core().records());
+  const auto found = devices.find(name);
   if (found == devices.end()) {
     return GrpcStatusOf(
         {.status = NdkStatus::kObjectNameNotFound, .hint = "device: unknown; ListAdapters names those there are"});
   }
-  *device = found->first;
+  *device = found->second;
   broker.SwitchDevice(*device, enabled);
   return grpc::Status::OK;
 }

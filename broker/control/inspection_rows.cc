@@ -7,6 +7,7 @@
 #include <variant>
 
 #include "broker/control/translation.h"
+#include "broker/core/index.h"
 #include "broker/core/overloaded.h"
 
 namespace rdmabroker {
@@ -133,9 +134,7 @@ void Fill(const StateCounts& states, const DeviceRecord& device, v1::DeviceActiv
 
 std::map<std::string, const DeviceRecord*> DevicesThere(const Records& records) {
   std::map<std::string, const DeviceRecord*> devices;
-  for (const auto& [id, record] : records.devices) {
-    if (!record.removed) devices[record.device.name] = &record;
-  }
+  for (const auto& [name, id] : DeviceNames(records)) devices[name] = &records.devices.at(id);
   return devices;
 }
 

@@ -39,15 +39,10 @@ void TakeSessions(const Records& records, Snapshot& snapshot) {
 }
 
 void TakeAdapters(const BrokerCore& core, Snapshot& snapshot) {
-  // While one takes another's place there may be two of a name; the later one has it.
-  std::map<std::string, const DeviceRecord*> devices;
-  for (const auto& [id, record] : core.records().devices) {
-    if (record.removed) continue;
-    const DeviceRecord*& named = devices[record.device.name];
-    if (named == nullptr || named->device.id < id) named = &record;
-  }
+  const auto devices = DeviceNames(core.records());
   const auto& active = core.states().active;
-  for (const auto& [name, record] : devices) {
+  for (const auto& [name, id] : std::map(devices.begin(), devices.end())) {
+    const DeviceRecord* record = &core.records().devices.at(id);
     const auto connections = active.find(record->device.id);
     snapshot.adapters.push_back({name, StateOf(*record), record->adapters,
                                  connections == active.end() ? 0 : connections->second, record->counts});
