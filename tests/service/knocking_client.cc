@@ -4,8 +4,9 @@
 //
 //   knocking_client --socket SOCKET --device DEVICE --address IP --at-once K
 //
-// Until SIGTERM; then it prints how many requests to connect have ended in each way, "N STATUS" a line, and the longest
-// wait for one to succeed. Exit status: 0 where some have succeeded.
+// Until SIGTERM. At SIGUSR1 and in the end it prints how many requests to connect have ended in each way since it did
+// so for the last time, "N STATUS" a line, and the longest wait for one to succeed. Exit status: 0 where some have
+// succeeded.
 
 #include <signal.h>
 
@@ -13,6 +14,7 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <condition_variable>
 #include <functional>
 #include <iostream>
 #include <map>
@@ -49,28 +51,51 @@ struct Options {
 // What becomes of requests. Any thread.
 class Tally {
  public:
-  void Note(const client::Outcome& outcome, Clock::duration wait) {
+  // Before each request.
+  void NoteBegin() {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [this] { return !printing_; });
+    ++under_way_;
+  }
+  void NoteEnd(const client::Outcome& outcome, Clock::duration wait) {
     const std::lock_guard lock(mutex_);
+    --under_way_;
+    changed_.notify_all();
     ++counts_[outcome.status];
     if (outcome.ok()) {
+      some_have_succeeded_ = true;
       longest_ = std::max(longest_, wait);
     } else {
       std::cout << StatusName(outcome.status) << ": " << outcome.hint << std::endl;
     }
   }
-  // Whether some have succeeded.
-  bool Print() {
-    const std::lock_guard lock(mutex_);
+  // Waits for the end of all that have begun, so that what has happened until now is on no later account.
+  void PrintAndClear() {
+    std::unique_lock lock(mutex_);
+    printing_ = true;
+    changed_.wait(lock, [this] { return under_way_ == 0; });
     for (const auto& [status, count] : counts_) std::cout << count << " " << StatusName(status) << std::endl;
     const auto longest = std::chrono::duration_cast<std::chrono::milliseconds>(longest_);
     std::cout << "the longest wait was " << longest.count() << " ms" << std::endl;
-    return counts_.contains(NdkStatus::kSuccess);
+    counts_.clear();
+    longest_ = {};
+    printing_ = false;
+    changed_.notify_all();
+  }
+  // Ever.
+  bool some_have_succeeded() {
+    const std::lock_guard lock(mutex_);
+    return some_have_succeeded_;
   }
 
  private:
   std::mutex mutex_;
-  std::map<NdkStatus, int> counts_;  // Guarded by mutex_, as the next.
+  std::condition_variable changed_;
+  std::map<NdkStatus, int> counts_;  // Guarded by mutex_, as all that follows.
   Clock::duration longest_{0};
+  bool some_have_succeeded_ = false;
+  int under_way_ = 0;
+  bool printing_ = false;  // None begins.
 };
 
 // Both ends of one connection after the other.
@@ -113,14 +138,15 @@ class Knocking {
   }
   void Knock() {
     while (!stopping_) {
+      tally_.NoteBegin();
       const auto connection = examples::Connection::Make(client_, kShape);
       if (!connection.ok()) {
-        tally_.Note({.status = NdkStatus::kInsufficientResources, .hint = connection.status().ToString()}, {});
+        tally_.NoteEnd({.status = NdkStatus::kInsufficientResources, .hint = connection.status().ToString()}, {});
         return;
       }
       const Clock::time_point start = Clock::now();
       const absl::Status connected = (*connection)->Connect(source_, listener_->address());
-      tally_.Note((*connection)->handshake(), Clock::now() - start);
+      tally_.NoteEnd((*connection)->handshake(), Clock::now() - start);
       if (connected.ok()) (void)(*connection)->Disconnect();
       if ((*connection)->handshake().status == NdkStatus::kConnectionDisconnected) return;  // The session is over.
       std::this_thread::sleep_for(kPause);
@@ -141,10 +167,11 @@ class Knocking {
 
 absl::Status Run(const Options& options) {
   // Before there are other threads, so that none of them takes it.
-  sigset_t sigterm;
-  ::sigemptyset(&sigterm);
-  ::sigaddset(&sigterm, SIGTERM);
-  ::pthread_sigmask(SIG_BLOCK, &sigterm, nullptr);
+  sigset_t signals;
+  ::sigemptyset(&signals);
+  ::sigaddset(&signals, SIGTERM);
+  ::sigaddset(&signals, SIGUSR1);
+  ::pthread_sigmask(SIG_BLOCK, &signals, nullptr);
   const auto ip = IpAddress::Parse(options.address);
   if (!ip) return absl::InvalidArgumentError("--address is no IP address");
   const auto server = examples::OpenDevice(options.socket, options.device);
@@ -157,9 +184,10 @@ absl::Status Run(const Options& options) {
     if (!knocking.status().ok()) return knocking.status();
     knocking.Start(options.at_once);
     int signal = 0;
-    ::sigwait(&sigterm, &signal);
+    while (::sigwait(&signals, &signal) == 0 && signal == SIGUSR1) knocking.tally().PrintAndClear();
     knocking.Stop();
-    if (!knocking.tally().Print()) result = absl::UnavailableError("nobody was let in");
+    knocking.tally().PrintAndClear();
+    if (!knocking.tally().some_have_succeeded()) result = absl::UnavailableError("nobody was let in");
   }
   client::BlockingClose(server->adapter);
   client::BlockingClose(client->adapter);
