@@ -5,7 +5,8 @@
 //   busy_client --socket SOCKET --device DEVICE --address IP --connections N --busy K
 //
 // Prints "established" and goes on until SIGTERM. Then every connection carries a message once more, all is closed, and
-// it prints what it has seen. Exit status: 0 where nothing was lost.
+// it prints what it has seen. Exit status: 0 where nothing was lost. At SIGUSR1 it prints "carried on" as soon as each
+// busy connection has carried further messages there and back, and ends where they do not.
 
 #include <signal.h>
 
@@ -30,17 +31,18 @@ struct Options {
   size_t at_once = 32;
 };
 
-sigset_t Sigterm() {
+sigset_t Signals() {
   sigset_t signals;
   ::sigemptyset(&signals);
   ::sigaddset(&signals, SIGTERM);
+  ::sigaddset(&signals, SIGUSR1);
   return signals;
 }
 
 int Run(const Options& options) {
   // Before there are other threads, so that none of them takes it.
-  const sigset_t sigterm = Sigterm();
-  ::pthread_sigmask(SIG_BLOCK, &sigterm, nullptr);
+  const sigset_t signals = Signals();
+  ::pthread_sigmask(SIG_BLOCK, &signals, nullptr);
   const auto ip = IpAddress::Parse(options.address);
   Require(ip.has_value(), "--address is no IP address");
   Chatter chatter(options.connections, options.busy);
@@ -56,7 +58,10 @@ int Run(const Options& options) {
   chatter.Start();
   std::cout << "established" << std::endl;
   int signal = 0;
-  ::sigwait(&sigterm, &signal);
+  while (::sigwait(&signals, &signal) == 0 && signal == SIGUSR1) {
+    if (!chatter.CarryOn()) Fail("busy connections stand still");
+    std::cout << "carried on" << std::endl;
+  }
   if (!chatter.Stop()) Fail("messages stay without an answer");
   const size_t disconnects = active.disconnects() + passive.disconnects();
   const Chatter::Counts& counts = chatter.counts();

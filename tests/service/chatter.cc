@@ -21,6 +21,8 @@ namespace {
 constexpr std::chrono::milliseconds kPause{50};
 // For the last answers, on a machine that is slow.
 constexpr std::chrono::seconds kPatience{60};
+// Of a connection that carries on: the first may have been on its way before.
+constexpr uint64_t kFurther = 3;
 
 // Of all words but the last, which is the sum.
 template <typename Message>
@@ -63,6 +65,17 @@ void Chatter::Start() {
   thread_ = std::thread([this] { Run(); });
 }
 
+bool Chatter::CarryOn() {
+  std::vector<uint64_t> goals;
+  for (size_t i = 0; i < busy_; ++i) goals.push_back(active_[i].received + kFurther);
+  const auto have_all = [&] {
+    return std::equal(goals.begin(), goals.end(), active_.begin(),
+                      [](uint64_t goal, const End& end) { return end.received >= goal; });
+  };
+  std::unique_lock lock(mutex_);
+  return answered_.wait_for(lock, kPatience, have_all);
+}
+
 bool Chatter::Stop() {
   bool in_time = false;
   {
@@ -86,6 +99,7 @@ void Chatter::Run() {
     if (Send(Clock::now(), stopping) && stopping) break;
     for (CompletionQueue* const queue : queues_) queue->Arm(CqNotify::kAny);
     std::unique_lock lock(mutex_);
+    answered_.notify_all();
     changed_.wait_for(lock, kPause, [this] { return woken_; });
     woken_ = false;
     stopping = stopping_;

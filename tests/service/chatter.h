@@ -4,6 +4,7 @@
 #define TESTS_SERVICE_CHATTER_H_
 
 #include <array>
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <cstddef>
@@ -38,6 +39,8 @@ class Chatter {
                bool active);
   // Once all are connected.
   void Start();
+  // After Start. When each busy connection has carried further messages there and back; false: not so in time.
+  bool CarryOn();
   // Once, after Start. When every connection has carried something, and all of it has been answered; false: that was
   // not so in time.
   bool Stop();
@@ -65,7 +68,7 @@ class Chatter {
     Message out = {};
     Message in = {};
     uint64_t sent = 0;
-    uint64_t received = 0;
+    std::atomic<uint64_t> received = 0;
     bool due = false;      // It is its turn to send.
     bool sending = false;  // The last message may not be touched yet.
     Clock::time_point not_before;
@@ -91,7 +94,8 @@ class Chatter {
 
   std::mutex mutex_;
   std::condition_variable changed_;
-  bool woken_ = false;  // Guarded by mutex_, as the next two.
+  std::condition_variable answered_;  // Some messages, perhaps.
+  bool woken_ = false;                // Guarded by mutex_, as the next two.
   bool stopping_ = false;
   bool stopped_ = false;
 };

@@ -182,10 +182,16 @@ class ServiceTest : public testing::Test {
     const std::string refusal = absl::StrCat("has version ", installation_.version(),
                                              " of the store's format, and this broker reads up to 1: start the newer");
     EXPECT_TRUE(Becomes([&] { return absl::StrContains(broker_.Log(), refusal); }));
+    ExpectCarriesOn();
     installation_.InstallNewest();
     AwaitAnotherReady(former);
     AwaitClients();
     ExpectNoneWasRefused(kAbortedByAPlannedRestart);
+  }
+  // Each busy connection, for which nobody is needed.
+  void ExpectCarriesOn() {
+    busy_->Signal(SIGUSR1);
+    EXPECT_EQ(busy_->ReadLine(), "carried on");
   }
 
   // Both sessions of each program are there, and both ends of each connection; and others connect.
