@@ -46,6 +46,8 @@ done
 expect 'the folder is made' says "$here/rdma-broker.tmpfiles" "^d $folder 0750 $(setting User) $(setting Group) -\$"
 expect 'the folder is the default' says docs/configuration.md "^\| .control.socket_directory. \| ..$folder.. \|"
 expect 'the group is the default' says docs/configuration.md "^\| .control.socket_group. \| ..$(setting Group).. \|"
+expect 'a planned restart is no failure' \
+  says broker/runtime/exit_status.h "kStartAnother = $(setting SuccessExitStatus);"
 broker/keeper/rdma-broker-keeper --help >"$work/help"
 expect 'the keeper keeps as many' says "$work/help" "--descriptors NUMBER=$(setting FileDescriptorStoreMax)( |\$)"
 
