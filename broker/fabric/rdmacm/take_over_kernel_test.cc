@@ -50,6 +50,7 @@
 #include "dataplane/ndk/status.h"
 #include "dataplane/unique_fd.h"
 #include "dataplane/verbs/device/connection_ids.h"
+#include "tests/captured_log.h"
 
 namespace rdmabroker {
 namespace {
@@ -829,8 +830,10 @@ TEST_F(TakeOver, DisconnectsAgain) {
 TEST_F(TakeOver, EndsAConnectionThatItDoesNotFind) {
   EstablishOld();
   records_.connections.erase(kOwn);
+  CapturedLog log;
   TakeOverAll({Endpoint(kFrom), Own(AdoptedStage::kEstablished)});
   EXPECT_EQ(Await<FabricDisconnected>().status, NdkStatus::kConnectionAborted);
+  EXPECT_EQ(log.LinesWith("connection lost with the process before connection=21 established=true ").size(), 1u);
   EXPECT_EQ(AwaitPeer().type, CmEventType::kDisconnected);
 }
 
@@ -864,7 +867,10 @@ class TakeOverWithoutRecords : public TakeOver {
 
 TEST_F(TakeOverWithoutRecords, LeavesAConnectionToWhoeverHasItsQueuePair) {
   EstablishOld();
+  CapturedLog log;
   BeginWithoutRecords();
+  EXPECT_EQ(log.LinesWith("connections have no record, and stay with their owners ids=1").size(), 1u);
+  EXPECT_EQ(log.LinesWith("listeners, addresses and handshakes have no record, and end ids=1").size(), 1u);
   BeginAgain();
   EXPECT_FALSE(peer_.HasEvent(kQuiet));
   queue_pairs_.DestroyLast();
