@@ -3,17 +3,15 @@
 #ifndef BROKER_CRASH_POINTS_ARMED_POINTS_H_
 #define BROKER_CRASH_POINTS_ARMED_POINTS_H_
 
-#include <array>
 #include <string>
 #include <vector>
 
 namespace rdmabroker {
 
 // The environment variable of rdma-brokerd-with-crash-points that names a folder. Where that has a file with the name
-// of a point, the process that comes there removes the file and is killed by SIGKILL. One with a pass's name behind the
-// point's is removed before, and the process goes on.
+// of a point, the process that comes there takes a byte off it and goes on; where the file is empty, it removes it and
+// is killed by SIGKILL.
 inline constexpr char kArmedPoints[] = "RDMA_BROKER_CRASH_POINTS";
-inline constexpr std::array<const char*, 2> kPasses = {"+1", "+2"};
 
 // What stands around one step.
 struct StepPoints {

@@ -3,6 +3,7 @@
 #include "broker/crash_points/crash_points.h"
 
 #include <signal.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cstddef>
@@ -18,9 +19,9 @@ void Reach(const std::string& point) {
   static const char* const kFolder = std::getenv(kArmedPoints);
   if (kFolder == nullptr) return;
   const std::string armed = std::string(kFolder) + "/" + point;
-  for (const char* const pass : kPasses) {
-    if (::unlink((armed + pass).c_str()) == 0) return;
-  }
+  struct stat file = {};
+  if (::stat(armed.c_str(), &file) != 0) return;
+  if (file.st_size > 0 && ::truncate(armed.c_str(), file.st_size - 1) == 0) return;
   if (::unlink(armed.c_str()) != 0) return;
   ::kill(::getpid(), SIGKILL);
 }
