@@ -45,12 +45,7 @@ std::vector<fs::path> Entries(const fs::path& folder) {
   return entries;
 }
 
-void AppendTcp(const std::string& path, Footprint* lines) {
-  constexpr char kTimeWait[] = "06";  // include/net/tcp_states.h
-  for (const auto& row : Rows(path, 1)) {
-    if (row.at(3) != kTimeWait) lines->push_back("TCP socket " + row[1] + " " + row[2] + " in state " + row[3]);
-  }
-}
+constexpr char kTimeWait[] = "06";  // include/net/tcp_states.h
 
 // "socket:[4711]" without the number.
 std::string WithoutNumbers(const std::string& text) {
@@ -78,10 +73,18 @@ Footprint Processes() {
   return Sorted(lines);
 }
 
-Footprint Sockets() {
+Footprint TcpSockets() {
   Footprint lines;
-  AppendTcp("/proc/net/tcp", &lines);
-  AppendTcp("/proc/net/tcp6", &lines);
+  for (const char* const path : {"/proc/net/tcp", "/proc/net/tcp6"}) {
+    for (const auto& row : Rows(path, 1)) {
+      if (row.at(3) != kTimeWait) lines.push_back("TCP socket " + row[1] + " " + row[2] + " in state " + row[3]);
+    }
+  }
+  return Sorted(lines);
+}
+
+Footprint Sockets() {
+  Footprint lines = TcpSockets();
   for (const auto& row : Rows("/proc/net/unix", 1)) {
     lines.push_back("Unix socket of type " + row.at(4) + " in state " + row.at(5) +
                     (row.size() > 7 ? " " + row[7] : ""));

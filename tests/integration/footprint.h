@@ -18,8 +18,10 @@ using Footprint = std::vector<std::string>;
 
 // Child processes of this one, adopted orphans included, zombies too.
 Footprint Processes();
-// Sockets of the network namespace: TCP in any state but TIME_WAIT, which is the kernel's memory of a connection that
-// is over; and Unix sockets.
+// TCP sockets of the network namespace in any state but TIME_WAIT, which is the kernel's memory of a connection that is
+// over.
+Footprint TcpSockets();
+// These and Unix sockets.
 Footprint Sockets();
 // A process's open descriptors, by what they are.
 Footprint Descriptors(pid_t pid);

@@ -13,6 +13,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -39,6 +40,7 @@
 #include "tests/needed.h"
 #include "tests/random_seed.h"
 #include "tests/survive/kept_broker.h"
+#include "tests/survive/outside.h"
 #include "tests/survive/traffic.h"
 #include "tests/survive/workload.h"
 
@@ -100,6 +102,11 @@ std::vector<std::string> KernelIds() {
   return ids;
 }
 
+// Whether addresses are those of TCP, for this test and for the broker alike.
+bool IsTcp() { return g_on->adapter == "iwarp"; }
+
+Footprint TcpOfIwarp() { return IsTcp() ? TcpSockets() : Footprint(); }
+
 class CrashPointTest : public testing::Test {
  public:
   CrashPointTest(const std::string& point, size_t passes) : armed_(g_armed->path() + "/" + point), passes_(passes) {}
@@ -141,13 +148,14 @@ class UnderWorkTest : public CrashPointTest {
 
  private:
   // Of what kinds the objects are that the broker knows, the descriptors that the keeper has and the daemon, and the
-  // kernel's ids. Of the daemon's without sockets, of which each thread that has asked netlink keeps one.
+  // kernel's ids. Of the daemon's without sockets, of which each thread that has asked netlink keeps one; but the
+  // network's TCP, which is whoever's end it is.
   std::vector<std::string> Holdings() {
     world_.Settle();
     std::vector<std::string> holdings = Descriptors(broker_->Daemon());
     std::erase_if(holdings, [](const std::string& one) { return one.find("socket:") != std::string::npos; });
     for (std::string& one : holdings) one.insert(0, "the daemon's ");
-    for (const std::vector<std::string>& more : {Descriptors(broker_->pid()), KernelIds()}) {
+    for (const std::vector<std::string>& more : {Descriptors(broker_->pid()), KernelIds(), TcpOfIwarp()}) {
       holdings.insert(holdings.end(), more.begin(), more.end());
     }
     for (const std::string& object : broker_->Objects()) holdings.push_back(object.substr(0, object.find(' ')));
@@ -196,11 +204,18 @@ void UnderWorkTest::TestBody() {
   EXPECT_EQ(idle.active_events.count() + idle.passive_events.count(), 0u);
   const TestListener rival = world_.b().NewListener();
   EXPECT_EQ(world_.b().Listen(rival, listener.address).Status(), NdkStatus::kSharingViolation);
+  if (IsTcp()) {
+    EXPECT_EQ(BindOutside(listener.address), EADDRINUSE);
+  }
   world_.b().Close(rival.object).Wait();
   workload_.Use(listener);
   std::vector<std::string> after;
   EXPECT_TRUE(Becomes([&] { return (after = Holdings()) == before; })) << Difference(before, after);
   world_.Close(idle);
+  world_.b().Close(listener.object).Wait();
+  if (IsTcp()) {
+    EXPECT_EQ(BindOutside(listener.address), 0);
+  }
 }
 
 // Where the store is put out of the way, and marked as empty, sessions end, connections go on, and the broker serves.
