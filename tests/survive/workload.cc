@@ -26,7 +26,7 @@ using ndkpi::TestListener;
 
 namespace {
 
-// A death ends the handshakes that are under way, and deaths come no faster than a broker starts.
+// Each but the last takes a death of its own, and deaths come no faster than a broker starts.
 constexpr int kAttempts = 20;
 
 // More than a first file of records holds.
@@ -62,8 +62,8 @@ const std::vector<Workload::Activity>& Workload::Activities() {
   return *kActivities;
 }
 
-bool Workload::IsOfADeath(HandshakeStep step, NdkStatus status) const {
-  return IsPriceOfADeath(world_.on().adapter, step, status);
+bool Workload::IsOfADeath(pid_t daemon, HandshakeStep step, NdkStatus status) const {
+  return IsPriceOfADeath(world_.on().adapter, step, status) && world_.broker().Daemon() != daemon;
 }
 
 void Workload::Run(const Activity& activity) {
@@ -90,6 +90,7 @@ Workload::Attempt Workload::Try(const TestListener& listener, Reply reply, const
   Attempt attempt;
   attempt.active.active = a().NewConnector();
   attempt.active.active_qp = a().NewQueuePair();
+  attempt.daemon = world_.broker().Daemon();
   const Call call = connect(attempt.active);
   AwaitEnd(call, [&] { Take(listener, reply, &attempt.arrivals); });
   attempt.outcome = call.Wait();
@@ -99,12 +100,13 @@ Workload::Attempt Workload::Try(const TestListener& listener, Reply reply, const
 std::optional<Connection> Workload::Complete(Attempt& attempt) {
   const Call complete = a().CompleteConnect(attempt.active.active, attempt.active.active_events.callback());
   const NdkStatus completed = complete.Status();
-  EXPECT_TRUE(completed == NdkStatus::kSuccess || IsOfADeath(HandshakeStep::kCompleteConnect, completed))
+  EXPECT_TRUE(completed == NdkStatus::kSuccess ||
+              IsOfADeath(attempt.daemon, HandshakeStep::kCompleteConnect, completed))
       << StatusName(completed);
   std::optional<Connection> made;
   for (Arrival& arrival : attempt.arrivals) {
     const client::Outcome accepted = arrival.call.Wait();
-    EXPECT_TRUE(accepted.ok() || IsOfADeath(HandshakeStep::kAccept, accepted.status))
+    EXPECT_TRUE(accepted.ok() || IsOfADeath(attempt.daemon, HandshakeStep::kAccept, accepted.status))
         << StatusName(accepted.status) << ": " << accepted.hint;
     if (!accepted.ok()) continue;
     EXPECT_FALSE(made) << "a connection has two passive ends";
@@ -144,7 +146,7 @@ Connection Workload::Establish(const TestListener& listener, const Connecting& c
     if (attempt.outcome.ok()) {
       made = Complete(attempt);
     } else {
-      EXPECT_TRUE(IsOfADeath(HandshakeStep::kConnect, attempt.outcome.status))
+      EXPECT_TRUE(IsOfADeath(attempt.daemon, HandshakeStep::kConnect, attempt.outcome.status))
           << StatusName(attempt.outcome.status) << ": " << attempt.outcome.hint;
       EXPECT_TRUE(attempt.outcome.retryable) << attempt.outcome.hint;
     }
@@ -167,7 +169,7 @@ NdkStatus Workload::ConnectInVain(const TestListener& listener, Reply reply) {
   for (int i = 0; i < kAttempts; ++i) {
     Attempt attempt = Try(listener, reply, ConnectTo(listener.address));
     Close(attempt);
-    if (!IsOfADeath(HandshakeStep::kConnect, attempt.outcome.status)) return attempt.outcome.status;
+    if (!IsOfADeath(attempt.daemon, HandshakeStep::kConnect, attempt.outcome.status)) return attempt.outcome.status;
   }
   return NdkStatus::kConnectionAborted;
 }
@@ -217,10 +219,12 @@ void Workload::RejectTheReply() {
   Attempt attempt = Try(listener, Reply::kAccept, ConnectTo(listener.address));
   if (attempt.outcome.ok()) {
     const NdkStatus rejected = a().Reject(attempt.active.active, "no").Status();
-    EXPECT_TRUE(rejected == NdkStatus::kSuccess || IsOfADeath(HandshakeStep::kCompleteConnect, rejected))
+    EXPECT_TRUE(rejected == NdkStatus::kSuccess ||
+                IsOfADeath(attempt.daemon, HandshakeStep::kCompleteConnect, rejected))
         << StatusName(rejected);
   } else {
-    EXPECT_TRUE(IsOfADeath(HandshakeStep::kConnect, attempt.outcome.status)) << StatusName(attempt.outcome.status);
+    EXPECT_TRUE(IsOfADeath(attempt.daemon, HandshakeStep::kConnect, attempt.outcome.status))
+        << StatusName(attempt.outcome.status);
   }
   for (const Arrival& arrival : attempt.arrivals) {
     const NdkStatus accepted = arrival.call.Status();
@@ -228,7 +232,8 @@ void Workload::RejectTheReply() {
       // There is no third message.
       arrival.events.Wait();
     } else {
-      EXPECT_TRUE(accepted == NdkStatus::kConnectionAborted || IsOfADeath(HandshakeStep::kAccept, accepted))
+      EXPECT_TRUE(accepted == NdkStatus::kConnectionAborted ||
+                  IsOfADeath(attempt.daemon, HandshakeStep::kAccept, accepted))
           << StatusName(accepted);
     }
   }
@@ -272,11 +277,12 @@ void Workload::ListenAtReservedPort() {
 void Workload::GiveUpAConnect() {
   const auto connector = a().NewConnector();
   QueuePair* const queue_pair = a().NewQueuePair();
+  const pid_t daemon = world_.broker().Daemon();
   const Call connect = a().Connect(connector, queue_pair, {world_.on().silent, 4791});
   a().Settle();
   const Call close = a().Close(connector);
   const NdkStatus given_up = connect.Status();
-  EXPECT_TRUE(given_up == NdkStatus::kCancelled || IsOfADeath(HandshakeStep::kConnect, given_up))
+  EXPECT_TRUE(given_up == NdkStatus::kCancelled || IsOfADeath(daemon, HandshakeStep::kConnect, given_up))
       << StatusName(given_up);
   close.Wait();
   a().Close(queue_pair).Wait();

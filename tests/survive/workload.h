@@ -3,6 +3,8 @@
 #ifndef TESTS_SURVIVE_WORKLOAD_H_
 #define TESTS_SURVIVE_WORKLOAD_H_
 
+#include <sys/types.h>
+
 #include <functional>
 #include <memory>
 #include <optional>
@@ -16,8 +18,8 @@ namespace rdmabroker {
 
 // What consumers do with a broker that may die at any moment. Each activity ends with all that it has made closed, and
 // checks what it is told on the way: a request ends as it would without a death, or with kConnectionAborted where it
-// belongs to a handshake that ended with the process, which is then begun again; each end of a connection hears of its
-// disconnect once.
+// belongs to a handshake during which the process died, which is then begun again; each end of a connection hears of
+// its disconnect once.
 class Workload {
  public:
   struct Activity {
@@ -52,13 +54,15 @@ class Workload {
     ndkpi::Connection active;  // The passive half is empty.
     client::Outcome outcome;   // Of Connect.
     std::vector<Arrival> arrivals;
+    pid_t daemon = -1;  // When it began.
   };
 
   using Connecting = std::function<ndkpi::Call(const ndkpi::Connection&)>;
 
   ndkpi::Party& a() { return world_.a(); }
   ndkpi::Party& b() { return world_.b(); }
-  bool IsOfADeath(HandshakeStep step, NdkStatus status) const;
+  // Whether a handshake that began with that daemon may end so: another one is there now.
+  bool IsOfADeath(pid_t daemon, HandshakeStep step, NdkStatus status) const;
 
   Attempt Try(const ndkpi::TestListener& listener, Reply reply, const Connecting& connect);
   // The rest of a handshake. Nothing where a death has ended it; what was left of it is closed then.
