@@ -7,8 +7,8 @@
 // PATH is an OutlivingNetwork's, whose fake adapter it has then.
 //
 // "die before COUNT" and "die after COUNT" on its input make it die before or after that commit from then on, by
-// SIGKILL. A handshake may end with the process (docs/ARCHITECTURE.md, "Restart"): while one is under way, the death
-// waits for a later commit, unless "anyhow" follows. Each line is answered by one. Ends at the end of its input.
+// SIGKILL. Where that would end a handshake (docs/reliability.md) it waits for a later commit, unless "anyhow" follows.
+// Each line is answered by one. Ends at the end of its input.
 
 #include <signal.h>
 #include <unistd.h>
@@ -64,11 +64,16 @@ bool HasHandshake(const Records& records) {
 // A byte, after those of the processes before.
 void Note(const std::string& file) { std::ofstream(file, std::ios::app).put('.'); }
 
+// Over iWARP a handshake ends with the process. Elsewhere it goes on, unless its Connect is stored and not yet what the
+// fabric has noted of it.
+bool EndsHandshakes(const std::string& adapter) { return adapter == "iwarp" || adapter == "siw"; }
+
 // When the process dies.
 class Death {
  public:
   // `within_handshakes`: where such deaths are noted.
-  explicit Death(std::string within_handshakes) : within_handshakes_(std::move(within_handshakes)) {}
+  Death(bool ends_handshakes, std::string within_handshakes)
+      : ends_handshakes_(ends_handshakes), within_handshakes_(std::move(within_handshakes)) {}
   // Any thread.
   void Await(bool after, bool anyhow, uint64_t commits) {
     after_ = after;
@@ -77,12 +82,12 @@ class Death {
   }
   // Around each commit, on one thread.
   void Before(const Records& records) {
-    const bool has_handshake = HasHandshake(records);
-    const bool had_handshake = std::exchange(had_handshake_, has_handshake);
+    const uint64_t last_connect = std::exchange(last_connect_, records.counters.connection);
+    const bool within_one = IsNear(HasHandshake(records), &had_handshake_);
+    const bool near_connect = IsNear(records.counters.connection != last_connect, &had_connect_);
     uint64_t left = commits_;
     if (left > 1) commits_.compare_exchange_strong(left, left - 1);
-    const bool within_one = has_handshake || (had_handshake && !after_);
-    due_ = left == 1 && (anyhow_ || !within_one);
+    due_ = left == 1 && (anyhow_ || !(ends_handshakes_ ? within_one : near_connect));
     if (due_ && within_one) Note(within_handshakes_);
     if (due_ && !after_) Die();
   }
@@ -92,12 +97,20 @@ class Death {
 
  private:
   static void Die() { ::kill(::getpid(), SIGKILL); }
+  // Of what this commit has, or the one before, if the process is to die before this one.
+  bool IsNear(bool has, bool* had) const {
+    const bool before = std::exchange(*had, has);
+    return has || (before && !after_);
+  }
 
+  const bool ends_handshakes_;
   const std::string within_handshakes_;
   std::atomic<bool> after_ = false;
   std::atomic<bool> anyhow_ = false;
   std::atomic<uint64_t> commits_ = 0;  // 0: none is to come.
+  uint64_t last_connect_ = 0;          // The number of the last attempt to connect.
   bool had_handshake_ = false;
+  bool had_connect_ = false;
   bool due_ = false;
 };
 
@@ -144,7 +157,7 @@ void Serve(const std::string& adapter, const std::string& file) {
   // So that tests can count them (new_mortal_broker.h).
   Note(configuration.socket_directory + "/lives");
   const auto survival = Required(Survival::Open(configuration.socket_directory + "/state", configuration.limits, keep));
-  Death death(configuration.socket_directory + "/deaths_within_handshakes");
+  Death death(EndsHandshakes(adapter), configuration.socket_directory + "/deaths_within_handshakes");
   const auto commit = [&](BrokerCore& core) {
     death.Before(core.records());
     const bool stored = survival->Commit(core);

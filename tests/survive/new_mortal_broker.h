@@ -22,7 +22,7 @@ std::shared_ptr<KeptBroker> NewMortalBroker(const std::string& adapter, const st
 struct Death {
   std::string when;  // "before" or "after" ...
   uint32_t commit = 1;
-  // Otherwise it waits for the end of handshakes that are under way.
+  // Otherwise it waits while it would end a handshake.
   bool anyhow = false;
 };
 
