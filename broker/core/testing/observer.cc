@@ -36,6 +36,12 @@ bool IsClose(const Request& request) {
          std::holds_alternative<CloseConnector>(request);
 }
 
+// An attempt to connect goes on by itself once it is adopted.
+bool AwaitsAnswer(Observer::Stage stage) {
+  using enum Observer::Stage;
+  return stage == kCompleting || stage == kAccepting || stage == kDisconnecting || stage == kGivenUp;
+}
+
 std::string NameOf(const ObjectId& object) {
   static constexpr const char* kKinds[] = {"adapter ", "listener ", "shared endpoint ", "reservation ", "connector "};
   return std::visit([&](auto id) { return absl::StrCat(kKinds[object.index()], id.value()); }, object);
@@ -98,6 +104,14 @@ void Observer::BeforeRecovery() {
     if (!is_gone(endpoint) || endpoint.state != EndpointState::kRepurposing) continue;
     endpoint.state = EndpointState::kBound;
     endpoint.use = endpoint.before;
+  }
+  unasked_endpoints_.clear();
+  unasked_connections_.clear();
+  for (const auto& [id, endpoint] : endpoints_) {
+    if (endpoint.state != EndpointState::kBound) unasked_endpoints_.insert(id);
+  }
+  for (const auto& [id, connection] : connections_) {
+    if (AwaitsAnswer(connection.stage)) unasked_connections_.insert(id);
   }
 }
 

@@ -174,6 +174,9 @@ class Observer {
   std::set<DeviceId> recovering_;
   std::set<EndpointId> adopted_endpoints_;
   std::set<ConnectionId> adopted_connections_;
+  // What waits for the fabric's answer, and has not been asked for again yet.
+  std::set<EndpointId> unasked_endpoints_;
+  std::set<ConnectionId> unasked_connections_;
 
   // Of the event that is being observed.
   uint32_t answers_due_ = 0;  // To a client's request, or to a stream.

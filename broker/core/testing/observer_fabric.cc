@@ -3,6 +3,7 @@
 // The observer's view of the fabrics, and of the records.
 
 #include <algorithm>
+#include <type_traits>
 #include <variant>
 
 #include "broker/core/overloaded.h"
@@ -77,7 +78,17 @@ void Observer::BeforeReport(const FabricReport& report) {
 }
 
 void Observer::See(const Event&, const FabricRequest& effect) {
-  std::visit([&](const auto& request) { Ask(request); }, effect);
+  const auto ask = [this]<typename Request>(const Request& request) {
+    Ask(request);
+    if constexpr (std::is_same_v<Request, FabricAdoptEndpoint> || std::is_same_v<Request, FabricAdoptConnection>) {
+      return;
+    } else if constexpr (requires { request.connection; }) {
+      unasked_connections_.erase(request.connection);
+    } else if constexpr (requires { request.endpoint; }) {
+      unasked_endpoints_.erase(request.endpoint);
+    }
+  };
+  std::visit(ask, effect);
 }
 
 void Observer::RequireDevice(DeviceId device, bool to_give_back) {
@@ -261,6 +272,16 @@ void Observer::Ask(const FabricAdopted& request) {
   for (const auto& [id, connection] : connections_) {
     Require(connection.device != request.device || adopted_connections_.contains(id), "connection ", id.value(),
             ": not adopted");
+  }
+  for (const EndpointId id : unasked_endpoints_) {
+    const auto endpoint = endpoints_.find(id);
+    Require(endpoint == endpoints_.end() || endpoint->second.device != request.device, "endpoint ", id.value(),
+            ": not asked for again");
+  }
+  for (const ConnectionId id : unasked_connections_) {
+    const auto connection = connections_.find(id);
+    Require(connection == connections_.end() || connection->second.device != request.device, "connection ", id.value(),
+            ": not asked for again");
   }
   recovering_.erase(request.device);
 }
