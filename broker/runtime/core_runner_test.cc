@@ -32,7 +32,10 @@ class PromptFabric final : public Fabric {
     inside_ = true;
     if (const auto* bind = std::get_if<FabricBind>(&request)) {
       ++binds;
-      sink_(FabricBound{bind->endpoint});
+      bound_.push_back({bind->endpoint});
+      if (bound_.size() == binds_at_once) {
+        for (const FabricBound& bound : std::exchange(bound_, {})) sink_(bound);
+      }
     }
     if (const auto* unbind = std::get_if<FabricUnbind>(&request)) sink_(FabricUnbound{unbind->endpoint});
     inside_ = false;
@@ -45,12 +48,14 @@ class PromptFabric final : public Fabric {
   const Device& device() const { return device_; }
 
   int binds = 0;
+  size_t binds_at_once = 1;  // So many are answered together.
   int ways_made = 0;
   bool has_handshakes = false;
 
  private:
   Device device_;
   ReportSink sink_;
+  std::vector<FabricBound> bound_;
   bool inside_ = false;
 };
 
@@ -175,6 +180,31 @@ TEST_F(CoreRunnerTest, WhatAnEventHasChangedIsStoredBeforeAnybodyHearsOfIt) {
   ASSERT_EQ(Ask(2, ReservePort{adapter, {fabric->device().addresses[0], 4420}}).status, NdkStatus::kSuccess);
   // The answer comes of the request, the outcome of the fabric's report.
   EXPECT_EQ(heard, (std::vector<std::pair<size_t, size_t>>{{before + 1, 1}, {before + 2, 1}}));
+  EXPECT_EQ(commits, before + 3) << "once more for what the fabric may have noted";
+}
+
+TEST_F(CoreRunnerTest, OneCommitServesAllThatWaits) {
+  size_t commits = 0;
+  std::vector<size_t> heard;  // How many commits there had been.
+  runner_ = std::make_unique<CoreRunner>(
+      BrokerCore(limits_), watcher_,
+      [&](const Effect& effect) {
+        effects_.push_back(effect);
+        heard.push_back(commits);
+      },
+      [&](BrokerCore&) { return ++commits > 0; });
+  PromptFabric* fabric = AddFabric(1);
+  fabric->binds_at_once = 2;
+  Open();
+  const Outcome opened = Ask(1, OpenAdapter{"prompt1", fabric->device().info.version});
+  const AdapterId adapter = std::get<AdapterOpened>(opened.payload).adapter;
+  const IpAddress ip = fabric->device().addresses[0];
+  ASSERT_EQ(Ask(2, ReservePort{adapter, {ip, 4420}}).status, NdkStatus::kPending);
+  heard.clear();
+  const size_t before = commits;
+  ASSERT_EQ(Ask(3, ReservePort{adapter, {ip, 4421}}).status, NdkStatus::kSuccess);
+  // The answer comes of the request, both outcomes of what the fabric reports meanwhile.
+  EXPECT_EQ(heard, (std::vector<size_t>{before + 1, before + 2, before + 2}));
   EXPECT_EQ(commits, before + 3) << "once more for what the fabric may have noted";
 }
 
