@@ -31,7 +31,8 @@
  * stay until the region's close, or the request's result. Nothing that the library returns is to be freed.
  *
  * Semantics are NDKPI's, as the comments of proto/rdmabroker/v1/broker.proto and of the C++ library's headers give
- * them; docs/from-ndkpi.md maps the names. Not here: memory windows, shared receive queues, fast registration. */
+ * them; docs/from-ndkpi.md maps the names. Not here: memory windows, shared receive queues, fast registration, sends
+ * that invalidate a token, and completion queues that are resized or whose notifications are moderated. */
 
 #ifndef CLIENT_C_RDMA_BROKER_H_
 #define CLIENT_C_RDMA_BROKER_H_
