@@ -67,7 +67,40 @@ expect 'a planned restart is no failure' \
 broker/keeper/rdma-broker-keeper --help >"$work/help"
 expect 'the keeper keeps as many' says "$work/help" "--descriptors NUMBER=$(setting FileDescriptorStoreMax)( |\$)"
 
-# Each switch that is left open has its reason in the line before it.
-unexplained() { awk '/=(no|auto|default)$/ && before !~ /^#/ { print } { before = $0 }' "$here/rdma-brokerd.service"; }
-expect 'what stays open has a reason' test -z "$(unexplained)"
+# Without which deaths and restarts cost connections, or devices are not there yet.
+relied_on=(Type=notify NotifyAccess=main 'WatchdogSec=[1-9].*' 'ExecReload=kill -HUP [$]MAINPID' Restart=always
+  StartLimitIntervalSec=0 RuntimeDirectoryPreserve=restart 'After=(.* )?rdma-hw\.target( .*)?'
+  'After=(.* )?modprobe@rdma_ucm\.service( .*)?' 'Wants=modprobe@rdma_ucm\.service')
+for line in "${relied_on[@]}"; do
+  expect "the unit says $line" says "$here/rdma-brokerd.service" "^$line\$"
+done
+
+# What systemd finds open, by its names; whatever is added here takes a reason beside its switch.
+exposed() {
+  systemd-analyze security --offline=true --no-pager --json=short "$work/rdma-brokerd.service" | tr '{' '\n' |
+    sed -n 's/.*"name":"\([^"]*\)".*"exposure":".*/\1/p' | LC_ALL=C sort
+}
+expect 'nothing else is open' diff - <(exposed) <<'END'
+AmbientCapabilities=
+CapabilityBoundingSet=~CAP_NET_(BIND_SERVICE|BROADCAST|RAW)
+DeviceAllow=
+IPAddressDeny=
+PrivateDevices=
+PrivateNetwork=
+PrivateUsers=
+ProtectProc=
+RestrictAddressFamilies=~AF_(INET|INET6)
+RestrictAddressFamilies=~AF_NETLINK
+RestrictAddressFamilies=~AF_UNIX
+RootDirectory=/RootImage=
+SystemCallFilter=~@privileged
+END
+# The words of comments, and the switches right below one.
+explained() {
+  awk -F = '/^#/ { above = 1; gsub(/[^A-Za-z]+/, "\n"); print; next }
+    above { print $1 }
+    { above = 0 }' "$here/rdma-brokerd.service" | LC_ALL=C sort -u
+}
+unexplained=$(LC_ALL=C comm -23 <(exposed | sed 's/=.*//' | uniq) <(explained))
+expect "what stays open has a reason${unexplained:+, but for $unexplained}" test -z "$unexplained"
 exit "$failed"
