@@ -2,18 +2,23 @@
 """Holds the events that the broker logs against the tables of docs/operating.md, both ways.
 
 A row below the page's heading "Logs" has four cells: level, event, fields, meaning and remedy. Whoever logs gives the
-event as a literal, and its fields between braces; fields that are made elsewhere are not looked at.
+event as a literal, and its fields between braces, as a variable that is declared and filled above the call, or by a
+function that returns them. A field's name stands in {"name", value}, emplace_back("name", value) or add_text("name",
+value).
 """
 
 import re
 
 from guides import CODE, rows
+from tree import is_test
 
 PAGE = "docs/operating.md"
 CALL = re.compile(r"\bLog(Debug|Info|Warning|Error)\(")
 LITERAL = re.compile(r'\s*("(?:[^"\\]|\\.)*"\s*)+(?=[,)])')
 STRING = re.compile(r'"((?:[^"\\]|\\.)*)"')
 FIELD = re.compile(r'\{\s*"(\w+)",')
+ADDED = re.compile(r'\b(?:emplace_back|add_\w+)\(\s*"(\w+)",')
+MAKER = re.compile(r"(?ms)^std::vector<LogField> (\w+)\([^;{]*\) \{\n(.*?)^\}")
 EVENT = re.compile(r"[a-z][a-z0-9 ,'-]*[a-z0-9]")
 ALWAYS = {"time", "level", "program", "event"}  # Fields of every line.
 
@@ -28,12 +33,34 @@ def arguments(text, start):
     return text[start:]
 
 
+def sources(tree):
+    """Path to text, without comments, of what logs."""
+    paths = [path for path in tree.cpp() if re.match(r"broker/(?!log/)", path) and not is_test(path)]
+    return {path: re.sub(r"(?m)^[ \t]*//.*", "", tree.text(path)) for path in paths}
+
+
+def names_in(code, makers):
+    """Of the fields that the code makes, by itself and by functions that return some."""
+    made = [makers[name] for name in re.findall(r"\b(\w+)\(", code) if name in makers]
+    return set(FIELD.findall(code) + ADDED.findall(code)).union(*made)
+
+
+def fields_of(given, above, makers):
+    """The names of the fields that a call is given behind its event, or None; `above` is the code before it."""
+    if given.startswith(("{", ")")):
+        return set(FIELD.findall(given))
+    name, is_call = re.match(r"(\w*)(\(?)", given).groups()
+    if is_call:
+        return makers.get(name)
+    declared = list(re.finditer(rf"\bLogField>? {name}\b", above))
+    return names_in(above[declared[-1].start() :], makers) if declared else None
+
+
 def calls(tree):
     """(path, line number, level, event or None, fields or None) of each call that logs."""
-    for path in tree.cpp():
-        if not re.match(r"broker/(?!log/)", path) or "_test." in path or "/testing/" in path:
-            continue
-        text = re.sub(r"(?m)^[ \t]*//.*", "", tree.text(path))
+    texts = sources(tree)
+    makers = {name: names_in(body, {}) for text in texts.values() for name, body in MAKER.findall(text)}
+    for path, text in texts.items():
         for call in CALL.finditer(text):
             number = text.count("\n", 0, call.start()) + 1
             given = arguments(text, call.end())
@@ -42,7 +69,7 @@ def calls(tree):
                 yield path, number, call[1].lower(), None, None
                 continue
             rest = given[literal.end() :].lstrip(" ,\n")
-            fields = set(FIELD.findall(rest)) if rest.startswith(("{", ")")) else None
+            fields = fields_of(rest, text[: call.start()], makers)
             yield path, number, call[1].lower(), "".join(STRING.findall(literal[0])), fields
 
 
@@ -71,16 +98,16 @@ def untrue_log_events(tree):
             yield f'{where}: "{event}" is not in lower case, or has a stop or a value in it'
         if (level, event) not in table:
             yield f'{where}: {PAGE} does not list "{event}" at {level}'
-        if fields is not None:
-            for field in sorted(fields & ALWAYS):
-                yield f"{where}: every line has a field {field} already"
-            for field in sorted(fields - table.get((level, event), fields)):
-                yield f'{where}: {PAGE} does not list the field {field} of "{event}"'
-        logged.setdefault((level, event), []).append(fields)
+        if fields is None:
+            yield f'{where}: where the fields of "{event}" are made is not to be seen'
+            continue
+        for field in sorted(fields & ALWAYS):
+            yield f"{where}: every line has a field {field} already"
+        for field in sorted(fields - table.get((level, event), fields)):
+            yield f'{where}: {PAGE} does not list the field {field} of "{event}"'
+        logged.setdefault((level, event), set()).update(fields)
     for (level, event), fields in table.items():
-        given = logged.get((level, event))
-        if not given:
+        if (level, event) not in logged:
             yield f'{PAGE}: nothing logs "{event}" at {level}'
-        elif None not in given:
-            for field in sorted(fields - set().union(*given)):
-                yield f'{PAGE}: "{event}" has no field {field}'
+        for field in sorted(fields - logged.get((level, event), fields)):
+            yield f'{PAGE}: "{event}" has no field {field}'

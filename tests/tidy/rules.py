@@ -9,6 +9,7 @@ import typing
 
 from guides import untrue_guides
 from log_events import untrue_log_events
+from tree import is_test
 
 LICENCE = "SPDX-License-Identifier: Apache-2.0"
 PROMISES = r"\b(TODO|FIXME|XXX|HACK)\b"
@@ -41,10 +42,6 @@ class Rule:
     name: str
     check: typing.Callable  # From a Tree to the findings, as text.
     bad: tuple  # Examples, each of which it must find: dicts from path to text.
-
-
-def is_test(path):
-    return path.startswith("tests/") or "_test." in path or "/testing/" in path
 
 
 def long_functions(tree):
@@ -187,6 +184,10 @@ def stale_faults(tree):
                 yield f"{path}: does not apply: {applied.stderr.splitlines()[0]}"
 
 
+# What makes the fields of an event elsewhere.
+FIELDS_OF = 'std::vector<LogField> FieldsOf() {\n  auto fields = {{"by", 7}};\n  fields.emplace_back("to", 7);\n}\n'
+
+
 def header(text):
     return {"broker/control/a.h": f"// {LICENCE}\n{text}\n"}
 
@@ -259,6 +260,11 @@ RULES = (
                     ('LogInfo("done", {{"by", 7}});', "| info | `done` | | |"),
                     ('LogInfo("done", {{"by", 7}});', "| info | `done` | `by`, `of` | |"),
                     ('LogInfo("done", {{"time", 7}});', "| info | `done` | `time` | |"),
+                    ('LogInfo("done", fields);', "| info | `done` | | |"),
+                    ('const LogField fields[] = {{"by", 7}};\nLogInfo("done", fields);', "| info | `done` | | |"),
+                    ('LogField fields[] = {{"by", 7}};\nLogInfo("done", fields);', "| info | `done` | `by`, `of` | |"),
+                    (f'{FIELDS_OF}LogInfo("done", FieldsOf());', "| info | `done` | `by` | |"),
+                    (f'{FIELDS_OF}LogInfo("done", FieldsOf());', "| info | `done` | `by`, `to`, `of` | |"),
                 )
             ),
         ),

@@ -9,6 +9,10 @@ import re
 CPP = (".cc", ".h")
 
 
+def is_test(path):
+    return path.startswith("tests/") or "_test." in path or "/testing/" in path
+
+
 class Tree:
     """Files below a root, by their paths relative to it."""
 
