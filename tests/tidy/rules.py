@@ -7,6 +7,7 @@ import re
 import subprocess
 import typing
 
+from failures import untold_failures
 from guides import untrue_guides
 from log_events import untrue_log_events
 from tree import is_test
@@ -267,6 +268,22 @@ RULES = (
                     (f'{FIELDS_OF}LogInfo("done", FieldsOf());', "| info | `done` | `by`, `to`, `of` | |"),
                 )
             ),
+        ),
+    ),
+    Rule(
+        "each status has its remedy on a page",
+        untold_failures,
+        (
+            header("return NdkStatus::kIoTimeout;"),
+            {
+                **header("return NdkStatus::kIoTimeout;"),
+                "docs/operating.md": "# A\n\n## Failures and what to do\n\n| slow | IO_TIMEOUT | wait |\n",
+            },
+            {
+                **header("if (status == NdkStatus::kIoTimeout) return;"),
+                "dataplane/ndk/status.h": "  kIoTimeout = 0xC00000B5,\n",
+                "docs/operating.md": "# A\n\n## Failures and what to do\n\n| IO_TIMEOUT | | |\n",
+            },
         ),
     ),
     Rule("C++ is formatted", unformatted, (header("int  x ;"),)),
