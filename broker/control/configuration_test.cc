@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
@@ -205,6 +206,30 @@ TEST(Configuration, IsDocumentedKeyByKey) {
   std::set<std::string> tested;
   for (const GoodRow& row : GoodRows()) tested.insert(row.key);
   EXPECT_EQ(documented, tested);
+}
+
+// The first cell of each row below the heading "Limits".
+std::string DocumentedLimits() {
+  std::ifstream file("docs/operating.md");
+  EXPECT_TRUE(file.is_open());
+  std::string cells;
+  bool below = false;
+  for (std::string line; std::getline(file, line);) {
+    if (absl::StartsWith(line, "## ")) below = line == "## Limits";
+    if (below && absl::StartsWith(line, "| ")) absl::StrAppend(&cells, line.substr(0, line.find(" | ")), "\n");
+  }
+  return cells;
+}
+
+TEST(Configuration, EachLimitIsOnThePageThatSaysWhatHappensThere) {
+  const std::string limits = DocumentedLimits();
+  for (const std::string& key : KnownKeys()) {
+    const bool bounds = absl::StartsWith(key, "limits.") || absl::StartsWith(key, "timeouts.") ||
+                        key == "control.connections_per_uid" || key == "control.patience_ms";
+    if (bounds) {
+      EXPECT_THAT(limits, HasSubstr(absl::StrCat("`", key, "`")));
+    }
+  }
 }
 
 TEST(Configuration, ChangesInAProcessAsDocumented) {

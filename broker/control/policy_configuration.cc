@@ -19,9 +19,6 @@
 namespace rdmabroker {
 namespace {
 
-// A request is held against each rule and each entry of its lists. A node has tens of tenants, each with a few rules.
-constexpr size_t kMostRules = 1000;
-constexpr size_t kMostEntries = 1000;
 constexpr size_t kLongestAdapter = 63;     // adapter.proto, Device.name.
 constexpr int64_t kMostQuota = 1'000'000;  // As the limits of configuration.cc.
 
@@ -90,7 +87,8 @@ Setter ListOf(std::function<void(std::vector<Entry>)> set, std::function<std::st
     if (array->empty()) {
       return {node.source(), "is empty, so that nothing would ever match; name something, or take the key away"};
     }
-    if (array->size() > kMostEntries) return {node.source(), absl::StrCat("has more than ", kMostEntries, " entries")};
+    if (array->size() > kMostPolicyEntries)
+      return {node.source(), absl::StrCat("has more than ", kMostPolicyEntries, " entries")};
     std::vector<Entry> entries;
     for (const toml::node& element : *array) {
       Entry entry;
@@ -240,7 +238,8 @@ Complaint ReadRules(const toml::node& node, Policy* policy) {
   if (rules == nullptr || !(rules->empty() || rules->is_homogeneous(toml::node_type::table))) {
     return {node.source(), absl::StrCat(kRules, ": must be tables, each under a heading [[policy.rules]]")};
   }
-  if (rules->size() > kMostRules) return {node.source(), absl::StrCat(kRules, ": more than ", kMostRules, " rules")};
+  if (rules->size() > kMostPolicyRules)
+    return {node.source(), absl::StrCat(kRules, ": more than ", kMostPolicyRules, " rules")};
   for (const toml::node& each : *rules) {
     Complaint complaint = ReadRule(each, &policy->rules.emplace_back());
     if (!complaint.what.empty()) return complaint;

@@ -3,6 +3,7 @@
 #ifndef BROKER_CONTROL_POLICY_CONFIGURATION_H_
 #define BROKER_CONTROL_POLICY_CONFIGURATION_H_
 
+#include <cstddef>
 #include <string>
 
 #define TOML_EXCEPTIONS 0
@@ -13,6 +14,10 @@
 #include "broker/policy/policy.h"
 
 namespace rdmabroker {
+
+// A request is held against each rule and each entry of its lists. A node has tens of tenants, each with a few rules.
+inline constexpr size_t kMostPolicyRules = 1000;
+inline constexpr size_t kMostPolicyEntries = 1000;  // Of each list.
 
 // Reads [policy] and [[policy.rules]]; docs/policy.md lists the keys. Names of users and groups are looked up in the
 // system's databases. INVALID_ARGUMENT names file, line and key: what ParseConfiguration complains of, and what cannot

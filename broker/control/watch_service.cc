@@ -16,13 +16,6 @@
 namespace rdmabroker {
 namespace {
 
-// A person has a few terminals, and a node a monitor or two. Each watch takes up to a MiB of changed ids, 24 bytes for
-// each row that it has told, and the loop's time for ten messages a second.
-constexpr size_t kWatchesOfUser = 8;
-constexpr size_t kWatchesInAll = 32;
-// Of those, so that there is always room for an administrator.
-constexpr size_t kWatchesOfOthers = 24;
-
 // Between two messages of changes: a person does not read faster, and a storm of connections costs a watch no more.
 constexpr absl::Duration kBetweenMessages = absl::Milliseconds(100);
 
@@ -176,11 +169,11 @@ std::optional<Outcome> WatchService::RefuseTo(const Caller* caller) const {
   const std::string who = WhoIs(*caller);
   const auto of_user = static_cast<size_t>(
       std::count_if(watches_.begin(), watches_.end(), [&](const auto& watch) { return watch->who() == who; }));
-  if (of_user >= kWatchesOfUser) {
+  if (of_user >= kMostOfUser) {
     return Outcome{.status = NdkStatus::kInsufficientResources,
                    .hint = absl::StrCat("watch: ", who, " has ", of_user, " already; end one")};
   }
-  if (watches_.size() >= (caller->administrator ? kWatchesInAll : kWatchesOfOthers)) {
+  if (watches_.size() >= (caller->administrator ? kMostInAll : kMostOfOthers)) {
     return Outcome{.status = NdkStatus::kInsufficientResources,
                    .hint = absl::StrCat("watch: there are ", watches_.size(), " already; have somebody end one")};
   }

@@ -3,6 +3,7 @@
 #ifndef BROKER_CONTROL_WATCH_SERVICE_H_
 #define BROKER_CONTROL_WATCH_SERVICE_H_
 
+#include <cstddef>
 #include <optional>
 #include <vector>
 
@@ -18,6 +19,13 @@ namespace rdmabroker {
 // Inspection.Watch: streams of rows. The core's changes are noted for it only while somebody watches. Loop thread only.
 class WatchService {
  public:
+  // A person has a few terminals, and a node a monitor or two. Each watch takes up to a MiB of changed ids, 24 bytes
+  // for each row that it has told, and the loop's time for ten messages a second.
+  static constexpr size_t kMostOfUser = 8;
+  static constexpr size_t kMostInAll = 32;
+  // Of those, so that there is always room for an administrator.
+  static constexpr size_t kMostOfOthers = 24;
+
   // `patience`: how long a watch may leave a message unread.
   WatchService(UnaryContext& context, Watcher& watcher, Broker& broker, v1::Inspection::AsyncService& service,
                absl::Duration patience);
