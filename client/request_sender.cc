@@ -23,7 +23,9 @@ constexpr std::chrono::milliseconds kBrokenRepeat{1000};
 constexpr size_t kMaxWaiting = 65536;
 
 // To what is said of the session's end, for a request that the broker may have.
-constexpr char kUnknown[] = "; whether the request was carried out is not known; what it made ends with the session";
+constexpr char kUnknown[] =
+    "; whether the request was carried out is not known, and what it made ends with the session: before asking again, "
+    "open another session and look at what is there (rdma-brokerctl endpoints, connectors)";
 
 // What a repeat cannot change: the request never reaches the broker's logic.
 bool IsFutile(grpc::StatusCode code) {

@@ -25,7 +25,10 @@ namespace rdmabroker::client {
 // If the session ends other than by Close (the broker has gone for good, or an administrator ended it), every pending
 // request completes with the reason, kConnectionDisconnected or kRequestAborted; then every established connector gets
 // its DisconnectEvent with it; then SessionOptions.on_end is called. Objects take no more requests but Close, and,
-// where Connector::Disconnect says so, Disconnect. A new session can be opened as soon as a broker runs.
+// where Connector::Disconnect says so, Disconnect. A new session can be opened as soon as a broker runs. A request that
+// completes with kConnectionDisconnected may have been carried out, where its hint says so; what it made ends with the
+// session, if only when Limits.session_grace_ms are over. So look at what is there (rdma-brokerctl lists it) before it
+// is made again in the new session.
 //
 // Where the broker has lost the session with all its records, as a damaged store makes it, nobody has ended the
 // connections: they get no DisconnectEvent, and go on without a broker until a peer ends them, they are disconnected,

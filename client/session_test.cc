@@ -268,6 +268,7 @@ TEST_F(SessionTest, OfARequestThatTheSessionEndsUnderItIsSaidWhetherItMayHaveBee
   const Outcome unknown = sent.Get();
   EXPECT_EQ(unknown.status, NdkStatus::kConnectionDisconnected);
   EXPECT_THAT(unknown.hint, HasSubstr("not known"));
+  EXPECT_THAT(unknown.hint, HasSubstr("before asking again, open another session and look at what is there"));
   EXPECT_THAT(unsent.Get().hint, Not(HasSubstr("not known")));
 }
 
