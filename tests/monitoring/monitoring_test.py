@@ -79,6 +79,12 @@ def documented():
     return {name: (kind, set(re.findall(r"`(\w+)`", labels))) for name, kind, labels in rows}
 
 
+def code_of(section):
+    """What is indented in a section of the page."""
+    text = PAGE.read_text().partition(f"\n## {section}\n")[2].partition("\n## ")[0]
+    return "\n".join(line[4:] for line in text.splitlines() if line.startswith("    "))
+
+
 def names_in(text):
     return {SUFFIX.sub("", name) for name in NAME.findall(text)}
 
@@ -180,10 +186,12 @@ def ask_prometheus(address, path, **parameters):
 def prometheus_collects_it_and_takes_every_expression(daemon):
     with tempfile.TemporaryDirectory() as folder:
         configuration = pathlib.Path(folder) / "prometheus.yaml"
-        configuration.write_text(
-            f"global: {{scrape_interval: 1s, evaluation_interval: 1s}}\nrule_files: [{ALERTS}]\nscrape_configs:\n"
-            f"  - job_name: rdma-broker\n    static_configs: [{{targets: ['{daemon.address}']}}]\n"
-        )
+        # The page's, but for the places of this test's daemon and of the alerts.
+        text = code_of("Metrics")
+        for there, here in (("127.0.0.1:9464", daemon.address), ("alerts.yaml", str(ALERTS))):
+            require(text.count(there) == 1, f"the page's configuration lacks {there}: {text}")
+            text = text.replace(there, here)
+        configuration.write_text(f"global: {{scrape_interval: 1s, evaluation_interval: 1s}}\n{text}\n")
         promtool("check", "config", str(configuration))
         address = f"127.0.0.1:{free_port()}"
         server = subprocess.Popen(

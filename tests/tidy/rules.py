@@ -10,6 +10,7 @@ import typing
 from failures import untold_failures
 from guides import untrue_guides
 from log_events import untrue_log_events
+from page_commands import unrun_code
 from tree import is_test
 
 LICENCE = "SPDX-License-Identifier: Apache-2.0"
@@ -284,6 +285,16 @@ RULES = (
                 "dataplane/ndk/status.h": "  kIoTimeout = 0xC00000B5,\n",
                 "docs/operating.md": "# A\n\n## Failures and what to do\n\n| IO_TIMEOUT | | |\n",
             },
+        ),
+    ),
+    Rule(
+        "somebody runs what the pages have for it",
+        unrun_code,
+        (
+            {"docs/storage-operator.md": "# A\n\n## Look\n\n    ls\n", "tests/vm/package": "run_section Watch\n"},
+            {"README.md": "# A\n\n## Build\n\n    make\n", "tests/fresh": "README.md"},
+            {"docs/a.md": "# A\n\n```\nls\n```\n"},
+            {"docs/policy.md": "# A\n"},
         ),
     ),
     Rule("C++ is formatted", unformatted, (header("int  x ;"),)),
