@@ -99,7 +99,7 @@ void ServeMetrics(ControlServer& control, UniqueFd scrapes, const Configuration&
     snapshot.kept_descriptors = keep.kept();
     snapshot.most_kept_descriptors = keep.most_kept();
   };
-  control.ServeMetrics(std::move(scrapes), {configuration.metrics_address, StateDirectory(configuration), complete});
+  control.ServeMetrics(std::move(scrapes), {configuration.metrics_address, {StateDirectory(configuration)}, complete});
 }
 
 // The daemon while it runs: what it is told, and what it tells.

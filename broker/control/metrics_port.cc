@@ -58,7 +58,7 @@ void MetricsPort::Serve(UniqueFd listener) {
         if (settings_.complete) settings_.complete(snapshot);
         return snapshot;
       },
-      metrics_, settings_.store_directory);
+      metrics_, settings_.directories);
   server_ = std::make_unique<ScrapeServer>(std::move(listener), [this] { return exposition_->Page(); });
 }
 

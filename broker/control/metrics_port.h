@@ -33,7 +33,7 @@ class MetricsPort {
   static constexpr absl::Duration kRetry = absl::Seconds(10);
   struct Settings {
     std::string address;
-    std::string store_directory;
+    Exposition::Directories directories;
     // Adds to a snapshot what the core does not know. Loop thread.
     std::function<void(Snapshot&)> complete;
     absl::Duration retry = kRetry;

@@ -27,12 +27,12 @@ struct Exposition::Question {
   bool closed = false;
 };
 
-Exposition::Exposition(Executor& executor, std::function<Snapshot()> take, const Metrics& metrics, std::string store,
-                       absl::Duration patience)
+Exposition::Exposition(Executor& executor, std::function<Snapshot()> take, const Metrics& metrics,
+                       Directories directories, absl::Duration patience)
     : executor_(executor),
       take_(std::move(take)),
       metrics_(metrics),
-      store_(std::move(store)),
+      directories_(std::move(directories)),
       patience_(patience),
       question_(std::make_shared<Question>()) {}
 
@@ -71,13 +71,16 @@ std::string Exposition::Page() {
   const auto add = [&](std::vector<prometheus::MetricFamily> more) {
     for (auto& family : more) families.push_back(std::move(family));
   };
-  if (snapshot != nullptr) add(FamiliesOf(*snapshot));
+  if (snapshot != nullptr) {
+    add(FamiliesOf(*snapshot));
+    add(PortFamilies(directories_.devices, snapshot->adapters));
+  }
   add({GaugeFamily("rdma_broker_scrape_complete",
                    "1; 0 where the loop did not answer in time, so that much is missing.")
            .Add(snapshot != nullptr ? 1 : 0)
            .Take()});
   add(ProgramFamilies());
-  add(StoreFamilies(store_));
+  add(StoreFamilies(directories_.store));
   add(ProcessFamilies());
   return prometheus::TextSerializer().Serialize(families);
 }

@@ -9,6 +9,7 @@
 
 #include "absl/time/time.h"
 #include "broker/monitoring/metrics.h"
+#include "broker/monitoring/port_counters.h"
 #include "broker/monitoring/snapshot.h"
 #include "broker/runtime/executor.h"
 
@@ -18,13 +19,19 @@ namespace rdmabroker {
 // snapshot that the loop thread takes. Where that does not come in time, the page is there without it and says so.
 class Exposition {
  public:
+  // Where it looks besides.
+  struct Directories {
+    std::string store;                        // "" for none.
+    std::string devices = kDevicesDirectory;  // The kernel's; of PortFamilies.
+  };
+
   // How long a page waits for the loop thread. Half of what Prometheus' default of 10 s for a scrape leaves is plenty.
   static constexpr absl::Duration kPatience = absl::Seconds(1);
   // Pages that are asked for faster are the same: the loop thread takes so many snapshots a second at most.
   static constexpr absl::Duration kFreshness = absl::Milliseconds(50);
 
-  // `take` is called on the loop thread. `metrics` outlives it. `store` is the folder of the store; "" for none.
-  Exposition(Executor& executor, std::function<Snapshot()> take, const Metrics& metrics, std::string store,
+  // `take` is called on the loop thread. `metrics` outlives it.
+  Exposition(Executor& executor, std::function<Snapshot()> take, const Metrics& metrics, Directories directories,
              absl::Duration patience = kPatience);
   ~Exposition();
   Exposition(const Exposition&) = delete;
@@ -43,7 +50,7 @@ class Exposition {
   Executor& executor_;
   const std::function<Snapshot()> take_;
   const Metrics& metrics_;
-  const std::string store_;
+  const Directories directories_;
   const absl::Duration patience_;
   const std::shared_ptr<Question> question_;
 };

@@ -5,6 +5,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <filesystem>
+#include <fstream>
+#include <set>
 #include <string>
 #include <thread>
 #include <vector>
@@ -17,10 +20,13 @@
 #include "broker/monitoring/exposition.h"
 #include "broker/monitoring/snapshot.h"
 #include "broker/runtime/queue_executor_for_test.h"
+#include "tests/control/temporary_folder.h"
 
 namespace rdmabroker {
 namespace {
 
+using testing::AnyOf;
+using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::Not;
 
@@ -61,7 +67,9 @@ class MetricsTest : public testing::Test {
   BrokerCore core_{limits_};
   Metrics metrics_;
   QueueExecutor executor_;
-  Exposition exposition_{executor_, [this] { return TakeSnapshot(core_); }, metrics_, "/", absl::Seconds(30)};
+  TemporaryFolder devices_;  // The kernel's.
+  Exposition exposition_{
+      executor_, [this] { return TakeSnapshot(core_); }, metrics_, {"/", devices_.path()}, absl::Seconds(30)};
 };
 
 TEST_F(MetricsTest, ASessionsEndHasItsReason) {
@@ -129,6 +137,74 @@ TEST_F(MetricsTest, AnAdapterIsNamedByItsDeviceOnce) {
   EXPECT_EQ(ValueOf(page, "rdma_broker_adapter_state{adapter=\"mlx5_0\",state=\"enabled\"}"), "0");
 }
 
+// What of NDKPI's MissingCounterMask the page says of the adapter: names of counters.
+std::set<std::string> MissingAt(const std::string& page, const std::string& adapter) {
+  std::set<std::string> missing;
+  for (const char* counter : {"in_octets", "out_octets", "in_frames", "out_frames", "cq_errors"}) {
+    const std::string value = ValueOf(
+        page, absl::StrCat("rdma_broker_adapter_missing_counters{adapter=\"", adapter, "\",counter=\"", counter, "\"}"));
+    EXPECT_THAT(value, AnyOf("0", "1")) << adapter << " " << counter;
+    if (value == "1") missing.insert(counter);
+  }
+  return missing;
+}
+
+TEST_F(MetricsTest, WhatTheKernelCountsAtPortsIsShownAndTheRestIsSaidToBeMissing) {
+  const struct {
+    const char* file;
+    const char* text;
+  } files[] = {
+      {"mlx5_0/ports/1/counters/port_rcv_data", "1000\n"},
+      {"mlx5_0/ports/2/counters/port_rcv_data", "1\n"},
+      {"mlx5_0/ports/1/counters/port_xmit_data", "2000\n"},
+      {"mlx5_0/ports/2/counters/port_xmit_data", "2\n"},
+      {"mlx5_0/ports/1/counters/port_rcv_packets", "30\n"},
+      {"mlx5_0/ports/2/counters/port_rcv_packets", "3\n"},
+      {"mlx5_0/ports/1/counters/port_xmit_packets", "40\n"},
+      {"mlx5_0/ports/2/counters/port_xmit_packets", "4\n"},
+      // One port says nothing, or what is no number.
+      {"mlx5_1/ports/1/counters/port_rcv_data", "7\n"},
+      {"mlx5_1/ports/2/counters/port_xmit_data", "7\n"},
+      {"mlx5_1/ports/1/counters/port_rcv_packets", "7\n"},
+      {"mlx5_1/ports/2/counters/port_rcv_packets", "-7\n"},
+      {"mlx5_1/ports/1/counters/port_xmit_packets", "7\n"},
+      {"mlx5_1/ports/2/counters/port_xmit_packets", ""},
+      {"rxe0/ports/1/counters/port_rcv_packets", "N/A (no PMA)\n"},
+      {"rxe0/ports/1/hw_counters/rcvd_pkts", "5\n"},
+      {"rxe0/ports/1/hw_counters/sent_pkts", "6\n"},
+      {"siw0/ports/1/state", "4: ACTIVE\n"},
+      {"siw1/node_type", "4: RNIC\n"},
+  };
+  for (const auto& [file, text] : files) {
+    const std::filesystem::path path = std::filesystem::path(devices_.path()) / file;
+    std::filesystem::create_directories(path.parent_path());
+    std::ofstream(path) << text;
+  }
+  uint64_t number = 0;
+  for (const char* name : {"iwarp0", "mlx5_0", "mlx5_1", "rxe0", "siw0", "siw1"}) {
+    Device device;
+    device.name = name;
+    device.id = DeviceId(++number);
+    Handle(FabricReport(DeviceChanged{device}));
+  }
+  const std::string page = Page();
+  EXPECT_EQ(ValueOf(page, "rdma_broker_adapter_in_octets_total{adapter=\"mlx5_0\"}"), "4004");
+  EXPECT_EQ(ValueOf(page, "rdma_broker_adapter_out_octets_total{adapter=\"mlx5_0\"}"), "8008");
+  EXPECT_EQ(ValueOf(page, "rdma_broker_adapter_in_frames_total{adapter=\"mlx5_0\"}"), "33");
+  EXPECT_EQ(ValueOf(page, "rdma_broker_adapter_out_frames_total{adapter=\"mlx5_0\"}"), "44");
+  EXPECT_EQ(ValueOf(page, "rdma_broker_adapter_in_frames_total{adapter=\"rxe0\"}"), "5");
+  EXPECT_EQ(ValueOf(page, "rdma_broker_adapter_out_frames_total{adapter=\"rxe0\"}"), "6");
+  EXPECT_EQ(ValueOf(page, "rdma_broker_adapter_in_octets_total{adapter=\"rxe0\"}"), "none");
+  EXPECT_EQ(ValueOf(page, "rdma_broker_adapter_in_octets_total{adapter=\"mlx5_1\"}"), "none");
+  EXPECT_THAT(MissingAt(page, "mlx5_0"), ElementsAre("cq_errors"));
+  EXPECT_THAT(MissingAt(page, "rxe0"), ElementsAre("cq_errors", "in_octets", "out_octets"));
+  for (const char* adapter : {"iwarp0", "mlx5_1", "siw0", "siw1"}) {
+    EXPECT_THAT(MissingAt(page, adapter),
+                ElementsAre("cq_errors", "in_frames", "in_octets", "out_frames", "out_octets"))
+        << adapter;
+  }
+}
+
 TEST_F(MetricsTest, WhatIsCountedApartIsShown) {
   metrics_.CountRequest("Connect", NdkStatus::kPending);
   metrics_.CountRequest("Connect", NdkStatus::kPending);
@@ -188,7 +264,7 @@ TEST_F(MetricsTest, APageComesWithoutTheLoopThreadWhereThatIsStuck) {
     ++taken;
     return Snapshot();
   };
-  Exposition impatient(stuck, take, metrics_, "", absl::Milliseconds(20));
+  Exposition impatient(stuck, take, metrics_, {}, absl::Milliseconds(20));
   for (int i = 0; i < 3; ++i) {
     const std::string page = impatient.Page();
     EXPECT_EQ(ValueOf(page, "rdma_broker_scrape_complete"), "0");
@@ -204,7 +280,7 @@ TEST_F(MetricsTest, APageComesWithoutTheLoopThreadWhereThatIsStuck) {
 
 TEST_F(MetricsTest, APageThatWaitsEndsWhenItIsClosed) {
   Exposition patient(
-      executor_, [] { return Snapshot(); }, metrics_, "", absl::Hours(1));
+      executor_, [] { return Snapshot(); }, metrics_, {}, absl::Hours(1));
   std::string page;
   std::thread scraper([&] { page = patient.Page(); });
   EXPECT_TRUE(executor_.WaitForTasks(1));

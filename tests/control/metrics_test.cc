@@ -302,7 +302,7 @@ TEST_F(MetricsTest, APortThatComesFreeIsServedThen) {
   std::unique_ptr<MetricsPort> port;
   std::unique_ptr<Metrics> metrics = std::make_unique<Metrics>();
   daemon_->OnServer([&](ControlServer& server) {
-    port = std::make_unique<MetricsPort>(UniqueFd(), MetricsPort::Settings{address, "", nullptr, absl::Milliseconds(1)},
+    port = std::make_unique<MetricsPort>(UniqueFd(), MetricsPort::Settings{address, {}, nullptr, absl::Milliseconds(1)},
                                          server.broker(), *metrics, server.watcher(), server.executor());
   });
   used->Reset();

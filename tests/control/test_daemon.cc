@@ -98,7 +98,8 @@ void TestDaemon::Start() {
   server_->Recover(std::move(fabrics));
   auto scrapes = ListenForScrapes(configuration_.metrics_address, false);
   Require(scrapes.ok(), scrapes.status().ToString());
-  server_->ServeMetrics(*std::move(scrapes), {configuration_.metrics_address, configuration_.state_directory, nullptr});
+  server_->ServeMetrics(*std::move(scrapes),
+                        {configuration_.metrics_address, {configuration_.state_directory}, nullptr});
   thread_ = std::thread([this] { server_->Run(); });
 }
 
