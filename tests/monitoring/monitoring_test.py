@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Holds deploy/monitoring and docs/operating.md against a daemon that runs, and has Prometheus itself judge them.
 
-Usage: monitoring_test.py FOLDER, where the folder is a bazel-bin with the daemon. Prints "passed|failed NAME" lines.
+Usage: monitoring_test.py FOLDER, where the folder is a bazel-bin with the daemon, its keeper and the example
+request_reply. Prints "passed|failed NAME" lines.
 """
 
 import json
@@ -30,6 +31,17 @@ NAME = re.compile(r"\b((?:rdma_broker|process)_[a-z_]+)\b")
 SUFFIX = re.compile(r"_(bucket|sum|count)$")
 # Not metrics: labels and the like that look like one in the board or the alerts.
 OTHERS = {"up"}
+# What is more than 0 once two processes that the broker connects have spoken to each other.
+MOVED = (
+    "rdma_broker_events_sent_total",
+    "rdma_broker_store_commits_total",
+    "rdma_broker_store_commit_seconds_count",
+    "rdma_broker_recovery_seconds",
+    "rdma_broker_kept_descriptors",
+    "rdma_broker_kept_descriptors_limit",
+    'rdma_broker_handshake_step_seconds_count{side="active",step="hand_off"}',
+    'rdma_broker_handshake_step_seconds_count{side="passive",step="hand_off"}',
+)
 
 
 def require(condition, message):
@@ -73,6 +85,12 @@ def labels_of(page):
     return labels
 
 
+def values_of(page):
+    """The value of each series of a scrape."""
+    lines = (line for line in page.splitlines() if line and not line.startswith("#"))
+    return {series: float(value) for series, value in (line.rsplit(" ", 1) for line in lines)}
+
+
 def documented():
     """Type and labels of each metric of the page, by its name."""
     rows = re.findall(r"^\| `(\w+)` \| (counter|gauge|histogram) \| ([^|]*)\|", PAGE.read_text(), re.MULTILINE)
@@ -96,19 +114,39 @@ def expressions_of(board):
 
 
 class Daemon:
-    def __init__(self, program, folder):
+    """rdma-brokerd as its keeper runs it."""
+
+    def __init__(self, programs, folder):
+        self.programs = pathlib.Path(programs)
         self.folder = pathlib.Path(folder)
         configuration = self.folder / "rdma-brokerd.toml"
         configuration.write_text(
             f'[control]\nsocket_directory = "{folder}"\nsocket_group = ""\n[metrics]\naddress = "127.0.0.1:0"\n'
         )
-        self.process = subprocess.Popen([program, "--config", configuration], stderr=subprocess.PIPE, text=True)
+        keeper, daemon = self.programs / "broker/keeper/rdma-broker-keeper", self.programs / "broker/rdma-brokerd"
+        command = [keeper, "--", daemon, "--config", configuration]
+        self.process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
         self.address = ""
         while not self.address:
             line = self.process.stderr.readline()
             require(line, "the daemon has ended")
             found = re.search(r"metrics served address=(\S+)", line)
             self.address = found[1] if found else ""
+
+    def let_two_processes_speak(self):
+        program, socket_path = self.programs / "client/examples/request_reply", self.folder / "control.sock"
+        server = subprocess.Popen([program, "server", "--socket", socket_path], stdout=subprocess.PIPE, text=True)
+        try:
+            said = server.stdout.readline()
+            found = re.search(r"listening on (\S+)", said)
+            require(found, f"the server says {said!r}")
+            client = [program, "client", "--socket", socket_path, "--server", found[1], "--count", "1"]
+            done = subprocess.run(client, capture_output=True, text=True, timeout=PATIENCE, check=False)
+            require(done.returncode == 0, done.stdout + done.stderr)
+            require(server.wait(timeout=PATIENCE) == 0, "the server has failed")
+        finally:
+            server.kill()
+            server.communicate()
 
     def scrape(self):
         return fetch(f"http://{self.address}/metrics")
@@ -230,6 +268,18 @@ def all_evaluated(groups):
     return rules if rules and all(rule["health"] != "unknown" for rule in rules) else None
 
 
+def what_processes_do_moves_the_counts(daemon):
+    daemon.let_two_processes_speak()
+    end = time.monotonic() + PATIENCE
+    while True:
+        values = values_of(daemon.scrape())
+        still = [series for series in MOVED if not values.get(series)]
+        if not still:
+            break
+        require(time.monotonic() < end, f"still 0, or not there: {still}")
+        time.sleep(0.2)
+
+
 TESTS = (
     the_alerts_are_rules,
     each_alert_fires_when_it_should,
@@ -237,13 +287,14 @@ TESTS = (
     each_metric_of_a_scrape_is_documented_with_its_type_and_labels,
     what_the_board_and_the_alerts_name_there_is,
     prometheus_collects_it_and_takes_every_expression,
+    what_processes_do_moves_the_counts,
 )
 
 
 def main():
     failed = False
     with tempfile.TemporaryDirectory() as folder:
-        daemon = Daemon(pathlib.Path(sys.argv[1]) / "broker/rdma-brokerd", folder)
+        daemon = Daemon(sys.argv[1], folder)
         try:
             for test in TESTS:
                 try:
