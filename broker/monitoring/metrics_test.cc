@@ -141,8 +141,8 @@ TEST_F(MetricsTest, AnAdapterIsNamedByItsDeviceOnce) {
 std::set<std::string> MissingAt(const std::string& page, const std::string& adapter) {
   std::set<std::string> missing;
   for (const char* counter : {"in_octets", "out_octets", "in_frames", "out_frames", "cq_errors"}) {
-    const std::string value = ValueOf(
-        page, absl::StrCat("rdma_broker_adapter_missing_counters{adapter=\"", adapter, "\",counter=\"", counter, "\"}"));
+    const std::string value = ValueOf(page, absl::StrCat("rdma_broker_adapter_missing_counters{adapter=\"", adapter,
+                                                         "\",counter=\"", counter, "\"}"));
     EXPECT_THAT(value, AnyOf("0", "1")) << adapter << " " << counter;
     if (value == "1") missing.insert(counter);
   }

@@ -6,6 +6,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <fstream>
 #include <functional>
 #include <map>
@@ -15,11 +16,16 @@
 #include <tuple>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
 #include "absl/time/time.h"
 #include "broker/control/metrics_port.h"
+#include "broker/fabric/fake/fake_fabric.h"
+#include "broker/fabric/fake/fake_network.h"
 #include "broker/monitoring/scrape_server.h"
+#include "broker/policy/matching.h"
 #include "tests/captured_log.h"
 #include "tests/control/network_thread.h"
 #include "tests/control/scrape.h"
@@ -172,6 +178,10 @@ TEST_F(MetricsTest, ARejectIsCountedOnBothSidesByWhoseItIs) {
   Expect({{Rejects("active", "client"), 1},
           {Rejects("active", "peer"), 1},
           {Rejects("passive", "client"), 1},
+          {Steps("active", "connect"), 1},
+          {Steps("active", "complete"), 0},
+          {Steps("passive", "decide"), 2},
+          {Steps("passive", "accept"), 0},
           {"rdma_broker_handshakes_total{side=\"active\"}", 0}});
 }
 
@@ -214,6 +224,45 @@ TEST_F(MetricsTest, ARefusalForWantOfConnectorsIsCountedAsThat) {
   Expect({{Rejects("passive", "quota"), 1}, {Requests("CreateConnector", "INSUFFICIENT_RESOURCES"), 1}});
 }
 
+// The listener's client acknowledges nothing: neither that it listens, nor the first peer.
+TEST_F(MetricsTest, ARefusalForWantOfAcknowledgementsIsCountedAsThat) {
+  Start([](Configuration& configuration) { configuration.limits.events_kept = 2; });
+  Connect(client_->CreateConnector(client_adapter_));
+  server_->WaitForConnect();
+  ExpectRefused();
+  Expect({{Rejects("passive", "unacknowledged_events"), 1},
+          {Rejects("passive", "backlog"), 0},
+          {Rejects("passive", "device_removed"), 0}});
+}
+
+// The device has reported a request, and the broker hears first that the device has gone.
+TEST_F(MetricsTest, ARefusalAsTheDeviceHasGoneIsCountedAsThat) {
+  Start();
+  const auto find = [](const FakeNetwork& fakes, const char* report) {
+    size_t index = 0;
+    while (index < fakes.deliverable() && !absl::StrContains(fakes.Describe(index), report)) ++index;
+    return index;
+  };
+  network_.Do([&](FakeNetwork&) { network_.Hold(); });
+  Connect(client_->CreateConnector(client_adapter_));
+  ASSERT_TRUE(Becomes([&] {
+    bool reported = false;
+    network_.Do([&](FakeNetwork& fakes) {
+      reported = find(fakes, "FabricConnectRequested") < fakes.deliverable();
+      if (!reported) fakes.DeliverNext();
+    });
+    return reported;
+  }));
+  daemon_->OnFabric([](FakeFabric& fabric) { fabric.RemoveDevice(DeviceId(1)); });
+  network_.Do([&](FakeNetwork& fakes) {
+    fakes.Deliver(find(fakes, "DeviceRemoved"));
+    network_.Release();
+  });
+  Expect({{Rejects("passive", "device_removed"), 1},
+          {Rejects("passive", "unacknowledged_events"), 0},
+          {Rejects("passive", "no_listener"), 0}});
+}
+
 TEST_F(MetricsTest, AHandshakeThatTakesTooLongIsAFailureWithItsStatus) {
   Start([](Configuration& configuration) { configuration.limits.connect_timeout = absl::Milliseconds(20); });
   const uint64_t connect = Connect(client_->CreateConnector(client_adapter_));
@@ -242,6 +291,56 @@ TEST_F(MetricsTest, CallersWhoAreNotServedAreCounted) {
           {Requests("CloseAdapter", "OBJECT_NAME_NOT_FOUND"), 1}});
 }
 
+TEST_F(MetricsTest, DecisionsOfThePolicyAreCounted) {
+  Start([](Configuration& configuration) {
+    configuration.policy.rules = {{.name = "not that port", .allow = false, .local_ports = PortSet({{4421, 4421}})}};
+  });
+  const std::string allowed = "rdma_broker_policy_decisions_total{decision=\"allowed\"}";
+  const std::string refused = "rdma_broker_policy_decisions_total{decision=\"refused\"}";
+  const double before = Scrape(Port())[allowed];
+  EXPECT_GT(before, 0);
+  Expect({{refused, 0}});
+  v1::ReservePortRequest reserve;
+  reserve.set_adapter_id(client_adapter_);
+  *reserve.mutable_address() = ToMessage(TestAddress(1, 4421));
+  EXPECT_EQ(NdkStatusOf(client_->Ask(&Stub::ReservePort, reserve)), NdkStatus::kAccessDenied);
+  Expect({{refused, 1}, {allowed, before}});
+}
+
+// As many of each kind as of no other.
+TEST_F(MetricsTest, ASessionsObjectsAreCountedByTheirKind) {
+  Start();
+  EXPECT_NE(client_->OpenAdapter("fake1"), 0u);
+  client_->Listen(client_adapter_, TestAddress(1));
+  v1::CreateSharedEndpointRequest share;
+  share.set_adapter_id(client_adapter_);
+  *share.mutable_address() = ToMessage(TestAddress(1));
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_EQ(NdkStatusOf(client_->Finish(&Stub::CreateSharedEndpoint, share)), NdkStatus::kSuccess);
+  }
+  v1::ReservePortRequest reserve;
+  reserve.set_adapter_id(client_adapter_);
+  *reserve.mutable_address() = ToMessage(TestAddress(1));
+  for (int i = 0; i < 4; ++i) {
+    EXPECT_EQ(NdkStatusOf(client_->Finish(&Stub::ReservePort, reserve)), NdkStatus::kSuccess);
+  }
+  for (int i = 0; i < 5; ++i) EXPECT_NE(client_->CreateConnector(client_adapter_), 0u);
+  const auto of_client = [this](const char* what) {
+    return absl::StrCat("rdma_broker_session_", what, "{session=\"", client_->session_id(), "\"}");
+  };
+  // What has pended: the listener, the shared endpoints and the reservations.
+  Expect({{of_client("adapters"), 2},
+          {of_client("listeners"), 1},
+          {of_client("shared_endpoints"), 3},
+          {of_client("reservations"), 4},
+          {of_client("connectors"), 5},
+          {of_client("unacknowledged_events"), 8},
+          {absl::StrCat("rdma_broker_session_shared_endpoints{session=\"", server_->session_id(), "\"}"), 0},
+          {"rdma_broker_listeners", 2},
+          {"rdma_broker_shared_endpoints", 3},
+          {"rdma_broker_reservations", 4}});
+}
+
 TEST_F(MetricsTest, NoLabelHasAnAddressOrASecret) {
   Start();
   ConnectClients(*server_, address_, *client_, client_adapter_, TestAddress(1));
@@ -249,6 +348,47 @@ TEST_F(MetricsTest, NoLabelHasAnAddressOrASecret) {
     EXPECT_EQ(series.find(address_.ip.ToString()), std::string::npos) << series;
     EXPECT_EQ(series.find(client_->opened().session_secret()), std::string::npos) << series;
   }
+}
+
+// Of each metric the values of its labels that have a few only, which have names.
+using LabelValues = std::map<std::string, std::set<std::string>>;
+
+bool IsOfNames(const std::string& label) {
+  static const std::set<std::string> labels = {"counter", "decision", "level", "reason", "state", "step"};
+  return labels.contains(label);
+}
+
+LabelValues ValuesShown(const std::map<std::string, double>& scrape) {
+  LabelValues shown;
+  for (const auto& [series, value] : scrape) {
+    const std::vector<std::string> parts = absl::StrSplit(series, absl::ByAnyChar("{,}"), absl::SkipEmpty());
+    std::string name = parts[0];
+    for (const char* suffix : {"_bucket", "_sum", "_count"}) name = std::string(absl::StripSuffix(name, suffix));
+    for (size_t i = 1; i < parts.size(); ++i) {
+      const std::vector<std::string> label = absl::StrSplit(parts[i], absl::ByAnyChar("=\""), absl::SkipEmpty());
+      if (IsOfNames(label[0])) shown[name].insert(label.at(1));
+    }
+  }
+  return shown;
+}
+
+// What stands in backticks there.
+std::vector<std::string> CodeIn(const std::string& markdown) {
+  std::vector<std::string> code;
+  bool is_code = false;
+  for (const absl::string_view part : absl::StrSplit(markdown, '`')) {
+    if (is_code) code.emplace_back(part);
+    is_code = !is_code;
+  }
+  return code;
+}
+
+std::set<std::string> NamesIn(const std::string& markdown) {
+  std::set<std::string> names;
+  for (const std::string& code : CodeIn(markdown)) {
+    if (code.find_first_not_of("abcdefghijklmnopqrstuvwxyz_") == std::string::npos) names.insert(code);
+  }
+  return names;
 }
 
 // Type and labels are compared by the suite operated.
@@ -262,15 +402,21 @@ TEST_F(MetricsTest, EachMetricIsDocumentedAndWhatIsDocumentedIsThere) {
     if (words.size() == 4 && words[1] == "TYPE") shown.insert(words[2]);
   }
   std::set<std::string> documented;
+  LabelValues values_documented;
   std::ifstream file("docs/operating.md");
   ASSERT_TRUE(file.is_open());
   for (std::string line; std::getline(file, line);) {
     const std::vector<std::string> cells = absl::StrSplit(line, " | ");
     const bool is_metric =
         cells.size() > 2 && (cells[1] == "counter" || cells[1] == "gauge" || cells[1] == "histogram");
-    if (is_metric) documented.insert(cells[0].substr(3, cells[0].size() - 4));
+    if (!is_metric) continue;
+    const std::string name = cells[0].substr(3, cells[0].size() - 4);
+    documented.insert(name);
+    const std::vector<std::string> labels = CodeIn(cells[2]);
+    if (std::any_of(labels.begin(), labels.end(), IsOfNames)) values_documented[name] = NamesIn(cells.at(3));
   }
   EXPECT_EQ(shown, documented);
+  EXPECT_EQ(ValuesShown(Scrape(Port())), values_documented);
 }
 
 TEST_F(MetricsTest, OnlyAGetOfMetricsIsAnswered) {
