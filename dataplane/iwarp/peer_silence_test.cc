@@ -86,6 +86,24 @@ INSTANTIATE_TEST_SUITE_P(
                     Course{"ThePeerTakesNothingAndThenDies", TakesNothingAndIsAskedTwice, seconds(62)}),
     [](const auto& course) { return course.param.name; });
 
+// Whenever that is that the peer, which has answered, is heard for the last time.
+TEST(PeerSilence, IsKnownAsSoonAsTheTimeIsOver) {
+  for (const milliseconds keepalive : {seconds(2), seconds(3), seconds(8), seconds(30), seconds(3600)}) {
+    for (int percent = 0; percent <= 200; percent += 7) {
+      SCOPED_TRACE(testing::Message() << keepalive.count() << " ms, heard after " << percent << " %");
+      PeerSilence silence(std::chrono::duration_cast<seconds>(keepalive));
+      const PeerSilence::Clock::time_point begin{}, heard = begin + keepalive * percent / 100;
+      const auto at = [&](PeerSilence::Clock::time_point now) {
+        return Silent(
+            std::chrono::duration_cast<milliseconds>(now < heard ? (now - begin) % (keepalive / 2) : now - heard));
+      };
+      auto now = silence.NextLook({}, begin);
+      while (!silence.IsDead(at(now), now) && now < heard + 2 * keepalive) now = silence.NextLook(at(now), now);
+      EXPECT_EQ(std::chrono::duration_cast<milliseconds>(now - heard).count(), keepalive.count());
+    }
+  }
+}
+
 // A machine that slept, or a guest that was moved: the kernel's clocks have gone on.
 TEST(PeerSilence, ThatAStandstillOfThisSideMadeIsNone) {
   PeerSilence silence(std::chrono::duration_cast<seconds>(kKeepalive));

@@ -4,6 +4,10 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
+#include <cstdint>
+
+#include "dataplane/verbs/keepalive_times.h"
 #include "dataplane/verbs/qp_attributes.h"
 
 namespace rdmabroker::verbs {
@@ -122,6 +126,22 @@ TEST(Transition, ARequestThatNobodyAcknowledgesFailsInTime) {
     FailWithin(row.most, &attributes);
     EXPECT_EQ(attributes.timeout, row.wanted_timeout) << row.most.count() << " ms";
     EXPECT_EQ(attributes.retry_cnt, row.wanted_retries) << row.most.count() << " ms";
+  }
+}
+
+// The last sign of life comes just after a look. The next one finds it, and the one after that asks; then the adapter
+// tries, and a look just before the last try has failed does not know it yet.
+TEST(Transition, ASilentPeersEndIsKnownWithinTheTime) {
+  using std::chrono::nanoseconds;
+  for (const std::chrono::milliseconds keepalive :
+       {std::chrono::seconds(2), std::chrono::seconds(8), std::chrono::seconds(30), std::chrono::seconds(3600)}) {
+    ibv_qp_attr attributes = {};
+    attributes.timeout = 31;
+    attributes.retry_cnt = 7;
+    FailWithin(TimeToFail(keepalive), &attributes);
+    const nanoseconds tries = nanoseconds(4096) * (int64_t{1} << attributes.timeout) * (attributes.retry_cnt + 1);
+    const nanoseconds all = 2 * LookWhenHeard(keepalive) + tries + LookWhenAsked(keepalive);
+    EXPECT_LE(all.count(), nanoseconds(keepalive).count());
   }
 }
 

@@ -24,9 +24,9 @@
 namespace rdmabroker {
 namespace {
 
-constexpr absl::Duration kKeepalive = absl::Seconds(2);
+constexpr absl::Duration kKeepalive = absl::Seconds(8);
 // What a guest without KVM needs beyond that.
-constexpr absl::Duration kDelay = absl::Seconds(15);
+constexpr absl::Duration kDelay = absl::Seconds(8);
 
 // Two clients of one broker.
 struct Pair {
