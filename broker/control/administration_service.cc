@@ -116,7 +116,7 @@ grpc::Status ChangeLogLevel(Broker& broker, const Caller* caller, const std::str
     return refusal;
   }
   if (level) {
-    LogInfo("log level set", {{"new_level", name}, {"by", WhoIs(*caller)}});
+    LogInfoAlways("log level set", {{"new_level", name}, {"by", WhoIs(*caller)}});
     SetLogLevel(*level);
   }
   const absl::string_view now = NameOf(CurrentLogLevel());

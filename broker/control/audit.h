@@ -39,7 +39,7 @@ class Audit {
   void SetLevel(AuditLevel level) { level_ = level; }
   // As far as the level wants it.
   void Decided(bool allowed, const AuditEntry& entry, absl::Time now);
-  // Whatever the level.
+  // Whatever the level, and whatever that of the log.
   void Administered(bool allowed, const AuditEntry& entry, absl::Time now);
 
  private:

@@ -101,5 +101,19 @@ TEST_F(AuditTest, AdministrationIsLoggedWhateverTheLevelAndWhateverElseIsRefused
   EXPECT_EQ(Lines("decision=refused action=EndSession"), 1u);
 }
 
+TEST_F(AuditTest, AdministrationIsLoggedWhateverTheLogLevel) {
+  Audit audit(AuditLevel::kAll);
+  const AuditEntry entry{.action = "EndSession", .caller = &caller_, .session = SessionId(4)};
+  SetLogLevel(LogLevel::kError);
+  audit.Administered(true, entry, now_);
+  audit.Administered(false, entry, now_);
+  audit.Decided(true, Connecting(caller_), now_);
+  audit.Decided(false, Connecting(caller_), now_);
+  SetLogLevel(LogLevel::kInfo);
+  EXPECT_EQ(Lines("decision=allowed action=EndSession"), 1u);
+  EXPECT_EQ(Lines("decision=refused action=EndSession"), 1u);
+  EXPECT_EQ(Lines("action=Connect"), 0u);
+}
+
 }  // namespace
 }  // namespace rdmabroker

@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cstdlib>
@@ -74,13 +75,16 @@ std::unique_ptr<spdlog::formatter> FormatterOf(const std::string& program, LogFo
   return text;
 }
 
-void Log(LogLevel level, absl::string_view event, LogFields fields) {
-  if (level < CurrentLogLevel()) return;
+void LogAlways(LogLevel level, absl::string_view event, LogFields fields) {
   const std::string line = current_format.load(std::memory_order_relaxed) == LogFormat::kJson
                                ? JsonMembersOf(event, fields)
                                : TextOf(event, fields);
   lines_logged[static_cast<size_t>(level)].fetch_add(1, std::memory_order_relaxed);
   spdlog::default_logger_raw()->log(ToSpdlog(level), spdlog::string_view_t(line));
+}
+
+void Log(LogLevel level, absl::string_view event, LogFields fields) {
+  if (level >= CurrentLogLevel()) LogAlways(level, event, fields);
 }
 
 }  // namespace
@@ -110,7 +114,8 @@ void StartLogging(const std::string& program, LogFormat format, LogLevel level) 
 
 void SetLogLevel(LogLevel level) {
   current_level.store(level, std::memory_order_relaxed);
-  spdlog::set_level(ToSpdlog(level));
+  // What is logged always is info or worse.
+  spdlog::set_level(ToSpdlog(std::min(level, LogLevel::kInfo)));
 }
 
 void SetLogFormat(LogFormat format) {
@@ -130,5 +135,7 @@ void LogDebug(absl::string_view event, LogFields fields) { Log(LogLevel::kDebug,
 void LogInfo(absl::string_view event, LogFields fields) { Log(LogLevel::kInfo, event, fields); }
 void LogWarning(absl::string_view event, LogFields fields) { Log(LogLevel::kWarning, event, fields); }
 void LogError(absl::string_view event, LogFields fields) { Log(LogLevel::kError, event, fields); }
+void LogInfoAlways(absl::string_view event, LogFields fields) { LogAlways(LogLevel::kInfo, event, fields); }
+void LogWarningAlways(absl::string_view event, LogFields fields) { LogAlways(LogLevel::kWarning, event, fields); }
 
 }  // namespace rdmabroker

@@ -41,6 +41,9 @@ void LogDebug(absl::string_view event, LogFields fields = {});
 void LogInfo(absl::string_view event, LogFields fields = {});
 void LogWarning(absl::string_view event, LogFields fields = {});
 void LogError(absl::string_view event, LogFields fields = {});
+// The same whatever the level: of what nobody is to do unseen.
+void LogInfoAlways(absl::string_view event, LogFields fields = {});
+void LogWarningAlways(absl::string_view event, LogFields fields = {});
 
 }  // namespace rdmabroker
 

@@ -96,6 +96,17 @@ TEST(Log, ALevelLogsItselfAndWhatIsWorse) {
   }
 }
 
+TEST(Log, SomeLinesNoLevelLeavesOut) {
+  const Stderr written;
+  StartLogging("a-program", LogFormat::kText, LogLevel::kInfo);
+  SetLogLevel(LogLevel::kError);
+  LogInfo("left out");
+  LogInfoAlways("inf");
+  LogWarningAlways("wrn");
+  EXPECT_THAT(written.Written(), MatchesRegex(std::string(kTime) + " \\[a-program\\] \\[info\\] inf\n" + kTime +
+                                              " \\[a-program\\] \\[warning\\] wrn\n"));
+}
+
 TEST(Log, LevelsAndFormatsHaveTheNamesThatPeopleGiveThem) {
   EXPECT_EQ(LogLevelNamed("trace"), LogLevel::kTrace);
   EXPECT_EQ(LogLevelNamed("debug"), LogLevel::kDebug);

@@ -13,7 +13,7 @@ from guides import CODE, rows
 from tree import is_test
 
 PAGE = "docs/operating.md"
-CALL = re.compile(r"\bLog(Debug|Info|Warning|Error)\(")
+CALL = re.compile(r"\bLog(Debug|Info|Warning|Error)(?:Always)?\(")
 LITERAL = re.compile(r'\s*("(?:[^"\\]|\\.)*"\s*)+(?=[,)])')
 STRING = re.compile(r'"((?:[^"\\]|\\.)*)"')
 FIELD = re.compile(r'\{\s*"(\w+)",')
