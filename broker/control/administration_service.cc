@@ -2,6 +2,7 @@
 
 #include "broker/control/administration_service.h"
 
+#include <cstddef>
 #include <functional>
 #include <optional>
 #include <string>
@@ -17,6 +18,9 @@
 
 namespace rdmabroker {
 namespace {
+
+// adapter.proto, Device.name.
+constexpr size_t kMaxDeviceName = 63;
 
 grpc::Status Missing(const char* field) {
   return GrpcStatusOf({.status = NdkStatus::kInvalidParameter, .hint = absl::StrCat(field, ": missing")});
@@ -47,6 +51,9 @@ grpc::Status End(Broker& broker, const Caller* caller, const v1::EndSessionReque
 // Disables or enables the device of this name, which `device` then names.
 grpc::Status Switch(Broker& broker, const Caller* caller, const std::string& name, bool enabled, DeviceId* device) {
   if (name.empty()) return Missing("device");
+  if (name.size() > kMaxDeviceName) {
+    return GrpcStatusOf({.status = NdkStatus::kInvalidParameter, .hint = "device: longer than 63 bytes"});
+  }
   const AuditEntry action{
       .action = enabled ? "EnableAdapter" : "DisableAdapter", .caller = caller, .use = {.adapter = name}};
   if (auto refusal = RefuseUnlessAdministrator(broker, action, "disable and enable devices"); !refusal.ok()) {

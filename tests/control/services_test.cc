@@ -355,6 +355,7 @@ TEST_F(AdministrationTest, ADisabledDeviceIsNotOpenedUntilItIsEnabled) {
   v1::DisableAdapterReply reply;
   EXPECT_EQ(NdkStatusOf(Disable(channel, "", &reply)), NdkStatus::kInvalidParameter);
   EXPECT_EQ(NdkStatusOf(Disable(channel, "fake9", &reply)), NdkStatus::kObjectNameNotFound);
+  EXPECT_EQ(NdkStatusOf(Disable(channel, std::string(64, 'a'), &reply)), NdkStatus::kInvalidParameter);
   EXPECT_EQ(NdkStatusOf(Enable(channel, "")), NdkStatus::kInvalidParameter);
   EXPECT_EQ(NdkStatusOf(Enable(channel, "fake9")), NdkStatus::kObjectNameNotFound);
   EXPECT_TRUE(Disable(channel, "fake1", &reply).ok());
