@@ -90,7 +90,7 @@ absl::StatusOr<std::unique_ptr<ControlServer>> ControlServer::Start(const Config
 }
 
 void ControlServer::Serve(const Configuration& configuration) {
-  unary_.reset(new UnaryContext{loop_, *control_socket_, remotes_->callers(), metrics_});
+  unary_.reset(new UnaryContext{loop_, *control_socket_, *remotes_, broker_->gate(), metrics_});
   streams_.reset(new SessionStream::Context{loop_, *watcher_, *broker_, *control_socket_, broker_service_, metrics_,
                                             configuration.patience});
   SessionStream::Serve(*streams_);

@@ -71,7 +71,7 @@ void HealthService::ServeWatch() {
                           if (!ok) return context_.loop.Drop(done);
                           ServeWatch();
                           std::shared_ptr<const Caller> caller;
-                          const grpc::Status admitted = context_.Admit(watcher->context, &caller);
+                          const grpc::Status admitted = context_.Admit(watcher->context, "HealthWatch", &caller);
                           if (!admitted.ok()) return watcher->Finish(admitted);
                           std::erase_if(watchers_, [](const auto& weak) { return weak.expired(); });
                           watchers_.push_back(watcher);

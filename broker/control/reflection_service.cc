@@ -54,7 +54,7 @@ class ReflectionCall : public std::enable_shared_from_this<ReflectionCall> {
     if (!ok) return;
     std::make_shared<ReflectionCall>(context_, service_, services_)->Wait();
     std::shared_ptr<const Caller> caller;
-    const grpc::Status admitted = context_.Admit(call_, &caller);
+    const grpc::Status admitted = context_.Admit(call_, "ServerReflectionInfo", &caller);
     if (!admitted.ok()) return Finish(admitted);
     Read();
   }

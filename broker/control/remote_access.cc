@@ -22,7 +22,7 @@ absl::StatusOr<std::optional<RemoteAccess::Port>> RemoteAccess::Open(const Loade
   if (!loaded.certificates) return std::nullopt;
   absl::StatusOr<UniqueFd> listener = ListenOnTcp(loaded.configuration.tcp_address);
   if (!listener.ok()) return listener.status();
-  return Port{*std::move(listener), *loaded.certificates};
+  return Port{*std::move(listener), *loaded.certificates, TcpBounds()};
 }
 
 RemoteAccess::RemoteAccess(std::optional<Port> port) : opened_(std::move(port)) {}
@@ -41,7 +41,7 @@ void RemoteAccess::Start(const Configuration& configuration, Watcher& watcher, E
   configuration_ = configuration;
   callers_.Set(configuration.tcp_administrators, configuration.tcp_inspectors);
   if (!opened_) return;
-  port_ = std::make_unique<TcpPort>(std::move(opened_->listener), std::move(give_), watcher);
+  port_ = std::make_unique<TcpPort>(std::move(opened_->listener), std::move(give_), watcher, opened_->bounds);
   opened_.reset();
 }
 
@@ -55,6 +55,15 @@ void RemoteAccess::StartAccepting() {
 
 void RemoteAccess::StopAccepting() {
   if (port_ != nullptr) port_->StopAccepting();
+}
+
+grpc::Status RemoteAccess::Admit(const grpc::ServerContext& call, Caller* caller) {
+  const absl::Time now = absl::Now();
+  absl::Time end;
+  grpc::Status admitted = callers_.Admit(*call.auth_context(), now, caller, &end);
+  if (!admitted.ok()) return admitted;
+  if (const auto peer = TcpPeerOf(call.peer())) port_->Keep(*peer, end - now);
+  return admitted;
 }
 
 void RemoteAccess::Apply(const Configuration& configuration, const std::optional<ServerCertificates>& certificates) {

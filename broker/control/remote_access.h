@@ -28,6 +28,7 @@ class RemoteAccess {
   struct Port {
     UniqueFd listener;
     ServerCertificates certificates;
+    TcpBounds bounds;
   };
   // Nothing where the configuration has no TCP port. Errors as ListenOnTcp's.
   static absl::StatusOr<std::optional<Port>> Open(const LoadedConfiguration& loaded);
@@ -46,7 +47,8 @@ class RemoteAccess {
   // A configuration that is new in part. Its rights hold for the next call; streams that it would refuse end soon.
   void Apply(const Configuration& configuration, const std::optional<ServerCertificates>& certificates);
 
-  RemoteCallers& callers() { return callers_; }
+  // Whose call it is that has come over TCP, as RemoteCallers says. An admitted caller's connection may stay.
+  grpc::Status Admit(const grpc::ServerContext& call, Caller* caller);
   // IP:PORT where it listens; "" where it does not.
   std::string address() const { return port_ == nullptr ? "" : port_->address(); }
 

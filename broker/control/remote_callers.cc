@@ -5,6 +5,7 @@
 #include <grpc/grpc_security_constants.h>
 
 #include "absl/strings/str_cat.h"
+#include "broker/control/server_certificates.h"
 #include "broker/control/spiffe_id.h"
 #include "broker/control/status_mapping.h"
 
@@ -30,24 +31,27 @@ bool RemoteCallers::IsRemote(const grpc::ServerContext& call) {
   return types.size() == 1 && types.front() == GRPC_SSL_TRANSPORT_SECURITY_TYPE;
 }
 
-grpc::Status RemoteCallers::Admit(const grpc::ServerContext& call, std::shared_ptr<const Caller>* caller) const {
-  const auto uris = call.auth_context()->FindPropertyValues(kUris);
+grpc::Status RemoteCallers::Admit(const grpc::AuthContext& client, absl::Time now, Caller* caller,
+                                  absl::Time* end) const {
+  const auto uris = client.FindPropertyValues(kUris);
   if (uris.size() != 1) {
     return Denied(absl::StrCat("the certificate has ", uris.size(), " URI names; one is needed, a SPIFFE id"));
   }
   const std::string id(uris.front().data(), uris.front().size());
   if (!SpiffeIdProblem(id).empty()) return Denied("the certificate's URI name is no SPIFFE id");
+  caller->identity.uid = kNoUser;
+  caller->identity.gid = kNoUser;
+  caller->spiffe_id = id;
   const bool administers = administrators_.contains(id);
   if (!administers && !inspectors_.contains(id)) {
     return Denied(absl::StrCat(id, " may do nothing here; name it in tcp.inspectors or tcp.administrators"));
   }
-  Caller remote;
-  remote.identity.uid = kNoUser;
-  remote.identity.gid = kNoUser;
-  remote.administrator = administers;
-  remote.inspector = true;
-  remote.spiffe_id = id;
-  *caller = std::make_shared<const Caller>(std::move(remote));
+  const auto certificates = client.FindPropertyValues(GRPC_X509_PEM_CERT_PROPERTY_NAME);
+  if (certificates.size() != 1) return Denied("there is no certificate to look at");
+  *end = EndOfCertificate(std::string(certificates.front().data(), certificates.front().size()));
+  if (*end <= now) return Denied("the certificate has expired; renew it");
+  caller->administrator = administers;
+  caller->inspector = true;
   return grpc::Status::OK;
 }
 

@@ -8,6 +8,7 @@
 #include <openssl/x509.h>
 
 #include <cstddef>
+#include <ctime>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -107,6 +108,14 @@ absl::StatusOr<ServerCertificates> ReadServerCertificates(const CertificateFiles
   const auto believed = CertificatesIn(*authorities, authorities_file);
   if (!believed.ok()) return believed.status();
   return ServerCertificates{*std::move(chain), *std::move(key), *std::move(authorities)};
+}
+
+absl::Time EndOfCertificate(const std::string& pem) {
+  const Certificate certificate(PEM_read_bio_X509(BioOf(pem).get(), nullptr, NoPassphrase, nullptr));
+  std::tm end = {};
+  const bool read = certificate != nullptr && ASN1_TIME_to_tm(X509_get0_notAfter(certificate.get()), &end) == 1;
+  ERR_clear_error();
+  return read ? absl::FromTM(end, absl::UTCTimeZone()) : absl::InfinitePast();
 }
 
 }  // namespace rdmabroker

@@ -34,6 +34,9 @@ struct ServerCertificates {
 // is believed because of it.
 absl::StatusOr<ServerCertificates> ReadServerCertificates(const CertificateFiles& files, absl::Time now);
 
+// When the one certificate in `pem` ends; long ago where it cannot be read.
+absl::Time EndOfCertificate(const std::string& pem);
+
 }  // namespace rdmabroker
 
 #endif  // BROKER_CONTROL_SERVER_CERTIFICATES_H_

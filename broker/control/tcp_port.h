@@ -6,15 +6,18 @@
 #include <grpcpp/server_builder.h>
 
 #include <cstddef>
+#include <cstdint>
+#include <map>
 #include <memory>
+#include <optional>
 #include <string>
-#include <unordered_map>
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "broker/control/acceptor.h"
 #include "broker/runtime/warning_limit.h"
 #include "broker/runtime/watcher.h"
+#include "dataplane/ndk/socket_address.h"
 #include "dataplane/unique_fd.h"
 
 namespace rdmabroker {
@@ -25,20 +28,31 @@ absl::StatusOr<UniqueFd> ListenOnTcp(const std::string& address);
 // IP:PORT of such a socket, with the port that it has in fact.
 std::string AddressOf(const UniqueFd& listener);
 
+// Whose connection a call has come over, by grpc::ServerContext::peer(). Nothing for what is no IP address.
+std::optional<SocketAddress> TcpPeerOf(const std::string& peer);
+
+struct TcpBounds {
+  // People and their tools have a few each; a node has a handful of them.
+  size_t connections = 256;
+  // Of one address; of IPv6's, of one network of 64 bits, since each host has a whole one.
+  size_t of_host = 32;
+  // For a connection's handshake and its first call that is admitted. It counts as long where it ends before without
+  // one: a handshake costs the loop thread a millisecond, whoever the other end is, so that at most so many connections
+  // in so long a time bound what strangers cost.
+  absl::Duration patience = absl::Seconds(10);
+  // For who watches a stream, too, who connects again.
+  absl::Duration longest = absl::Hours(1);
+};
+
 // Accepts connections to the TCP port and gives them to gRPC, which does the TLS handshake. Loop thread only.
 //
 // gRPC would accept by itself, but it shares its ports with whoever asks, has no bound, and lets go of no connection
 // whose certificate has expired or whose authority is not believed any more.
 class TcpPort {
  public:
-  // People and their tools have a few each; a node has a handful of them.
-  static constexpr size_t kMostConnections = 256;
-  // A certificate is looked at when its connection is made: so long it may be used beyond its end. Who watches a
-  // stream connects again.
-  static constexpr absl::Duration kLongestConnection = absl::Hours(1);
-
   // `give` is gRPC's, of the server that has the services.
-  TcpPort(UniqueFd listener, std::unique_ptr<grpc::experimental::ExternalConnectionAcceptor> give, Watcher& watcher);
+  TcpPort(UniqueFd listener, std::unique_ptr<grpc::experimental::ExternalConnectionAcceptor> give, Watcher& watcher,
+          const TcpBounds& bounds);
   ~TcpPort();
   TcpPort(const TcpPort&) = delete;
   TcpPort& operator=(const TcpPort&) = delete;
@@ -46,6 +60,8 @@ class TcpPort {
   // Before, and after StopAccepting, there are no new connections.
   void StartAccepting() { acceptor_.Start(); }
   void StopAccepting() { acceptor_.Stop(); }
+  // A call has been admitted that came over this one: it may stay so long, but no longer than the bounds say.
+  void Keep(const SocketAddress& peer, absl::Duration time);
   // All that there are: whom one lets in is another matter now.
   void EndConnections();
 
@@ -53,19 +69,27 @@ class TcpPort {
 
  private:
   struct Connection {
-    UniqueFd duplicate;  // Of gRPC's descriptor: to see the connection's end, and to end it.
+    UniqueFd duplicate;  // Of gRPC's descriptor: to see the connection's end, and to end it. None once it has ended.
+    SocketAddress peer;
+    absl::Time begin;
+    bool kept = false;
     WatchId watch = WatchId::kNone;
-    TimerId end = TimerId::kNone;
+    TimerId end = TimerId::kNone;  // Of the connection, and after that of its counting.
   };
 
   void Take(UniqueFd fd);
-  void Forget(int duplicate);
-  void End(int duplicate);
+  size_t CountOfHost(const IpAddress& ip) const;
+  void RefuseFor(const SocketAddress& peer);
+  // It has ended by itself.
+  void Note(uint64_t id);
+  void End(uint64_t id);
 
   const std::string address_;
   const std::unique_ptr<grpc::experimental::ExternalConnectionAcceptor> give_;
   Watcher& watcher_;
-  std::unordered_map<int, Connection> connections_;  // By the duplicate.
+  const TcpBounds bounds_;
+  uint64_t last_id_ = 0;
+  std::map<uint64_t, Connection> connections_;
   WarningLimit too_many_;
   Acceptor acceptor_;  // Last: it calls the others.
 };

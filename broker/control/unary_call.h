@@ -7,12 +7,17 @@
 
 #include <functional>
 #include <memory>
+#include <string>
 #include <utility>
 
+#include "absl/strings/strip.h"
 #include "broker/control/control_socket.h"
+#include "broker/control/gate.h"
 #include "broker/control/grpc_loop.h"
+#include "broker/control/remote_access.h"
 #include "broker/control/remote_callers.h"
 #include "broker/monitoring/metrics.h"
+#include "broker/runtime/watcher.h"
 
 namespace rdmabroker {
 
@@ -20,15 +25,33 @@ namespace rdmabroker {
 struct UnaryContext {
   GrpcLoop& loop;
   ControlSocket& socket;
-  RemoteCallers& remotes;
+  RemoteAccess& remotes;
+  Gate& gate;
   Metrics& metrics;
 
-  // Who makes the call. Asked once, at its start. An error is the call's end; otherwise the caller is null where it has
-  // gone already.
-  grpc::Status Admit(const grpc::ServerContext& call, std::shared_ptr<const Caller>* caller) {
-    if (RemoteCallers::IsRemote(call)) return remotes.Admit(call, caller);
+  // Who makes the call, of this name in the contract. Asked once, at its start. An error is the call's end; otherwise
+  // the caller is null where it has gone already.
+  grpc::Status Admit(const grpc::ServerContext& call, const std::string& action,
+                     std::shared_ptr<const Caller>* caller) {
+    if (RemoteCallers::IsRemote(call)) return AdmitRemote(call, action, caller);
     *caller = socket.CallerOfCall(call.peer());
     return grpc::Status::OK;
+  }
+
+ private:
+  grpc::Status AdmitRemote(const grpc::ServerContext& call, const std::string& action,
+                           std::shared_ptr<const Caller>* caller) {
+    Caller remote;
+    grpc::Status admitted = remotes.Admit(call, &remote);
+    if (admitted.ok()) {
+      *caller = std::make_shared<const Caller>(std::move(remote));
+      return admitted;
+    }
+    metrics.CountRefusedCaller(CallerRefusal::kNotNamed);
+    AuditEntry entry{.action = action.c_str(), .caller = remote.IsRemote() ? &remote : nullptr, .rule = "tcp"};
+    if (const auto peer = TcpPeerOf(call.peer())) entry.use.destination = peer->ip;
+    gate.Administered(false, entry, Watcher::Now());
+    return admitted;
   }
 };
 
@@ -70,7 +93,9 @@ void ServeSlowUnary(UnaryContext& context, Service& service, UnaryMethod<Base, R
                         call->writer.Finish(reply, status, context.loop.Tag([call](bool) {}));
                       };
                       std::shared_ptr<const Caller> caller;
-                      const grpc::Status admitted = context.Admit(call->context, &caller);
+                      // "ListSessionsRequest" asks for ListSessions.
+                      const std::string action(absl::StripSuffix(Request::descriptor()->name(), "Request"));
+                      const grpc::Status admitted = context.Admit(call->context, action, &caller);
                       if (!admitted.ok()) return answer(admitted, Reply());
                       handler(caller.get(), call->request, answer);
                     }));

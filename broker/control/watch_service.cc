@@ -182,7 +182,7 @@ std::optional<Outcome> WatchService::RefuseTo(const Caller* caller) const {
 
 void WatchService::Begin(const std::shared_ptr<Watch>& watch) {
   std::shared_ptr<const Caller> caller;
-  const grpc::Status admitted = context_.Admit(watch->call(), &caller);
+  const grpc::Status admitted = context_.Admit(watch->call(), "Watch", &caller);
   if (!admitted.ok()) return watch->Finish(admitted);
   if (const auto refusal = RefuseUnlessKnown(watch->request())) return watch->Finish(*refusal);
   if (const auto refusal = RefuseTo(caller.get())) return watch->Finish(*refusal);

@@ -43,7 +43,7 @@ enum Ending : size_t { kGoodbye, kClientGone, kAdministrator, kGraceOver };
 
 constexpr std::array<const char*, 4> kEndings = {"goodbye", "client_gone", "administrator", "grace_over"};
 constexpr std::array<const char*, kCallerRefusals> kCallers = {"too_many_connections", "no_descriptor", "silent",
-                                                               "hand_off"};
+                                                               "hand_off", "not_named"};
 constexpr std::array<const char*, 2> kDecisions = {"allowed", "refused"};
 
 Counter& Plain(Registry& registry, const char* name, const char* help) {

@@ -52,6 +52,15 @@ TEST_F(CertificatesTest, GoodOnesAreTakenAsTheyAre) {
   EXPECT_EQ(with_others->client_authorities, several) << "one that has expired is nobody's loss";
 }
 
+TEST_F(CertificatesTest, ACertificateHasAnEnd) {
+  const absl::Duration left = EndOfCertificate(authority_.Sign({.not_after = 1800}).certificate) - absl::Now();
+  EXPECT_LE(left, absl::Minutes(30));
+  EXPECT_GT(left, absl::Minutes(20));
+  for (const std::string& text : {std::string(), std::string("nonsense"), pair_.private_key}) {
+    EXPECT_EQ(EndOfCertificate(text), absl::InfinitePast());
+  }
+}
+
 struct BadFile {
   std::string certificate;
   std::string private_key;

@@ -59,7 +59,7 @@ TEST(DocumentedBounds, AreTheCodes) {
   const IwarpOptions iwarp;
   const WorkShares& waits = kWorkShares[static_cast<size_t>(PeerWait::kTimed)];
   const std::map<std::string, std::string> bounds = {
-      {"connections to the TCP port", absl::StrCat(TcpPort::kMostConnections)},
+      {"connections to the TCP port", absl::StrCat(TcpBounds().connections)},
       {"watches", absl::StrCat(WatchService::kMostOfUser, " of a user, ", WatchService::kMostOfOthers, " of users, ",
                                WatchService::kMostInAll, " with administrators'")},
       {"changed rows of a kind that a watch has not read", absl::StrCat(RowFeed::kMostChanges)},

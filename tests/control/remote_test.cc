@@ -9,6 +9,7 @@
 #include <gtest/gtest.h>
 #include <sys/socket.h>
 
+#include <chrono>
 #include <filesystem>
 #include <fstream>
 #include <memory>
@@ -16,7 +17,9 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "absl/time/time.h"
 #include "broker/control/server_certificates.h"
 #include "broker/control/tcp_port.h"
 #include "dataplane/ndk/socket_address.h"
@@ -29,6 +32,7 @@
 #include "tests/control/child_process.h"
 #include "tests/control/network_thread.h"
 #include "tests/control/patience.h"
+#include "tests/control/scrape.h"
 #include "tests/control/temporary_folder.h"
 #include "tests/control/test_certificates.h"
 #include "tests/control/test_client.h"
@@ -75,7 +79,12 @@ class RemoteTest : public testing::Test {
     configuration_.tcp_client_authorities = files_.path("ca.pem");
     configuration_.tcp_inspectors = {kInspector};
     configuration_.tcp_administrators = {kAdministrator};
-    daemon_ = std::make_unique<TestDaemon>(network_, std::vector<FakeDevice>{TestDevice(1)}, configuration_);
+    // Tests ask again and again with new connections until something is so.
+    Start({.connections = 4096, .of_host = 4096});
+  }
+  void Start(const TcpBounds& bounds) {
+    daemon_.reset();
+    daemon_ = std::make_unique<TestDaemon>(network_, std::vector<FakeDevice>{TestDevice(1)}, configuration_, bounds);
   }
 
   TestPair OfBroker() const { return authority_.Sign({.uris = {kBroker}, .addresses = {"127.0.0.1"}}); }
@@ -129,6 +138,22 @@ class RemoteTest : public testing::Test {
     grpc::health::v1::HealthCheckResponse reply;
     if (stream->Read(&reply)) context.TryCancel();
     return stream->Finish();
+  }
+  // The client's end of a connection that says nothing; 127.0.0.1 and its neighbours are as many hosts.
+  UniqueFd ConnectSilently(const char* host) const {
+    const auto port = SocketAddress::Parse(daemon_->tcp_address())->port;
+    sockaddr_in from = {.sin_family = AF_INET};
+    sockaddr_in to = {.sin_family = AF_INET, .sin_port = htons(port), .sin_addr = {htonl(INADDR_LOOPBACK)}};
+    ::inet_pton(AF_INET, host, &from.sin_addr);
+    UniqueFd fd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    EXPECT_EQ(::bind(fd.get(), reinterpret_cast<const sockaddr*>(&from), sizeof from), 0);
+    EXPECT_EQ(::connect(fd.get(), reinterpret_cast<const sockaddr*>(&to), sizeof to), 0);
+    return fd;
+  }
+  // Whether it has ended, within the patience.
+  static bool Ends(const std::shared_ptr<grpc::Channel>& channel) {
+    return channel->WaitForStateChange(GRPC_CHANNEL_READY,
+                                       std::chrono::system_clock::now() + absl::ToChronoSeconds(kTestPatience));
   }
   // So that the next call makes a connection of its own, with another handshake.
   bool IsLetIn(const TestPair& pair) const { return ListSessions(Connect(pair)).ok(); }
@@ -327,25 +352,61 @@ TEST_F(RemoteTest, APortThatIsInUseIsNamedWithItsKey) {
               StartsWith("tcp.address: 192.0.2.1:0: cannot be listened on: Cannot assign requested address"));
 }
 
-TEST_F(RemoteTest, ConnectionsAreBounded) {
-  const auto port = SocketAddress::Parse(daemon_->tcp_address())->port;
-  sockaddr_in address = {};
-  address.sin_family = AF_INET;
-  address.sin_port = htons(port);
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+TEST_F(RemoteTest, WhoSaysNothingKeepsNoAdministratorOut) {
+  Start({});
   std::vector<UniqueFd> open;
-  const auto connect = [&] {
-    UniqueFd fd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-    EXPECT_EQ(::connect(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address), 0);
-    return fd;
+  while (open.size() < TcpBounds().connections) open.push_back(ConnectSilently("127.0.0.2"));
+  EXPECT_TRUE(IsLetIn(Of({kAdministrator})));
+  EXPECT_FALSE(log_.LinesWith("connection over tcp refused peer=127.0.0.2").empty());
+}
+
+TEST_F(RemoteTest, WhoIsNotNamedKeepsNoConnection) {
+  Start({.patience = absl::Seconds(3)});
+  const auto inspector = ConnectAs(kInspector);
+  ASSERT_TRUE(ListSessions(inspector).ok());
+  const auto stranger = ConnectAs("spiffe://example.org/somebody");
+  ASSERT_EQ(NdkStatusOf(ListSessions(stranger)), NdkStatus::kAccessDenied);
+  EXPECT_TRUE(Ends(stranger));
+  // It is the elder.
+  EXPECT_EQ(inspector->GetState(false), GRPC_CHANNEL_READY);
+}
+
+TEST_F(RemoteTest, WhoIsNotNamedIsLogged) {
+  const auto stranger = ConnectAs("spiffe://example.org/somebody");
+  EXPECT_FALSE(ListSessions(stranger).ok());
+  const auto expect_lines = [&](const std::string& with, size_t count) {
+    const std::string line = absl::StrCat("policy decision decision=refused action=", with);
+    EXPECT_EQ(log_.LinesWith(line).size(), count) << line;
   };
-  while (open.size() < TcpPort::kMostConnections) open.push_back(connect());
-  const UniqueFd one_more = connect();
-  char byte = 0;
-  EXPECT_LE(::recv(one_more.get(), &byte, 1, 0), 0) << "it is closed";
-  EXPECT_TRUE(Becomes([&] { return !log_.LinesWith("connection over tcp refused").empty(); }));
-  open.clear();
-  EXPECT_TRUE(Becomes([&] { return IsLetIn(Of({kInspector})); })) << "those that went have left room";
+  expect_lines("ListSessions rule=tcp spiffe_id=spiffe://example.org/somebody peer=127.0.0.1 left_out=0", 1);
+  // Each has a second of its own.
+  EXPECT_FALSE(WatchHealth(ConnectAs("spiffe://example.org/another")).ok());
+  expect_lines("HealthWatch rule=tcp spiffe_id=spiffe://example.org/another peer=127.0.0.1", 1);
+  EXPECT_FALSE(CheckHealth(Connect(Of({}))).ok());
+  expect_lines("HealthCheck rule=tcp peer=127.0.0.1", 1);
+}
+
+TEST_F(RemoteTest, WhoIsNotNamedIsCounted) {
+  configuration_.metrics_address = "127.0.0.1:0";
+  Start({});
+  const std::string served = log_.LinesWith("metrics served").at(0);
+  const std::string address = served.substr(served.find('=') + 1);
+  for (int i = 0; i < 2; ++i) EXPECT_FALSE(ListSessions(ConnectAs("spiffe://example.org/somebody")).ok());
+  EXPECT_EQ(Scrape(address).at("rdma_broker_callers_refused_total{reason=\"not_named\"}"), 2);
+}
+
+TEST_F(RemoteTest, ACertificateThatExpiresEndsWithItsTime) {
+  const TestPair brief = authority_.Sign({.uris = {kInspector}, .not_after = 4});
+  const auto channel = Connect(brief);
+  grpc::ClientContext context;
+  Limit(context);
+  auto stream = Health::NewStub(channel)->Watch(&context, {});
+  grpc::health::v1::HealthCheckResponse reply;
+  ASSERT_TRUE(stream->Read(&reply));
+  EXPECT_FALSE(stream->Read(&reply));
+  EXPECT_EQ(stream->Finish().error_code(), grpc::StatusCode::UNAVAILABLE) << "before its patience had ended";
+  EXPECT_GE(absl::Now(), EndOfCertificate(brief.certificate));
+  EXPECT_FALSE(ListSessions(channel).ok());
 }
 
 class RemoteProgramTest : public RemoteTest {

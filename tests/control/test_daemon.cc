@@ -59,17 +59,23 @@ absl::StatusOr<std::optional<RemoteAccess::Port>> OpenTcpPort(const Configuratio
   return RemoteAccess::Open(loaded);
 }
 
-absl::StatusOr<std::unique_ptr<ControlServer>> StartAlone(const Configuration& configuration) {
+absl::StatusOr<std::unique_ptr<ControlServer>> StartAlone(const Configuration& configuration,
+                                                          const TcpBounds& tcp_bounds) {
   auto port = OpenTcpPort(configuration);
   if (!port.ok()) return port.status();
+  if (*port) (*port)->bounds = tcp_bounds;
   FakeSupervisor nobody(false);
   DescriptorKeep keep(nobody);
   return ControlServer::Start(
       configuration, BrokerCore(configuration.limits), [](BrokerCore&) { return true; }, keep, *std::move(port));
 }
 
-TestDaemon::TestDaemon(NetworkThread& network, std::vector<FakeDevice> devices, Configuration configuration)
-    : network_(network), devices_(std::move(devices)), configuration_(std::move(configuration)) {
+TestDaemon::TestDaemon(NetworkThread& network, std::vector<FakeDevice> devices, Configuration configuration,
+                       const TcpBounds& tcp_bounds)
+    : network_(network),
+      devices_(std::move(devices)),
+      configuration_(std::move(configuration)),
+      tcp_bounds_(tcp_bounds) {
   // Debian's Abseil ends the process where it thinks that gRPC's locks might lead to a deadlock.
   absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore);
   // spdlog makes its logger when it is first asked for. Done before there are loop threads: two that ask at once look
@@ -88,7 +94,7 @@ absl::StatusOr<std::unique_ptr<ControlServer>> TestDaemon::StartStored() {
 }
 
 void TestDaemon::Start() {
-  auto server = configuration_.state_directory.empty() ? StartAlone(configuration_) : StartStored();
+  auto server = configuration_.state_directory.empty() ? StartAlone(configuration_, tcp_bounds_) : StartStored();
   Require(server.ok(), server.status().ToString());
   server_ = *std::move(server);
   auto relay = std::make_unique<FabricRelay>(network_, devices_, server_->executor(), server_->handoffs());

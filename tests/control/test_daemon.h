@@ -16,6 +16,7 @@
 #include "broker/control/configuration_reload.h"
 #include "broker/control/control_server.h"
 #include "broker/control/remote_access.h"
+#include "broker/control/tcp_port.h"
 #include "broker/fabric/fake/fake_fabric.h"
 #include "broker/policy/policy.h"
 #include "broker/runtime/descriptor_keep.h"
@@ -40,7 +41,8 @@ SocketAddress TestAddress(uint64_t id, uint16_t port = 0);
 absl::StatusOr<std::optional<RemoteAccess::Port>> OpenTcpPort(const Configuration& configuration);
 
 // A server whose process nobody supervises and whose core nobody stores.
-absl::StatusOr<std::unique_ptr<ControlServer>> StartAlone(const Configuration& configuration);
+absl::StatusOr<std::unique_ptr<ControlServer>> StartAlone(const Configuration& configuration,
+                                                          const TcpBounds& tcp_bounds = {});
 
 // rdma-brokerd in this process: the control layer and the core, over fake devices on `network`, with its loop on a
 // thread of its own and its sockets in a folder of its own. Several may share a network. Its core is stored where the
@@ -48,7 +50,7 @@ absl::StatusOr<std::unique_ptr<ControlServer>> StartAlone(const Configuration& c
 class TestDaemon {
  public:
   explicit TestDaemon(NetworkThread& network, std::vector<FakeDevice> devices = {TestDevice(1)},
-                      Configuration configuration = TestConfiguration());
+                      Configuration configuration = TestConfiguration(), const TcpBounds& tcp_bounds = {});
   ~TestDaemon() { Stop(); }
   TestDaemon(const TestDaemon&) = delete;
   TestDaemon& operator=(const TestDaemon&) = delete;
@@ -90,6 +92,7 @@ class TestDaemon {
   TemporaryFolder folder_;
   const std::vector<FakeDevice> devices_;
   Configuration configuration_;
+  const TcpBounds tcp_bounds_;
   FakeSupervisor nobody_{false};
   DescriptorKeep keep_{nobody_};
   std::unique_ptr<Survival> survival_;  // Where it is stored.
