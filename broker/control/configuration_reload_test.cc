@@ -73,6 +73,27 @@ TEST_F(ConfigurationReloadTest, NamesWhatIsAppliedAndWhatNeedsARestart) {
       << "a key that has gone has its default";
 }
 
+TEST_F(ConfigurationReloadTest, APolicyIsAppliedAsOneKeyWhateverOfItHasChanged) {
+  const auto reload = Make(path_);
+  const auto expect_applied = [&](const char* text) {
+    SCOPED_TRACE(text);
+    Write(text);
+    const auto changed = Reload(*reload);
+    ASSERT_TRUE(changed.ok()) << changed.status();
+    EXPECT_THAT(changed->applied, ElementsAre("policy"));
+    EXPECT_THAT(changed->needs_restart, IsEmpty());
+    EXPECT_THAT(Reload(*reload)->applied, IsEmpty()) << "it is in use";
+  };
+  expect_applied("[policy]\ndefault = \"deny\"\n");
+  EXPECT_FALSE(in_use_.policy.allow_by_default);
+  expect_applied("[policy]\ndefault = \"deny\"\naudit = \"none\"\n");
+  EXPECT_EQ(in_use_.audit, AuditLevel::kNone);
+  expect_applied("[policy]\naudit = \"none\"\n[[policy.rules]]\nname = \"a\"\nallow = true\nuids = [1]\n");
+  EXPECT_EQ(in_use_.policy.rules.size(), 1u);
+  expect_applied("");
+  EXPECT_EQ(in_use_, Configuration());
+}
+
 struct BadFile {
   const char* text;
   const char* complaint;  // After the file's name.
@@ -86,6 +107,8 @@ TEST_F(ConfigurationReloadTest, AFileThatIsBadInAnyWayChangesNothing) {
       {"[limits]\nbacklog = 7\n[log\n", ":3: "},
       {"[limits]\nbacklog = 7\n[tcp]\naddress = \"127.0.0.1:0\"\n", ":4: tcp.certificate: missing"},
       {"[limits]\nbacklog = 7\nfirst_ephemeral_port = 2\nlast_ephemeral_port = 1\n", ":3: limits.first_ephemeral_port"},
+      {"[limits]\nbacklog = 7\n[policy]\nrule = 1\n", ":4: policy.rule: unknown key"},
+      {"[limits]\nbacklog = 7\n[[policy.rules]]\nallow = true\n", ":3: policy.rules.name: missing"},
   };
   for (const BadFile& row : rows) {
     SCOPED_TRACE(row.text);

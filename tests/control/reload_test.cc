@@ -135,6 +135,23 @@ TEST_F(ReloadTest, ABadFileIsRefusedWithItsFileLineAndKeyAndChangesNothing) {
   EXPECT_EQ(Run({"reload"}).output, "nothing has changed\n");
 }
 
+TEST_F(ReloadTest, APolicyHoldsAtOnceForWhatIsNewAndABadOneLeavesItInUse) {
+  Start();
+  TestClient before(NewChannel(target()));
+  ASSERT_EQ(before.Open(), NdkStatus::kSuccess);
+  const auto open_another = [&] { return TestClient(NewChannel(target())).Open(); };
+  const std::string policy = "[policy]\ndefault = \"deny\"\n";
+  Configure(policy);
+  daemon_->Signal(SIGHUP);
+  EXPECT_THAT(AwaitLine("configuration applied"), HasSubstr("applied=policy "));
+  EXPECT_EQ(open_another(), NdkStatus::kAccessDenied);
+  Configure(policy + "[[policy.rules]]\nallow = true\n");
+  daemon_->Signal(SIGHUP);
+  EXPECT_THAT(AwaitLine("configuration not applied"), HasSubstr(file() + ":6: policy.rules.name: missing"));
+  EXPECT_EQ(open_another(), NdkStatus::kAccessDenied);
+  EXPECT_EQ(before.Close(), NdkStatus::kSuccess) << "who was there before goes on";
+}
+
 TEST_F(ReloadTest, TheReplyListsBothKindsOfKeys) {
   Start();
   Configure("socket_mode = 0o600\npatience_ms = 5000\n[timeouts]\nconnect_ms = 5\n");
