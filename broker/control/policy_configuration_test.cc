@@ -113,6 +113,15 @@ TEST(PolicyConfiguration, KeepsTheOrderOfRules) {
   EXPECT_FALSE(parsed->policy.rules[1].allow);
 }
 
+// As the Helm chart writes it.
+TEST(PolicyConfiguration, RulesMayStandInTheLineOfTheirKey) {
+  const auto parsed = Parse(
+      "[policy]\n"
+      R"(rules = [{"allow" = true, "name" = "a", "uids" = [7]}, {"allow" = false, "name" = "b"}])");
+  ASSERT_TRUE(parsed.ok()) << parsed.status();
+  EXPECT_EQ(parsed->policy, Parse(RuleWith("uids = [7]") + "[[policy.rules]]\nname = \"b\"\nallow = false\n")->policy);
+}
+
 struct BadRow {
   std::string text;
   const char* complaint;
@@ -135,6 +144,7 @@ TEST(PolicyConfiguration, UnknownKeysAndOtherTypesAreRefusedWithFileLineAndKey) 
       {"[policy]\naudit = \"some\"\n", "broker.toml:2: policy.audit: must be one of \"none\", \"refused\", \"all\""},
       {"[policy]\nrules = 1\n", "broker.toml:2: policy.rules: must be tables, each under a heading [[policy.rules]]"},
       {"[policy]\nrules = [1]\n", "broker.toml:2: policy.rules: must be tables"},
+      {"[policy]\nrules = [{allow = true}]\n", "broker.toml:2: policy.rules.name: missing"},
       {"[policy.rules]\nname = \"a\"\n", "broker.toml:1: policy.rules: must be tables"},
       {RuleWith("uid = [1]"), "broker.toml:4: policy.rules.uid: unknown key; known are adapters, allow, connectors, "},
       {"[[policy.rules]]\nname = 1\n", "broker.toml:2: policy.rules.name: must be a string"},

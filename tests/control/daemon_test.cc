@@ -67,6 +67,8 @@ TEST_F(DaemonTest, ABadConfigurationIsRefusedWithItsFileLineAndKey) {
       {"[timeouts]\nconnect_ms = \"soon\"\n", ":5: timeouts.connect_ms: must be a whole number"},
       {"[log]\nlevel = \"loud\"\n", ":5: log.level: must be one of trace"},
       {"[logs]\n", ":4: logs: unknown key"},
+      {"[policy]\ndefault = \"never\"\n", ":5: policy.default: must be one of \"allow\", \"deny\""},
+      {"[[policy.rules]]\nname = \"a\"\nallow = true\nadapters = []\n", ":7: policy.rules.adapters: is empty"},
       {"[control\n", ":4: "},
   };
   for (const BadConfiguration& row : rows) {
@@ -119,6 +121,24 @@ TEST_F(DaemonTest, AGoodFileIsFineAndIsOnlyRead) {
   EXPECT_EQ(ending.output, file() + ": fine\n");
   EXPECT_EQ(ending.error, "");
   EXPECT_FALSE(HasSockets());
+}
+
+TEST_F(DaemonTest, WhomItsPolicyRefusesIsToldByWhatRule) {
+  Configure("[policy]\ndefault = \"deny\"\n");
+  const auto process = BeginToServe();
+  TestClient client(NewChannel("unix:" + control()));
+  grpc::ClientContext context;
+  Limit(context);
+  const auto stream = client.stub().Session(&context);
+  v1::SessionRequest open;
+  open.mutable_open()->set_api_minor(1);
+  stream->Write(open);
+  v1::SessionReply reply;
+  EXPECT_FALSE(stream->Read(&reply));
+  const grpc::Status refused = stream->Finish();
+  EXPECT_EQ(NdkStatusOf(refused), NdkStatus::kAccessDenied);
+  EXPECT_NE(refused.error_message().find("policy.default: a session is allowed by no rule"), std::string::npos)
+      << refused.error_message();
 }
 
 TEST_F(DaemonTest, ASignalEndsItInOrderAndItsSocketsAreGone) {

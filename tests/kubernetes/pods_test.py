@@ -12,6 +12,7 @@ import os
 import pathlib
 import re
 import resource
+import shlex
 import shutil
 import signal
 import socket
@@ -177,7 +178,7 @@ class PodsTest:
         self.finish(client)
 
     def clients_come_to_a_listener_that_survived(self):
-        run(" ".join(f"'{each}'" for each in self.fetch()), self.folder)
+        run(shlex.join(self.fetch()), self.folder)
 
     def a_node_has_a_broker(self):
         run(self.commands["A broker for each node"], self.folder)
@@ -233,6 +234,23 @@ class PodsTest:
         if ("rdma-brokerd", "serving") not in [(line["program"], line["event"]) for line in objects(served)]:
             raise Failure(f"the daemon has not logged what it was to log: {served}")
 
+    def a_policy_holds_at_once_and_costs_no_connection(self):
+        def decide_by(default):
+            said = run("helm upgrade storage-client deploy/kubernetes/chart --reuse-values "
+                       f"--set configuration.policy.default={default}\n"
+                       "kubectl exec deployment/storage-client -c broker -- rdma-brokerctl reload", self.folder)
+            if "applied: policy" not in said:
+                raise Failure("the broker does not say what has changed")
+
+        client = self.connected_client()
+        decide_by("deny")
+        refused = subprocess.run(self.fetch(), capture_output=True, text=True, timeout=PATIENCE, check=False)
+        if refused.returncode == 0 or "STATUS_ACCESS_DENIED: policy.default" not in refused.stderr:
+            raise Failure(f"a client is not refused: {refused}")
+        self.finish(client)
+        decide_by("allow")
+        run(shlex.join(self.fetch()), self.folder)
+
     def devices_are_asked_for(self):
         said = run(self.commands["The kernel's RDMA devices"], self.folder)
         if "rdma/hca: 1" not in said:
@@ -258,6 +276,7 @@ class PodsTest:
             self.sessions_survive_the_pod_of_a_nodes_broker,
             self.a_pod_meets_a_client_of_its_nodes_broker,
             self.another_configuration_costs_no_connection,
+            self.a_policy_holds_at_once_and_costs_no_connection,
             self.devices_are_asked_for,
             self.the_sidecar_ends_after_the_application,
         )
