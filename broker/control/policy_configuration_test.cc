@@ -17,6 +17,7 @@
 namespace rdmabroker {
 namespace {
 
+using testing::Contains;
 using testing::StartsWith;
 
 absl::StatusOr<Configuration> Parse(const std::string& text) { return ParseConfiguration(text, "broker.toml"); }
@@ -249,9 +250,9 @@ TEST(PolicyExamples, OfTheDefaultFileCanBeUsed) {
   EXPECT_EQ(parsed->policy.rules.size(), 3u);
 }
 
-TEST(PolicyPage, NamesEveryKey) {
-  std::string page;
-  for (const std::string& line : Lines("docs/policy.md")) absl::StrAppend(&page, line, "\n");
+TEST(PolicyPages, NameEveryKey) {
+  const std::vector<std::string> page = Lines("docs/policy.md");
+  const std::vector<std::string> file = Lines("deploy/configuration/rdma-brokerd.toml");
   for (const std::string& unknown : {std::string("[policy]\nnothing = 1\n"), RuleWith("nothing = 1")}) {
     const std::string complaint(Parse(unknown).status().message());
     const size_t list = complaint.find("known are ");
@@ -259,7 +260,9 @@ TEST(PolicyPage, NamesEveryKey) {
     const std::string prefix = unknown[1] == '[' ? "" : "policy.";
     std::string keys = complaint.substr(list + 10) + ", ";
     for (size_t comma = keys.find(", "); comma != std::string::npos; comma = keys.find(", ")) {
-      EXPECT_THAT(page, testing::HasSubstr(absl::StrCat("| `", prefix, keys.substr(0, comma), "` |")));
+      const std::string key = prefix + keys.substr(0, comma);
+      EXPECT_THAT(page, Contains(StartsWith(absl::StrCat("| `", key, "` |"))));
+      EXPECT_THAT(file, Contains(StartsWith(absl::StrCat("#   ", key, ": "))));
       keys.erase(0, comma + 2);
     }
   }

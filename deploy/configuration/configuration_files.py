@@ -13,8 +13,13 @@ TOML_HEAD = """\
 # another value. rdma-brokerd.toml(5) says more; rdma-brokerd --check-config --config FILE, what is wrong with a file.
 """
 POLICY_HEAD = """\
-# Who may use what, and how much: rdma-brokerd.toml(5) explains it. Nothing is forbidden by default. Take "# " away for
-# an example to begin with:
+# Who may use what, and how much: rdma-brokerd.toml(5) explains it. Nothing is forbidden by default. The keys, and those
+# of a rule:
+#
+"""
+EXAMPLE_HEAD = """\
+#
+# Take "# " away for an example to begin with:
 """
 MAN_HEAD = r"""
 .TH RDMA-BROKERD.TOML 5 "" rdma-broker "File formats"
@@ -54,6 +59,14 @@ def first_code(text):
     return textwrap.dedent(re.search(r"^(?:    .*\n|\n(?=    ))+", text, re.MULTILINE)[0]).strip().splitlines()
 
 
+def about_policy(text):
+    """Lines about each key of [policy] and of its rules."""
+    for parts in map(cells, re.findall(r"^\| `.*$", text, re.MULTILINE)):
+        if len(parts) == 3:
+            key, values, what = map(plain, parts)
+            yield from textwrap.wrap(f"{key}: {values}; {what}", 120, initial_indent="#   ", subsequent_indent="#     ")
+
+
 def toml(text, policy):
     lines = TOML_HEAD.splitlines()
     section = None
@@ -66,7 +79,8 @@ def toml(text, policy):
         about += "" if reload == "yes" else "; a change needs a restart"
         lines += ["", *(f"# {line}" for line in textwrap.wrap(about[0].upper() + about[1:], 118))]
         lines.append(f"#{name} = {default}")
-    lines += ["", *POLICY_HEAD.splitlines(), *(f"# {line}".rstrip() for line in first_code(policy))]
+    lines += ["", *POLICY_HEAD.splitlines(), *about_policy(policy)]
+    lines += [*EXAMPLE_HEAD.splitlines(), *(f"# {line}".rstrip() for line in first_code(policy))]
     return "\n".join(lines) + "\n"
 
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Whether the manual pages can be shown, and say all that --help and docs/configuration.md say.
+# Whether the manual pages can be shown, and say all that --help, docs/configuration.md and docs/policy.md say.
 set -uo pipefail
 
 failed=0
@@ -50,5 +50,7 @@ holds_against rdma-brokerctl.1 client/ctl/rdma-brokerctl
 page=deploy/configuration/rdma-brokerd.toml.5
 text=$(shown "$page" | words) || fail "$page cannot be shown"
 mapfile -t keys < <(sed -nE 's/^\| `([a-z_.]+)` \| `(.*)` \|[^|]*\|[^|]*\|[^|]*\|$/\1 = \2/p' docs/configuration.md)
+says "$page" "$text" "${keys[@]}"
+mapfile -t keys < <(sed -nE 's/^\| `([a-z_.]+)` \| ([^|]*) \|[^|]*\|$/\1 \2;/p' docs/policy.md | tr -d '`')
 says "$page" "$text" "${keys[@]}"
 exit "$failed"
