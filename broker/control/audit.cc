@@ -19,8 +19,8 @@ constexpr size_t kUsualUsers = 1024;
 }  // namespace
 
 void Audit::Decided(bool allowed, const AuditEntry& entry, absl::Time now) {
-  if (!allowed && level_ != AuditLevel::kNone) LogRefusal(entry, requests_, now);
-  if (allowed && level_ == AuditLevel::kAll) LogInfo("policy decision", AuditFields(true, entry));
+  const AuditLevel least = allowed ? AuditLevel::kAll : AuditLevel::kRefused;
+  if (level_ >= least) Log(allowed, entry, allowed ? allowed_ : refused_, now);
 }
 
 void Audit::Administered(bool allowed, const AuditEntry& entry, absl::Time now) {
@@ -32,24 +32,24 @@ void Audit::Administered(bool allowed, const AuditEntry& entry, absl::Time now) 
   LogWarningAlways("policy decision", fields);
 }
 
-void Audit::LogRefusal(const AuditEntry& entry, Limits& limits, absl::Time now) {
+void Audit::Log(bool allowed, const AuditEntry& entry, Limits& limits, absl::Time now) {
   const auto left_out = limits.Pass(entry.caller, now);
   if (!left_out) return;
-  std::vector<LogField> fields = AuditFields(false, entry);
+  std::vector<LogField> fields = AuditFields(allowed, entry);
   fields.emplace_back("left_out", *left_out);
+  if (allowed) return LogInfo("policy decision", fields);
   LogWarning("policy decision", fields);
 }
 
 std::optional<uint64_t> Audit::Limits::Pass(const Caller* caller, absl::Time now) {
   if (limits_.size() >= std::max(most_, kUsualUsers)) {
-    // What was left out of those is not told any more; nobody of them was refused lately.
-    std::erase_if(limits_, [&](const auto& entry) { return entry.second.last + WarningLimit::kInterval <= now; });
+    // What was left out of those is not told any more; hardly anything was decided on them lately.
+    std::erase_if(limits_, [&](const auto& entry) { return entry.second.IsFresh(now); });
     most_ = limits_.size() * 2;
   }
   const std::string spiffe_id = caller == nullptr ? "" : caller->spiffe_id;
-  Limit& limit = limits_[{caller == nullptr ? 0 : caller->identity.uid, spiffe_id}];
-  limit.last = now;
-  return limit.warnings.Pass(now);
+  const uint32_t uid = caller == nullptr ? 0 : caller->identity.uid;
+  return limits_.try_emplace({uid, spiffe_id}, fresh_).first->second.Pass(now);
 }
 
 }  // namespace rdmabroker

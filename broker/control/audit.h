@@ -30,10 +30,18 @@ struct AuditEntry {
   std::string quota;  // The rule's key, where that decided.
 };
 
-// Logs decisions, each as one event. Refusals are bounded for each user, so that one who is refused again and again
-// fills no log and hides nobody else's: one a second, with the number of those left out. Loop thread only.
+// Logs decisions, each as one event. They are bounded for each user, so that one who asks again and again fills no log
+// and hides nobody else's, nor what he is refused behind what he is allowed: the next of his that is logged has the
+// number of those left out. Loop thread only.
 class Audit {
  public:
+  // What is allowed is work, and comes as a client begins with its two thousand connections; at ten a second a user who
+  // never rests writes some hundred megabytes a day.
+  static constexpr int64_t kMostAllowed = 4096;
+  static constexpr absl::Duration kBetweenAllowed = absl::Milliseconds(100);
+  // What is refused is mended after some tries, or tried for ever.
+  static constexpr int64_t kMostRefused = 16;
+
   explicit Audit(AuditLevel level) : level_(level) {}
 
   void SetLevel(AuditLevel level) { level_ = level; }
@@ -43,25 +51,24 @@ class Audit {
   void Administered(bool allowed, const AuditEntry& entry, absl::Time now);
 
  private:
-  // By user, or by who it is on the TCP port.
+  // One for each user, or for who it is on the TCP port.
   class Limits {
    public:
+    explicit Limits(WarningLimit fresh) : fresh_(fresh) {}
     std::optional<uint64_t> Pass(const Caller* caller, absl::Time now);
 
    private:
-    struct Limit {
-      WarningLimit warnings;
-      absl::Time last = absl::InfinitePast();
-    };
-    std::map<std::pair<uint32_t, std::string>, Limit> limits_;
+    const WarningLimit fresh_;
+    std::map<std::pair<uint32_t, std::string>, WarningLimit> limits_;
     size_t most_ = 0;
   };
 
-  void LogRefusal(const AuditEntry& entry, Limits& limits, absl::Time now);
+  static void Log(bool allowed, const AuditEntry& entry, Limits& limits, absl::Time now);
 
   AuditLevel level_;
-  Limits requests_;
-  Limits administration_;  // Apart, so that it is not hidden by the user's requests.
+  Limits allowed_{WarningLimit(kMostAllowed, kBetweenAllowed)};
+  Limits refused_{WarningLimit(kMostRefused)};
+  Limits administration_{WarningLimit()};  // Refused. Apart, so that it is not hidden by the user's requests.
 };
 
 }  // namespace rdmabroker

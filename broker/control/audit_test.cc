@@ -78,15 +78,35 @@ TEST_F(AuditTest, ALevelSaysWhichDecisionsAreLogged) {
   }
 }
 
-TEST_F(AuditTest, RefusalsAreBoundedForEachUserAndCounted) {
-  Audit audit(AuditLevel::kRefused);
-  for (int i = 0; i < 100; ++i) audit.Decided(false, Connecting(caller_), now_);
-  EXPECT_EQ(Lines("decision=refused"), 1u);
+TEST_F(AuditTest, DecisionsAreBoundedForEachUserAndCounted) {
+  Audit audit(AuditLevel::kAll);
+  for (int i = 0; i < Audit::kMostAllowed + 50; ++i) audit.Decided(true, Connecting(caller_), now_);
+  EXPECT_EQ(Lines("decision=allowed"), size_t{Audit::kMostAllowed});
+  for (int i = 0; i < Audit::kMostRefused + 99; ++i) audit.Decided(false, Connecting(caller_), now_);
+  EXPECT_EQ(Lines("decision=refused"), size_t{Audit::kMostRefused}) << "what was allowed hides none of them";
+  EXPECT_EQ(Lines("left_out=0"), size_t{Audit::kMostAllowed + Audit::kMostRefused});
   audit.Decided(false, Connecting(other_), now_);
   EXPECT_EQ(Lines("uid=1001"), 1u) << "one user hides no other";
   now_ += absl::Seconds(1);
-  audit.Decided(false, Connecting(caller_), now_);
+  for (int i = 0; i < 2; ++i) audit.Decided(false, Connecting(caller_), now_);
   EXPECT_EQ(Lines("left_out=99"), 1u);
+  for (int i = 0; i < 20; ++i) audit.Decided(true, Connecting(caller_), now_);
+  EXPECT_EQ(Lines("left_out=50"), 1u);
+  EXPECT_EQ(Lines("decision=refused"), size_t{Audit::kMostRefused + 2});
+  EXPECT_EQ(Lines("decision=allowed"), size_t{Audit::kMostAllowed + 10});
+}
+
+TEST_F(AuditTest, WhoHasNotRestedIsBoundedHoweverManyOthersThereAre) {
+  Audit audit(AuditLevel::kRefused);
+  for (int i = 0; i < Audit::kMostRefused; ++i) audit.Decided(false, Connecting(caller_), now_);
+  now_ += absl::Seconds(1);
+  for (uint32_t uid = 2000; uid < 6000; ++uid) {
+    const Caller one_of_many{.identity = {uid, 20, 99}};
+    audit.Decided(false, Connecting(one_of_many), now_);
+  }
+  const size_t before = Lines("uid=1000 ");
+  for (int i = 0; i < Audit::kMostRefused; ++i) audit.Decided(false, Connecting(caller_), now_);
+  EXPECT_EQ(Lines("uid=1000 "), before + 1);
 }
 
 TEST_F(AuditTest, AdministrationIsLoggedWhateverTheLevelAndWhateverElseIsRefused) {

@@ -264,6 +264,8 @@ absl::Status ReadPolicy(const std::string& file, const toml::table& table, Polic
   if (const toml::node* rules = table.get("rules"); rules != nullptr && complaint.what.empty()) {
     complaint = ReadRules(*rules, policy);
   }
+  // Without rules every line would say the same.
+  if (!table.contains("audit")) *audit = policy->rules.empty() ? AuditLevel::kRefused : AuditLevel::kAll;
   if (complaint.what.empty()) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat(file, ":", complaint.where.begin.line, ": ", complaint.what));
 }

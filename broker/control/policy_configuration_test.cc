@@ -101,6 +101,12 @@ TEST(PolicyConfiguration, HasADefaultAndAnAuditLevel) {
   EXPECT_EQ(Parse("[policy]\naudit = \"none\"\n")->audit, AuditLevel::kNone);
 }
 
+TEST(PolicyConfiguration, HasEveryDecisionLoggedWhereThereAreRulesUnlessItSaysOtherwise) {
+  EXPECT_EQ(Parse("[policy]\ndefault = \"deny\"\n")->audit, AuditLevel::kRefused);
+  EXPECT_EQ(Parse(RuleWith(""))->audit, AuditLevel::kAll);
+  EXPECT_EQ(Parse("[policy]\naudit = \"refused\"\n" + RuleWith(""))->audit, AuditLevel::kRefused);
+}
+
 TEST(PolicyConfiguration, KeepsTheOrderOfRules) {
   std::string text = "[policy]\ndefault = \"deny\"\n";
   for (const char* name : {"c", "a", "b"}) {

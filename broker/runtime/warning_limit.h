@@ -21,7 +21,8 @@ class WarningLimit {
 
   WarningLimit() = default;
   // After silence `most` may come at once; each interval gives one of those back. At least 1.
-  explicit WarningLimit(int64_t most) : ahead_(kInterval * (most - 1)) {}
+  explicit WarningLimit(int64_t most, absl::Duration interval = kInterval)
+      : interval_(interval), ahead_(interval * (most - 1)) {}
 
   // Asked for each event, with the time on a clock that does not go back. Nothing: leave this one out. Otherwise log
   // it; the number is of those left out since the last one that was logged.
@@ -30,11 +31,15 @@ class WarningLimit {
       ++left_out_;
       return std::nullopt;
     }
-    next_ = std::max(now, next_) + kInterval;
+    next_ = std::max(now, next_) + interval_;
     return std::exchange(left_out_, 0);
   }
 
+  // Whether it lets as many pass as a new one.
+  bool IsFresh(absl::Time now) const { return next_ <= now; }
+
  private:
+  absl::Duration interval_ = kInterval;
   absl::Duration ahead_ = absl::ZeroDuration();
   absl::Time next_ = absl::InfinitePast();  // When one that comes after silence has given everything back.
   uint64_t left_out_ = 0;

@@ -43,6 +43,18 @@ TEST(WarningLimit, ManyMayComeAtOnceAfterSilence) {
   }
 }
 
+TEST(WarningLimit, GivesBackAtItsOwnPace) {
+  const absl::Time start = absl::UnixEpoch();
+  WarningLimit limit(2, absl::Milliseconds(100));
+  EXPECT_TRUE(limit.IsFresh(start));
+  EXPECT_EQ(limit.Pass(start), 0u);
+  EXPECT_EQ(limit.Pass(start), 0u);
+  EXPECT_EQ(limit.Pass(start + absl::Milliseconds(99)), std::nullopt);
+  EXPECT_EQ(limit.Pass(start + absl::Milliseconds(100)), 1u);
+  EXPECT_FALSE(limit.IsFresh(start + absl::Milliseconds(299)));
+  EXPECT_TRUE(limit.IsFresh(start + absl::Milliseconds(300)));
+}
+
 TEST(WarningLimit, AFloodIsBoundedByItsLength) {
   WarningLimit limit;
   uint64_t written = 0;

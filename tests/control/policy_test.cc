@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "broker/control/audit.h"
 #include "broker/policy/policy.h"
 #include "proto/rdmabroker/v1/administration.grpc.pb.h"
 #include "proto/rdmabroker/v1/inspection.grpc.pb.h"
@@ -23,6 +24,7 @@ namespace rdmabroker {
 namespace {
 
 using Stub = v1::Broker::Stub;
+using testing::Each;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
@@ -289,15 +291,44 @@ TEST_F(PolicyTest, AnotherPolicyEndsNothingAndHoldsForNewRequests) {
   EXPECT_THAT(AdaptersOf(kOther), IsEmpty());
 }
 
+TEST_F(PolicyTest, EachDecisionIsALineWhereAllAreLogged) {
+  Start(
+      {.rules = {{.name = "not to one", .allow = false, .uids = {kTenant}, .destinations = {PrefixOf("192.0.2.1/32")}},
+                 {.name = "tenant", .uids = {kTenant}}}},
+      AuditLevel::kAll);
+  TestClient tenant(As(kTenant));
+  ASSERT_EQ(tenant.Open(), NdkStatus::kSuccess);
+  const uint64_t adapter = tenant.OpenAdapter("fake2");
+  constexpr uint64_t kConnectors = 8;
+  for (uint64_t i = 0; i < kConnectors; ++i) {
+    v1::ConnectRequest connect;
+    connect.set_connector_id(tenant.CreateConnector(adapter));
+    connect.set_qp_number(2);
+    *connect.mutable_source() = ToMessage(TestAddress(2));
+    *connect.mutable_destination() = ToMessage(TestAddress(1, static_cast<uint16_t>(1024 + i)));
+    EXPECT_EQ(tenant.Ask(&Stub::Connect, connect).status(), v1::STATUS_ACCESS_DENIED);
+  }
+  EXPECT_EQ(log_.LinesWith("decision=allowed action=Session rule=tenant uid=54321").size(), 1u);
+  EXPECT_EQ(log_.LinesWith("decision=allowed action=OpenAdapter rule=tenant").size(), 1u);
+  EXPECT_EQ(log_.LinesWith("decision=allowed action=CreateConnector rule=tenant").size(), kConnectors);
+  for (uint64_t i = 0; i < kConnectors; ++i) {
+    EXPECT_EQ(log_.LinesWith("destination=192.0.2.1:" + std::to_string(1024 + i) + " ").size(), 1u) << i;
+  }
+  const auto lines = log_.LinesWith("policy decision");
+  EXPECT_EQ(lines.size(), 2 + 2 * kConnectors);
+  EXPECT_THAT(lines, Each(HasSubstr(" left_out=0")));
+}
+
 TEST_F(PolicyTest, RefusalsAreLoggedAndBoundedAndAdministrationAlwaysIs) {
   Start({.rules = {{.name = "no sessions", .allow = false, .uids = {kOther}}}});
-  for (int i = 0; i < 20; ++i) {
+  constexpr size_t kTries = 4 * Audit::kMostRefused;
+  for (size_t i = 0; i < kTries; ++i) {
     TestClient other(As(kOther));
     EXPECT_EQ(other.Open(), NdkStatus::kAccessDenied);
   }
   const auto refused = log_.LinesWith("decision=refused action=Session rule=\"no sessions\" uid=54322 gid=54322");
   EXPECT_FALSE(refused.empty());
-  EXPECT_LT(refused.size(), 20u);
+  EXPECT_LT(refused.size(), kTries);
   TestClient tenant(As(kTenant));
   ASSERT_EQ(tenant.Open(), NdkStatus::kSuccess);
   EXPECT_THAT(log_.LinesWith("decision=allowed"), IsEmpty());
