@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Holds documents against the Kubernetes API's schema, and values against a chart's. Standard input is JSON: "documents"
-// are {name, document} and "values" {name, schema, value, valid}. Prints "passed|failed NAME" for each.
+// Holds documents against the Kubernetes API's schema, and values against one of their own. Standard input is JSON:
+// "documents" are {name, document} and "values" {name, schema, value, valid}. Prints "passed|failed NAME" for each.
 //
 // The package kubernetes-models has the API as validators, which know formats and patterns and let unknown fields pass,
 // and as TypeScript's types, by which its compiler finds those.
@@ -61,6 +61,6 @@ for (const [index, {name, document}] of documents.entries()) {
 for (const {name, schema, value, valid} of values) {
   const ajv = new Ajv({allErrors: true});
   const fits = ajv.validate(schema, value);
-  report(name, fits === valid ? [] : [valid ? ajv.errorsText() : "the chart's schema takes it"]);
+  report(name, fits === valid ? [] : [valid ? ajv.errorsText() : "the schema takes it"]);
 }
 process.exitCode = failed ? 1 : 0;
