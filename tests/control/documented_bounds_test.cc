@@ -26,6 +26,7 @@
 #include "broker/monitoring/exposition.h"
 #include "broker/monitoring/http_request.h"
 #include "broker/monitoring/scrape_server.h"
+#include "broker/monitoring/snapshot.h"
 #include "broker/runtime/work_queue.h"
 
 namespace rdmabroker {
