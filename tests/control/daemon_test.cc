@@ -154,6 +154,20 @@ TEST_F(DaemonTest, ASignalEndsItInOrderAndItsSocketsAreGone) {
   }
 }
 
+// The kernel's devices and their connection manager may come later.
+TEST_F(DaemonTest, WhatTheKernelDoesNotHaveYetKeepsItFromNothingAndIsNotLeftOut) {
+  if (std::filesystem::exists("/dev/infiniband/rdma_cm")) GTEST_SKIP() << "this machine has a connection manager";
+  Configure();
+  ChildProcess process({kDaemon, "--config", file()}, ChildProcess::Errors::kToItsOutput);
+  std::string line = process.ReadLine();
+  for (; !line.empty() && line.find(" serving ") == std::string::npos; line = process.ReadLine()) {
+    EXPECT_EQ(line.find("the kernel's devices are left out"), std::string::npos) << line;
+  }
+  TestClient client(NewChannel("unix:" + control()));
+  ASSERT_EQ(client.Open(), NdkStatus::kSuccess);
+  EXPECT_NE(client.OpenAdapter("iwarp0"), 0u);
+}
+
 TEST_F(DaemonTest, SocketsInUseAreLeftAloneAndStaleOnesTakenOver) {
   Configure();
   const auto first = BeginToServe();
