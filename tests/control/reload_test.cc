@@ -215,6 +215,58 @@ TEST_F(ReloadTest, CertificatesThatDoNotFitKeepADaemonFromItsFirstStart) {
   }
 }
 
+// A daemon with a TCP port, and who asks it there.
+class ReloadOfCertificates : public ReloadTest {
+ protected:
+  static constexpr char kInspector[] = "spiffe://example.org/inspector";
+
+  // The daemon's and the inspector's, of one authority.
+  void Write(const std::string& authority_name) {
+    const TestAuthority authority(authority_name);
+    std::ofstream(Path(authority_name, "authority")) << authority.certificate();
+    for (const std::string who : {"broker", "inspector"}) {
+      const TestPair pair = authority.Sign({.uris = {kInspector}, .addresses = {"127.0.0.1"}});
+      std::ofstream(Path(authority_name, who)) << pair.certificate;
+      std::ofstream(Path(authority_name, who + ".key")) << pair.private_key;
+    }
+  }
+  void ConfigureWith(const std::string& authority) {
+    Configure("[tcp]\naddress = \"127.0.0.1:0\"\ninspectors = [\"" + std::string(kInspector) + "\"]\ncertificate = \"" +
+              Path(authority, "broker") + "\"\nprivate_key = \"" + Path(authority, "broker.key") +
+              "\"\nclient_authorities = \"" + Path(authority, "authority") + "\"\n");
+  }
+  Ending AskForHealth(const std::string& address, const std::string& authority) {
+    return RunToEnd(
+        {"client/ctl/rdma-brokerctl", "--address", address, "--certificate", Path(authority, "inspector"),
+         "--private-key", Path(authority, "inspector.key"), "--authorities", Path(authority, "authority"), "health"},
+        folder_.path() + "/errors");
+  }
+  std::string Path(const std::string& authority, const std::string& file) const {
+    return folder_.path() + "/" + authority + "." + file;
+  }
+};
+
+TEST_F(ReloadOfCertificates, OfAnotherAuthorityHoldsForWhoComesNext) {
+  Write("first");
+  Write("second");
+  ConfigureWith("first");
+  daemon_ = std::make_unique<ChildProcess>(std::vector<std::string>{"broker/rdma-brokerd", "--config", file()},
+                                           ChildProcess::Errors::kToItsOutput);
+  const std::string event = "serving over tcp address=";
+  const std::string line = AwaitLine(event);
+  ASSERT_NE(line, "");
+  const std::string address = line.substr(line.find(event) + event.size());
+  AwaitLine(" serving socket=");
+  EXPECT_EQ(AskForHealth(address, "first").status, 0);
+  EXPECT_EQ(AskForHealth(address, "second").status, 3);
+  ConfigureWith("second");
+  EXPECT_EQ(Run({"reload"}).output,
+            "applied: tcp.certificate\napplied: tcp.client_authorities\napplied: tcp.private_key\n");
+  const Ending ending = AskForHealth(address, "second");
+  EXPECT_EQ(ending.status, 0) << ending.error;
+  EXPECT_EQ(AskForHealth(address, "first").status, 3);
+}
+
 // In the test's process, where other users may come.
 class ReloadRights : public testing::Test {
  protected:
