@@ -184,7 +184,7 @@ class Daemon {
     SetLogLevel(*LogLevelNamed(in_use.log_level));
     SetLogFormat(*LogFormatNamed(in_use.log_format));
     const Configuration had = control_.Apply(loaded, in_use);
-    parts_.kept.Keep(loaded.text);
+    parts_.kept.Keep(loaded.text, loaded.numbers);
     return had;
   }
 
@@ -218,7 +218,7 @@ absl::StatusOr<int> RunDaemon(const DaemonParts& parts) {
   auto scrapes = ListenForScrapes(configuration.metrics_address, (*survival)->takes_over());
   if (!scrapes.ok()) return scrapes.status();
   auto server = ControlServer::Start(
-      configuration, (*survival)->TakeCore(), [&](BrokerCore& core) { return (*survival)->Commit(core); }, parts.keep,
+      parts.loaded, (*survival)->TakeCore(), [&](BrokerCore& core) { return (*survival)->Commit(core); }, parts.keep,
       *std::move(port));
   if (!server.ok()) return server.status();
   ControlServer& control = **server;
@@ -226,7 +226,7 @@ absl::StatusOr<int> RunDaemon(const DaemonParts& parts) {
   if (!fabrics.ok()) return fabrics.status();
   control.Recover(*std::move(fabrics));
   parts.keep.ForgetTheRest();
-  parts.kept.Keep(parts.loaded.text);
+  parts.kept.Keep(parts.loaded.text, parts.loaded.numbers);
   ServeMetrics(control, *std::move(scrapes), configuration, **survival);
   return Daemon(parts, began, control).Run();
 }

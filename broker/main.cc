@@ -54,7 +54,7 @@ absl::StatusOr<LoadedConfiguration> Choose(const std::string& path, const KeptCo
     StartLoggingBy(read->configuration);
     return read;
   }
-  auto former = LoadConfiguration(*kept.former(), "the former configuration");
+  auto former = LoadConfiguration(kept.former()->text, "the former configuration", kept.former()->numbers);
   const bool only_port_is_bad = read.ok() && !ProblemOf(former).ok();
   auto& chosen = only_port_is_bad ? read : former;
   if (!chosen.ok()) return problem;

@@ -258,7 +258,7 @@ absl::Status CheckTcp(const std::string& name, const Configuration& configuratio
 
 }  // namespace
 
-absl::StatusOr<Configuration> ParseConfiguration(const std::string& text, const std::string& name) {
+absl::StatusOr<Configuration> ParseConfiguration(const std::string& text, const std::string& name, Accounts& accounts) {
   const toml::parse_result parsed = toml::parse(text, name);
   if (!parsed) return At(name, parsed.error().source(), std::string(parsed.error().description()));
   Configuration configuration;
@@ -266,7 +266,7 @@ absl::StatusOr<Configuration> ParseConfiguration(const std::string& text, const 
   for (const auto& [key, node] : parsed.table()) {
     const std::string section_name(key.str());
     if (section_name == kPolicyTable && node.is_table()) {
-      absl::Status status = ReadPolicy(name, *node.as_table(), &configuration.policy, &configuration.audit);
+      absl::Status status = ReadPolicy(name, *node.as_table(), accounts, &configuration.policy, &configuration.audit);
       if (!status.ok()) return status;
       continue;
     }
@@ -285,11 +285,6 @@ absl::StatusOr<Configuration> ParseConfiguration(const std::string& text, const 
 
 absl::StatusOr<std::string> ReadConfigurationText(const std::string& path) {
   return ReadFile(path, kMaxConfigurationBytes);
-}
-
-absl::StatusOr<Configuration> ReadConfiguration(const std::string& path) {
-  const absl::StatusOr<std::string> text = ReadConfigurationText(path);
-  return text.ok() ? ParseConfiguration(*text, path) : text.status();
 }
 
 CertificateFiles CertificateFilesOf(const Configuration& configuration) {

@@ -11,6 +11,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "broker/control/accounts.h"
 #include "broker/control/audit_level.h"
 #include "broker/control/server_certificates.h"
 #include "broker/core/limits.h"
@@ -65,10 +66,8 @@ struct Configuration {
 };
 
 // INVALID_ARGUMENT names file, line and key: a key that does not exist, a value of the wrong type or out of its range,
-// or text that is no TOML. NOT_FOUND where the file cannot be read.
-absl::StatusOr<Configuration> ReadConfiguration(const std::string& path);
-// As ReadConfiguration, of `text`; `name` stands for the file in messages.
-absl::StatusOr<Configuration> ParseConfiguration(const std::string& text, const std::string& name);
+// a user or group of the policy's that is not in `accounts`, or text that is no TOML. `name` stands for the file.
+absl::StatusOr<Configuration> ParseConfiguration(const std::string& text, const std::string& name, Accounts& accounts);
 // The text of a configuration file: NOT_FOUND where it cannot be read, INVALID_ARGUMENT where it is longer than
 // kMaxConfigurationBytes.
 absl::StatusOr<std::string> ReadConfigurationText(const std::string& path);

@@ -2,11 +2,7 @@
 
 #include "broker/control/configuration_reload.h"
 
-#include <grp.h>
-
 #include <algorithm>
-#include <cerrno>
-#include <cstring>
 #include <utility>
 
 #include "absl/status/status.h"
@@ -20,32 +16,31 @@ namespace {
 
 absl::Status Stopping() { return absl::UnavailableError("configuration: the broker is stopping"); }
 
-}  // namespace
-
-absl::StatusOr<std::optional<gid_t>> GroupOf(const std::string& key, const std::string& name) {
-  if (name.empty()) return std::nullopt;
-  group entry = {};
-  group* found = nullptr;
-  // A group with more members than fit is found nevertheless.
-  std::vector<char> buffer(1 << 10);
-  int error = 0;
-  while ((error = ::getgrnam_r(name.c_str(), &entry, buffer.data(), buffer.size(), &found)) == ERANGE) {
-    buffer.resize(buffer.size() * 2);
+// The group that the key names, none for "".
+absl::Status FindGroup(const char* key, const std::string& name, Accounts& accounts, std::optional<gid_t>* group) {
+  if (name.empty()) return absl::OkStatus();
+  const auto found = accounts.Group(name);
+  if (!found.ok()) {
+    return absl::Status(found.status().code(),
+                        absl::StrCat("control.", key, ": ", found.status().message(), ", or set the key to \"\""));
   }
-  if (found != nullptr) return found->gr_gid;
-  const std::string cause = error == 0 ? "" : absl::StrCat(" (", std::strerror(error), ")");
-  return absl::NotFoundError(absl::StrCat("control.", key, ": no group \"", name, "\"", cause,
-                                          "; make it with groupadd, or set the key to \"\""));
+  *group = *found;
+  return absl::OkStatus();
 }
 
-absl::StatusOr<LoadedConfiguration> LoadConfiguration(std::string text, const std::string& name) {
-  absl::StatusOr<Configuration> parsed = ParseConfiguration(text, name);
+}  // namespace
+
+absl::StatusOr<LoadedConfiguration> LoadConfiguration(std::string text, const std::string& name, AccountNumbers known) {
+  Accounts accounts(std::move(known));
+  absl::StatusOr<Configuration> parsed = ParseConfiguration(text, name, accounts);
   if (!parsed.ok()) return parsed.status();
   LoadedConfiguration loaded{.text = std::move(text), .configuration = *std::move(parsed)};
   const Configuration& configuration = loaded.configuration;
-  const auto group = GroupOf("administrators_group", configuration.administrators_group);
-  if (!group.ok()) return group.status();
-  loaded.administrators_group = *group;
+  absl::Status found = FindGroup("socket_group", configuration.socket_group, accounts, &loaded.socket_group);
+  if (!found.ok()) return found;
+  found = FindGroup("administrators_group", configuration.administrators_group, accounts, &loaded.administrators_group);
+  if (!found.ok()) return found;
+  loaded.numbers = accounts.known();
   if (configuration.tcp_address.empty()) return loaded;
   auto certificates = ReadServerCertificates(CertificateFilesOf(configuration), absl::Now());
   loaded.certificate_problem = certificates.status();

@@ -13,6 +13,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "broker/control/accounts.h"
 #include "broker/control/configuration.h"
 #include "broker/control/server_certificates.h"
 #include "broker/runtime/background_read.h"
@@ -23,21 +24,22 @@ namespace rdmabroker {
 struct LoadedConfiguration {
   std::string text;  // Of the file; empty where there is none.
   Configuration configuration;
+  AccountNumbers numbers;  // Of all users and groups that are named in it.
+  std::optional<gid_t> socket_group;
   std::optional<gid_t> administrators_group;
   std::optional<ServerCertificates> certificates;  // Where there is to be a TCP port, and they are good.
   absl::Status certificate_problem;                // Why they are not.
 };
 
-// Parses and looks up everything, which may block; `name` stands for the file in complaints. INVALID_ARGUMENT or
-// NOT_FOUND where a part is bad other than the certificates, without which all but the TCP port can be served.
-absl::StatusOr<LoadedConfiguration> LoadConfiguration(std::string text, const std::string& name);
+// Parses and looks up everything, which may block; `name` stands for the file in complaints. Names that are `known` are
+// not looked up. An error where a part is bad other than the certificates, without which all but the TCP port can be
+// served.
+absl::StatusOr<LoadedConfiguration> LoadConfiguration(std::string text, const std::string& name,
+                                                      AccountNumbers known = {});
 // The same of a file; "": the defaults.
 absl::StatusOr<LoadedConfiguration> LoadConfigurationFile(const std::string& path);
 // What is bad in it in any way.
 absl::Status ProblemOf(const absl::StatusOr<LoadedConfiguration>& loaded);
-
-// The group of this name, none for "". NOT_FOUND, naming the key, where there is none.
-absl::StatusOr<std::optional<gid_t>> GroupOf(const std::string& key, const std::string& name);
 
 using ConfigurationReader = BackgroundRead<absl::StatusOr<LoadedConfiguration>>;
 

@@ -29,9 +29,19 @@ using testing::StartsWith;
 
 class ConfigurationReloadTest : public testing::Test {
  protected:
-  void Write(const std::string& text) { std::ofstream(path_) << text; }
+  // Not every machine has the group that the sockets have by default.
+  static Configuration AtFirst() {
+    Configuration configuration;
+    configuration.socket_group = "";
+    return configuration;
+  }
+  // A text with [control] says itself which group the sockets have.
+  void Write(const std::string& text) {
+    const bool has_control = text.find("[control]") != std::string::npos;
+    std::ofstream(path_) << text << (has_control ? "" : "[control]\nsocket_group = \"\"\n");
+  }
   std::unique_ptr<ConfigurationReload> Make(const std::string& path) {
-    return std::make_unique<ConfigurationReload>(path, Configuration(), executor_,
+    return std::make_unique<ConfigurationReload>(path, AtFirst(), executor_,
                                                  [this](const LoadedConfiguration&, const Configuration& in_use) {
                                                    ++applied_;
                                                    in_use_ = in_use;
@@ -57,7 +67,9 @@ class ConfigurationReloadTest : public testing::Test {
 
 TEST_F(ConfigurationReloadTest, NamesWhatIsAppliedAndWhatNeedsARestart) {
   const auto reload = Make(path_);
-  Write("[control]\npatience_ms = 5\nsocket_mode = 0o600\n[limits]\nbacklog = 7\n[iwarp]\ncrc = false\n");
+  Write(
+      "[control]\nsocket_group = \"\"\npatience_ms = 5\nsocket_mode = 0o600\n[limits]\nbacklog = 7\n[iwarp]\ncrc = "
+      "false\n");
   const auto changed = Reload(*reload);
   ASSERT_TRUE(changed.ok()) << changed.status();
   EXPECT_THAT(changed->applied, ElementsAre("control.patience_ms", "limits.backlog"));
@@ -91,7 +103,7 @@ TEST_F(ConfigurationReloadTest, APolicyIsAppliedAsOneKeyWhateverOfItHasChanged) 
   expect_applied("[policy]\naudit = \"none\"\n[[policy.rules]]\nname = \"a\"\nallow = true\nuids = [1]\n");
   EXPECT_EQ(in_use_.policy.rules.size(), 1u);
   expect_applied("");
-  EXPECT_EQ(in_use_, Configuration());
+  EXPECT_EQ(in_use_, AtFirst());
 }
 
 struct BadFile {
@@ -119,9 +131,9 @@ TEST_F(ConfigurationReloadTest, AFileThatIsBadInAnyWayChangesNothing) {
     EXPECT_THAT(std::string(changed.status().message()), StartsWith(path_ + row.complaint));
     EXPECT_EQ(log.LinesWith("configuration not applied").size(), 1u);
   }
-  Write("[limits]\nbacklog = 7\n[control]\nadministrators_group = \"no such group\"\n");
+  Write("[limits]\nbacklog = 7\n[control]\nsocket_group = \"\"\nadministrators_group = \"no such group\"\n");
   EXPECT_THAT(std::string(Reload(*reload).status().message()),
-              StartsWith("control.administrators_group: no group \"no such group\""));
+              StartsWith("control.administrators_group: there is no group \"no such group\""));
   Write(
       "[limits]\nbacklog = 7\n[tcp]\naddress = \"127.0.0.1:0\"\ncertificate = \"/nowhere/c\"\n"
       "private_key = \"/nowhere/k\"\nclient_authorities = \"/nowhere/a\"\n");
@@ -132,6 +144,42 @@ TEST_F(ConfigurationReloadTest, AFileThatIsBadInAnyWayChangesNothing) {
   EXPECT_EQ(applied_, 0);
   Write("[limits]\nbacklog = 7\n");
   EXPECT_THAT(Reload(*reload)->applied, ElementsAre("limits.backlog"));
+}
+
+// The next process could not make its sockets by it.
+TEST_F(ConfigurationReloadTest, ASocketGroupThatDoesNotExistIsBad) {
+  const auto reload = Make(path_);
+  Write("[limits]\nbacklog = 7\n[control]\nsocket_group = \"no such group\"\n");
+  EXPECT_THAT(std::string(Reload(*reload).status().message()),
+              StartsWith("control.socket_group: there is no group \"no such group\""));
+  EXPECT_EQ(applied_, 0);
+}
+
+TEST(LoadConfiguration, FindsTheNumbersOfNames) {
+  const auto loaded = LoadConfiguration(
+      "[control]\nsocket_group = \"root\"\n"
+      "[[policy.rules]]\nname = \"a\"\nallow = true\nuids = [\"root\", 7]\n",
+      "broker.toml");
+  ASSERT_TRUE(loaded.ok()) << loaded.status();
+  EXPECT_EQ(loaded->socket_group, 0u);
+  EXPECT_EQ(loaded->administrators_group, std::nullopt);
+  EXPECT_EQ(loaded->numbers, (AccountNumbers{.users = {{"root", 0}}, .groups = {{"root", 0}}}));
+}
+
+// As where somebody has been removed since, or where the name is another's.
+TEST(LoadConfiguration, LooksUpNoNameThatIsKnown) {
+  const AccountNumbers known = {.users = {{"nobody has this name", 1}, {"root", 2}}, .groups = {{"nor this", 3}}};
+  const auto loaded = LoadConfiguration(
+      "[control]\nsocket_group = \"nor this\"\nadministrators_group = \"nor this\"\n"
+      "[[policy.rules]]\nname = \"a\"\nallow = true\nuids = [\"nobody has this name\", \"root\"]\n"
+      "gids = [\"nor this\"]\n",
+      "broker.toml", known);
+  ASSERT_TRUE(loaded.ok()) << loaded.status();
+  EXPECT_THAT(loaded->configuration.policy.rules[0].uids, ElementsAre(1u, 2u));
+  EXPECT_THAT(loaded->configuration.policy.rules[0].gids, ElementsAre(3u));
+  EXPECT_EQ(loaded->socket_group, 3u);
+  EXPECT_EQ(loaded->administrators_group, 3u);
+  EXPECT_EQ(loaded->numbers, known) << "for the process after the next";
 }
 
 TEST_F(ConfigurationReloadTest, AFileWithoutEndIsRefused) {

@@ -23,7 +23,10 @@ namespace {
 using testing::HasSubstr;
 using testing::StartsWith;
 
-absl::StatusOr<Configuration> Parse(const std::string& text) { return ParseConfiguration(text, "broker.toml"); }
+absl::StatusOr<Configuration> Parse(const std::string& text) {
+  Accounts accounts;
+  return ParseConfiguration(text, "broker.toml", accounts);
+}
 
 struct GoodRow {
   const char* key;  // "section.key".
@@ -336,22 +339,27 @@ class ConfigurationFile : public testing::Test {
     std::ofstream(path) << text;
     return path;
   }
+  absl::StatusOr<Configuration> Read(const std::string& path) {
+    const absl::StatusOr<std::string> text = ReadConfigurationText(path);
+    Accounts accounts;
+    return text.ok() ? ParseConfiguration(*text, path, accounts) : text.status();
+  }
 };
 
 TEST_F(ConfigurationFile, IsNamedInComplaints) {
   const std::string path = Write("[log]\nlevel = 3\n");
-  EXPECT_THAT(std::string(ReadConfiguration(path).status().message()), StartsWith(path + ":2: log.level: "));
+  EXPECT_THAT(std::string(Read(path).status().message()), StartsWith(path + ":2: log.level: "));
 }
 
 TEST_F(ConfigurationFile, MayBeEmpty) {
-  const auto read = ReadConfiguration(Write(""));
+  const auto read = Read(Write(""));
   ASSERT_TRUE(read.ok()) << read.status();
   EXPECT_EQ(*read, Configuration());
 }
 
 TEST_F(ConfigurationFile, ThatCannotBeReadIsNotFound) {
   for (const std::string& path : {testing::TempDir() + "/no such file", testing::TempDir()}) {
-    const absl::Status status = ReadConfiguration(path).status();
+    const absl::Status status = Read(path).status();
     EXPECT_EQ(status.code(), absl::StatusCode::kNotFound) << path;
     EXPECT_THAT(std::string(status.message()), StartsWith(path + ": cannot be read: "));
     EXPECT_THAT(std::string(status.message()), testing::Not(HasSubstr("Success"))) << path;

@@ -29,22 +29,21 @@ constexpr auto kShutdownPatience = std::chrono::milliseconds(100);
 constexpr absl::Duration kDrainPatience = absl::Seconds(1);
 constexpr absl::Duration kDrainLook = absl::Milliseconds(5);
 
-Administrators AdministratorsOf(std::optional<gid_t> group) { return {.daemon_uid = ::geteuid(), .group = group}; }
+Administrators AdministratorsOf(const LoadedConfiguration& loaded) {
+  return {.daemon_uid = ::geteuid(), .group = loaded.administrators_group};
+}
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<ControlServer>> ControlServer::Start(const Configuration& configuration, BrokerCore core,
+absl::StatusOr<std::unique_ptr<ControlServer>> ControlServer::Start(const LoadedConfiguration& loaded, BrokerCore core,
                                                                     CoreRunner::Commit commit, DescriptorKeep& keep,
                                                                     std::optional<RemoteAccess::Port> tcp_port) {
-  const auto socket_group = GroupOf("socket_group", configuration.socket_group);
-  if (!socket_group.ok()) return socket_group.status();
-  const auto administrators_group = GroupOf("administrators_group", configuration.administrators_group);
-  if (!administrators_group.ok()) return administrators_group.status();
+  const Configuration& configuration = loaded.configuration;
   const auto mode = static_cast<mode_t>(configuration.socket_mode);
   std::vector<std::unique_ptr<SocketName>> names;
   KeptSockets kept(keep);
   const auto listen = [&](const std::string& name, int type) {
-    const ListeningSocket wanted = {configuration.socket_directory + "/" + name, type, mode, *socket_group};
+    const ListeningSocket wanted = {configuration.socket_directory + "/" + name, type, mode, loaded.socket_group};
     absl::StatusOr<UniqueFd> listener = kept.Listen(wanted, name);
     // What is kept has its name for the next process.
     if (listener.ok() && !keep.IsThere()) names.push_back(std::make_unique<SocketName>(wanted.path));
@@ -55,7 +54,7 @@ absl::StatusOr<std::unique_ptr<ControlServer>> ControlServer::Start(const Config
   auto handoff = listen("handoff.sock", SOCK_SEQPACKET);
   if (!handoff.ok()) return handoff.status();
   kept.ForgetTheRest();
-  const Administrators administrators = AdministratorsOf(*administrators_group);
+  const Administrators administrators = AdministratorsOf(loaded);
 
   std::unique_ptr<ControlServer> self(new ControlServer);
   self->socket_names_ = std::move(names);
@@ -114,7 +113,7 @@ void ControlServer::Reload(ReloadDone done) {
 }
 
 Configuration ControlServer::Apply(const LoadedConfiguration& loaded, const Configuration& in_use) {
-  const Administrators administrators = AdministratorsOf(loaded.administrators_group);
+  const Administrators administrators = AdministratorsOf(loaded);
   broker_->SetLimits(in_use.limits);
   broker_->gate().Replace(in_use.policy, in_use.audit);
   control_socket_->Set({administrators, in_use.connections_per_uid, in_use.patience});

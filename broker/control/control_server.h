@@ -37,10 +37,10 @@ namespace rdmabroker {
 class ControlServer {
  public:
   // Makes the sockets, or takes over those that the process before has left in `keep`, and starts to serve with `core`,
-  // whose changes `commit` stores, and on `tcp_port` if there is one; `keep` is for the time of the call. What
-  // ListenOnUnixSocket says, or NOT_FOUND for a group that does not exist.
+  // whose changes `commit` stores, and on `tcp_port` if there is one; `keep` is for the time of the call. Errors as
+  // those of ListenOnUnixSocket.
   static absl::StatusOr<std::unique_ptr<ControlServer>> Start(
-      const Configuration& configuration, BrokerCore core, CoreRunner::Commit commit, DescriptorKeep& keep,
+      const LoadedConfiguration& loaded, BrokerCore core, CoreRunner::Commit commit, DescriptorKeep& keep,
       std::optional<RemoteAccess::Port> tcp_port = std::nullopt);
   ~ControlServer();
   ControlServer(const ControlServer&) = delete;

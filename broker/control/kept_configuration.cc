@@ -8,8 +8,15 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <utility>
 #include <vector>
 
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
 #include "broker/control/configuration.h"
 #include "broker/control/file_text.h"
@@ -42,18 +49,52 @@ absl::StatusOr<UniqueFd> MakeSealed(const std::string& text) {
   return file;
 }
 
+// The numbers stand before the text, in lines such as "user 1000 alice": no TOML begins with one.
+constexpr char kUser[] = "user";
+constexpr char kGroup[] = "group";
+
+// A name takes at most five times the room that it has in the text, however short it is.
+constexpr size_t kMostBytes = 8 * kMaxConfigurationBytes;
+
+std::string Lines(const char* kind, const std::map<std::string, uint32_t>& numbers) {
+  std::string lines;
+  for (const auto& [name, number] : numbers) absl::StrAppend(&lines, kind, " ", number, " ", name, "\n");
+  return lines;
+}
+
+// Takes the lines of that kind from the beginning.
+std::map<std::string, uint32_t> TakeLines(const char* kind, absl::string_view& rest) {
+  std::map<std::string, uint32_t> numbers;
+  for (;;) {
+    const size_t end = rest.find('\n');
+    const std::vector<std::string> words = absl::StrSplit(rest.substr(0, end), absl::MaxSplits(' ', 2));
+    uint32_t number = 0;
+    if (end == rest.npos || words.size() != 3 || words[0] != kind || !absl::SimpleAtoi(words[1], &number)) {
+      return numbers;
+    }
+    numbers[words[2]] = number;
+    rest.remove_prefix(end + 1);
+  }
+}
+
 // A file of another kind could change, or never end, under whoever reads it.
-std::optional<std::string> TextOf(int fd) {
+std::optional<KeptConfiguration::Former> Read(int fd) {
   if ((::fcntl(fd, F_GET_SEALS) & kSeals) != kSeals) return std::nullopt;
-  absl::StatusOr<std::string> text = ReadAll(fd, kName, kMaxConfigurationBytes);
-  return text.ok() ? std::optional(*std::move(text)) : std::nullopt;
+  const absl::StatusOr<std::string> all = ReadAll(fd, kName, kMostBytes);
+  if (!all.ok()) return std::nullopt;
+  absl::string_view rest = *all;
+  KeptConfiguration::Former former;
+  former.numbers.users = TakeLines(kUser, rest);
+  former.numbers.groups = TakeLines(kGroup, rest);
+  former.text = std::string(rest);
+  return former.text.size() > kMaxConfigurationBytes ? std::nullopt : std::optional(std::move(former));
 }
 
 }  // namespace
 
 KeptConfiguration::KeptConfiguration(DescriptorKeep& keep) : keep_(keep) {
   const std::vector<KeptDescriptor> inherited = keep.Take(kName);
-  if (inherited.size() == 1 && inherited.front().name == kName) former_ = TextOf(inherited.front().fd.get());
+  if (inherited.size() == 1 && inherited.front().name == kName) former_ = Read(inherited.front().fd.get());
   if (former_) {
     kept_ = former_;
     return;
@@ -61,9 +102,11 @@ KeptConfiguration::KeptConfiguration(DescriptorKeep& keep) : keep_(keep) {
   for (const KeptDescriptor& none : inherited) keep_.ForgetNow(none.name);
 }
 
-void KeptConfiguration::Keep(const std::string& text) {
-  if (!keep_.IsThere() || kept_ == text) return;
-  const absl::StatusOr<UniqueFd> file = MakeSealed(text);
+void KeptConfiguration::Keep(const std::string& text, const AccountNumbers& numbers) {
+  Former wanted = {text, numbers};
+  if (!keep_.IsThere() || kept_ == wanted) return;
+  const absl::StatusOr<UniqueFd> file =
+      MakeSealed(absl::StrCat(Lines(kUser, numbers.users), Lines(kGroup, numbers.groups), text));
   if (!file.ok()) {
     LogWarning("configuration not kept", {{"cause", file.status().message()}});
     return;
@@ -71,7 +114,7 @@ void KeptConfiguration::Keep(const std::string& text) {
   // Of two a successor would not know which.
   if (kept_) keep_.ForgetNow(kName);
   keep_.Keep(kName, file->get());
-  kept_ = text;
+  kept_ = std::move(wanted);
 }
 
 }  // namespace rdmabroker

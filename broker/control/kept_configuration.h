@@ -6,16 +6,24 @@
 #include <optional>
 #include <string>
 
-#include "absl/status/status.h"
+#include "broker/control/accounts.h"
 #include "broker/runtime/descriptor_keep.h"
 
 namespace rdmabroker {
 
-// The text of the configuration that was applied last, kept by the supervisor: with it the next process goes on where
-// the file has become bad meanwhile, so that a slip of an editor costs nobody a connection. In memory, sealed against
-// any change, and in no file system. One thread.
+// The configuration that was applied last, kept by the supervisor: with it the next process goes on where the file has
+// become bad meanwhile, so that neither a slip of an editor nor a user who was removed costs anybody a connection. In
+// memory, sealed against any change, and in no file system. One thread.
 class KeptConfiguration {
  public:
+  // A configuration's text, and what the names of users and groups in it stood for when it was applied.
+  struct Former {
+    std::string text;
+    AccountNumbers numbers;
+
+    bool operator==(const Former&) const = default;
+  };
+
   // Takes what the process before has kept. `keep` outlives it.
   explicit KeptConfiguration(DescriptorKeep& keep);
   KeptConfiguration(const KeptConfiguration&) = delete;
@@ -23,16 +31,16 @@ class KeptConfiguration {
 
   // What the process before went by. Nothing where there was none, where nobody keeps anything, and where what is kept
   // is not what this class has made.
-  const std::optional<std::string>& former() const { return former_; }
+  const std::optional<Former>& former() const { return former_; }
 
   // From now on this is kept, and nothing else. What goes wrong is logged: the process goes on. Nothing happens where
   // it is kept already, or where nobody keeps anything.
-  void Keep(const std::string& text);
+  void Keep(const std::string& text, const AccountNumbers& numbers = {});
 
  private:
   DescriptorKeep& keep_;
-  std::optional<std::string> former_;
-  std::optional<std::string> kept_;
+  std::optional<Former> former_;
+  std::optional<Former> kept_;
 };
 
 }  // namespace rdmabroker

@@ -31,7 +31,8 @@ class KeptConfigurationTest : public testing::Test {
   }
   std::optional<std::string> FormerOfTheNext() {
     DescriptorKeep keep(supervisor_);
-    return KeptConfiguration(keep).former();
+    const KeptConfiguration kept(keep);
+    return kept.former() ? std::optional(kept.former()->text) : std::nullopt;
   }
 
   FakeSupervisor supervisor_;
@@ -44,6 +45,38 @@ TEST_F(KeptConfigurationTest, TheNextProcessHasTheLastOne) {
   supervisor_.Restart();
   Live({"", "[limits]\n"});
   EXPECT_EQ(FormerOfTheNext(), "[limits]\n");
+}
+
+TEST_F(KeptConfigurationTest, NamesKeepTheirNumbers) {
+  const AccountNumbers numbers = {.users = {{"alice", 1000}, {"of a domain", 4294967294}}, .groups = {{"rdma", 110}}};
+  // The text may begin like what stands before it, or be empty.
+  for (const char* text : {"[log]\n", "user = 7\ngroup = 8\n", "user", ""}) {
+    SCOPED_TRACE(text);
+    for (const AccountNumbers& wanted : {numbers, AccountNumbers(), AccountNumbers{.groups = numbers.groups}}) {
+      FakeSupervisor supervisor;
+      for (int process = 0; process < 2; ++process) {
+        DescriptorKeep keep(supervisor);
+        KeptConfiguration kept(keep);
+        if (process == 1) {
+          EXPECT_EQ(kept.former(), (KeptConfiguration::Former{text, wanted}));
+        }
+        kept.Keep(text, wanted);
+        EXPECT_EQ(supervisor.stored().size(), 1u);
+        supervisor.Restart();
+      }
+    }
+  }
+}
+
+// Who has been removed and made anew is another.
+TEST_F(KeptConfigurationTest, OtherNumbersAreAnotherConfiguration) {
+  DescriptorKeep keep(supervisor_);
+  KeptConfiguration kept(keep);
+  kept.Keep("[log]\n", {.users = {{"alice", 1000}}});
+  kept.Keep("[log]\n", {.users = {{"alice", 1001}}});
+  supervisor_.Restart();
+  DescriptorKeep next(supervisor_);
+  EXPECT_EQ(KeptConfiguration(next).former()->numbers.users.at("alice"), 1001u);
 }
 
 TEST_F(KeptConfigurationTest, OneIsKeptHoweverOftenItChanges) {
@@ -97,7 +130,7 @@ TEST_F(KeptConfigurationTest, ItIsInNobodyElsesWay) {
   Live({"[log]\n"});
   DescriptorKeep keep(supervisor_);
   for (const char* prefix : {"c", "e", "j", "o", "t", "socket"}) EXPECT_TRUE(keep.Take(prefix).empty()) << prefix;
-  EXPECT_EQ(KeptConfiguration(keep).former(), "[log]\n");
+  EXPECT_TRUE(KeptConfiguration(keep).former());
 }
 
 }  // namespace

@@ -2,9 +2,6 @@
 
 #include "broker/control/policy_configuration.h"
 
-#include <grp.h>
-#include <pwd.h>
-
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -138,42 +135,28 @@ std::string ReadPrefix(const toml::node& node, Prefix* prefix) {
   return text ? Prefix::Parse(*text, prefix) : "must have strings only";
 }
 
-// Users and groups by number or by name. `find` looks a name up.
-struct Naming {
-  const char* kind;
-  const char* tool;
-  std::optional<uint32_t> (*find)(const char* name);
-};
+// Looks a name up.
+using Find = absl::StatusOr<uint32_t> (Accounts::*)(const std::string& name);
 
-constexpr Naming kUsers = {"user", "useradd", [](const char* name) -> std::optional<uint32_t> {
-                             const passwd* found = ::getpwnam(name);
-                             return found == nullptr ? std::nullopt : std::optional<uint32_t>(found->pw_uid);
-                           }};
-constexpr Naming kGroups = {"group", "groupadd", [](const char* name) -> std::optional<uint32_t> {
-                              const group* found = ::getgrnam(name);
-                              return found == nullptr ? std::nullopt : std::optional<uint32_t>(found->gr_gid);
-                            }};
-
-std::string ReadId(const Naming& naming, const toml::node& node, uint32_t* id) {
+// Users or groups, as `kind` says, by number or by name.
+std::string ReadId(const char* kind, Find find, Accounts& accounts, const toml::node& node, uint32_t* id) {
   // The greatest number stands for nobody (chown(2)).
   if (const auto number = node.value_exact<int64_t>(); number && *number >= 0 && *number < int64_t{UINT32_MAX}) {
     *id = static_cast<uint32_t>(*number);
     return "";
   }
   const auto name = node.value_exact<std::string>();
-  if (!name) return absl::StrCat("must have names of ", naming.kind, "s, or their numbers from 0 to 4294967294");
-  const bool whole = name->find('\0') == std::string::npos;
-  const auto found = whole ? naming.find(name->c_str()) : std::nullopt;
-  if (!found) {
-    return absl::StrCat("there is no ", naming.kind, " ", Quoted(*name), "; make it with ", naming.tool,
-                        ", or give the number");
-  }
+  if (!name) return absl::StrCat("must have names of ", kind, "s, or their numbers from 0 to 4294967294");
+  const auto found = (accounts.*find)(*name);
+  if (!found.ok()) return absl::StrCat(found.status().message(), ", or give the number");
   *id = *found;
   return "";
 }
 
-Setter Ids(std::vector<uint32_t>& field, const Naming& naming) {
-  return ListOf<uint32_t>(field, [&naming](const toml::node& node, uint32_t* id) { return ReadId(naming, node, id); });
+Setter Ids(std::vector<uint32_t>& field, const char* kind, Find find, Accounts& accounts) {
+  return ListOf<uint32_t>(field, [kind, find, &accounts](const toml::node& node, uint32_t* id) {
+    return ReadId(kind, find, accounts, node, id);
+  });
 }
 
 Setter Texts(std::vector<std::string>& field, std::string (*check)(const std::string&)) {
@@ -185,12 +168,12 @@ Setter Ports(PortSet& field) {
   return ListOf<PortRange>([&field](std::vector<PortRange> ranges) { field = PortSet(std::move(ranges)); }, ReadPorts);
 }
 
-Keys KeysOf(Rule& rule) {
+Keys KeysOf(Rule& rule, Accounts& accounts) {
   return {
       {"name", Text(rule.name)},
       {"allow", YesOrNo(rule.allow)},
-      {"uids", Ids(rule.uids, kUsers)},
-      {"gids", Ids(rule.gids, kGroups)},
+      {"uids", Ids(rule.uids, "user", &Accounts::User, accounts)},
+      {"gids", Ids(rule.gids, "group", &Accounts::Group, accounts)},
       {"spiffe_ids", Texts(rule.spiffe_ids, WrongWithSpiffeId)},
       {"adapters", Texts(rule.adapters, WrongWithAdapter)},
       {"local_ports", Ports(rule.local_ports)},
@@ -222,9 +205,9 @@ Complaint Apply(const Keys& keys, const std::string& prefix, const toml::table& 
 
 constexpr char kRules[] = "policy.rules";
 
-Complaint ReadRule(const toml::node& node, Rule* rule) {
+Complaint ReadRule(const toml::node& node, Accounts& accounts, Rule* rule) {
   const toml::table& table = *node.as_table();
-  Complaint complaint = Apply(KeysOf(*rule), absl::StrCat(kRules, "."), table);
+  Complaint complaint = Apply(KeysOf(*rule, accounts), absl::StrCat(kRules, "."), table);
   if (!complaint.what.empty()) return complaint;
   // Said by no default: what a rule does must be seen in it.
   for (const char* key : {"name", "allow"}) {
@@ -233,7 +216,7 @@ Complaint ReadRule(const toml::node& node, Rule* rule) {
   return {};
 }
 
-Complaint ReadRules(const toml::node& node, Policy* policy) {
+Complaint ReadRules(const toml::node& node, Accounts& accounts, Policy* policy) {
   const toml::array* rules = node.as_array();
   if (rules == nullptr || !(rules->empty() || rules->is_homogeneous(toml::node_type::table))) {
     return {node.source(), absl::StrCat(kRules, ": must be tables, each under a heading [[policy.rules]]")};
@@ -241,7 +224,7 @@ Complaint ReadRules(const toml::node& node, Policy* policy) {
   if (rules->size() > kMostPolicyRules)
     return {node.source(), absl::StrCat(kRules, ": more than ", kMostPolicyRules, " rules")};
   for (const toml::node& each : *rules) {
-    Complaint complaint = ReadRule(each, &policy->rules.emplace_back());
+    Complaint complaint = ReadRule(each, accounts, &policy->rules.emplace_back());
     if (!complaint.what.empty()) return complaint;
   }
   const auto flaw = FindFlaw(*policy);
@@ -252,7 +235,8 @@ Complaint ReadRules(const toml::node& node, Policy* policy) {
 
 }  // namespace
 
-absl::Status ReadPolicy(const std::string& file, const toml::table& table, Policy* policy, AuditLevel* audit) {
+absl::Status ReadPolicy(const std::string& file, const toml::table& table, Accounts& accounts, Policy* policy,
+                        AuditLevel* audit) {
   const Keys keys = {
       {"default", OneOf<bool>(policy->allow_by_default, {{"allow", true}, {"deny", false}})},
       {"audit",
@@ -262,7 +246,7 @@ absl::Status ReadPolicy(const std::string& file, const toml::table& table, Polic
   };
   Complaint complaint = Apply(keys, "policy.", table);
   if (const toml::node* rules = table.get("rules"); rules != nullptr && complaint.what.empty()) {
-    complaint = ReadRules(*rules, policy);
+    complaint = ReadRules(*rules, accounts, policy);
   }
   // Without rules every line would say the same.
   if (!table.contains("audit")) *audit = policy->rules.empty() ? AuditLevel::kRefused : AuditLevel::kAll;

@@ -10,6 +10,7 @@
 #include <toml++/toml.h>
 
 #include "absl/status/status.h"
+#include "broker/control/accounts.h"
 #include "broker/control/audit_level.h"
 #include "broker/policy/policy.h"
 
@@ -19,10 +20,11 @@ namespace rdmabroker {
 inline constexpr size_t kMostPolicyRules = 1000;
 inline constexpr size_t kMostPolicyEntries = 1000;  // Of each list.
 
-// Reads [policy] and [[policy.rules]]; docs/policy.md lists the keys. Names of users and groups are looked up in the
-// system's databases. INVALID_ARGUMENT names file, line and key: what ParseConfiguration complains of, and what cannot
+// Reads [policy] and [[policy.rules]]; docs/policy.md lists the keys. Names of users and groups are looked up in
+// `accounts`. INVALID_ARGUMENT names file, line and key: what ParseConfiguration complains of, and what cannot
 // be meant (FindFlaw of policy.h). Then `*policy` and `*audit` are undefined.
-absl::Status ReadPolicy(const std::string& file, const toml::table& table, Policy* policy, AuditLevel* audit);
+absl::Status ReadPolicy(const std::string& file, const toml::table& table, Accounts& accounts, Policy* policy,
+                        AuditLevel* audit);
 
 }  // namespace rdmabroker
 

@@ -20,7 +20,10 @@ namespace {
 using testing::Contains;
 using testing::StartsWith;
 
-absl::StatusOr<Configuration> Parse(const std::string& text) { return ParseConfiguration(text, "broker.toml"); }
+absl::StatusOr<Configuration> Parse(const std::string& text) {
+  Accounts accounts;
+  return ParseConfiguration(text, "broker.toml", accounts);
+}
 
 // One rule, in the lines 2 and following.
 std::string RuleWith(const std::string& keys) {

@@ -572,14 +572,6 @@ TEST_F(ShutdownTest, ASecondDaemonInTheFolderOfARunningOneIsRefused) {
   EXPECT_EQ(client.Open(), NdkStatus::kSuccess);
 }
 
-TEST_F(ShutdownTest, AGroupThatDoesNotExistIsNamed) {
-  Configuration configuration = TestConfiguration();
-  configuration.administrators_group = "no such group";
-  const auto server = StartAlone(configuration);
-  EXPECT_EQ(server.status().code(), absl::StatusCode::kNotFound);
-  EXPECT_EQ(server.status().message().find("control.administrators_group: no group \"no such group\""), 0u);
-}
-
 // gRPC ends the process where operations meet a queue that has been shut down.
 TEST_F(ShutdownTest, FiftyBusyDaemonsStopInOrder) {
   for (int round = 0; round < 50; ++round) {

@@ -67,7 +67,8 @@ absl::StatusOr<std::unique_ptr<ControlServer>> StartAlone(const Configuration& c
   FakeSupervisor nobody(false);
   DescriptorKeep keep(nobody);
   return ControlServer::Start(
-      configuration, BrokerCore(configuration.limits), [](BrokerCore&) { return true; }, keep, *std::move(port));
+      {.configuration = configuration}, BrokerCore(configuration.limits), [](BrokerCore&) { return true; }, keep,
+      *std::move(port));
 }
 
 TestDaemon::TestDaemon(NetworkThread& network, std::vector<FakeDevice> devices, Configuration configuration,
@@ -90,7 +91,8 @@ absl::StatusOr<std::unique_ptr<ControlServer>> TestDaemon::StartStored() {
   if (!survival.ok()) return survival.status();
   survival_ = *std::move(survival);
   return ControlServer::Start(
-      configuration_, survival_->TakeCore(), [this](BrokerCore& core) { return survival_->Commit(core); }, keep_);
+      {.configuration = configuration_}, survival_->TakeCore(),
+      [this](BrokerCore& core) { return survival_->Commit(core); }, keep_);
 }
 
 void TestDaemon::Start() {

@@ -27,7 +27,7 @@
 #include <vector>
 
 #include "absl/synchronization/mutex.h"
-#include "broker/control/configuration.h"
+#include "broker/control/configuration_reload.h"
 #include "broker/control/control_server.h"
 #include "broker/fabric/iwarp/iwarp_fabric.h"
 #include "broker/fabric/rdmacm/rdmacm_fabric.h"
@@ -153,7 +153,8 @@ void Serve(const std::string& adapter, const std::string& file) {
   StartLogging("mortal_broker", LogFormat::kText, LogLevel::kError);
   const auto supervisor = Required(SystemdSupervisor::FromEnvironment());
   DescriptorKeep keep(*supervisor);
-  const Configuration configuration = Required(ReadConfiguration(file));
+  const LoadedConfiguration loaded = Required(LoadConfigurationFile(file));
+  const Configuration& configuration = loaded.configuration;
   // So that tests can count them (new_mortal_broker.h).
   Note(configuration.socket_directory + "/lives");
   const auto survival = Required(Survival::Open(configuration.socket_directory + "/state", configuration.limits, keep));
@@ -164,7 +165,7 @@ void Serve(const std::string& adapter, const std::string& file) {
     death.After();
     return stored;
   };
-  const auto control = Required(ControlServer::Start(configuration, survival->TakeCore(), commit, keep));
+  const auto control = Required(ControlServer::Start(loaded, survival->TakeCore(), commit, keep));
   std::vector<std::unique_ptr<Fabric>> fabrics;
   fabrics.push_back(Open(adapter, configuration, *control, *survival));
   control->Recover(std::move(fabrics));

@@ -52,9 +52,8 @@ const ndkpi::Surroundings& On() {
 
 class RestartTest : public testing::Test {
  protected:
-  explicit RestartTest(const std::string& settings = "")
-      : broker_(std::make_shared<KeptBroker>(ndkpi::OwnPorts() + settings,
-                                             std::vector<std::string>{KeptBroker::kDaemon}, logs_.path() + "/log")) {}
+  explicit RestartTest(const std::string& settings = "", const std::vector<std::string>& daemon = {KeptBroker::kDaemon})
+      : broker_(std::make_shared<KeptBroker>(ndkpi::OwnPorts() + settings, daemon, logs_.path() + "/log")) {}
 
   // Before there is a broker, which is to be in the same network.
   static void SetUpTestSuite() { On(); }
@@ -292,6 +291,37 @@ TEST_F(RestartTest, AConfigurationThatHasBecomeBadCostsNoConnection) {
   }
   EXPECT_THAT(broker_->Log(), testing::HasSubstr("configuration is bad, so the former one is used"));
   EXPECT_THAT(broker_->Log(), testing::HasSubstr("/broker.toml:2: limits.backlog: 0 is not from 1 to"));
+}
+
+// The groups of the daemon's machine, which are there before the broker.
+struct GroupsFile {
+  GroupsFile() { Write("passing:x:54321:\n"); }
+  void Write(const std::string& groups) const { std::ofstream(folder.path() + "/group") << groups; }
+  // A daemon that finds them where it looks.
+  std::vector<std::string> Daemon() const {
+    const std::string script =
+        absl::StrCat("mount --bind '", folder.path(), "/group' /etc/group && exec ", KeptBroker::kDaemon, " \"$@\"");
+    return {"unshare", "--mount", "sh", "-c", script, "sh"};
+  }
+
+  TemporaryFolder folder;
+};
+
+class GroupsTest : protected GroupsFile, public RestartTest {
+ protected:
+  GroupsTest() : RestartTest("control.administrators_group = \"passing\"\n", Daemon()) {}
+};
+
+TEST_F(GroupsTest, AGroupThatHasBeenRemovedCostsNoConnection) {
+  const Connection connection = world_.Establish();
+  Write("");
+  for (int death = 0; death < 2; ++death) {
+    broker_->KillDaemon();
+    ExpectUntouched(connection);
+    ExpectUntouched(world_.Establish());
+  }
+  EXPECT_THAT(broker_->Log(), testing::HasSubstr("configuration is bad, so the former one is used"));
+  EXPECT_THAT(broker_->Log(), testing::HasSubstr("control.administrators_group: there is no group"));
 }
 
 // Certificates in files of this folder, which are there before the broker.

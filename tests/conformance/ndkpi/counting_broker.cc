@@ -19,7 +19,7 @@
 #include <vector>
 
 #include "absl/synchronization/mutex.h"
-#include "broker/control/configuration.h"
+#include "broker/control/configuration_reload.h"
 #include "broker/control/control_server.h"
 #include "broker/fabric/fabric_records.h"
 #include "broker/fabric/fake/fake_fabric.h"
@@ -120,7 +120,7 @@ void Serve(const std::string& adapter, const std::string& file) {
   absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore);
   // The answers have the standard output to themselves.
   StartLogging("counting_broker", LogFormat::kText, LogLevel::kError);
-  CountingBroker broker(adapter, Required(ReadConfiguration(file)));
+  CountingBroker broker(adapter, Required(LoadConfigurationFile(file)).configuration);
   for (std::string line; std::getline(std::cin, line);) {
     std::cout << "answer: " << broker.Answer(line) << std::endl;
   }
