@@ -33,8 +33,8 @@ grpc::Status RefuseUnlessAdministrator(Broker& broker, AuditEntry entry, const c
   broker.gate().Administered(allowed, entry, Watcher::Now());
   if (allowed) return grpc::Status::OK;
   return GrpcStatusOf({.status = NdkStatus::kAccessDenied,
-                       .hint = absl::StrCat("caller: only root, the broker's user, the administrators' group and, over "
-                                            "TCP, those in tcp.administrators may ",
+                       .hint = absl::StrCat("caller: only root (if control.root_administers), the broker's user, the "
+                                            "administrators' group and, over TCP, those in tcp.administrators may ",
                                             what)});
 }
 

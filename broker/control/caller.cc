@@ -41,7 +41,8 @@ std::optional<Caller> CallerOf(int fd, const Administrators& administrators) {
     return credentials.gid == group ||
            std::find(caller.groups.begin(), caller.groups.end(), group) != caller.groups.end();
   };
-  caller.administrator = credentials.uid == 0 || credentials.uid == administrators.daemon_uid ||
+  caller.administrator = (administrators.root && credentials.uid == 0) ||
+                         credentials.uid == administrators.daemon_uid ||
                          (administrators.group && is_member(*administrators.group));
   return caller;
 }

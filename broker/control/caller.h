@@ -14,10 +14,11 @@
 
 namespace rdmabroker {
 
-// Who may see and end other users' sessions: root, the daemon's own user, and one group.
+// Who may see and end other users' sessions: the daemon's own user, one group, and root.
 struct Administrators {
   uid_t daemon_uid = 0;
   std::optional<gid_t> group;
+  bool root = true;  // Not where root is whoever has started a container.
 };
 
 // The user of a caller that is on another machine: (uid_t)-1, whom no process has.

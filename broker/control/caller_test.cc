@@ -73,21 +73,7 @@ struct Row {
   bool administrator;
 };
 
-TEST(CallerOf, AdministratorsAreRootTheDaemonsUserAndOneGroup) {
-  // More groups than are asked for at first.
-  std::vector<gid_t> many;
-  for (gid_t group = 5000; group < 5300; ++group) many.push_back(group);
-  const Row rows[] = {
-      {"root", 0, 0, {}, {.daemon_uid = 7}, true},
-      {"the daemon's user", 7, 7, {}, {.daemon_uid = 7}, true},
-      {"anybody", 1000, 1000, {}, {.daemon_uid = 7}, false},
-      {"anybody in root's group", 1000, 0, {0}, {.daemon_uid = 7}, false},
-      {"a member by the own group", 1000, 20, {}, {.daemon_uid = 7, .group = 20}, true},
-      {"a member by a supplementary group", 1000, 1000, {3, 20}, {.daemon_uid = 7, .group = 20}, true},
-      {"a member of many groups, the last one counting", 1000, 1000, many, {.daemon_uid = 7, .group = 5299}, true},
-      {"a member of many others", 1000, 1000, many, {.daemon_uid = 7, .group = 5300}, false},
-      {"a member of none", 1000, 1000, {}, {.daemon_uid = 7, .group = 20}, false},
-  };
+void ExpectAdministrators(const std::vector<Row>& rows) {
   for (const Row& row : rows) {
     bool done = false;
     const auto pair = SocketPairAs(row.uid, row.gid, row.groups, &done);
@@ -98,6 +84,33 @@ TEST(CallerOf, AdministratorsAreRootTheDaemonsUserAndOneGroup) {
     EXPECT_EQ(caller->identity.gid, row.gid) << row.who;
     EXPECT_EQ(caller->administrator, row.administrator) << row.who;
   }
+}
+
+TEST(CallerOf, AdministratorsAreRootTheDaemonsUserAndOneGroup) {
+  // More groups than are asked for at first.
+  std::vector<gid_t> many;
+  for (gid_t group = 5000; group < 5300; ++group) many.push_back(group);
+  const std::vector<Row> rows = {
+      {"root", 0, 0, {}, {.daemon_uid = 7}, true},
+      {"the daemon's user", 7, 7, {}, {.daemon_uid = 7}, true},
+      {"anybody", 1000, 1000, {}, {.daemon_uid = 7}, false},
+      {"anybody in root's group", 1000, 0, {0}, {.daemon_uid = 7}, false},
+      {"a member by the own group", 1000, 20, {}, {.daemon_uid = 7, .group = 20}, true},
+      {"a member by a supplementary group", 1000, 1000, {3, 20}, {.daemon_uid = 7, .group = 20}, true},
+      {"a member of many groups, the last one counting", 1000, 1000, many, {.daemon_uid = 7, .group = 5299}, true},
+      {"a member of many others", 1000, 1000, many, {.daemon_uid = 7, .group = 5300}, false},
+      {"a member of none", 1000, 1000, {}, {.daemon_uid = 7, .group = 20}, false},
+  };
+  ExpectAdministrators(rows);
+}
+
+TEST(CallerOf, RootIsNoAdministratorWhereTheKeySaysSo) {
+  ExpectAdministrators({
+      {"root", 0, 0, {}, {.daemon_uid = 7, .root = false}, false},
+      {"root as a member", 0, 0, {20}, {.daemon_uid = 7, .group = 20, .root = false}, true},
+      {"the daemon's user", 7, 7, {}, {.daemon_uid = 7, .root = false}, true},
+      {"the daemon's user, who is root", 0, 0, {}, {.daemon_uid = 0, .root = false}, true},
+  });
 }
 
 }  // namespace

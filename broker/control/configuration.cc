@@ -153,6 +153,7 @@ std::map<std::string, Section> Keys(Configuration& configuration) {
         {"socket_mode", NeedsRestart(Whole(configuration.socket_mode, 0, 0777))},
         {"socket_group", NeedsRestart(Text(configuration.socket_group, AnyText))},
         {"administrators_group", Text(configuration.administrators_group, AnyText)},
+        {"root_administers", YesOrNo(configuration.root_administers)},
         {"connections_per_uid", Whole(configuration.connections_per_uid, 1, kMany)},
         {"patience_ms", Milliseconds(configuration.patience)},
         {"reflection", NeedsRestart(YesOrNo(configuration.reflection))}}},

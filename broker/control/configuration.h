@@ -29,7 +29,8 @@ struct Configuration {
   std::string state_directory;
   uint32_t socket_mode = 0660;
   std::string socket_group = "rdma";  // Owns the sockets. "": the daemon's own group.
-  std::string administrators_group;   // Sees and ends every user's sessions. "": root and the daemon's user only.
+  std::string administrators_group;  // Sees and ends every user's sessions, as the daemon's user does. "": nobody else.
+  bool root_administers = true;      // Whether root does, too.
   uint32_t connections_per_uid = 2048;
   absl::Duration patience = absl::Seconds(10);  // With a client that says nothing or does not read.
   bool reflection = false;                      // Whether gRPC's tools may ask what the services look like.

@@ -41,6 +41,7 @@ const std::vector<GoodRow>& GoodRows() {
       {"control.socket_mode", "0o600", [](auto& c) { c.socket_mode = 0600; }},
       {"control.socket_group", "\"g\"", [](auto& c) { c.socket_group = "g"; }},
       {"control.administrators_group", "\"adm\"", [](auto& c) { c.administrators_group = "adm"; }},
+      {"control.root_administers", "false", [](auto& c) { c.root_administers = false; }},
       {"control.connections_per_uid", "7", [](auto& c) { c.connections_per_uid = 7; }},
       {"control.patience_ms", "1500", [](auto& c) { c.patience = absl::Milliseconds(1500); }},
       {"control.reflection", "true", [](auto& c) { c.reflection = true; }},

@@ -30,7 +30,8 @@ constexpr absl::Duration kDrainPatience = absl::Seconds(1);
 constexpr absl::Duration kDrainLook = absl::Milliseconds(5);
 
 Administrators AdministratorsOf(const LoadedConfiguration& loaded) {
-  return {.daemon_uid = ::geteuid(), .group = loaded.administrators_group};
+  return {
+      .daemon_uid = ::geteuid(), .group = loaded.administrators_group, .root = loaded.configuration.root_administers};
 }
 
 }  // namespace
