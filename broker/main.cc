@@ -8,10 +8,18 @@
 #include <CLI/CLI.hpp>
 #include <cerrno>
 #include <cstring>
+#include <functional>
+#include <future>
 #include <iostream>
+#include <memory>
+#include <optional>
 #include <string>
+#include <thread>
+#include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
 #include "broker/control/configuration_reload.h"
 #include "broker/control/grpc_log.h"
 #include "broker/control/kept_configuration.h"
@@ -44,25 +52,59 @@ void StartLoggingBy(const Configuration& configuration) {
   StartLogging("rdma-brokerd", *LogFormatNamed(configuration.log_format), *LogLevelNamed(configuration.log_level));
 }
 
+using Loaded = absl::StatusOr<LoadedConfiguration>;
+
+// Clients wait while the daemon starts, and nothing that they have is in a file.
+constexpr absl::Duration kFilePatience = absl::Seconds(5);
+
+// What `read` gives, unless its file system takes too long: then it goes on by itself, and ends with the process.
+std::optional<Loaded> InTime(std::function<Loaded()> read) {
+  const auto promise = std::make_shared<std::promise<Loaded>>();
+  std::future<Loaded> loaded = promise->get_future();
+  std::thread([promise, read = std::move(read)] { promise->set_value(read()); }).detach();
+  if (loaded.wait_for(absl::ToChronoSeconds(kFilePatience)) != std::future_status::ready) return std::nullopt;
+  return loaded.get();
+}
+
+absl::Status Hangs(const std::string& name) {
+  return absl::DeadlineExceededError(
+      absl::StrCat(name, ": is not read within ", absl::FormatDuration(kFilePatience), "; its file system hangs"));
+}
+
+Loaded WithCertificatesInTime(Loaded loaded) {
+  if (!loaded.ok() || loaded->configuration.tcp_address.empty()) return loaded;
+  std::optional<Loaded> read = InTime([loaded] { return WithCertificates(loaded); });
+  if (read) return *std::move(read);
+  loaded->certificate_problem = Hangs("tcp.certificate");
+  return loaded;
+}
+
 // The file's, if it is good. After a death there are connections, which must not wait until somebody mends the file:
 // then the former one, and one without its TCP port rather than none. An error where there is none.
-absl::StatusOr<LoadedConfiguration> Choose(const std::string& path, const KeptConfiguration& kept) {
-  auto read = LoadConfigurationFile(path);
+Loaded Choose(const std::string& path, const KeptConfiguration& kept) {
+  if (!kept.former()) {
+    Loaded first = WithCertificates(LoadConfigurationFile(path));
+    if (absl::Status problem = ProblemOf(first); !problem.ok()) return problem;
+    StartLoggingBy(first->configuration);
+    return first;
+  }
+  Loaded read = WithCertificatesInTime(InTime([path] { return LoadConfigurationFile(path); }).value_or(Hangs(path)));
   const absl::Status problem = ProblemOf(read);
-  if (problem.ok() || !kept.former()) {
-    if (!problem.ok()) return problem;
+  if (problem.ok()) {
     StartLoggingBy(read->configuration);
     return read;
   }
-  auto former = LoadConfiguration(kept.former()->text, "the former configuration", kept.former()->numbers);
+  Loaded former = WithCertificatesInTime(
+      LoadConfiguration(kept.former()->text, "the former configuration", kept.former()->numbers));
   const bool only_port_is_bad = read.ok() && !ProblemOf(former).ok();
-  auto& chosen = only_port_is_bad ? read : former;
+  Loaded& chosen = only_port_is_bad ? read : former;
   if (!chosen.ok()) return problem;
   StartLoggingBy(chosen->configuration);
-  if (only_port_is_bad) {
-    LogError("tcp port not served", {{"cause", problem.message()}});
-  } else {
+  if (!only_port_is_bad) {
     LogError("configuration is bad, so the former one is used", {{"cause", problem.message()}});
+  }
+  if (!chosen->certificate_problem.ok()) {
+    LogError("tcp port not served", {{"cause", chosen->certificate_problem.message()}});
   }
   return std::move(chosen);
 }
@@ -84,7 +126,7 @@ int Serve(const std::string& path, const UniqueFd& signals) {
 }
 
 int Check(const std::string& path) {
-  const absl::Status problem = ProblemOf(LoadConfigurationFile(path));
+  const absl::Status problem = ProblemOf(WithCertificates(LoadConfigurationFile(path)));
   if (!problem.ok()) return Fail(problem, kBadConfiguration);
   std::cout << (path.empty() ? "the defaults" : path) << ": fine\n";
   return 0;

@@ -41,10 +41,14 @@ absl::StatusOr<LoadedConfiguration> LoadConfiguration(std::string text, const st
   found = FindGroup("administrators_group", configuration.administrators_group, accounts, &loaded.administrators_group);
   if (!found.ok()) return found;
   loaded.numbers = accounts.known();
-  if (configuration.tcp_address.empty()) return loaded;
-  auto certificates = ReadServerCertificates(CertificateFilesOf(configuration), absl::Now());
-  loaded.certificate_problem = certificates.status();
-  if (certificates.ok()) loaded.certificates = *std::move(certificates);
+  return loaded;
+}
+
+absl::StatusOr<LoadedConfiguration> WithCertificates(absl::StatusOr<LoadedConfiguration> loaded) {
+  if (!loaded.ok() || loaded->configuration.tcp_address.empty()) return loaded;
+  auto certificates = ReadServerCertificates(CertificateFilesOf(loaded->configuration), absl::Now());
+  loaded->certificate_problem = certificates.status();
+  if (certificates.ok()) loaded->certificates = *std::move(certificates);
   return loaded;
 }
 
@@ -63,7 +67,7 @@ ConfigurationReload::ConfigurationReload(std::string path, const Configuration& 
       in_use_(in_use),
       apply_(std::move(apply)),
       reader_(
-          executor, [path = path_] { return LoadConfigurationFile(path); },
+          executor, [path = path_] { return WithCertificates(LoadConfigurationFile(path)); },
           [this](const absl::StatusOr<LoadedConfiguration>& read) { End(read); }) {}
 
 void ConfigurationReload::Ask(ReloadDone done) {

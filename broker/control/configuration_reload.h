@@ -31,13 +31,14 @@ struct LoadedConfiguration {
   absl::Status certificate_problem;                // Why they are not.
 };
 
-// Parses and looks up everything, which may block; `name` stands for the file in complaints. Names that are `known` are
-// not looked up. An error where a part is bad other than the certificates, without which all but the TCP port can be
-// served.
+// Parses and looks up everything but the certificates; `name` stands for the file in complaints. It may block where
+// names are not among the `known`. An error where a part is bad, or a group cannot be found.
 absl::StatusOr<LoadedConfiguration> LoadConfiguration(std::string text, const std::string& name,
                                                       AccountNumbers known = {});
 // The same of a file; "": the defaults.
 absl::StatusOr<LoadedConfiguration> LoadConfigurationFile(const std::string& path);
+// Reads the certificates, too. Where they are bad, all but the TCP port can be served.
+absl::StatusOr<LoadedConfiguration> WithCertificates(absl::StatusOr<LoadedConfiguration> loaded);
 // What is bad in it in any way.
 absl::Status ProblemOf(const absl::StatusOr<LoadedConfiguration>& loaded);
 

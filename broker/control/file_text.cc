@@ -3,6 +3,7 @@
 #include "broker/control/file_text.h"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -15,15 +16,14 @@
 namespace rdmabroker {
 namespace {
 
-absl::Status Unreadable(const std::string& name) {
-  return absl::NotFoundError(absl::StrCat(name, ": cannot be read: ", std::strerror(errno)));
+absl::Status Unreadable(const std::string& name, const char* cause = std::strerror(errno)) {
+  return absl::NotFoundError(absl::StrCat(name, ": cannot be read: ", cause));
 }
 
 }  // namespace
 
 absl::StatusOr<std::string> ReadAll(int fd, const std::string& name, size_t most) {
-  // What has no beginning, as a pipe, is read from where it is.
-  (void)::lseek(fd, 0, SEEK_SET);
+  if (::lseek(fd, 0, SEEK_SET) != 0) return Unreadable(name);
   std::string text;
   char buffer[4096];
   for (;;) {
@@ -37,8 +37,11 @@ absl::StatusOr<std::string> ReadAll(int fd, const std::string& name, size_t most
 }
 
 absl::StatusOr<std::string> ReadFile(const std::string& path, size_t most) {
-  // A folder can be opened, but not read.
-  const UniqueFd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY));
+  // First: to open a pipe is to wait for whoever writes into it, for ever where nobody does.
+  struct stat status = {};
+  if (::stat(path.c_str(), &status) != 0) return Unreadable(path);
+  if (!S_ISREG(status.st_mode)) return Unreadable(path, "it is no regular file");
+  const UniqueFd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
   return file ? ReadAll(file.get(), path, most) : Unreadable(path);
 }
 

@@ -10,8 +10,8 @@
 
 namespace rdmabroker {
 
-// All of a file. NOT_FOUND where it cannot be read, INVALID_ARGUMENT where it has more than `most` bytes; both with the
-// path. It may block for as long as the file system does.
+// All of a regular file. NOT_FOUND where it cannot be read, INVALID_ARGUMENT where it has more than `most` bytes; both
+// with the path. It may block for as long as the file system does.
 absl::StatusOr<std::string> ReadFile(const std::string& path, size_t most);
 
 // The same, of a descriptor, which `name` stands for: from its beginning, wherever it stands.

@@ -5,7 +5,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
-#include <sys/stat.h>
 #include <sys/types.h>
 
 #include <filesystem>
@@ -17,6 +16,7 @@
 
 #include "proto/rdmabroker/v1/administration.grpc.pb.h"
 #include "tests/control/child_process.h"
+#include "tests/control/hanging_file.h"
 #include "tests/control/network_thread.h"
 #include "tests/control/patience.h"
 #include "tests/control/temporary_folder.h"
@@ -190,8 +190,7 @@ TEST_F(ReloadTest, AFileThatHasGoneEndsNothing) {
 
 TEST_F(ReloadTest, AFileThatHangsHoldsNobodyUp) {
   Start();
-  std::filesystem::remove(file());
-  ASSERT_EQ(::mkfifo(file().c_str(), 0600), 0);
+  const HangingFile hanging(file());
   daemon_->Signal(SIGHUP);
   EXPECT_EQ(BacklogOfANewSession(), Limits().backlog);
   daemon_->Signal(SIGTERM);

@@ -27,6 +27,7 @@
 #include "tests/conformance/ndkpi/surroundings.h"
 #include "tests/conformance/ndkpi/world.h"
 #include "tests/control/child_process.h"
+#include "tests/control/hanging_file.h"
 #include "tests/control/patience.h"
 #include "tests/control/temporary_folder.h"
 #include "tests/control/test_certificates.h"
@@ -291,6 +292,17 @@ TEST_F(RestartTest, AConfigurationThatHasBecomeBadCostsNoConnection) {
   }
   EXPECT_THAT(broker_->Log(), testing::HasSubstr("configuration is bad, so the former one is used"));
   EXPECT_THAT(broker_->Log(), testing::HasSubstr("/broker.toml:2: limits.backlog: 0 is not from 1 to"));
+}
+
+// Nobody waits for an administrator, nor for a file server.
+TEST_F(RestartTest, AFileThatHangsIsAsOneThatIsBad) {
+  const Connection connection = world_.Establish();
+  const HangingFile hanging(broker_->folder() + "/broker.toml");
+  broker_->KillDaemon();
+  ExpectUntouched(connection);
+  ExpectUntouched(world_.Establish());
+  EXPECT_THAT(broker_->Log(), testing::HasSubstr("configuration is bad, so the former one is used"));
+  EXPECT_THAT(broker_->Log(), testing::HasSubstr("/broker.toml: is not read within 5s"));
 }
 
 // The groups of the daemon's machine, which are there before the broker.
