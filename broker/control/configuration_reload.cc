@@ -16,6 +16,11 @@ namespace {
 
 absl::Status Stopping() { return absl::UnavailableError("configuration: the broker is stopping"); }
 
+absl::Status NotApplied(const absl::Status& cause) {
+  LogError("configuration not applied", {{"cause", cause.message()}});
+  return cause;
+}
+
 // The group that the key names, none for "".
 absl::Status FindGroup(const char* key, const std::string& name, Accounts& accounts, std::optional<gid_t>* group) {
   if (name.empty()) return absl::OkStatus();
@@ -73,12 +78,12 @@ ConfigurationReload::ConfigurationReload(std::string path, const Configuration& 
 void ConfigurationReload::Ask(ReloadDone done) {
   if (stopped_) return done(Stopping());
   if (path_.empty()) {
-    return done(absl::FailedPreconditionError(
-        "configuration: the broker was started without --config, so that there is no file to be read again"));
+    return done(NotApplied(absl::FailedPreconditionError(
+        "configuration: the broker was started without --config, so that there is no file to be read again")));
   }
   if (next_.size() >= kMostWaiting) {
-    return done(absl::ResourceExhaustedError(
-        absl::StrCat(path_, ": is being read, and many wait for it; see whether its file system hangs")));
+    return done(NotApplied(absl::ResourceExhaustedError(
+        absl::StrCat(path_, ": is being read, and many wait for it; see whether its file system hangs"))));
   }
   (reader_.Ask() ? current_ : next_).push_back(std::move(done));
 }
@@ -98,10 +103,7 @@ void ConfigurationReload::End(const absl::StatusOr<LoadedConfiguration>& read) {
 }
 
 absl::StatusOr<ChangedKeys> ConfigurationReload::Take(const absl::StatusOr<LoadedConfiguration>& read) {
-  if (absl::Status problem = ProblemOf(read); !problem.ok()) {
-    LogError("configuration not applied", {{"cause", problem.message()}});
-    return problem;
-  }
+  if (const absl::Status problem = ProblemOf(read); !problem.ok()) return NotApplied(problem);
   Configuration wanted = in_use_;
   ChangedKeys changed = ApplyChanges(read->configuration, wanted);
   in_use_ = apply_(*read, wanted);

@@ -197,8 +197,11 @@ TEST_F(ConfigurationReloadTest, WhatIsNotHadAtOnceAfterAllNeedsARestart) {
 }
 
 TEST_F(ConfigurationReloadTest, WithoutAFileThereIsNothingToRead) {
+  CapturedLog log;
   EXPECT_EQ(Reload(*Make("")).status().code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_EQ(applied_, 0);
+  // Who sends SIGHUP gets no other answer.
+  EXPECT_EQ(log.LinesWith("configuration not applied").size(), 1u);
 }
 
 class AFileThatHangs : public ConfigurationReloadTest {
@@ -220,8 +223,10 @@ class AFileThatHangs : public ConfigurationReloadTest {
 TEST_F(AFileThatHangs, HoldsAllButReloadsUpAndThoseAreBounded) {
   for (size_t i = 0; i <= ConfigurationReload::kMostWaiting; ++i) Ask();
   EXPECT_THAT(results_, IsEmpty()) << "one is under way, and others wait";
+  CapturedLog log;
   Ask();
   ASSERT_EQ(results_.size(), 1u);
+  EXPECT_EQ(log.LinesWith("configuration not applied").size(), 1u);
   EXPECT_EQ(results_.front().status().code(), absl::StatusCode::kResourceExhausted);
   reload_->Stop();
   EXPECT_EQ(results_.size(), ConfigurationReload::kMostWaiting + 2);
