@@ -19,7 +19,9 @@ import tarfile
 import tempfile
 import time
 
-USER = 65532  # As images without a shell have it for whoever is not root; nobody on a machine is likely to be that.
+# Whoever has the number of the broker's user administers the broker. So nobody else is to have it: it is above what
+# distributions, user namespaces (subuid(5)) and OpenShift give out, and below 2^31, where Kubernetes' numbers end.
+USER = 2100004792
 SOURCE = pathlib.Path(__file__).resolve().parents[2]
 KEEPER = "/usr/sbin/rdma-broker-keeper"
 DAEMON = "/usr/sbin/rdma-brokerd"
@@ -136,7 +138,7 @@ def folders_of(paths):
 def layer(files, created, links=(), own_folders=()):
     """A layer's tar archive: nothing in it depends on who makes it, and when."""
     out = io.BytesIO()
-    with tarfile.open(fileobj=out, mode="w", format=tarfile.USTAR_FORMAT) as archive:
+    with tarfile.open(fileobj=out, mode="w", format=tarfile.PAX_FORMAT) as archive:  # USTAR's users end at 2^21.
         for path in sorted(folders_of([*files, *own_folders]) - set(own_folders)):
             archive.addfile(entry(path, created, type=tarfile.DIRTYPE, mode=0o755))
         for path in own_folders:

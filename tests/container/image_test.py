@@ -146,9 +146,10 @@ def packages_named(image):
         [f"{name} has no licence" for name in sorted(names - licences)]
 
 
-def run_in(root, command, user=65532):
+def run_in(image, root, command):
     """A process with the image as its root, as a container has it: no network, no rights, nothing of this machine's."""
-    confined = ["unshare", "--net", "--root", root, "--setgid", str(user), "--setuid", str(user)]
+    user, group = image.process["User"].split(":")
+    confined = ["unshare", "--net", "--root", root, "--setgid", group, "--setuid", user]
     return subprocess.run([*confined, *command], capture_output=True, text=True, env={}, check=False)
 
 
@@ -156,20 +157,20 @@ def libraries_found(image, root):
     linker = next(f"/{member.name}" for member in image.members if "ld-linux" in member.name)
     for member in image.members:
         if member.isfile() and (runs(member) or ".so" in member.name) and f"/{member.name}" != linker:
-            said = run_in(root, [linker, "--list", f"/{member.name}"])
+            said = run_in(image, root, [linker, "--list", f"/{member.name}"])
             missing = [line.strip() for line in said.stdout.splitlines() if "not found" in line]
             if said.returncode != 0 or missing:
                 yield f"{member.name}: {missing} {said.stderr}"
 
 
 def configuration_fine(image, root):
-    said = run_in(root, [image.process["Entrypoint"][-1], "--check-config", *image.process["Cmd"]])
+    said = run_in(image, root, [image.process["Entrypoint"][-1], "--check-config", *image.process["Cmd"]])
     return [] if said.returncode == 0 and ": fine" in said.stdout else [said.stdout + said.stderr]
 
 
 def programs_start(image, root):
     for name in sorted(PROGRAMS):
-        said = run_in(root, [f"/{name}", "--help"])
+        said = run_in(image, root, [f"/{name}", "--help"])
         if said.returncode != 0 or not said.stdout:
             yield f"{name}: {said.returncode} {said.stderr}"
 

@@ -49,6 +49,7 @@ VALUES = (
     ("networkPolicy.enabled", True, "kind: NetworkPolicy", BOTH),
     ("networkPolicy.from", MONITORING, "kubernetes.io/metadata.name: monitoring", BOTH + POLICY + METRICS),
     ("networkPolicy.ingress", [{"ports": [{"port": 7471}]}], "- port: 7471", BOTH + POLICY),
+    ("configuration.control.root_administers", True, "root_administers = true", BOTH),
     ("configuration.timeouts.session_grace_ms", 5000, "session_grace_ms = 5000", BOTH),
     ("configuration.log.level", "debug", 'level = "debug"', BOTH),
     ("devices.resource", "rdma/hca", "rdma/hca: 1", BOTH),
@@ -344,12 +345,17 @@ def check_configuration(checks):
         checks.report(f"each broker's configuration, {name}", [] if read == [expected] * 2 else [f"it is {read}"])
 
 
+def image():
+    """The program that makes the image."""
+    spec = importlib.util.spec_from_file_location("image", SOURCE / "deploy/container/image.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
 def check_command(checks):
     """Whether the chart starts what the image starts."""
-    spec = importlib.util.spec_from_file_location("image", SOURCE / "deploy/container/image.py")
-    image = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(image)
-    recipe = image.IMAGES["rdma-broker"]
+    recipe = image().IMAGES["rdma-broker"]
     documents = list(yaml.safe_load_all(checks.run("template", BOTH)))
     pods = [each["spec"]["template"]["spec"] for each in documents if each["kind"] in WORKLOADS]
     brokers = [container for pod in pods for container in pod["initContainers"] + pod["containers"]
@@ -358,6 +364,29 @@ def check_command(checks):
                 if each["command"] != [pathlib.Path(word).name for word in recipe["entrypoint"]]
                 or each["args"] != recipe["command"]]
     checks.report("each broker's container starts what the image would", problems)
+
+
+def check_user(checks):
+    """Whether the broker's user, who is an administrator of it, is one that no other pod has by chance."""
+    user = image().USER
+    # Up to there distributions, subuid(5) and clusters give numbers out; 2^31 is where Kubernetes' end.
+    problems = [] if 2_000_000_000 <= user < 2**31 else [f"it is {user}"]
+    documents = [each for each in yaml.safe_load_all(checks.run("template", BOTH)) if each["kind"] in WORKLOADS]
+    for pod in (each["spec"]["template"]["spec"] for each in documents):
+        had = [pod["securityContext"][name] for name in ("runAsUser", "runAsGroup", "fsGroup")]
+        had += [each["command"][1] for each in pod["initContainers"] if each["name"] == "directories"]
+        problems += [f"the image has {user}, a pod {each}" for each in had if each not in (user, f"{user}:{user}")]
+    checks.report("a broker has a user of its own", problems)
+    client = yaml.safe_load((FOLDER / "node-client.yaml").read_text(encoding="utf-8"))["spec"]
+    rights = client["securityContext"]
+    fine = rights["supplementalGroups"] == [user] and rights["runAsUser"] not in (0, user)
+    checks.report("a node's client has the broker's group, and not its user", [] if fine else [f"it has {rights}"])
+    pods = [client, *(each["spec"]["template"]["spec"] for each in documents)]
+    containers = [each for pod in pods for each in pod.get("initContainers", []) + pod["containers"]]
+    problems = [f"{each['name']} has {mount}" for each in containers for mount in each["volumeMounts"]
+                if mount["name"] == "rdma-broker-sockets"
+                and mount.get("readOnly", False) != (each["name"] == "application")]
+    checks.report("clients cannot change the folder of the sockets", problems)
 
 
 def check_policy(checks):
@@ -409,6 +438,7 @@ def main():
     check_odd_text(checks)
     check_configuration(checks)
     check_command(checks)
+    check_user(checks)
     check_policy(checks)
     check_old_cluster(checks)
     work = json.dumps({"documents": checks.documents, "values": checks.values})

@@ -28,6 +28,7 @@ INSIDE = "RDMA_BROKER_PODS_TEST_FOLDER"
 REGISTRY = "localhost:5000"  # On a network of the test's own.
 PATIENCE = 120  # Seconds; a hundred times what an idle machine takes.
 BUILD = "deploy/container/build "
+USER = 2100004792  # As in deploy/container/image.py.
 
 
 def sections():
@@ -126,12 +127,19 @@ class PodsTest:
         for name in ("storage-server", "storage-client"):
             daemon = await_that(f"the keeper's child in {name}", lambda: daemon_of(f"{name}-broker"))
             status = pathlib.Path(f"/proc/{daemon}/status").read_text(encoding="utf-8")
-            for wanted in (r"Uid:(\t65532){4}", r"Gid:(\t65532){4}", r"CapEff:\t0+$", r"CapBnd:\t0+$",
+            for wanted in (rf"Uid:(\t{USER}){{4}}", rf"Gid:(\t{USER}){{4}}", r"CapEff:\t0+$", r"CapBnd:\t0+$",
                            r"NoNewPrivs:\t1", r"Seccomp:\t2"):
                 if not re.search(wanted, status, re.MULTILINE):
                     raise Failure(f"{name}: /proc/PID/status lacks {wanted}")
             if inspected(f"{name}-broker", "{{.HostConfig.ReadonlyRootfs}}") != "true":
                 raise Failure(f"{name}: the root file system can be written")
+
+    def root_in_a_pod_administers_nothing(self):
+        # In the group of the sockets, as without capabilities it would not get at them.
+        command = ["podman", "exec", "--user", f"0:{USER}", "storage-server-broker", "rdma-brokerctl", "reload"]
+        refused = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=False)
+        if refused.returncode == 0 or "STATUS_ACCESS_DENIED" not in refused.stderr:
+            raise Failure(f"root is not refused: {refused}")
 
     def connected_client(self):
         client = subprocess.Popen(self.fetch("--pause"), text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
@@ -267,6 +275,7 @@ class PodsTest:
             self.the_images_go_to_a_registry,
             self.two_pods_with_a_sidecar_exchange_a_file,
             self.the_broker_has_no_rights,
+            self.root_in_a_pod_administers_nothing,
             self.a_connection_survives_both_daemons,
             self.a_connection_survives_a_planned_restart,
             self.a_connection_survives_both_brokers_containers,

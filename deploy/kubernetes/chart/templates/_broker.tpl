@@ -1,12 +1,17 @@
 {{- /* SPDX-License-Identifier: Apache-2.0 */ -}}
 
+{{- /* The image's (deploy/container/image.py), and its group: nobody else's number, as it is the administrators'. */ -}}
+{{- define "rdma-broker.user" -}}
+2100004792
+{{- end }}
+
 {{- /* Whoever is neither root nor can become it: as the image says, and for those who do not look there. */ -}}
 {{- define "rdma-broker.podSecurity" -}}
 runAsNonRoot: true
-runAsUser: 65532
-runAsGroup: 65532
+runAsUser: {{ include "rdma-broker.user" . }}
+runAsGroup: {{ include "rdma-broker.user" . }}
 # The pod's volumes, the sockets among them, are this group's, and every container of the pod is in it.
-fsGroup: 65532
+fsGroup: {{ include "rdma-broker.user" . }}
 seccompProfile:
   type: RuntimeDefault
 {{- end }}
