@@ -62,7 +62,7 @@ VALUES = (
     ("node.stateDirectory", "/run/other-state", "path: /run/other-state", ()),
     ("node.prepareDirectories", False, None, ()),
     ("node.hostPID", True, "hostPID: true", ()),
-    ("node.metrics", False, None, ()),
+    ("node.metrics", True, "containerPort: 9464", ()),
     ("node.updateStrategy", "RollingUpdate", "type: RollingUpdate", ()),
     ("node.priorityClassName", "system-node-critical", "priorityClassName: system-node-critical", ()),
     ("node.nodeSelector", {"rdma": "yes"}, 'rdma: "yes"', ()),
@@ -340,7 +340,7 @@ def check_configuration(checks):
             "administrators": [], "inspectors": ["spiffe://a/c"]}}),
         ("with metrics", ("node.metrics=true", *METRICS), {**image, "metrics": {"address": "0.0.0.0:9464"}}),
     ):
-        documents = list(yaml.safe_load_all(checks.run("template", (*BOTH, "node.metrics=false", *settings))))
+        documents = list(yaml.safe_load_all(checks.run("template", (*BOTH, *settings))))
         read = [tomllib.loads(each["data"]["rdma-brokerd.toml"]) for each in documents if each["kind"] == "ConfigMap"]
         checks.report(f"each broker's configuration, {name}", [] if read == [expected] * 2 else [f"it is {read}"])
 
@@ -387,6 +387,13 @@ def check_user(checks):
                 if mount["name"] == "rdma-broker-sockets"
                 and mount.get("readOnly", False) != (each["name"] == "application")]
     checks.report("clients cannot change the folder of the sockets", problems)
+
+
+def check_metrics(checks):
+    """Whether metrics, which no policy hides anything from, are asked for."""
+    text = checks.run("template", BOTH)
+    found = [text] if "9464" in text or "[metrics]" in text else []
+    checks.report("metrics are off the network unless asked for", found)
 
 
 def check_policy(checks):
@@ -439,6 +446,7 @@ def main():
     check_configuration(checks)
     check_command(checks)
     check_user(checks)
+    check_metrics(checks)
     check_policy(checks)
     check_old_cluster(checks)
     work = json.dumps({"documents": checks.documents, "values": checks.values})

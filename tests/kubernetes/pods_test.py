@@ -46,6 +46,11 @@ class Failure(Exception):
     pass
 
 
+def answers(host, port):
+    with socket.socket() as probe:
+        return probe.connect_ex((host, port)) == 0
+
+
 def await_that(what, happened):
     deadline = time.monotonic() + PATIENCE
     while not (result := happened()):
@@ -192,25 +197,34 @@ class PodsTest:
         run(self.commands["A broker for each node"], self.folder)
         kubectl("exec", "daemonset/rdma-broker", "-c", "broker", "--", "rdma-brokerctl", "health")
 
-    def a_nodes_broker_has_metrics(self):
-        # On the node's network, which is the test's.
-        with urllib.request.urlopen("http://127.0.0.1:9464/metrics", timeout=PATIENCE) as answer:
-            said = answer.read().decode()
-        if "\nrdma_broker_" not in said:
-            raise Failure(f"no metric of the broker's: {said}")
-
-    def sessions_survive_the_pod_of_a_nodes_broker(self):
+    def await_node_client(self):
         def sessions():
             listed = kubectl("exec", "daemonset/rdma-broker", "-c", "broker", "--", "rdma-brokerctl", "sessions")
             # The session, its state, its user and its listeners.
             return [tuple(line.split()[index] for index in (0, 1, 2, 6)) for line in listed.splitlines()[1:]]
 
-        client = [("1", "open", "1000", "1")]
-        await_that("the node's client to listen", lambda: sessions() == client)
+        await_that("the node's client to listen", lambda: sessions() == [("1", "open", "1000", "1")])
+
+    def sessions_survive_the_pod_of_a_nodes_broker(self):
+        self.await_node_client()
         run("kubectl delete -f deploy/kubernetes/node.yaml", self.folder)
         # As it is on the page; the rest of its section is done.
         run("\n".join(self.commands["A broker for each node"].splitlines()[:2]), self.folder)
-        await_that("the node's client to be back", lambda: sessions() == client)
+        self.await_node_client()
+
+    def a_nodes_broker_has_metrics_where_they_are_asked_for(self):
+        # On the node's network, which is the test's.
+        if answers("127.0.0.1", 9464):
+            raise Failure("something is at the port of the metrics, and nobody has asked for them")
+        run("kubectl delete -f deploy/kubernetes/node.yaml\n"
+            'helm template rdma-broker deploy/kubernetes/chart --set image="$REGISTRY/rdma-broker:trial" '
+            "--set node.metrics=true | kubectl apply -f -\n"
+            "kubectl rollout status daemonset/rdma-broker", self.folder)
+        with urllib.request.urlopen("http://127.0.0.1:9464/metrics", timeout=PATIENCE) as answer:
+            said = answer.read().decode()
+        if "\nrdma_broker_" not in said:
+            raise Failure(f"no metric of the broker's: {said}")
+        self.await_node_client()
 
     def a_pod_meets_a_client_of_its_nodes_broker(self):
         client = address_of("storage-client")
@@ -281,8 +295,8 @@ class PodsTest:
             self.a_connection_survives_both_brokers_containers,
             self.clients_come_to_a_listener_that_survived,
             self.a_node_has_a_broker,
-            self.a_nodes_broker_has_metrics,
             self.sessions_survive_the_pod_of_a_nodes_broker,
+            self.a_nodes_broker_has_metrics_where_they_are_asked_for,
             self.a_pod_meets_a_client_of_its_nodes_broker,
             self.another_configuration_costs_no_connection,
             self.a_policy_holds_at_once_and_costs_no_connection,
@@ -323,14 +337,13 @@ def make_node(folder):
     registry = subprocess.Popen([str(folder / "bin/registry"), "serve", str(folder / "registry.yaml")],
                                 stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
-    def answers():
+    def serves():
         if registry.poll() is not None:
             raise Failure(f"the registry ended with {registry.returncode}")
         host, _, port = REGISTRY.partition(":")
-        with socket.socket() as probe:
-            return probe.connect_ex((host, int(port))) == 0
+        return answers(host, int(port))
 
-    await_that("the registry", answers)
+    await_that("the registry", serves)
     return registry
 
 
