@@ -32,7 +32,7 @@
 namespace rdmabroker::ndkpi {
 namespace {
 
-// About as many commits as a long case has, the opening of its sessions included. A shorter one is run again, for fewer.
+// About as many commits as a long case has, the opening of its sessions included. A shorter one is run again, for less.
 constexpr uint32_t kLatest = 64;
 
 std::shared_ptr<KeptBroker> NewBroker(const Surroundings& on, const std::string& settings) {
