@@ -13,7 +13,8 @@
 
 namespace rdmabroker {
 
-// Keeps what is logged while it lives.
+// Keeps what is logged while it lives. Made before the threads that log, and gone after them: the logger's list of
+// sinks has no lock.
 class CapturedLog {
  public:
   CapturedLog() { spdlog::default_logger()->sinks().push_back(sink_); }

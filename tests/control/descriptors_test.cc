@@ -101,8 +101,8 @@ TEST_F(DescriptorsTest, NoCallIsTakenForAnotherUsersWhenNumbersAreUsedAgain) {
 }
 
 TEST_F(DescriptorsTest, ABrokerWithoutAnyLeftRestsAndServesOnOnceThereAreSome) {
-  TestDaemon daemon(network_);
   CapturedLog log;
+  TestDaemon daemon(network_);
   const UniqueFd socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
   sockaddr_un address = {.sun_family = AF_UNIX};
   std::memcpy(address.sun_path, daemon.control_path().c_str(), daemon.control_path().size() + 1);
