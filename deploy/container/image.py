@@ -22,6 +22,8 @@ import time
 # Whoever has the number of the broker's user administers the broker. So nobody else is to have it: it is above what
 # distributions, user namespaces (subuid(5)) and OpenShift give out, and below 2^31, where Kubernetes' numbers end.
 USER = 2100004792
+# An application's is any other: the one that images without a shell mostly have.
+APPLICATION_USER = 65532
 SOURCE = pathlib.Path(__file__).resolve().parents[2]
 KEEPER = "/usr/sbin/rdma-broker-keeper"
 DAEMON = "/usr/sbin/rdma-brokerd"
@@ -31,6 +33,7 @@ EXAMPLES = ("key_value", "many_peers", "paused_listener", "request_reply", "stor
 IMAGES = {
     "rdma-broker": {
         "description": "Broker of RDMA connections",
+        "user": USER,
         "programs": {
             DAEMON: "broker/rdma-brokerd",
             KEEPER: "broker/keeper/rdma-broker-keeper",
@@ -46,6 +49,7 @@ IMAGES = {
     },
     "rdma-broker-examples": {
         "description": "Examples of programs that use the broker of RDMA connections",
+        "user": APPLICATION_USER,
         "programs": {f"/usr/bin/{name}": f"client/examples/{name}" for name in EXAMPLES},
         "files": {},
         "folders": (),
@@ -180,7 +184,8 @@ def write_image(output, name, layers, labels, created):
     recipe = IMAGES[name]
     date = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(created))
     labels = {**labels, "org.opencontainers.image.created": date}
-    process = {"User": f"{USER}:{USER}", "Env": ["PATH=/usr/sbin:/usr/bin"], "WorkingDir": "/", "Labels": labels}
+    user = f"{recipe['user']}:{recipe['user']}"
+    process = {"User": user, "Env": ["PATH=/usr/sbin:/usr/bin"], "WorkingDir": "/", "Labels": labels}
     if recipe["entrypoint"]:
         process |= {"Entrypoint": recipe["entrypoint"], "Cmd": recipe["command"]}
     layout = Layout()

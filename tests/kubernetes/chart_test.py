@@ -74,6 +74,9 @@ VALUES = (
     ("sidecar.stateSize", "1Gi", "sizeLimit: 1Gi", BOTH),
     ("sidecar.shareProcessNamespace", True, "shareProcessNamespace: true", BOTH),
     ("sidecar.terminationGracePeriodSeconds", 7, "terminationGracePeriodSeconds: 7", BOTH),
+    # As large as clusters give out.
+    ("sidecar.runAsUser", 1000650000, "runAsUser: 1000650000", BOTH),
+    ("sidecar.runAsGroup", 1000650000, "runAsGroup: 1000650000", BOTH),
     ("sidecar.application.image", "registry.example/mine:1", "image: registry.example/mine:1", BOTH),
     ("sidecar.application.imagePullPolicy", "Never", "imagePullPolicy: Never", BOTH),
     ("sidecar.application.command", ["/mine"], "- /mine", BOTH),
@@ -116,6 +119,11 @@ WRONG = (
     ("node.socketDirectory", "run"),
     ("node.updateStrategy", "Recreate"),
     ("sidecar.replicas", -1),
+    ("sidecar.runAsUser", 0),
+    ("sidecar.runAsUser", 2100004792),
+    ("sidecar.runAsUser", "mine"),
+    ("sidecar.runAsGroup", 0),
+    ("sidecar.runAsGroup", 2100004792),
     ("sidecar.application.name", "mine"),
     ("sidecar.application.securityContext", {"privileged": True}),
 )
@@ -382,6 +390,12 @@ def check_user(checks):
     fine = rights["supplementalGroups"] == [user] and rights["runAsUser"] not in (0, user)
     checks.report("a node's client has the broker's group, and not its user", [] if fine else [f"it has {rights}"])
     pods = [client, *(each["spec"]["template"]["spec"] for each in documents)]
+    applications = [pod["securityContext"] | each["securityContext"] for pod in pods for each in pod["containers"]
+                    if each["name"] == "application"]
+    had = [each[name] for each in applications for name in ("runAsUser", "runAsGroup")]
+    had.append(image().IMAGES["rdma-broker-examples"]["user"])
+    problems = [f"one has {each}" for each in had if each in (0, user)]
+    checks.report("applications have neither the broker's user and group nor root's", problems)
     containers = [each for pod in pods for each in pod.get("initContainers", []) + pod["containers"]]
     problems = [f"{each['name']} has {mount}" for each in containers for mount in each["volumeMounts"]
                 if mount["name"] == "rdma-broker-sockets"

@@ -29,6 +29,7 @@ REGISTRY = "localhost:5000"  # On a network of the test's own.
 PATIENCE = 120  # Seconds; a hundred times what an idle machine takes.
 BUILD = "deploy/container/build "
 USER = 2100004792  # As in deploy/container/image.py.
+APPLICATION_USER = 65532  # As in deploy/kubernetes/sidecar.yaml.
 
 
 def sections():
@@ -105,6 +106,12 @@ def daemon_of(container):
     return int(children[0]) if keeper and children else None
 
 
+def numbers_of(process, name):
+    """What /proc/PID/status says of a process by this name."""
+    status = pathlib.Path(f"/proc/{process}/status").read_text(encoding="utf-8")
+    return re.search(rf"^{name}:\t(.*)$", status, re.MULTILINE)[1].split()
+
+
 class PodsTest:
     """What happens in the namespaces, one check after the other; each begins with what the last has left."""
 
@@ -145,6 +152,44 @@ class PodsTest:
         refused = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=False)
         if refused.returncode == 0 or "STATUS_ACCESS_DENIED" not in refused.stderr:
             raise Failure(f"root is not refused: {refused}")
+
+    def install(self, name, *settings):
+        """A pod with a sidecar, whose application is rdma-brokerctl."""
+        image = f"{REGISTRY}/rdma-broker:trial"
+        settings = ("node.enabled=false", "sidecar.enabled=true", f"sidecar.name={name}", f"image={image}",
+                    f"sidecar.application.image={image}", "sidecar.application.command=[rdma-brokerctl, watch]",
+                    "sidecar.application.args=[]", *settings)
+        command = ["helm", "install", name, "deploy/kubernetes/chart"]
+        command += [word for setting in settings for word in ("--set", setting)]
+        run(f"{shlex.join(command)}\nkubectl rollout status deployment/{name}", self.folder)
+
+    def an_application_administers_nothing_and_has_its_session(self):
+        self.install("neighbour", "sidecar.shareProcessNamespace=true")
+        broker, application = (["exec", "deployment/neighbour", "-c", each, "--", "rdma-brokerctl"]
+                               for each in ("broker", "application"))
+        if "iwarp0" not in kubectl(*application, "adapters"):
+            raise Failure("the application sees no adapter")
+        kubectl(*broker, "loglevel")
+        refused = subprocess.run(["kubectl", *application, "loglevel"], capture_output=True, text=True,
+                                 timeout=PATIENCE, check=False)
+        if refused.returncode == 0 or "STATUS_ACCESS_DENIED" not in refused.stderr:
+            raise Failure(f"the application is not refused: {refused}")
+        listed = kubectl("exec", "deployment/storage-server", "-c", "broker", "--", "rdma-brokerctl", "sessions")
+        if (users := {line.split()[2] for line in listed.splitlines()[1:]}) != {str(APPLICATION_USER)}:
+            raise Failure(f"the sessions are of the users {users}")
+
+    def an_application_cannot_signal_its_broker(self):
+        application, daemon = keeper_of("neighbour-application"), daemon_of("neighbour-broker")
+        if os.readlink(f"/proc/{application}/ns/pid") != os.readlink(f"/proc/{daemon}/ns/pid"):
+            raise Failure("the pod's containers do not see each other's processes")
+        user, in_pod = numbers_of(application, "Uid")[0], numbers_of(daemon, "NSpid")[-1]
+        for each, may in ((user, False), (str(USER), True)):
+            # Signal 0 only asks whether one may.
+            command = ["nsenter", "--target", str(application), "--pid", "--setgid", each, "--setuid", each,
+                       sys.executable, "-c", f"import os; os.kill({in_pod}, 0)"]
+            said = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=False)
+            if (said.returncode == 0) != may or (not may and "PermissionError" not in said.stderr):
+                raise Failure(f"the user {each}: {said}")
 
     def connected_client(self):
         client = subprocess.Popen(self.fetch("--pause"), text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
@@ -290,6 +335,8 @@ class PodsTest:
             self.two_pods_with_a_sidecar_exchange_a_file,
             self.the_broker_has_no_rights,
             self.root_in_a_pod_administers_nothing,
+            self.an_application_administers_nothing_and_has_its_session,
+            self.an_application_cannot_signal_its_broker,
             self.a_connection_survives_both_daemons,
             self.a_connection_survives_a_planned_restart,
             self.a_connection_survives_both_brokers_containers,
