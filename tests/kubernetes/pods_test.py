@@ -7,6 +7,7 @@ stand_in/kubectl, which has podman run the pods. All of it is in namespaces of i
 Needs root. Prints "passed|failed NAME" for each check.
 """
 
+import base64
 import json
 import os
 import pathlib
@@ -30,6 +31,8 @@ PATIENCE = 120  # Seconds; a hundred times what an idle machine takes.
 BUILD = "deploy/container/build "
 USER = 2100004792  # As in deploy/container/image.py.
 APPLICATION_USER = 65532  # As in deploy/kubernetes/sidecar.yaml.
+TRUST = "spiffe://pods.example/"
+AUTHORITY = ("-addext", "basicConstraints=critical,CA:TRUE", "-addext", "keyUsage=critical,keyCertSign")
 
 
 def sections():
@@ -110,6 +113,14 @@ def numbers_of(process, name):
     """What /proc/PID/status says of a process by this name."""
     status = pathlib.Path(f"/proc/{process}/status").read_text(encoding="utf-8")
     return re.search(rf"^{name}:\t(.*)$", status, re.MULTILINE)[1].split()
+
+
+def certify(folder, name, *options):
+    """A certificate and its key, as NAME.crt and NAME.key."""
+    command = ["openssl", "req", "-config", "/dev/null", "-x509", "-newkey", "ec", "-pkeyopt",
+               "ec_paramgen_curve:P-256", "-nodes", "-days", "1", "-subj", f"/CN={name}", "-keyout", f"{name}.key",
+               "-out", f"{name}.crt", *options]
+    subprocess.run(command, cwd=folder, check=True, capture_output=True, text=True)
 
 
 class PodsTest:
@@ -318,6 +329,42 @@ class PodsTest:
         decide_by("allow")
         run(shlex.join(self.fetch()), self.folder)
 
+    def renew(self, version):
+        """Has an authority of its own sign for a broker and an operator, and the broker's Secret be that."""
+        folder = self.folder / version
+        folder.mkdir()
+        certify(folder, "ca", *AUTHORITY)
+        for name in ("tls", "operator"):
+            certify(folder, name, "-CA", "ca.crt", "-CAkey", "ca.key", "-addext", f"subjectAltName=URI:{TRUST}{name}")
+        data = {name: base64.b64encode((folder / name).read_bytes()).decode()
+                for name in ("tls.crt", "tls.key", "ca.crt")}
+        secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "broker-certificate"}, "data": data}
+        (folder / "secret.json").write_text(json.dumps(secret), encoding="utf-8")
+        kubectl("apply", "-f", str(folder / "secret.json"))
+
+    def asked_over_tcp(self, operator, authorities):
+        """The answer to an operator of one version, who believes the authorities of another."""
+        own = self.folder / operator
+        command = ["rdma-brokerctl", "--address", f"{address_of('administered')}:4792", "--server-name", f"{TRUST}tls",
+                   "--certificate", own / "operator.crt", "--private-key", own / "operator.key",
+                   "--authorities", self.folder / authorities / "ca.crt", "loglevel"]
+        return subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=False)
+
+    def the_tcp_port_goes_on_with_a_renewed_certificate(self):
+        self.renew("first")
+        self.install("administered", "tcp.secret=broker-certificate", f"tcp.administrators=[{TRUST}operator]")
+        answer = self.asked_over_tcp("first", "first")
+        if answer.returncode != 0 or "info" not in answer.stdout:
+            raise Failure(f"an operator is not answered: {answer}")
+        daemon = daemon_of("administered-broker")
+        self.renew("second")
+        await_that("the renewed certificate", lambda: self.asked_over_tcp("second", "second").returncode == 0)
+        answered = [self.asked_over_tcp(operator, "second").returncode == 0 for operator in ("first", "second")]
+        if answered != [False, True]:
+            raise Failure(f"whether operators of the former and of the new authority are answered: {answered}")
+        if daemon_of("administered-broker") != daemon:
+            raise Failure("the daemon is another")
+
     def devices_are_asked_for(self):
         said = run(self.commands["The kernel's RDMA devices"], self.folder)
         if "rdma/hca: 1" not in said:
@@ -347,6 +394,7 @@ class PodsTest:
             self.a_pod_meets_a_client_of_its_nodes_broker,
             self.another_configuration_costs_no_connection,
             self.a_policy_holds_at_once_and_costs_no_connection,
+            self.the_tcp_port_goes_on_with_a_renewed_certificate,
             self.devices_are_asked_for,
             self.the_sidecar_ends_after_the_application,
         )
@@ -438,6 +486,7 @@ def outside(render, registry, built):
         (folder / "deploy").symlink_to(SOURCE / "deploy")
         (folder / "bin/render").symlink_to(pathlib.Path(render).resolve())
         (folder / "bin/registry").symlink_to(pathlib.Path(registry).resolve())
+        (folder / "bin/rdma-brokerctl").symlink_to((pathlib.Path(built) / "client/ctl/rdma-brokerctl").resolve())
         builds = [line for line in sections()["The image"].splitlines() if line.startswith(BUILD)]
         for command in builds:
             run(command.replace(BUILD, f"{BUILD}--built {built} "), folder)
