@@ -2,9 +2,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs the commands of docs/cluster-administrator.md as they stand there, and kills brokers under connections.
 
-pods_test.py RENDER REGISTRY BUILT: the programs that stand for Helm and for a registry, and a bazel-bin. kubectl is
-stand_in/kubectl, which has podman run the pods. All of it is in namespaces of its own, whose end leaves nothing behind.
-Needs root. Prints "passed|failed NAME" for each check.
+pods_test.py RENDER REGISTRY BUILT: the programs that stand for Helm and for a registry, and a bazel-bin with an
+rdma-brokerctl for the node. kubectl is stand_in/kubectl, which has podman run the pods. All of it but the builds of the
+images is in namespaces of its own, whose end leaves nothing behind. Needs root. Prints "passed|failed NAME" for each
+check.
 """
 
 import base64
@@ -33,6 +34,7 @@ USER = 2100004792  # As in deploy/container/image.py.
 APPLICATION_USER = 65532  # As in deploy/kubernetes/sidecar.yaml.
 TRUST = "spiffe://pods.example/"
 AUTHORITY = ("-addext", "basicConstraints=critical,CA:TRUE", "-addext", "keyUsage=critical,keyCertSign")
+TMPFILE = "d /run"  # How a line of tmpfiles.d begins on the page.
 
 
 def sections():
@@ -41,8 +43,7 @@ def sections():
     for section in re.split(r"^## ", PAGE.read_text(encoding="utf-8"), flags=re.MULTILINE)[1:]:
         title, _, text = section.partition("\n")
         lines = [line[4:] for line in text.splitlines() if line.startswith("    ")]
-        commands = [line for line in lines if not line.startswith("d /run")]  # Of tmpfiles.d, which are no commands.
-        found[title] = "\n".join(commands)
+        found[title] = "\n".join(line for line in lines if not line.startswith(TMPFILE))
     return found
 
 
@@ -249,6 +250,17 @@ class PodsTest:
     def clients_come_to_a_listener_that_survived(self):
         run(shlex.join(self.fetch()), self.folder)
 
+    def a_nodes_folders_may_be_made_by_tmpfiles(self):
+        lines = re.findall(rf"(?m)^    ({TMPFILE}.*)$", PAGE.read_text(encoding="utf-8"))
+        (self.folder / "node.conf").write_text("\n".join([*lines, ""]), encoding="utf-8")
+        run('systemd-tmpfiles --create "$PWD/node.conf"\n'
+            'helm template rdma-broker deploy/kubernetes/chart --set image="$REGISTRY/rdma-broker:trial" '
+            "--set node.prepareDirectories=false | kubectl apply -f -\n"
+            "kubectl rollout status daemonset/rdma-broker\n"
+            "kubectl delete -f deploy/kubernetes/node.yaml", self.folder)
+        for line in lines:
+            shutil.rmtree(line.split()[1])
+
     def a_node_has_a_broker(self):
         run(self.commands["A broker for each node"], self.folder)
         kubectl("exec", "daemonset/rdma-broker", "-c", "broker", "--", "rdma-brokerctl", "health")
@@ -287,6 +299,11 @@ class PodsTest:
         node = client.rpartition(".")[0] + ".1"  # The bridge.
         run(f"kubectl exec deployment/storage-client -c application -- request_reply client --address {client}:0 "
             f"--server {node}:7472 --count 100", self.folder)
+
+    def a_node_without_clients_is_drained(self):
+        run("kubectl delete --grace-period 1 -f deploy/kubernetes/node-client.yaml", self.folder)
+        if "iwarp0: drained" not in run(self.commands["What is kept"], self.folder):
+            raise Failure("the broker does not say that its device is drained")
 
     def another_configuration_costs_no_connection(self):
         def log():
@@ -388,10 +405,12 @@ class PodsTest:
             self.a_connection_survives_a_planned_restart,
             self.a_connection_survives_both_brokers_containers,
             self.clients_come_to_a_listener_that_survived,
+            self.a_nodes_folders_may_be_made_by_tmpfiles,
             self.a_node_has_a_broker,
             self.sessions_survive_the_pod_of_a_nodes_broker,
             self.a_nodes_broker_has_metrics_where_they_are_asked_for,
             self.a_pod_meets_a_client_of_its_nodes_broker,
+            self.a_node_without_clients_is_drained,
             self.another_configuration_costs_no_connection,
             self.a_policy_holds_at_once_and_costs_no_connection,
             self.the_tcp_port_goes_on_with_a_renewed_certificate,
@@ -426,7 +445,7 @@ def make_node(folder):
         f"version: 0.1\nlog: {{level: error}}\nstorage: {{filesystem: {{rootdirectory: {folder}/registry}}}}\n"
         f"http: {{addr: {REGISTRY}}}\n", encoding="utf-8")
     (folder / "tmp").mkdir()
-    os.environ |= {"REGISTRY": REGISTRY, "TMPDIR": str(folder / "tmp")}
+    os.environ |= {"REGISTRY": REGISTRY, "NODE": "node", "TMPDIR": str(folder / "tmp")}
     subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
     subprocess.run(["podman", "network", "create", "pods"], check=True, stdout=subprocess.DEVNULL)
     registry = subprocess.Popen([str(folder / "bin/registry"), "serve", str(folder / "registry.yaml")],
@@ -487,9 +506,8 @@ def outside(render, registry, built):
         (folder / "bin/render").symlink_to(pathlib.Path(render).resolve())
         (folder / "bin/registry").symlink_to(pathlib.Path(registry).resolve())
         (folder / "bin/rdma-brokerctl").symlink_to((pathlib.Path(built) / "client/ctl/rdma-brokerctl").resolve())
-        builds = [line for line in sections()["The image"].splitlines() if line.startswith(BUILD)]
-        for command in builds:
-            run(command.replace(BUILD, f"{BUILD}--built {built} "), folder)
+        # Out here, where Bazel's server is, which has just built the test's programs.
+        run("\n".join(line for line in sections()["The image"].splitlines() if line.startswith(BUILD)), folder)
         environment = {**os.environ, INSIDE: name}
         environment["PATH"] = f"{SOURCE}/tests/kubernetes/stand_in:{folder}/bin:{os.environ['PATH']}"
         command = ["unshare", "--mount", "--net", "--pid", "--fork", "--kill-child", "--mount-proc", "--propagation",
