@@ -145,6 +145,17 @@ POD_MONITOR = closed(
         podMetricsEndpoints={"type": "array", "minItems": 1, "items": closed(
             port={"const": "metrics"},
             relabelings={"const": [{"targetLabel": "job", "replacement": "rdma-broker"}]})}))
+SELECTORS = ("vendors", "deviceIDs", "drivers", "ifNames", "linkTypes")
+# k8s-rdma-shared-dev-plugin's, by the tables of its README ("RDMA Shared Device Plugin Configurations") and by what
+# version 1.5 reads (UserConfigList in pkg/types/types.go). It passes over keys that it does not know.
+DEVICE_PLUGIN = closed(
+    periodicUpdateInterval={"type": "integer", "minimum": 0},
+    configList={"type": "array", "minItems": 1, "items": closed(
+        resourceName={"type": "string", "pattern": "^[a-zA-Z0-9_]+$"},
+        resourcePrefix=TEXT,
+        rdmaHcaMax={"type": "integer", "minimum": 1},
+        selectors={"type": "object", "additionalProperties": False,
+                   "properties": {name: {"type": "array", "items": TEXT} for name in SELECTORS}})})
 
 
 class Strict(yaml.SafeLoader):
@@ -432,13 +443,33 @@ def check_manifests(checks, update):
             (FOLDER / name).write_text(text, encoding="utf-8")
         same = (FOLDER / name).read_text(encoding="utf-8") == text
         checks.report(f"{name} is the chart's rendering", [] if same else ["run chart_test.py with --update"])
-    plugin = (FOLDER / "device-plugin.yaml").read_text(encoding="utf-8")
     checks.add_documents("node-client.yaml", (FOLDER / "node-client.yaml").read_text(encoding="utf-8"))
-    for document in checks.add_documents("device-plugin.yaml", plugin):
-        offered = {f"{each['resourcePrefix']}/{each['resourceName']}"
-                   for each in json.loads(document["data"]["config.json"])["configList"]}
-        checks.report("device-plugin.yaml offers the documented resource",
-                      [] if offered == {"rdma/hca"} else [f"it offers {offered}"])
+
+
+def check_devices(checks):
+    """Whether the device plugin would take its configuration, and offer what the chart then asks for."""
+    text = (FOLDER / "device-plugin.yaml").read_text(encoding="utf-8")
+    (document,) = checks.add_documents("device-plugin.yaml", text)
+    plugin = json.loads(document["data"]["config.json"])
+    checks.values.append({"name": "device-plugin.yaml is a configuration of the plugin's", "schema": DEVICE_PLUGIN,
+                          "value": plugin, "valid": True})
+    # As its own manifests have it.
+    place = (document["metadata"]["namespace"], document["metadata"]["name"])
+    checks.report("device-plugin.yaml is where the plugin looks",
+                  [] if place == ("kube-system", "rdma-devices") else [f"it is at {place}"])
+    problems = [f"{each['resourceName']} has none, which the plugin refuses" for each in plugin["configList"]
+                if not any(each["selectors"].values())]
+    checks.report("device-plugin.yaml selects devices", problems)
+    offered = {f"{each['resourcePrefix']}/{each['resourceName']}" for each in plugin["configList"]}
+    documents = yaml.safe_load_all(checks.run("template", BOTH + DEVICES))
+    pods = [each["spec"]["template"]["spec"] for each in documents if each["kind"] in WORKLOADS]
+    users = [each for pod in pods for each in pod.get("initContainers", []) + pod["containers"]
+             if each["name"] in ("broker", "application")]
+    problems = [f"{each['name']} asks for {each['resources']['limits']}, and {offered} is offered" for each in users
+                if {name for name in each["resources"]["limits"] if "/" in name} != offered]
+    page = (SOURCE / "docs/cluster-administrator.md").read_text(encoding="utf-8")
+    problems += [f"{each} is not on the page" for each in DEVICES if f"--set {each}" not in page]
+    checks.report("the chart asks for what device-plugin.yaml offers, as the page says", problems)
 
 
 def check_old_cluster(checks):
@@ -461,6 +492,7 @@ def main():
     check_configuration(checks)
     check_command(checks)
     check_user(checks)
+    check_devices(checks)
     check_metrics(checks)
     check_policy(checks)
     check_old_cluster(checks)
