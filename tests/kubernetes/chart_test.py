@@ -10,6 +10,7 @@ import importlib.util
 import json
 import os
 import pathlib
+import re
 import subprocess
 import sys
 import tomllib
@@ -421,6 +422,32 @@ def check_metrics(checks):
     checks.report("metrics are off the network unless asked for", found)
 
 
+def discovered(config):
+    """The labels of what Prometheus finds by its configuration; it says after a second what it has found until then."""
+    command = ["promtool", "check", "service-discovery", "--timeout", "1s", "/dev/stdin", "pods"]
+    for _ in range(60):
+        said = subprocess.run(command, input=json.dumps(config), check=True, capture_output=True, text=True).stdout
+        if found := json.loads(said):
+            return sorted((each["labels"] for each in found), key=lambda labels: labels["instance"])
+    return []
+
+
+def check_job(checks):
+    """Whether Prometheus, by pods' annotations and the page's step, names the job as the board and the alerts do."""
+    page = (SOURCE / "docs/cluster-administrator.md").read_text(encoding="utf-8")
+    steps = [yaml.safe_load(each) for each in re.findall(r"`(\{source_labels: [^`]*\})`", page)]
+    documents = yaml.safe_load_all(checks.run("template", (*BOTH, *METRICS, "node.metrics=true")))
+    pods = [each["spec"]["template"]["metadata"]["annotations"] for each in documents if each["kind"] in WORKLOADS]
+    targets = [{"targets": [f"pod{index}:1"], "labels": {
+        f"__meta_kubernetes_pod_annotation_{re.sub('[^a-z]', '_', name)}": value for name, value in pod.items()}}
+        for index, pod in enumerate([*pods, {}])]
+    found = discovered({"scrape_configs": [
+        {"job_name": "pods", "static_configs": targets, "relabel_configs": steps}]})
+    jobs = [each["job"] for each in found]
+    checks.report("Prometheus names the job of brokers, and of no others, as the board and the alerts do",
+                  [] if jobs == ["rdma-broker", "rdma-broker", "pods"] else [f"they are {jobs}"])
+
+
 def check_policy(checks):
     """Whether nobody is let in but by a rule that names peers and ports, by their numbers: names of init containers'
     ports are not found by everybody who carries policies out."""
@@ -494,6 +521,7 @@ def main():
     check_user(checks)
     check_devices(checks)
     check_metrics(checks)
+    check_job(checks)
     check_policy(checks)
     check_old_cluster(checks)
     work = json.dumps({"documents": checks.documents, "values": checks.values})

@@ -36,12 +36,13 @@ exec:
   command: [rdma-brokerctl, health]
 {{- end }}
 
-{{- /* By which Prometheus finds a pod, where it goes by annotations. */ -}}
+{{- /* By which Prometheus finds a pod, where it goes by annotations, and names its job as the alerts have it. */ -}}
 {{- define "rdma-broker.metricsAnnotations" -}}
 {{- if .Values.metrics.annotations -}}
 annotations:
   prometheus.io/scrape: "true"
   prometheus.io/port: {{ .Values.metrics.port | quote }}
+  prometheus.io/job: rdma-broker
 {{- end }}
 {{- end }}
 
