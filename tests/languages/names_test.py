@@ -40,25 +40,36 @@ def free_port():
 
 
 class Etcd:
-    """A server with a folder of its own. It keeps its ports when it is started again."""
+    """A server with a folder of its own, over TLS with the one authority that there is. It keeps its ports when it is
+    started again."""
 
-    def __init__(self, folder, tls=False):
+    def __init__(self, folder, tls=False, asks_for_certificates=False):
         scheme = "https" if tls else "http"
         self._client = f"{scheme}://127.0.0.1:{free_port()}"
         self.source = self._client.replace("http", "etcd")
-        self.certificate = folder / "certificate.pem"
+        self.certificate, self._key = folder / "certificate.pem", folder / "key.pem"
+        self.client_certificate, self.client_key = folder / "client.pem", folder / "client_key.pem"
+        self._etcdctl = dict(os.environ, ETCDCTL_API="3")
         peer = f"http://127.0.0.1:{free_port()}"
         self._command = ["etcd", "--data-dir", str(folder), "--log-level", "error"]
         self._command += ["--listen-client-urls", self._client, "--advertise-client-urls", self._client]
         self._command += ["--listen-peer-urls", peer, "--initial-advertise-peer-urls", peer]
         self._command += ["--initial-cluster", f"default={peer}"]
         if tls:
-            key = folder / "key.pem"
-            make = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-subj", "/CN=etcd", "-days", "1"]
-            make += ["-addext", "subjectAltName=IP:127.0.0.1", "-keyout", key, "-out", self.certificate]
-            subprocess.run(make, check=True, capture_output=True)
-            self._command += ["--cert-file", str(self.certificate), "--key-file", str(key)]
+            self._certify(self.certificate, self._key, "-addext", "subjectAltName=IP:127.0.0.1")
+            self._command += ["--cert-file", str(self.certificate), "--key-file", str(self._key)]
+            self._etcdctl["ETCDCTL_CACERT"] = str(self.certificate)
+        if asks_for_certificates:
+            self._certify(self.client_certificate, self.client_key, "-CA", self.certificate, "-CAkey", self._key)
+            self._command += ["--client-cert-auth", "--trusted-ca-file", str(self.certificate)]
+            self._etcdctl |= {"ETCDCTL_CERT": str(self.client_certificate), "ETCDCTL_KEY": str(self.client_key)}
         self.start()
+
+    @staticmethod
+    def _certify(certificate, key, *options):
+        make = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-subj", f"/CN={certificate.stem}"]
+        make += ["-days", "1", "-keyout", key, "-out", certificate, *options]
+        subprocess.run(make, check=True, capture_output=True)
 
     def start(self):
         self._process = subprocess.Popen(self._command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
@@ -70,10 +81,7 @@ class Etcd:
 
     def etcdctl(self, *words):
         command = ["etcdctl", f"--endpoints={self._client}", *words]
-        environment = dict(os.environ, ETCDCTL_API="3")
-        if self.certificate.exists():
-            environment["ETCDCTL_CACERT"] = str(self.certificate)
-        return subprocess.run(command, capture_output=True, text=True, env=environment, check=False, timeout=PATIENCE)
+        return subprocess.run(command, capture_output=True, text=True, env=self._etcdctl, check=False, timeout=PATIENCE)
 
     def keys(self):
         """Whether it answers; all keys, in a line each, or an empty one."""
@@ -110,9 +118,10 @@ class Names(unittest.TestCase):
         self.addCleanup(etcd.end)
         return etcd
 
-    def example(self, role, *options, source=None, authority=""):
+    def example(self, role, *options, source=None, authority="", certificate="", key=""):
         program = pathlib.Path(os.environ["BIN"]) / "client/examples/request_reply"
         environment = dict(os.environ, RDMA_BROKER_NAMES=source or self.etcd.source, RDMA_BROKER_NAMES_CA=authority)
+        environment |= {"RDMA_BROKER_NAMES_CERT": certificate, "RDMA_BROKER_NAMES_KEY": key}
         command = [program, role, "--socket", self.broker.socket, *options]
         started = Program(command, env=environment)
         self.addCleanup(started.end)
@@ -189,6 +198,16 @@ class Names(unittest.TestCase):
         self.assertRegex(self.client_says(source=etcd.source), "STATUS_(HOST_UNREACHABLE|IO_TIMEOUT)")
         self.assertIn("cannot be read", self.client_says(source=etcd.source, authority="/nowhere.pem"))
         self.expect_served(source=etcd.source, authority=etcd.certificate)
+
+    def test_an_etcd_that_asks_for_certificates_serves_those_who_have_one(self):
+        etcd = self.start_etcd(tls=True, asks_for_certificates=True)
+        nobody = {"source": etcd.source, "authority": etcd.certificate}
+        somebody = nobody | {"certificate": etcd.client_certificate, "key": etcd.client_key}
+        self.serve(**somebody)
+        self.assertRegex(self.client_says(**nobody), "STATUS_(HOST_UNREACHABLE|IO_TIMEOUT)")
+        for missing in "certificate", "key":
+            self.assertIn("cannot be read", self.client_says(**somebody | {missing: "/nowhere.pem"}))
+        self.expect_served(**somebody)
 
     def test_values_that_are_no_addresses_are_left_out(self):
         for index, value in enumerate(("", "0.0.0.0:1", "127.0.0.1", "x" * 10_000, "127.0.0.1:70000")):
