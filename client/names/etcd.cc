@@ -34,6 +34,9 @@ std::string ContentsOf(const std::string& path, std::string* problem) {
 
 std::shared_ptr<grpc::ChannelCredentials> Credentials(bool tls, const NameOptions& options, std::string* problem) {
   if (!tls) return grpc::InsecureChannelCredentials();
+  if (options.certificate_file.empty() != options.key_file.empty()) {
+    *problem = "a certificate goes with its key: set RDMA_BROKER_NAMES_CERT and RDMA_BROKER_NAMES_KEY, or neither";
+  }
   return grpc::SslCredentials({.pem_root_certs = ContentsOf(options.ca_file, problem),
                                .pem_private_key = ContentsOf(options.key_file, problem),
                                .pem_cert_chain = ContentsOf(options.certificate_file, problem)});

@@ -23,7 +23,7 @@ namespace rdmabroker::client {
 // Cancel.
 class Etcd {
  public:
-  // Where a file for TLS cannot be read, `problem` says so.
+  // Where a file for TLS is missing or cannot be read, `problem` says so.
   Etcd(EtcdSource source, const NameOptions& options, std::string* problem);
 
   // The values of the first keys of a name.

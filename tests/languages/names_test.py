@@ -207,6 +207,7 @@ class Names(unittest.TestCase):
         self.assertRegex(self.client_says(**nobody), "STATUS_(HOST_UNREACHABLE|IO_TIMEOUT)")
         for missing in "certificate", "key":
             self.assertIn("cannot be read", self.client_says(**somebody | {missing: "/nowhere.pem"}))
+            self.assertIn("or neither", self.client_says(**somebody | {missing: ""}))
         self.expect_served(**somebody)
 
     def test_values_that_are_no_addresses_are_left_out(self):
