@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # shellcheck shell=bash disable=SC2154
-# The storage operator's page as commands.
+# The storage operator's page as commands; and what is amid a page's text.
 
 # SECTION: the commands of that section, one a line.
 commands_of() { sed -n "/^## $1\$/,/^## /s/^    //p" docs/storage-operator.md; }
@@ -20,4 +20,13 @@ run_section() {
   done < <(commands_of "$1")
   ((number > 0))
   report "\"$1\" is on the page" $?
+}
+
+# PAGE BEGINNING [SCRIPT]: runs the command that begins so amid the page's text, as a test. sed's script puts something
+# for what is the reader's own.
+run_amid() {
+  local command
+  command=$(grep -o "\`$2[^\`]*" "$1" | sed "1!d; s/^.//; ${3:-}")
+  run_in_folder "${command:-false}" </dev/null 2>&1 | sed 's/^/  /'
+  report "amid $1: ${command:-$2}" "${PIPESTATUS[0]}"
 }
