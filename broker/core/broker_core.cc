@@ -2,7 +2,6 @@
 
 #include "broker/core/broker_core.h"
 
-#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <utility>
@@ -46,7 +45,7 @@ Outcome PerformUnlessOverwhelmed(Turn& turn, const ClientRequest& event) {
 }
 
 void Handle(Turn& turn, const ClientRequest& event) {
-  if (auto outcome = AnswerWithoutActing(turn.records, turn.limits, event)) {
+  if (auto outcome = AnswerWithoutActing(turn.records, event)) {
     turn.Emit(Answer{event.session, event.id, *std::move(outcome)});
     return;
   }
@@ -100,7 +99,7 @@ Effects BrokerCore::Handle(Instant now, const Event& event) {
 }
 
 bool BrokerCore::IsNew(const ClientRequest& request) const {
-  return !AnswerWithoutActing(records_, limits_, request).has_value();
+  return !AnswerWithoutActing(records_, request).has_value();
 }
 
 Holdings BrokerCore::HoldingsOf(uint32_t uid) const {
@@ -129,12 +128,6 @@ absl::StatusOr<BrokerCore> BrokerCore::Restore(const Limits& limits, const Recor
   for (const ChangeReader reader : {ChangeReader::kStore, ChangeReader::kWatches}) core.StopTaking(reader);
   core.index_ = Index::Of(records);
   return core;
-}
-
-void BrokerCore::SetLimits(const Limits& limits) {
-  const uint32_t answers_kept = records_.sessions.empty() ? 0 : limits_.answers_kept;
-  limits_ = limits;
-  limits_.answers_kept = std::max(limits_.answers_kept, answers_kept);
 }
 
 Changes BrokerCore::TakeChanges(ChangeReader reader) {

@@ -71,8 +71,8 @@ class BrokerCore {
 
   [[nodiscard]] const Limits& limits() const { return limits_; }
   // From now on these hold: who has more keeps it and gets no more, and what waits already has the time that it was
-  // given. But sessions were told of answers_kept, and repeat requests by it: while there are any, it is not lowered.
-  void SetLimits(const Limits& limits);
+  // given. Clients repeat requests by the answers_kept that they were told of: what a session has of it stays.
+  void SetLimits(const Limits& limits) { limits_ = limits; }
 
  private:
   Limits limits_;

@@ -88,7 +88,9 @@ TEST(ARestoredCore, LetsSessionsKeepWhatItsOwnLimitsWouldNotGive) {
   EXPECT_EQ(open(*restored, 4).status, NdkStatus::kInsufficientResources);
   const SessionRecord& session = restored->records().sessions.at(SessionId(1));
   EXPECT_EQ(session.adapters, 3u);
-  EXPECT_EQ(session.answers.size(), 1u);
+  EXPECT_EQ(session.answers.size(), 4u) << "as its client was told";
+  EXPECT_EQ(open(*restored, 1).status, NdkStatus::kSuccess) << "a repeat";
+  EXPECT_EQ(session.adapters, 3u);
 }
 
 class ChangedLimits : public testing::Test {
@@ -110,9 +112,15 @@ class ChangedLimits : public testing::Test {
   bool OpenAnotherSession() {
     return std::holds_alternative<SessionOpened>(core_.Handle(now_, OpenSession{StreamId(2), {}, {}}).front());
   }
+  void Return() {
+    const Effects effects = core_.Handle(now_, ResumeSession{StreamId(++last_stream_), SessionId(1), {}, {}, {}});
+    EXPECT_TRUE(std::holds_alternative<SessionOpened>(effects.back()));
+  }
+  uint32_t AnswersKept(SessionId session) { return core_.records().sessions.at(session).answers_kept; }
 
   const Instant now_ = absl::UnixEpoch();
   BrokerCore core_{Limits{}};
+  uint64_t last_stream_ = 2;
 };
 
 TEST_F(ChangedLimits, TakeNothingFromWhoHasMoreAndGiveNothingMore) {
@@ -148,13 +156,35 @@ TEST_F(ChangedLimits, LeaveADeadlineThatRunsAlone) {
 TEST_F(ChangedLimits, KeepTheAnswersThatSessionsWereToldOf) {
   for (const uint64_t id : {1, 2, 3}) ASSERT_EQ(OpenAdapter(id), NdkStatus::kSuccess);
   Set([](Limits& limits) { limits.answers_kept = 1; });
-  EXPECT_EQ(core_.limits().answers_kept, Limits().answers_kept);
   EXPECT_EQ(OpenAdapter(4), NdkStatus::kSuccess);
   EXPECT_EQ(OpenAdapter(1), NdkStatus::kSuccess) << "a repeat";
   EXPECT_EQ(core_.records().sessions.at(SessionId(1)).adapters, 4u);
-  (void)core_.Handle(now_, EndSession{SessionId(1)});
+  ASSERT_TRUE(OpenAnotherSession());
+  EXPECT_EQ(AnswersKept(SessionId(2)), 1u);
+}
+
+// And some go by what they are told when they return.
+TEST_F(ChangedLimits, GiveASessionThatReturnsMoreAnswersButNotFewer) {
+  Set([](Limits& limits) { limits.answers_kept = 100; });
+  EXPECT_EQ(AnswersKept(SessionId(1)), Limits().answers_kept) << "it has not heard of it";
+  Return();
+  EXPECT_EQ(AnswersKept(SessionId(1)), 100u);
   Set([](Limits& limits) { limits.answers_kept = 1; });
-  EXPECT_EQ(core_.limits().answers_kept, 1u) << "there is none that was told otherwise";
+  Return();
+  EXPECT_EQ(AnswersKept(SessionId(1)), 100u);
+}
+
+TEST_F(ChangedLimits, HoldForASessionThatReturnsFromABrokerThatDidNotRecordThem) {
+  ASSERT_EQ(OpenAdapter(1), NdkStatus::kSuccess);
+  Records records = core_.records();
+  records.sessions.at(SessionId(1)).answers_kept = 0;
+  absl::StatusOr<BrokerCore> restored = BrokerCore::Restore(core_.limits(), records);
+  ASSERT_TRUE(restored.ok()) << restored.status();
+  core_ = *std::move(restored);
+  (void)core_.Handle(now_, Recover{});
+  Return();
+  for (const uint64_t id : {2, 1}) EXPECT_EQ(OpenAdapter(id), NdkStatus::kSuccess) << id;
+  EXPECT_EQ(core_.records().sessions.at(SessionId(1)).adapters, 2u) << "one was a repeat";
 }
 
 // The whole range, to its last port, which is also the last that 16 bits hold.

@@ -243,7 +243,7 @@ absl::Status CheckLimits(const Records& records, const Limits& limits) {
       rules.Require(counts[kind] <= most[kind], "session ", id.value(), ": has ", counts[kind], " objects of kind ",
                     kind);
     }
-    rules.Require(session.answers.size() <= limits.answers_kept, "session ", id.value(), ": keeps too many answers");
+    rules.Require(session.answers.size() <= session.answers_kept, "session ", id.value(), ": keeps too many answers");
   }
   return rules.status();
 }

@@ -15,7 +15,8 @@ namespace rdmabroker {
 // way. INTERNAL, naming the record and the rule.
 absl::Status CheckRecords(const Records& records);
 
-// Nobody has more than `limits` allow. Not a rule of records that were made under other limits.
+// Nobody has more than `limits` allow, or more answers than its client was told of. Not a rule of records that were
+// made under other limits.
 absl::Status CheckLimits(const Records& records, const Limits& limits);
 
 // The index is what the records give.

@@ -29,8 +29,8 @@ bool Acknowledge(SessionRecord& session, EventNumber through) {
 }
 
 // Whether the request is so far behind the newest that its answer is not kept. The newest one's own always is.
-bool IsForgotten(const Limits& limits, const SessionRecord& session, RequestId request) {
-  return session.newest_request > request && session.newest_request.value() - request.value() >= limits.answers_kept;
+bool IsForgotten(const SessionRecord& session, RequestId request) {
+  return session.newest_request > request && session.newest_request.value() - request.value() >= session.answers_kept;
 }
 
 // The first kept answer to `request` or a later one. Requests come nearly in order, so the newest are looked at first.
@@ -57,6 +57,11 @@ void End(Turn& turn, SessionRecord& session) {
   ForgetIfDone(turn, id);
 }
 
+// A client learns the limits with SessionOpened. It may go by those that it was told first, whatever it is told later.
+void PromiseAnswers(const Limits& limits, SessionRecord& session) {
+  session.answers_kept = std::max(session.answers_kept, limits.answers_kept);
+}
+
 SessionRecord* FindLive(Turn& turn, SessionId id) {
   const auto it = turn.records.sessions.find(id);
   return it == turn.records.sessions.end() || it->second.ended ? nullptr : &it->second;
@@ -80,6 +85,7 @@ void Handle(Turn& turn, const OpenSession& event) {
   session.identity = event.identity;
   session.secret = event.secret;
   session.stream = event.stream;
+  PromiseAnswers(turn.limits, session);
   turn.Emit(SessionOpened{event.stream, id});
 }
 
@@ -104,6 +110,7 @@ void Handle(Turn& turn, const ResumeSession& event) {
   if (session->stream) turn.Emit(StreamReplaced{session->stream});
   session->stream = event.stream;
   SetDeadline(turn, *session, absl::InfiniteFuture());
+  PromiseAnswers(turn.limits, *session);
   turn.Emit(SessionOpened{event.stream, session->id});
   EventNumber number = session->acknowledged;
   for (const SessionEvent& kept : session->events) {
@@ -140,7 +147,7 @@ void Handle(Turn& turn, const AcknowledgeEvents& event) {
 
 void OnDeadline(Turn& turn, SessionId session) { End(turn, turn.records.sessions.at(session)); }
 
-std::optional<Outcome> AnswerWithoutActing(const Records& records, const Limits& limits, const ClientRequest& event) {
+std::optional<Outcome> AnswerWithoutActing(const Records& records, const ClientRequest& event) {
   const auto found = records.sessions.find(event.session);
   if (found == records.sessions.end() || found->second.ended) {
     return Refuse(NdkStatus::kObjectNameNotFound, "session ", event.session.value(), ": has ended; open a new one");
@@ -152,9 +159,9 @@ std::optional<Outcome> AnswerWithoutActing(const Records& records, const Limits&
     return Refuse(NdkStatus::kInvalidParameter, "request_id: ", event.id.value(),
                   " was another request's; give every new request a new number");
   }
-  if (IsForgotten(limits, session, event.id)) {
-    return Refuse(NdkStatus::kInvalidParameter, "request_id: ", event.id.value(), " is more than ", limits.answers_kept,
-                  " behind the newest; its answer, if it had one, is forgotten");
+  if (IsForgotten(session, event.id)) {
+    return Refuse(NdkStatus::kInvalidParameter, "request_id: ", event.id.value(), " is more than ",
+                  session.answers_kept, " behind the newest; its answer, if it had one, is forgotten");
   }
   return std::nullopt;
 }
@@ -170,7 +177,7 @@ void Give(Turn& turn, const ClientRequest& event, Outcome outcome) {
   if (SessionRecord* session = FindLive(turn, event.session)) {
     session->newest_request = std::max(session->newest_request, event.id);
     session->answers.insert(FindAnswer(*session, event.id), KeptAnswer{event.id, event.request, outcome});
-    while (IsForgotten(turn.limits, *session, session->answers.front().id)) session->answers.pop_front();
+    while (IsForgotten(*session, session->answers.front().id)) session->answers.pop_front();
   }
   turn.Emit(Answer{event.session, event.id, std::move(outcome)});
 }

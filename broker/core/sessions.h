@@ -26,7 +26,7 @@ void OnDeadline(Turn& turn, SessionId session);
 // A repeat of an answered request, a number out of the window, or a session that may not ask now: the answer to give
 // without doing anything. Nothing where the request is new and may go on. A repeat acknowledges nothing: were a wrong
 // acknowledgement a reason to refuse it, the client would take for refused what was done.
-std::optional<Outcome> AnswerWithoutActing(const Records& records, const Limits& limits, const ClientRequest& event);
+std::optional<Outcome> AnswerWithoutActing(const Records& records, const ClientRequest& event);
 // Drops the events that the request acknowledges, or refuses it for events that there never were.
 Outcome TakeAcknowledgement(Turn& turn, const ClientRequest& event);
 // Keeps the answer for repeats and gives it.

@@ -79,6 +79,9 @@ struct SessionRecord {
   std::deque<SessionEvent> events;  // Numbers acknowledged + 1 ... last_event.
   std::deque<KeptAnswer> answers;   // In the order of their ids.
   RequestId newest_request;
+  // What its client was told of Limits::answers_kept, the most where it was told repeatedly. 0: by a broker that did
+  // not record it, until it returns.
+  uint32_t answers_kept = 0;
   // Open or closing objects, by kind, in the order in which an ending session closes them.
   uint32_t adapters = 0;
   uint32_t listeners = 0;

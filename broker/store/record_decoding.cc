@@ -102,6 +102,7 @@ absl::Status FromProto(const v1::Session& message, SessionRecord* record) {
     record->shared_endpoints = message.shared_endpoints();
     record->reservations = message.reservations();
     record->connectors = message.connectors();
+    record->answers_kept = message.answers_kept();
   });
 }
 

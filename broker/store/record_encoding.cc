@@ -73,6 +73,7 @@ void ToProto(const SessionRecord& record, v1::Session* message) {
   message->set_shared_endpoints(record.shared_endpoints);
   message->set_reservations(record.reservations);
   message->set_connectors(record.connectors);
+  message->set_answers_kept(record.answers_kept);
 }
 
 void ToProto(const KeptAnswer& answer, v1::Answer* message) {

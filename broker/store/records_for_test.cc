@@ -162,6 +162,7 @@ SessionRecord FullSession(SessionId id) {
   session.shared_endpoints = 13;
   session.reservations = 14;
   session.connectors = 15;
+  session.answers_kept = 64;
   return session;
 }
 

@@ -37,6 +37,7 @@ TEST(AStoreOfEveryVersion, IsRead) {
   ASSERT_TRUE(loaded.ok()) << loaded.status();
   Records expected = FullRecords();
   // What has come to the format since that store was written.
+  for (const uint64_t id : {1, 2}) expected.sessions.at(SessionId(id)).answers_kept = 0;
   for (const uint64_t id : {6, 256}) {
     ConnectorRecord& connector = expected.connectors.at(ConnectorId(id));
     connector.since = absl::InfinitePast();
