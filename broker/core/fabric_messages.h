@@ -18,8 +18,9 @@
 //     FabricAdoptEndpoint and FabricAdoptConnection; then each request that the core has no answer to comes once more;
 //     then, for each device, FabricAdopted. A request in between that has been carried out already is answered as if
 //     it were carried out now; one of a connection whose fate nobody can tell fails with CONNECTION_ABORTED. What has
-//     happened meanwhile is reported, too. What nobody has adopted by then ends, and its peers learn of it. The ids
-//     that the fabric mints from then on are none of the adopted connections'.
+//     happened meanwhile is reported, too, and what the core had been told may come once more. What nobody has adopted
+//     by then ends, and its peers learn of it. The ids that the fabric mints from then on are none of the adopted
+//     connections'.
 //   - After FabricRelease, FabricReject or FabricRefuse the core ignores the connection's other events. After a report
 //     that the connection failed or disconnected, the fabric ignores requests that crossed it, but for giving it up.
 

@@ -27,7 +27,8 @@ void ContractObserver::OnRequest(const FabricRequest& request) {
           [&](const FabricAdoptConnection& typed) {
             lives_[typed.connection] = {.device = typed.device,
                                         .requested = typed.stage == AdoptedStage::kConnecting,
-                                        .established = typed.stage == AdoptedStage::kEstablished};
+                                        .established = typed.stage == AdoptedStage::kEstablished,
+                                        .adopted = typed.stage};
           },
           [&](const FabricAdopted&) {},
       },
@@ -41,6 +42,10 @@ void ContractObserver::OnReport(const FabricReport& report) {
   const auto life = [&](ConnectionId connection) -> Life& {
     EXPECT_TRUE(lives_.contains(connection)) << "connection " << connection.value() << ": unknown, or released";
     return lives_[connection];
+  };
+  const auto is_repeated = [&](ConnectionId connection, AdoptedStage stage) {
+    const std::optional<AdoptedStage> adopted = life(connection).adopted;
+    return adopted && *adopted >= stage;
   };
   const auto step = [&](ConnectionId connection, bool ends) {
     Life& one = life(connection);
@@ -70,6 +75,7 @@ void ContractObserver::OnReport(const FabricReport& report) {
                    lives_[typed.connection] = {.device = known_[typed.endpoint]};
                  },
                  [&](const FabricReplied& typed) {
+                   if (is_repeated(typed.connection, AdoptedStage::kReplied)) return;
                    EXPECT_TRUE(life(typed.connection).requested) << typed.connection.value();
                    step(typed.connection, false);
                  },
@@ -79,6 +85,7 @@ void ContractObserver::OnReport(const FabricReport& report) {
                    step(typed.connection, true);
                  },
                  [&](const FabricEstablished& typed) {
+                   if (is_repeated(typed.connection, AdoptedStage::kEstablished)) return;
                    EXPECT_TRUE(life(typed.connection).stepped) << typed.connection.value();
                    step(typed.connection, false);
                    lives_[typed.connection].established = true;

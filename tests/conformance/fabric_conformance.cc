@@ -50,25 +50,14 @@ void FabricConformance::SetUp() {
   auto made = std::get<0>(GetParam()).make();
   if (!made.ok()) GTEST_SKIP() << made.status().message();
   pair_ = *std::move(made);
-  const auto sink = [this](FabricReport report) {
-    observer_.OnReport(report);
-    reports_.push_back(std::move(report));
-  };
-  for (const Side side : {Side::kServer, Side::kClient}) {
-    if (side == Side::kClient && &pair_->fabric(side) == &pair_->fabric(Side::kServer)) {
-      devices_.push_back(devices_.front());
-      break;
-    }
+  for (const Side side : Sides()) {
     reports_.clear();
-    pair_->fabric(side).Start(sink);
+    pair_->fabric(side).Start(sink_);
     const auto reported = [&] {
       return std::any_of(reports_.begin(), reports_.end(),
                          [](const auto& report) { return std::holds_alternative<DeviceChanged>(report); });
     };
-    const absl::Time end = absl::Now() + kPatience;
-    while (!reported() && absl::Now() < end && pair_->Step(end - absl::Now())) {
-    }
-    ASSERT_TRUE(reported()) << "the fabric reports no device";
+    ASSERT_TRUE(StepUntil(reported)) << "the fabric reports no device";
     for (const FabricReport& report : reports_) {
       if (const auto* changed = std::get_if<DeviceChanged>(&report)) {
         devices_.push_back(changed->device);
@@ -76,6 +65,7 @@ void FabricConformance::SetUp() {
       }
     }
   }
+  if (devices_.size() == 1) devices_.push_back(devices_.front());
   if (Addresses(Side::kServer).empty() || Addresses(Side::kClient).empty()) {
     GTEST_SKIP() << device(Side::kServer).name << " has no address of this family";
   }
@@ -89,9 +79,7 @@ void FabricConformance::TearDown() {
   Settle();
   const auto bound = observer_.bound();
   for (const auto& [id, on] : bound) Perform(side_of(on), FabricUnbind{on, id});
-  const absl::Time end = absl::Now() + kPatience;
-  while (observer_.Releases() && absl::Now() < end && pair_->Step(end - absl::Now())) {
-  }
+  StepUntil([this] { return !observer_.Releases(); });
   Settle();
   observer_.ExpectNothingLeft();
 }
@@ -102,13 +90,24 @@ void FabricConformance::Perform(Side side, const FabricRequest& request) {
 }
 
 void FabricConformance::MakeWay() {
-  pair_->fabric(Side::kServer).MakeWay();
-  if (&pair_->fabric(Side::kClient) != &pair_->fabric(Side::kServer)) pair_->fabric(Side::kClient).MakeWay();
+  for (const Side side : Sides()) pair_->fabric(side).MakeWay();
 }
 
 void FabricConformance::Settle() {
   while (pair_->Step(kQuiet)) {
   }
+}
+
+bool FabricConformance::StepUntil(const std::function<bool()>& done) {
+  const absl::Time end = absl::Now() + kPatience;
+  while (!done() && absl::Now() < end && pair_->Step(end - absl::Now())) {
+  }
+  return done();
+}
+
+std::vector<Side> FabricConformance::Sides() const {
+  if (&pair_->fabric(Side::kServer) == &pair_->fabric(Side::kClient)) return {Side::kServer};
+  return {Side::kServer, Side::kClient};
 }
 
 std::vector<IpAddress> FabricConformance::Addresses(Side side) const {
@@ -238,6 +237,42 @@ void FabricConformance::ExpectRefused(const SocketAddress& address) {
   Release(Side::kClient, client);
   Await<FabricReleased>(client);
   Unbind(from);
+}
+
+void FabricAdoptionConformance::GoOn() {
+  Settle();
+  reports_.clear();
+  observer_ = ContractObserver();
+  for (const Side side : Sides()) pair_->GoOn(side, device(side), sink_);
+}
+
+void FabricAdoptionConformance::Adopt(const Bound& endpoint, EndpointUse use) {
+  Perform(endpoint.side, FabricAdoptEndpoint{
+                             device(endpoint.side).id, endpoint.id, use, {endpoint.address.ip}, endpoint.address.port});
+}
+
+void FabricAdoptionConformance::Adopt(ConnectionId connection, AdoptedStage stage, const Bound& own,
+                                      const Bound& peers) {
+  Perform(own.side, FabricAdoptConnection{device(own.side).id, connection, own.id, stage, own.address, peers.address});
+}
+
+void FabricAdoptionConformance::Adopt(const Bound& from, const Bound& listener, const Link& link) {
+  Adopt(from, EndpointUse::kDedicated);
+  Adopt(listener, EndpointUse::kListener);
+  Adopt(link.client, AdoptedStage::kEstablished, from, listener);
+  Adopt(link.server, AdoptedStage::kEstablished, listener, from);
+}
+
+void FabricAdoptionConformance::FinishAdoption() {
+  for (const Side side : Sides()) Perform(side, FabricAdopted{device(side).id});
+  Settle();
+  for (const Side side : Sides()) {
+    const bool is_there = std::any_of(reports_.begin(), reports_.end(), [&](const FabricReport& report) {
+      const auto* changed = std::get_if<DeviceChanged>(&report);
+      return changed != nullptr && changed->device.id == device(side).id;
+    });
+    EXPECT_TRUE(is_there) << "the device is not reported by the id that it had, but" << Listed(reports_);
+  }
 }
 
 // --- Endpoints ---
@@ -785,9 +820,153 @@ TEST_P(FabricHandOffConformance, AReleasedConnectionsTransportCannotBeFetched) {
   EXPECT_FALSE(pair_->Fetch(Side::kClient, *secret));
 }
 
+// --- Going on where another process was ---
+
+TEST_P(FabricAdoptionConformance, AdoptedEndpointsHoldTheirAddressesUntilTheyAreUnbound) {
+  std::vector<std::pair<Bound, EndpointUse>> endpoints;
+  for (const EndpointUse use :
+       {EndpointUse::kListener, EndpointUse::kDedicated, EndpointUse::kShared, EndpointUse::kReserved}) {
+    endpoints.emplace_back(Bind(Side::kServer, use), use);
+  }
+  GoOn();
+  for (const auto& [endpoint, use] : endpoints) Adopt(endpoint, use);
+  FinishAdoption();
+  for (const auto& [endpoint, use] : endpoints) {
+    SCOPED_TRACE(testing::Message() << "use " << static_cast<int>(use));
+    EXPECT_FALSE(pair_->Occupy(Side::kServer, endpoint.address));
+    Unbind(endpoint);
+    Settle();
+    EXPECT_TRUE(pair_->Occupy(Side::kServer, endpoint.address));
+    pair_->Vacate(Side::kServer, endpoint.address);
+  }
+}
+
+TEST_P(FabricAdoptionConformance, AnAdoptedListenerIsReached) {
+  const Bound listener = Bind(Side::kServer, EndpointUse::kListener);
+  GoOn();
+  Adopt(listener, EndpointUse::kListener);
+  FinishAdoption();
+  ExpectReachable(listener, listener.address);
+}
+
+TEST_P(FabricAdoptionConformance, AnEndpointThatIsNotThereIsBoundAgain) {
+  Bound listener{Side::kServer, NewEndpoint(), {Addresses(Side::kServer).front()}};
+  do {
+    listener.address.port = NextPort();
+  } while (!pair_->Occupy(Side::kServer, listener.address));
+  pair_->Vacate(Side::kServer, listener.address);
+  GoOn();
+  Adopt(listener, EndpointUse::kListener);
+  FinishAdoption();
+  EXPECT_FALSE(pair_->Occupy(Side::kServer, listener.address));
+  ExpectReachable(listener, listener.address);
+}
+
+TEST_P(FabricAdoptionConformance, AnAdoptedConnectionGoesOnUntilItIsReleased) {
+  const Bound listener = Bind(Side::kServer, EndpointUse::kListener);
+  const Bound from = Bind(Side::kClient, EndpointUse::kDedicated);
+  const Link link = Make(from, listener, Stage::kEstablished);
+  GoOn();
+  Adopt(from, listener, link);
+  FinishAdoption();
+  EXPECT_FALSE(Take<FabricDisconnected>(link.client));
+  EXPECT_FALSE(Take<FabricDisconnected>(link.server));
+  // The observer sees that its connections have other ids.
+  Make(Bind(Side::kClient, EndpointUse::kDedicated), listener, Stage::kEstablished);
+  Release(Side::kServer, link.server);
+  Await<FabricReleased>(link.server);
+  if (!hands_off()) Await<FabricDisconnected>(link.client);
+}
+
+TEST_P(FabricAdoptionConformance, ARequestCanBeAcceptedByTheNextProcessOrBothEndsFail) {
+  const Bound listener = Bind(Side::kServer, EndpointUse::kListener);
+  const Bound from = Bind(Side::kClient, EndpointUse::kDedicated);
+  const Link link = Make(from, listener, Stage::kRequested);
+  GoOn();
+  Adopt(from, EndpointUse::kDedicated);
+  Adopt(listener, EndpointUse::kListener);
+  Adopt(link.client, AdoptedStage::kConnecting, from, listener);
+  Adopt(link.server, AdoptedStage::kRequested, listener, from);
+  FinishAdoption();
+  EXPECT_FALSE(Take<FabricConnectRequested>(listener.id)) << "the core has it already";
+  if (const auto failed = Take<FabricFailed>(link.server)) {
+    EXPECT_EQ(failed->status, NdkStatus::kConnectionAborted);
+    EXPECT_EQ(Await<FabricConnectFailed>(link.client).status, NdkStatus::kConnectionAborted);
+    return;
+  }
+  Accept(link.server);
+  Await<FabricReplied>(link.client);
+  Complete(link.client);
+  Await<FabricEstablished>(link.client);
+  Await<FabricEstablished>(link.server);
+}
+
+TEST_P(FabricAdoptionConformance, AConnectionThatIsNotThereIsReportedAsLost) {
+  const Bound listener = Bind(Side::kServer, EndpointUse::kListener);
+  const Bound from = Bind(Side::kClient, EndpointUse::kDedicated);
+  const ConnectionId connecting(++last_id_), replied(++last_id_), established(++last_id_), over(++last_id_);
+  const ConnectionId requested = IncomingConnection(device(Side::kServer).id, 1);
+  GoOn();
+  Adopt(from, EndpointUse::kDedicated);
+  Adopt(listener, EndpointUse::kListener);
+  Adopt(connecting, AdoptedStage::kConnecting, from, listener);
+  Adopt(replied, AdoptedStage::kReplied, from, listener);
+  Adopt(established, AdoptedStage::kEstablished, from, listener);
+  Adopt(over, AdoptedStage::kOver, from, listener);
+  Adopt(requested, AdoptedStage::kRequested, listener, from);
+  Release(Side::kClient, over);
+  FinishAdoption();
+  EXPECT_EQ(Await<FabricConnectFailed>(connecting).status, NdkStatus::kConnectionAborted);
+  EXPECT_EQ(Await<FabricFailed>(replied).status, NdkStatus::kConnectionAborted);
+  EXPECT_EQ(Await<FabricFailed>(requested).status, NdkStatus::kConnectionAborted);
+  Await<FabricReleased>(over);
+  if (hands_off()) {
+    EXPECT_FALSE(Take<FabricDisconnected>(established)) << "its client may have it";
+  } else {
+    EXPECT_EQ(Await<FabricDisconnected>(established).status, NdkStatus::kConnectionAborted);
+  }
+  // By an id that none of them has, as the observer sees.
+  ExpectReachable(listener, listener.address);
+}
+
+TEST_P(FabricAdoptionConformance, WhatNobodyAdoptsEnds) {
+  const Bound listener = Bind(Side::kServer, EndpointUse::kListener);
+  const Bound idle = Bind(Side::kServer, EndpointUse::kReserved);
+  const Bound from = Bind(Side::kClient, EndpointUse::kDedicated);
+  const Link link = Make(from, listener, Stage::kEstablished);
+  GoOn();
+  Adopt(from, EndpointUse::kDedicated);
+  Adopt(link.client, AdoptedStage::kEstablished, from, listener);
+  FinishAdoption();
+  if (!hands_off()) Await<FabricDisconnected>(link.client);
+  ExpectRefused(listener.address);
+  EXPECT_FALSE(TryBind(Side::kServer, NewEndpoint(), EndpointUse::kListener, {idle.address.ip}, idle.address.port));
+}
+
+TEST_P(FabricHandOffAdoptionConformance, ATransportIsFetchedOnceFromWhicheverProcess) {
+  const Bound listener = Bind(Side::kServer, EndpointUse::kListener);
+  const Bound from = Bind(Side::kClient, EndpointUse::kDedicated);
+  const Link link = Make(from, listener, Stage::kReplied);
+  Complete(link.client);
+  const auto client = Await<FabricEstablished>(link.client).handoff;
+  const auto server = Await<FabricEstablished>(link.server).handoff;
+  ASSERT_TRUE(client && server);
+  EXPECT_TRUE(pair_->Fetch(Side::kClient, *client));
+  Await<FabricHandedOff>(link.client);
+  GoOn();
+  Adopt(from, listener, link);
+  FinishAdoption();
+  EXPECT_FALSE(pair_->Fetch(Side::kClient, *client));
+  EXPECT_TRUE(pair_->Fetch(Side::kServer, *server));
+  Await<FabricHandedOff>(link.server);
+  pair_->CloseTransport(Side::kClient, link.client);
+  pair_->CloseTransport(Side::kServer, link.server);
+}
+
 // A fabric's devices are of one of the two kinds.
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(FabricDisconnectConformance);
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(FabricHandOffConformance);
+GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(FabricHandOffAdoptionConformance);
 // The fake's network loses nothing.
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(FabricSilentPeerConformance);
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // The contract of broker/core/fabric_messages.h as tests, which every fabric passes. A fabric takes part with a
-// FabricPair of its own in a test that links this and instantiates FabricConformance; one of
-// FabricDisconnectConformance and FabricHandOffConformance, as its devices or their clients end connections; and
-// FabricSilentPeerConformance where its network has one.
+// FabricPair of its own in a test that links this and instantiates FabricConformance and FabricAdoptionConformance; one
+// of FabricDisconnectConformance and FabricHandOffConformance, as its devices or their clients end connections, with
+// the latter FabricHandOffAdoptionConformance; and FabricSilentPeerConformance where its network has one.
 
 #ifndef TESTS_CONFORMANCE_FABRIC_CONFORMANCE_H_
 #define TESTS_CONFORMANCE_FABRIC_CONFORMANCE_H_
@@ -17,6 +17,7 @@
 #include <string>
 #include <tuple>
 #include <typeinfo>
+#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -62,6 +63,10 @@ class FabricPair {
   // end connections.
   virtual bool Fetch(Side, const HandoffSecret&) { return false; }
   virtual void CloseTransport(Side, ConnectionId) {}
+
+  // The process of the side's fabric dies when all that it knew is stored, and the next one's fabric starts in its
+  // place; its core knows `device`. Only asked of pairs that are made for it.
+  virtual void GoOn(Side, const Device&, const ReportSink&) {}
 };
 
 struct FabricCase {
@@ -92,6 +97,7 @@ class ContractObserver {
     bool established = false;
     bool over = false;
     bool given_up = false;
+    std::optional<AdoptedStage> adopted;  // What has led to it may be reported once more.
   };
 
   std::map<EndpointId, DeviceId> binding_;
@@ -145,7 +151,11 @@ class FabricConformance : public ::testing::TestWithParam<std::tuple<FabricCase,
   std::optional<Report> Take(Key key);
   // Steps until nothing comes any more.
   void Settle();
+  // Steps until `done`; false where that does not come.
+  bool StepUntil(const std::function<bool()>& done);
 
+  // One for each fabric.
+  std::vector<Side> Sides() const;
   const Device& device(Side side) const { return devices_.at(static_cast<size_t>(side)); }
   bool hands_off() const { return device(Side::kClient).client_ends_connections; }
   std::vector<IpAddress> Addresses(Side side) const;
@@ -171,6 +181,10 @@ class FabricConformance : public ::testing::TestWithParam<std::tuple<FabricCase,
   void ExpectReachable(const Bound& listener, const SocketAddress& address);
   void ExpectRefused(const SocketAddress& address);
 
+  const ReportSink sink_ = [this](FabricReport report) {
+    observer_.OnReport(report);
+    reports_.push_back(std::move(report));
+  };
   std::unique_ptr<FabricPair> pair_;
   std::vector<Device> devices_;
   std::vector<FabricReport> reports_;
@@ -220,6 +234,21 @@ class FabricDisconnectConformance : public FabricConformance {};
 
 // Devices whose clients fetch the transport and end connections.
 class FabricHandOffConformance : public FabricConformance {};
+
+// Pairs whose fabrics go on where those of other processes were: all of them die at once.
+class FabricAdoptionConformance : public FabricConformance {
+ protected:
+  // To what follows until FinishAdoption the next process's core is put that knows nothing else.
+  void GoOn();
+  void Adopt(const Bound& endpoint, EndpointUse use);
+  void Adopt(ConnectionId connection, AdoptedStage stage, const Bound& own, const Bound& peers);
+  // A dedicated endpoint, a listener, and an established connection between them.
+  void Adopt(const Bound& from, const Bound& listener, const Link& link);
+  void FinishAdoption();
+};
+
+// The same, where devices' clients fetch the transport and end connections.
+class FabricHandOffAdoptionConformance : public FabricAdoptionConformance {};
 
 }  // namespace rdmabroker
 

@@ -47,6 +47,8 @@ class FakePair final : public FabricPair {
   void Vacate(Side side, const SocketAddress& address) override { network_.Vacate(Claim(side, address)); }
   bool Fetch(Side side, const HandoffSecret& secret) override { return Of(side).Fetch(secret).has_value(); }
   void CloseTransport(Side side, ConnectionId connection) override { Of(side).EndTransport(connection, true); }
+  // It reports where it did before.
+  void GoOn(Side side, const Device&, const ReportSink&) override { Of(side).GoOnAsAnother(); }
 
  private:
   void Add(FakeDevice kind, uint64_t id, std::vector<IpAddress> ips) {
@@ -112,6 +114,12 @@ INSTANTIATE_TEST_SUITE_P(FakeHandingOff, FabricConformance,
 INSTANTIATE_TEST_SUITE_P(Fake, FabricDisconnectConformance,
                          ::testing::Combine(::testing::ValuesIn(Disconnecting()), kFamilies), NameOf);
 INSTANTIATE_TEST_SUITE_P(Fake, FabricHandOffConformance,
+                         ::testing::Combine(::testing::ValuesIn(HandingOff()), kFamilies), NameOf);
+INSTANTIATE_TEST_SUITE_P(FakeDisconnecting, FabricAdoptionConformance,
+                         ::testing::Combine(::testing::ValuesIn(Disconnecting()), kFamilies), NameOf);
+INSTANTIATE_TEST_SUITE_P(FakeHandingOff, FabricAdoptionConformance,
+                         ::testing::Combine(::testing::ValuesIn(HandingOff()), kFamilies), NameOf);
+INSTANTIATE_TEST_SUITE_P(Fake, FabricHandOffAdoptionConformance,
                          ::testing::Combine(::testing::ValuesIn(HandingOff()), kFamilies), NameOf);
 
 }  // namespace

@@ -15,15 +15,13 @@
 #include <utility>
 #include <vector>
 
-#include "broker/fabric/fabric_records.h"
 #include "broker/fabric/iwarp/iwarp_fabric.h"
 #include "broker/fabric/iwarp/testing/task_queue.h"
-#include "broker/runtime/descriptor_keep.h"
-#include "broker/runtime/fake_supervisor.h"
 #include "broker/runtime/handoff_table.h"
 #include "broker/runtime/watcher.h"
 #include "dataplane/unique_fd.h"
 #include "tests/conformance/fabric_conformance.h"
+#include "tests/conformance/fabric_past.h"
 
 namespace rdmabroker {
 namespace {
@@ -57,11 +55,11 @@ UniqueFd BindAsOutsider(const SocketAddress& address) {
 class IwarpPair final : public FabricPair {
  public:
   // Both sides on one fabric where `apart` is false.
-  static absl::StatusOr<std::unique_ptr<FabricPair>> Make(bool apart) {
+  static absl::StatusOr<std::unique_ptr<FabricPair>> Make(bool apart, bool supervised = false) {
     auto pair = std::make_unique<IwarpPair>();
     for (uint64_t id = 1; id <= (apart ? 2 : 1); ++id) {
-      auto fabric =
-          IwarpFabric::Open(DeviceId(id), IwarpOptions(), pair->watcher_, pair->handoffs_, pair->keep_, pair->records_);
+      pair->pasts_.push_back(std::make_unique<FabricPast>(supervised));
+      auto fabric = pair->Open(DeviceId(id), *pair->pasts_.back());
       if (!fabric.ok()) return fabric.status();
       pair->fabrics_.push_back(*std::move(fabric));
     }
@@ -69,7 +67,13 @@ class IwarpPair final : public FabricPair {
   }
 
   Fabric& fabric(Side side) override { return side == Side::kServer ? *fabrics_.front() : *fabrics_.back(); }
-  bool Step(absl::Duration at_most) override { return tasks_.RunOne(at_most); }
+  // What has been done is stored before anything else happens, and what is done then, too.
+  bool Step(absl::Duration at_most) override {
+    Commit();
+    const bool went_on = tasks_.RunOne(at_most);
+    Commit();
+    return went_on;
+  }
   QpNumber NewQp(Side, SessionId) override { return {++last_qp_}; }
 
   bool Occupy(Side, const SocketAddress& address) override {
@@ -104,15 +108,31 @@ class IwarpPair final : public FabricPair {
   }
   void CloseTransport(Side, ConnectionId connection) override { transports_.erase(connection); }
 
+  void GoOn(Side side, const Device& device, const ReportSink& sink) override {
+    const size_t place = side == Side::kServer ? 0 : fabrics_.size() - 1;
+    fabrics_[place].reset();
+    pasts_[place]->Restart();
+    auto next = Open(device.id, *pasts_[place]);
+    ASSERT_TRUE(next.ok()) << next.status();
+    fabrics_[place] = *std::move(next);
+    fabrics_[place]->Start(sink);
+  }
+
  private:
   static constexpr uint64_t kLastId = 1000;  // More connections than any test makes.
+
+  absl::StatusOr<std::unique_ptr<IwarpFabric>> Open(DeviceId id, FabricPast& past) {
+    return IwarpFabric::Open(id, IwarpOptions(), watcher_, handoffs_, past.keep(), past.records());
+  }
+
+  void Commit() {
+    for (const auto& past : pasts_) past->keep().Committed();
+  }
 
   TaskQueue tasks_;
   Watcher watcher_{tasks_};
   HandoffTable handoffs_;
-  FakeSupervisor supervisor_{false};
-  DescriptorKeep keep_{supervisor_};
-  FabricRecords records_;
+  std::vector<std::unique_ptr<FabricPast>> pasts_;
   std::vector<std::unique_ptr<IwarpFabric>> fabrics_;
   std::map<SocketAddress, UniqueFd> outsiders_;
   std::map<ConnectionId, UniqueFd> transports_;
@@ -123,6 +143,15 @@ const std::vector<FabricCase>& Cases() {
   static const auto* const kCases = new std::vector<FabricCase>{
       {"Apart", [] { return IwarpPair::Make(true); }},
       {"Loopback", [] { return IwarpPair::Make(false); }},
+  };
+  return *kCases;
+}
+
+// Without a supervisor nothing is adopted, and with one an address is let go of only when that is stored.
+const std::vector<FabricCase>& SupervisedCases() {
+  static const auto* const kCases = new std::vector<FabricCase>{
+      {"Apart", [] { return IwarpPair::Make(true, true); }},
+      {"Loopback", [] { return IwarpPair::Make(false, true); }},
   };
   return *kCases;
 }
@@ -140,6 +169,12 @@ INSTANTIATE_TEST_SUITE_P(Iwarp, FabricSilentPeerConformance,
 
 INSTANTIATE_TEST_SUITE_P(Iwarp, FabricHandOffConformance, ::testing::Combine(::testing::ValuesIn(Cases()), kFamilies),
                          NameOf);
+
+INSTANTIATE_TEST_SUITE_P(Iwarp, FabricAdoptionConformance,
+                         ::testing::Combine(::testing::ValuesIn(SupervisedCases()), kFamilies), NameOf);
+
+INSTANTIATE_TEST_SUITE_P(Iwarp, FabricHandOffAdoptionConformance,
+                         ::testing::Combine(::testing::ValuesIn(SupervisedCases()), kFamilies), NameOf);
 
 }  // namespace
 }  // namespace rdmabroker

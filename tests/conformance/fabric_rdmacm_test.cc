@@ -30,7 +30,6 @@
 #include "broker/fabric/rdmacm/rdmacm_fabric.h"
 #include "broker/fabric/rdmacm/testing/cm_process.h"
 #include "broker/fabric/rdmacm/testing/mpa_peers.h"
-#include "broker/fabric/rdmacm/testing/no_past.h"
 #include "broker/fabric/rdmacm/testing/plain_listener.h"
 #include "broker/fabric/rdmacm/testing/queue_pairs.h"
 #include "broker/fabric/rdmacm/testing/silent_peers.h"
@@ -38,6 +37,7 @@
 #include "broker/runtime/watcher.h"
 #include "broker/runtime/work_queue.h"
 #include "tests/conformance/fabric_conformance.h"
+#include "tests/conformance/fabric_past.h"
 #include "tests/control/child_process.h"
 
 namespace rdmabroker {
@@ -46,16 +46,16 @@ namespace {
 class RdmaCmPair final : public FabricPair {
  public:
   // Both sides on one fabric where `apart` is false.
-  static absl::StatusOr<std::unique_ptr<FabricPair>> Make(bool apart, const RdmaCmOptions& options = {}) {
+  static absl::StatusOr<std::unique_ptr<FabricPair>> Make(bool apart, const RdmaCmOptions& options = {},
+                                                          bool supervised = false) {
     auto pair = std::make_unique<RdmaCmPair>();
     auto outsider = CmFile::Open();
     if (!outsider.ok()) return outsider.status();
     pair->outsider_ = *std::move(outsider);
     if (!pair->queue_pairs_.Open()) return absl::NotFoundError("there is no RDMA device");
     for (uint64_t id = 1; id <= (apart ? 2 : 1); ++id) {
-      pair->pasts_.push_back(std::make_unique<NoPast>());
-      auto fabric =
-          RdmaCmFabric::Open(DeviceId(100 * id), options, pair->pasts_.back()->past(), pair->tasks_, pair->watcher_);
+      pair->pasts_.push_back(std::make_unique<FabricPast>(supervised));
+      auto fabric = pair->Open(DeviceId(100 * id), options, *pair->pasts_.back(), {});
       if (!fabric.ok()) return fabric.status();
       pair->fabrics_.push_back(*std::move(fabric));
     }
@@ -63,7 +63,13 @@ class RdmaCmPair final : public FabricPair {
   }
 
   Fabric& fabric(Side side) override { return side == Side::kServer ? *fabrics_.front() : *fabrics_.back(); }
-  bool Step(absl::Duration at_most) override { return tasks_.RunOne(at_most); }
+  // What has been done is stored before anything else happens, and what is done then, too.
+  bool Step(absl::Duration at_most) override {
+    Commit();
+    const bool went_on = tasks_.RunOne(at_most);
+    Commit();
+    return went_on;
+  }
   QpNumber NewQp(Side, SessionId) override { return queue_pairs_.Make(); }
   void DestroyLastQp() { queue_pairs_.DestroyLast(); }
 
@@ -97,13 +103,30 @@ class RdmaCmPair final : public FabricPair {
     outsider_->Destroy(occupied_.at(address));
     occupied_.erase(address);
   }
+  void GoOn(Side side, const Device& device, const ReportSink& sink) override {
+    const size_t place = side == Side::kServer ? 0 : fabrics_.size() - 1;
+    fabrics_[place].reset();
+    pasts_[place]->Restart();
+    auto next = Open(device.id, {}, *pasts_[place], {{device.id, device.name, false}});
+    ASSERT_TRUE(next.ok()) << next.status();
+    fabrics_[place] = *std::move(next);
+    fabrics_[place]->Start(sink);
+  }
 
  private:
+  absl::StatusOr<std::unique_ptr<RdmaCmFabric>> Open(DeviceId first, const RdmaCmOptions& options, FabricPast& past,
+                                                     std::vector<RdmaCmPast::Device> devices) {
+    return RdmaCmFabric::Open(first, options, {past.keep(), past.records(), std::move(devices)}, tasks_, watcher_);
+  }
+  void Commit() {
+    for (const auto& past : pasts_) past->keep().Committed();
+  }
+
   TaskQueue tasks_;
   Watcher watcher_{tasks_};
   QueuePairs queue_pairs_;
   std::shared_ptr<const CmFile> outsider_;
-  std::vector<std::unique_ptr<NoPast>> pasts_;
+  std::vector<std::unique_ptr<FabricPast>> pasts_;
   std::vector<std::unique_ptr<RdmaCmFabric>> fabrics_;
   std::map<SocketAddress, KernelId> occupied_;
   std::unique_ptr<CmProcess> flooder_;
@@ -114,6 +137,15 @@ const std::vector<FabricCase>& Cases() {
   static const auto* const kCases = new std::vector<FabricCase>{
       {"Apart", [] { return RdmaCmPair::Make(true); }},
       {"Loopback", [] { return RdmaCmPair::Make(false); }},
+  };
+  return *kCases;
+}
+
+// Without a supervisor nothing is adopted.
+const std::vector<FabricCase>& SupervisedCases() {
+  static const auto* const kCases = new std::vector<FabricCase>{
+      {"Apart", [] { return RdmaCmPair::Make(true, {}, true); }},
+      {"Loopback", [] { return RdmaCmPair::Make(false, {}, true); }},
   };
   return *kCases;
 }
@@ -507,6 +539,9 @@ INSTANTIATE_TEST_SUITE_P(RdmaCm, FabricSilentPeerConformance,
 
 INSTANTIATE_TEST_SUITE_P(RdmaCm, FabricDisconnectConformance,
                          ::testing::Combine(::testing::ValuesIn(Cases()), kFamilies), NameOf);
+
+INSTANTIATE_TEST_SUITE_P(RdmaCm, FabricAdoptionConformance,
+                         ::testing::Combine(::testing::ValuesIn(SupervisedCases()), kFamilies), NameOf);
 
 const auto kOneCase = ::testing::Combine(::testing::Values(Cases().back()), ::testing::Values(IpFamily::kIpv4));
 

@@ -176,6 +176,8 @@ class FakeFabric final : public Fabric {
     return false;
   }
   bool HasGivenUp(ConnectionId connection);
+  // Of a connection that is to be adopted and is not there.
+  void SayLost(const FabricAdoptConnection& request);
 
   // From the network.
   void OnReport(const FabricReport& report);
@@ -223,7 +225,6 @@ class FakeFabric final : public Fabric {
   std::set<DeviceId> recovering_;
   std::set<ConnectionId> adopted_;
   std::set<EndpointId> adopted_endpoints_;
-  std::set<EndpointId> unbound_;
 };
 
 }  // namespace rdmabroker

@@ -3,6 +3,7 @@
 // What a fabric does for a core that goes on where another process's was. The fake's devices, its network and itself
 // have lived on, as a kernel does: what has been lost is what the core was told last, and what it was about to ask.
 
+#include <algorithm>
 #include <utility>
 #include <vector>
 
@@ -14,7 +15,6 @@ namespace rdmabroker {
 void FakeFabric::GoOnAsAnother() {
   adopted_.clear();
   adopted_endpoints_.clear();
-  unbound_.clear();
   for (const auto& [id, device] : removed_) recovering_.insert(id);
   for (const auto& [id, fake] : devices_) {
     recovering_.insert(id);
@@ -32,24 +32,45 @@ void FakeFabric::ReportAgain(const FabricConnectRequested& report) {
 void FakeFabric::Carry(const FabricAdoptEndpoint& request) {
   adopted_endpoints_.insert(request.endpoint);
   if (endpoints_.contains(request.endpoint)) return;
-  // It has been unbound, which the core is about to ask for again; else something was bound that the core forgot.
-  unbound_.insert(request.endpoint);
+  // It has been unbound, which the core is about to ask for again, or is lost.
+  const FakeDevice* fake = Find(request.device);
+  const bool claimed = fake != nullptr && network_.Claim(host_, fake->device, request.ips, request.port);
+  endpoints_[request.endpoint] = {request.device, request.use, claimed ? request.ips : std::vector<IpAddress>(),
+                                  request.port, request.use == EndpointUse::kListener};
 }
 
 void FakeFabric::Carry(const FabricAdoptConnection& request) {
   adopted_.insert(request.connection);
+  last_incoming_ = std::max(last_incoming_, IncomingCounter(request.connection));
   if (const auto known = connections_.find(request.connection); known != connections_.end()) {
     known->second.reported = true;
     return network_.SayAgain(host_, request.connection);
   }
   if (request.stage == AdoptedStage::kOver) return;
-  // It was never asked for.
+  // It was never asked for, or is lost.
   Connection& connection = connections_[request.connection];
   connection.id = request.connection;
   connection.device = request.device;
   connection.endpoint = request.endpoint;
   connection.state = State::kEnded;
-  network_.Say(host_, FabricConnectFailed{request.connection, NdkStatus::kConnectionAborted});
+  SayLost(request);
+}
+
+void FakeFabric::SayLost(const FabricAdoptConnection& request) {
+  const FakeDevice* fake = Find(request.device);
+  switch (request.stage) {
+    case AdoptedStage::kConnecting:
+      return network_.Say(host_, FabricConnectFailed{request.connection, NdkStatus::kConnectionAborted});
+    case AdoptedStage::kRequested:
+    case AdoptedStage::kReplied:
+      return network_.Say(host_, FabricFailed{request.connection, NdkStatus::kConnectionAborted});
+    case AdoptedStage::kEstablished:
+      // Otherwise its client has it, and says when it ends.
+      if (fake != nullptr && fake->device.client_ends_connections) return;
+      return network_.Say(host_, FabricDisconnected{request.connection, NdkStatus::kConnectionAborted});
+    case AdoptedStage::kOver:
+      return;
+  }
 }
 
 void FakeFabric::Carry(const FabricAdopted& request) {
@@ -100,9 +121,7 @@ bool FakeFabric::HasDone(const FabricRepurpose& request) {
 
 bool FakeFabric::HasDone(const FabricUnbind& request) {
   network_.Withdraw(host_, request.endpoint);
-  if (!unbound_.contains(request.endpoint)) return false;
-  network_.Say(host_, FabricUnbound{request.endpoint});
-  return true;
+  return false;
 }
 
 bool FakeFabric::HasDone(const FabricComplete& request) {
