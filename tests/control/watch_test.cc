@@ -5,9 +5,11 @@
 #include <gtest/gtest.h>
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "broker/control/configuration.h"
 #include "proto/rdmabroker/v1/administration.grpc.pb.h"
 #include "proto/rdmabroker/v1/inspection.grpc.pb.h"
 #include "tests/captured_log.h"
@@ -218,6 +220,17 @@ TEST_F(WatchTest, EndsWithTheBrokerAndSaysSo) {
   EXPECT_TRUE(DetailOf(status)->retryable());
 }
 
+// More rows of connectors than the broker can send before they are read: several times a window.
+constexpr size_t kConnectors = 8000;
+
+// With a window of 64 KiB, as the C++ library's channels have.
+std::shared_ptr<grpc::Channel> NarrowChannel(const TestDaemon& daemon) {
+  grpc::ChannelArguments arguments;
+  arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
+  arguments.SetInt(GRPC_ARG_HTTP2_BDP_PROBE, 0);
+  return grpc::CreateCustomChannel(daemon.target(), grpc::InsecureChannelCredentials(), arguments);
+}
+
 TEST(AWatchThatDoesNotRead, LosesItsStreamAndNobodyElseAnything) {
   CapturedLog log;
   NetworkThread network;
@@ -227,20 +240,47 @@ TEST(AWatchThatDoesNotRead, LosesItsStreamAndNobodyElseAnything) {
   TestClient client(NewChannel(daemon.target()));
   ASSERT_EQ(client.Open(), NdkStatus::kSuccess);
   const uint64_t adapter = client.OpenAdapter("fake1");
-  // A window of 64 KiB, as the C++ library's channels have; the rows are several times as long.
-  grpc::ChannelArguments arguments;
-  arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
-  arguments.SetInt(GRPC_ARG_HTTP2_BDP_PROBE, 0);
-  constexpr size_t kConnectors = 8000;
   for (size_t i = 0; i < kConnectors; ++i) client.CreateConnector(adapter);
-  TestWatch watch(grpc::CreateCustomChannel(daemon.target(), grpc::InsecureChannelCredentials(), arguments),
-                  {v1::ROW_KIND_CONNECTOR});
+  TestWatch watch(NarrowChannel(daemon), {v1::ROW_KIND_CONNECTOR});
   EXPECT_TRUE(Becomes([&] { return !log.LinesWith("watch ended").empty(); }));
   EXPECT_EQ(watch.End().error_code(), grpc::StatusCode::CANCELLED);
   TestWatch another(NewChannel(daemon.target()), {v1::ROW_KIND_CONNECTOR});
   EXPECT_EQ(another.ReadAll().size(), kConnectors);
   client.CreateConnector(adapter);
   another.WaitFor(v1::ROW_FATE_ADDED, Case::kConnector);
+}
+
+// It has read the first message; the broker cannot send all of the others, and does not give it up.
+class AWatchThatReadsSlowly : public testing::Test {
+ protected:
+  static Configuration Patient() {
+    Configuration configuration = TestConfiguration();
+    configuration.patience = absl::Hours(1);
+    return configuration;
+  }
+  void SetUp() override {
+    ASSERT_EQ(client_.Open(), NdkStatus::kSuccess);
+    adapter_ = client_.OpenAdapter("fake1");
+    for (size_t i = 0; i < kConnectors; ++i) client_.CreateConnector(adapter_);
+    watch_.emplace(NarrowChannel(daemon_), std::vector{v1::ROW_KIND_SESSION, v1::ROW_KIND_CONNECTOR});
+    ASSERT_TRUE(watch_->Begins());
+  }
+
+  NetworkThread network_;
+  TestDaemon daemon_{network_, {TestDevice(1)}, Patient()};
+  TestClient client_{NewChannel(daemon_.target())};
+  uint64_t adapter_ = 0;
+  std::optional<TestWatch> watch_;
+};
+
+TEST_F(AWatchThatReadsSlowly, IsToldWhatHasChangedOftenOnceAsItIsThen) {
+  constexpr uint32_t kMore = 50;
+  for (uint32_t i = 0; i < kMore; ++i) client_.OpenAdapter("fake1");
+  EXPECT_EQ(NdkStatusOf(client_.CloseConnector(client_.CreateConnector(adapter_))), NdkStatus::kSuccess);
+  EXPECT_EQ(watch_->WaitFor(v1::ROW_FATE_CHANGED, Case::kSession).session().adapters(), 1 + kMore);
+  const uint64_t last = client_.CreateConnector(adapter_);
+  EXPECT_EQ(watch_->WaitFor(v1::ROW_FATE_ADDED, Case::kConnector).connector().connector_id(), last)
+      << "the one before it has come and gone";
 }
 
 }  // namespace
