@@ -37,7 +37,8 @@ namespace rdmabroker::client {
 //
 // A stream that the broker ends while it keeps the session, as when callbacks hold this thread up for long, is not an
 // end, and neither is the broker's death where another process goes on in its place: the session returns, for as long
-// as Limits.session_grace_ms, and requests wait until then.
+// as Limits.session_grace_ms, and requests wait until then. Another process takes it only from the user who opened it:
+// so open it as the user that the process stays, and who may use the socket.
 class Session {
  public:
   struct Opening;

@@ -127,7 +127,8 @@ typedef struct rdma_broker_session_options {
 } rdma_broker_session_options;
 
 /* Opens a session, and waits for the broker. `options` may be null. `failure`, if it is not null and this fails, is
- * filled in as an OUTCOME. STATUS_CONNECTION_REFUSED: nobody listens on the socket. */
+ * filled in as an OUTCOME. STATUS_CONNECTION_REFUSED: nobody listens on the socket. A session outlives the broker's
+ * process only as the user's who opened it: open it as the user that the process stays. */
 rdma_broker_status rdma_broker_session_open(const rdma_broker_session_options* options, rdma_broker_handle events,
                                             rdma_broker_handle* session, rdma_broker_event* failure);
 
