@@ -91,8 +91,7 @@ absl::StatusOr<std::unique_ptr<ControlServer>> ControlServer::Start(const Loaded
 
 void ControlServer::Serve(const Configuration& configuration) {
   unary_.reset(new UnaryContext{loop_, *control_socket_, *remotes_, broker_->gate(), metrics_});
-  streams_.reset(new SessionStream::Context{loop_, *watcher_, *broker_, *control_socket_, broker_service_, metrics_,
-                                            configuration.patience});
+  streams_.reset(new SessionStream::Context{*unary_, *watcher_, *broker_, broker_service_, configuration.patience});
   SessionStream::Serve(*streams_);
   ServeRequests(*unary_, *broker_, broker_service_);
   ServeInspection(*unary_, *broker_, inspection_service_);

@@ -55,11 +55,11 @@ void SessionStream::Serve(Context& context) { std::make_shared<SessionStream>(co
 void SessionStream::Wait() {
   const auto self = shared_from_this();
   // gRPC tells of the call's end only if the call came.
-  void* done = context_.loop.Tag([self](bool) { self->LeaveSession(StreamEnd::kClient); });
+  void* done = context_.unary.loop.Tag([self](bool) { self->LeaveSession(StreamEnd::kClient); });
   call_.AsyncNotifyWhenDone(done);
-  auto* queue = context_.loop.queue();
-  context_.service.RequestSession(&call_, &stream_, queue, queue, context_.loop.Tag([self, done](bool ok) {
-    if (!ok) self->context_.loop.Drop(done);
+  auto* queue = context_.unary.loop.queue();
+  context_.service.RequestSession(&call_, &stream_, queue, queue, context_.unary.loop.Tag([self, done](bool ok) {
+    if (!ok) self->context_.unary.loop.Drop(done);
     self->Start(ok);
   }));
 }
@@ -67,11 +67,12 @@ void SessionStream::Wait() {
 void SessionStream::Start(bool ok) {
   if (!ok) return;
   Serve(context_);
-  caller_ = context_.socket.CallerOfCall(call_.peer());
-  if (!caller_) {
-    return Finish(
-        GrpcStatusOf({.status = NdkStatus::kAccessDenied,
-                      .hint = "session: sessions are opened on the control socket of the broker's node only"}));
+  const grpc::Status admitted = context_.unary.Admit(call_, "Session", &caller_);
+  if (!admitted.ok()) return Finish(admitted);
+  if (!caller_ || caller_->IsRemote()) {
+    if (caller_) context_.unary.LogRefusal(call_, "Session", caller_.get());
+    return Refuse({.status = NdkStatus::kAccessDenied,
+                   .hint = "session: sessions are opened on the control socket of the broker's node only"});
   }
   patience_ = context_.watcher.StartTimer(Watcher::Now() + context_.patience, [weak = weak_from_this()] {
     const auto self = weak.lock();
@@ -81,7 +82,7 @@ void SessionStream::Start(bool ok) {
 }
 
 void SessionStream::Read() {
-  stream_.Read(&message_, context_.loop.Tag([self = shared_from_this()](bool ok) { self->TakeMessage(ok); }));
+  stream_.Read(&message_, context_.unary.loop.Tag([self = shared_from_this()](bool ok) { self->TakeMessage(ok); }));
 }
 
 void SessionStream::TakeMessage(bool ok) {
@@ -119,10 +120,7 @@ void SessionStream::OpenOrResume() {
   } else {
     return Finish(GrpcStatusOf(Malformed("message: the first one must be open or resume")));
   }
-  if (const auto* refusal = std::get_if<Outcome>(&opened)) {
-    context_.metrics.CountRefusedSession(refusal->status);
-    return Finish(GrpcStatusOf(*refusal));
-  }
+  if (const auto* refusal = std::get_if<Outcome>(&opened)) return Refuse(*refusal);
   session_ = std::get<SessionId>(opened);
   SendOpened(resumes, secret);
 }
@@ -172,7 +170,7 @@ void SessionStream::Write() {
   patience_ = context_.watcher.StartTimer(Watcher::Now() + context_.patience, [weak = weak_from_this()] {
     if (const auto self = weak.lock()) self->Abandon();
   });
-  stream_.Write(reply_, context_.loop.Tag([self = shared_from_this()](bool ok) { self->Written(ok); }));
+  stream_.Write(reply_, context_.unary.loop.Tag([self = shared_from_this()](bool ok) { self->Written(ok); }));
 }
 
 void SessionStream::Written(bool ok) {
@@ -188,6 +186,11 @@ void SessionStream::End(StreamEnding ending) {
   Finish(GrpcStatusOf(OutcomeOf(ending)));
 }
 
+void SessionStream::Refuse(const Outcome& refusal) {
+  context_.unary.metrics.CountRefusedSession(refusal.status);
+  Finish(GrpcStatusOf(refusal));
+}
+
 void SessionStream::Finish(grpc::Status status) {
   if (std::exchange(finishing_, true)) return;
   final_status_ = std::move(status);
@@ -196,7 +199,7 @@ void SessionStream::Finish(grpc::Status status) {
 
 void SessionStream::FinishNow() {
   context_.watcher.CancelTimer(std::exchange(patience_, TimerId::kNone));
-  stream_.Finish(final_status_, context_.loop.Tag([self = shared_from_this()](bool) {}));
+  stream_.Finish(final_status_, context_.unary.loop.Tag([self = shared_from_this()](bool) {}));
 }
 
 void SessionStream::Abandon() {

@@ -7,9 +7,7 @@
 
 #include "absl/time/time.h"
 #include "broker/control/broker.h"
-#include "broker/control/control_socket.h"
-#include "broker/control/grpc_loop.h"
-#include "broker/monitoring/metrics.h"
+#include "broker/control/unary_call.h"
 #include "broker/runtime/warning_limit.h"
 #include "proto/rdmabroker/v1/broker.grpc.pb.h"
 
@@ -20,12 +18,10 @@ namespace rdmabroker {
 class SessionStream : public EventStream, public std::enable_shared_from_this<SessionStream> {
  public:
   struct Context {
-    GrpcLoop& loop;
+    UnaryContext& unary;
     Watcher& watcher;
     Broker& broker;
-    ControlSocket& socket;
     v1::Broker::AsyncService& service;
-    Metrics& metrics;
     // How long a client may take to say who it is, and how long it may leave what was sent to it unread. A frozen
     // client with nothing to read is not stuck.
     absl::Duration patience = absl::Seconds(10);
@@ -51,6 +47,8 @@ class SessionStream : public EventStream, public std::enable_shared_from_this<Se
   void SendNext();
   void Write();
   void Written(bool ok);
+  // There is to be no session.
+  void Refuse(const Outcome& refusal);
   // Ends the call with `status` as soon as no message is being written.
   void Finish(grpc::Status status);
   void FinishNow();

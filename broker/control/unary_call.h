@@ -38,6 +38,13 @@ struct UnaryContext {
     return grpc::Status::OK;
   }
 
+  // Has it logged that who calls over TCP may not do this; null: nobody can tell who it is.
+  void LogRefusal(const grpc::ServerContext& call, const std::string& action, const Caller* caller) {
+    AuditEntry entry{.action = action.c_str(), .caller = caller, .rule = "tcp"};
+    if (const auto peer = TcpPeerOf(call.peer())) entry.use.destination = peer->ip;
+    gate.Administered(false, entry, Watcher::Now());
+  }
+
  private:
   grpc::Status AdmitRemote(const grpc::ServerContext& call, const std::string& action,
                            std::shared_ptr<const Caller>* caller) {
@@ -48,9 +55,7 @@ struct UnaryContext {
       return admitted;
     }
     metrics.CountRefusedCaller(CallerRefusal::kNotNamed);
-    AuditEntry entry{.action = action.c_str(), .caller = remote.IsRemote() ? &remote : nullptr, .rule = "tcp"};
-    if (const auto peer = TcpPeerOf(call.peer())) entry.use.destination = peer->ip;
-    gate.Administered(false, entry, Watcher::Now());
+    LogRefusal(call, action, remote.IsRemote() ? &remote : nullptr);
     return admitted;
   }
 };

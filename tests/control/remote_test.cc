@@ -5,6 +5,8 @@
 
 #include <arpa/inet.h>
 #include <gmock/gmock.h>
+#include <google/protobuf/descriptor.h>
+#include <grpcpp/generic/generic_stub.h>
 #include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
 #include <openssl/bio.h>
@@ -28,6 +30,7 @@
 #include "dataplane/ndk/socket_address.h"
 #include "dataplane/unique_fd.h"
 #include "proto/grpc/health/v1/health.grpc.pb.h"
+#include "proto/grpc/reflection/v1alpha/reflection.grpc.pb.h"
 #include "proto/rdmabroker/v1/administration.grpc.pb.h"
 #include "proto/rdmabroker/v1/broker.grpc.pb.h"
 #include "proto/rdmabroker/v1/inspection.grpc.pb.h"
@@ -44,7 +47,9 @@
 namespace rdmabroker {
 namespace {
 
+using google::protobuf::MethodDescriptor;
 using grpc::health::v1::Health;
+using grpc::reflection::v1alpha::ServerReflection;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::StartsWith;
@@ -52,6 +57,38 @@ using testing::StartsWith;
 constexpr char kInspector[] = "spiffe://example.org/inspector";
 constexpr char kAdministrator[] = "spiffe://example.org/administrator";
 constexpr char kBroker[] = "spiffe://example.org/broker";
+
+// Every method of every service that there may be on the port.
+std::vector<const MethodDescriptor*> Methods() {
+  const auto* pool = google::protobuf::DescriptorPool::generated_pool();
+  std::vector<const MethodDescriptor*> methods;
+  for (const char* name :
+       {v1::Administration::service_full_name(), v1::Broker::service_full_name(), v1::Inspection::service_full_name(),
+        Health::service_full_name(), ServerReflection::service_full_name()}) {
+    const auto* service = pool->FindServiceByName(name);
+    for (int i = 0; service != nullptr && i < service->method_count(); ++i) methods.push_back(service->method(i));
+    EXPECT_NE(service, nullptr) << name;
+  }
+  return methods;
+}
+
+// How the method answers an empty request that it refuses, whether it is a stream or not.
+grpc::Status Refusal(const std::shared_ptr<grpc::Channel>& channel, const MethodDescriptor& method) {
+  const std::string path = absl::StrCat("/", method.service()->full_name(), "/", method.name());
+  const grpc::Slice empty;
+  grpc::ClientContext context;
+  Limit(context);
+  grpc::CompletionQueue queue;
+  const auto call = grpc::GenericStub(channel).PrepareUnaryCall(&context, path, grpc::ByteBuffer(&empty, 1), &queue);
+  call->StartCall();
+  grpc::ByteBuffer reply;
+  grpc::Status status;
+  call->Finish(&reply, &status, nullptr);
+  void* tag = nullptr;
+  bool ok = false;
+  EXPECT_TRUE(queue.Next(&tag, &ok));
+  return status;
+}
 
 // The files of a broker's certificates.
 class BrokerFiles {
@@ -83,6 +120,7 @@ class RemoteTest : public testing::Test {
     configuration_.tcp_client_authorities = files_.path("ca.pem");
     configuration_.tcp_inspectors = {kInspector};
     configuration_.tcp_administrators = {kAdministrator};
+    configuration_.reflection = true;
     // Tests ask again and again with new connections until something is so.
     Start({.connections = 4096, .of_host = 4096});
   }
@@ -90,6 +128,14 @@ class RemoteTest : public testing::Test {
     daemon_.reset();
     const std::vector<FakeDevice> devices = {TestDevice(1), TestDevice(2)};
     daemon_ = std::make_unique<TestDaemon>(network_, devices, configuration_, bounds);
+  }
+
+  // Gives the metrics' address.
+  std::string StartWithMetrics() {
+    configuration_.metrics_address = "127.0.0.1:0";
+    Start({});
+    const std::string served = log_.LinesWith("metrics served").at(0);
+    return served.substr(served.find('=') + 1);
   }
 
   TestPair OfBroker() const { return authority_.Sign({.uris = {kBroker}, .addresses = {"127.0.0.1"}}); }
@@ -170,6 +216,10 @@ class RemoteTest : public testing::Test {
     return channel->WaitForStateChange(GRPC_CHANNEL_READY,
                                        std::chrono::system_clock::now() + absl::ToChronoSeconds(kTestPatience));
   }
+  void ExpectLoggedRefusal(const std::string& of) {
+    const std::string line = absl::StrCat("policy decision decision=refused action=", of);
+    EXPECT_EQ(log_.LinesWith(line).size(), 1u) << line;
+  }
   // So that the next call makes a connection of its own, with another handshake.
   bool IsLetIn(const TestPair& pair) const { return ListSessions(Connect(pair)).ok(); }
 
@@ -217,6 +267,7 @@ TEST_F(RemoteTest, AnInspectorSeesTheAdaptersThatRulesLetHimSee) {
 }
 
 TEST_F(RemoteTest, SessionsAreRefusedOverTcpWhoeverAsks) {
+  const std::string metrics = StartWithMetrics();
   for (const char* id : {kInspector, kAdministrator}) {
     const auto channel = ConnectAs(id);
     grpc::ClientContext context;
@@ -224,12 +275,14 @@ TEST_F(RemoteTest, SessionsAreRefusedOverTcpWhoeverAsks) {
     const grpc::Status refused = v1::Broker::NewStub(channel)->Session(&context)->Finish();
     EXPECT_EQ(NdkStatusOf(refused), NdkStatus::kAccessDenied);
     EXPECT_THAT(refused.error_message(), HasSubstr("control socket of the broker's node"));
+    ExpectLoggedRefusal(absl::StrCat("Session rule=tcp spiffe_id=", id, " peer=127.0.0.1 left_out=0"));
     TestClient client(channel);
     EXPECT_EQ(client.Open(), NdkStatus::kAccessDenied);
     v1::OpenAdapterRequest request;
     request.mutable_header()->set_session_id(1);
     EXPECT_EQ(NdkStatusOf(client.Ask(&v1::Broker::Stub::OpenAdapter, request)), NdkStatus::kAccessDenied);
   }
+  EXPECT_EQ(Scrape(metrics).at("rdma_broker_sessions_refused_total{status=\"STATUS_ACCESS_DENIED\"}"), 4);
 }
 
 struct Stranger {
@@ -254,10 +307,8 @@ TEST_F(RemoteTest, WhoIsNotNamedLearnsNothing) {
   for (const Stranger& row : rows) {
     SCOPED_TRACE(row.what);
     const auto channel = Connect(Of(row.uris));
-    const grpc::Status answers[] = {
-        ListSessions(channel),     ListAdapters(channel),  EndSession(channel, client.session_id()),
-        EndSession(channel, 4711), EndSession(channel, 0), CheckHealth(channel),
-        WatchHealth(channel)};
+    std::vector<grpc::Status> answers = {EndSession(channel, client.session_id()), EndSession(channel, 4711)};
+    for (const MethodDescriptor* method : Methods()) answers.push_back(Refusal(channel, *method));
     for (const grpc::Status& answer : answers) {
       EXPECT_EQ(answer.error_code(), grpc::StatusCode::PERMISSION_DENIED);
       EXPECT_EQ(NdkStatusOf(answer), NdkStatus::kAccessDenied);
@@ -426,27 +477,23 @@ TEST_F(RemoteTest, WhoIsNotNamedKeepsNoConnection) {
 }
 
 TEST_F(RemoteTest, WhoIsNotNamedIsLogged) {
-  const auto stranger = ConnectAs("spiffe://example.org/somebody");
-  EXPECT_FALSE(ListSessions(stranger).ok());
-  const auto expect_lines = [&](const std::string& with, size_t count) {
-    const std::string line = absl::StrCat("policy decision decision=refused action=", with);
-    EXPECT_EQ(log_.LinesWith(line).size(), count) << line;
-  };
-  expect_lines("ListSessions rule=tcp spiffe_id=spiffe://example.org/somebody peer=127.0.0.1 left_out=0", 1);
-  // Each has a second of its own.
-  EXPECT_FALSE(WatchHealth(ConnectAs("spiffe://example.org/another")).ok());
-  expect_lines("HealthWatch rule=tcp spiffe_id=spiffe://example.org/another peer=127.0.0.1", 1);
+  for (const MethodDescriptor* method : Methods()) {
+    const bool of_health = method->service()->full_name() == Health::service_full_name();
+    const std::string action = (of_health ? "Health" : "") + method->name();
+    // Each has a second of its own.
+    const std::string id = "spiffe://example.org/stranger/" + action;
+    EXPECT_FALSE(Refusal(ConnectAs(id.c_str()), *method).ok());
+    ExpectLoggedRefusal(absl::StrCat(action, " rule=tcp spiffe_id=", id, " peer=127.0.0.1 left_out=0"));
+  }
   EXPECT_FALSE(CheckHealth(Connect(Of({}))).ok());
-  expect_lines("HealthCheck rule=tcp peer=127.0.0.1", 1);
+  ExpectLoggedRefusal("HealthCheck rule=tcp peer=127.0.0.1");
 }
 
 TEST_F(RemoteTest, WhoIsNotNamedIsCounted) {
-  configuration_.metrics_address = "127.0.0.1:0";
-  Start({});
-  const std::string served = log_.LinesWith("metrics served").at(0);
-  const std::string address = served.substr(served.find('=') + 1);
-  for (int i = 0; i < 2; ++i) EXPECT_FALSE(ListSessions(ConnectAs("spiffe://example.org/somebody")).ok());
-  EXPECT_EQ(Scrape(address).at("rdma_broker_callers_refused_total{reason=\"not_named\"}"), 2);
+  const std::string metrics = StartWithMetrics();
+  const auto stranger = ConnectAs("spiffe://example.org/somebody");
+  for (const MethodDescriptor* method : Methods()) EXPECT_FALSE(Refusal(stranger, *method).ok());
+  EXPECT_EQ(Scrape(metrics).at("rdma_broker_callers_refused_total{reason=\"not_named\"}"), Methods().size());
 }
 
 TEST_F(RemoteTest, ACertificateThatExpiresEndsWithItsTime) {
