@@ -210,8 +210,8 @@ void Explain(const Records& records, const StateCounts& states, const View& view
              absl::Duration to_wall_clock, v1::ExplainConnectorReply* reply) {
   Fill(records, connector, reply->mutable_connector());
   FillIfThere(records, view, records.sessions, connector.session, [&] { return reply->mutable_session(); });
-  const DeviceRecord& device = records.devices.at(records.adapters.at(connector.adapter).device);
-  if (view.Shows(device)) Fill(states, device, reply->mutable_adapter());
+  const DeviceRecord& device = DeviceOf(records, connector);
+  if (view.Shows(device)) Fill(states, device, view.ShowsActivity(), reply->mutable_adapter());
   FillIfThere(records, view, records.listeners, connector.listener, [&] { return reply->mutable_listener(); });
   FillIfThere(records, view, records.shared_endpoints, connector.shared_endpoint,
               [&] { return reply->mutable_shared_endpoint(); });

@@ -193,8 +193,9 @@ TEST_F(GateTest, ACallerOfTheTcpPortIsNoUserOfThisMachine) {
   EXPECT_TRUE(gate_.Shows(remote, "nic1"));
   Handle(OpenSession{StreamId(2), {0, 0, 0}, {}});
   const Caller root{.connection = 3};
-  EXPECT_TRUE(View(root, core_.records(), gate_).Shows(SessionId(2)));
-  EXPECT_FALSE(View(remote, core_.records(), gate_).Shows(SessionId(2)));
+  const SessionRecord& session = core_.records().sessions.at(SessionId(2));
+  EXPECT_TRUE(View(root, core_.records(), gate_).Shows(session));
+  EXPECT_FALSE(View(remote, core_.records(), gate_).Shows(session));
 }
 
 TEST_F(GateTest, QuotasCountWhatTheUserHas) {

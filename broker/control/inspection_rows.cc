@@ -19,16 +19,12 @@ ProtoEnum StateOf(CoreEnum state) {
   return static_cast<ProtoEnum>(static_cast<int>(state) + 1);
 }
 
-const std::string& DeviceName(const Records& records, AdapterId adapter) {
-  return records.devices.at(records.adapters.at(adapter).device).device.name;
-}
-
 // What listeners, shared endpoints, reservations and connectors show alike.
 template <typename Object, typename Row>
 void FillObject(const Records& records, const Object& object, Row* row) {
   row->set_session_id(object.session.value());
   row->set_adapter_id(object.adapter.value());
-  row->set_device(DeviceName(records, object.adapter));
+  row->set_device(DeviceOf(records, object).device.name);
   row->set_endpoint_id(object.endpoint.value());
   row->set_closing(object.closing);
 }
@@ -54,6 +50,14 @@ SessionId SessionOf(const Records& records, const EndpointRecord& endpoint) {
       endpoint.owner);
 }
 
+const DeviceRecord& DeviceOf(const Records& records, const EndpointRecord& endpoint) {
+  return records.devices.at(endpoint.device);
+}
+
+const DeviceRecord& DeviceOf(const Records& records, const ObjectRecord& object) {
+  return records.devices.at(records.adapters.at(object.adapter).device);
+}
+
 void Fill(const Records&, const SessionRecord& session, v1::SessionInfo* row) {
   row->set_session_id(session.id.value());
   row->set_uid(session.identity.uid);
@@ -73,7 +77,7 @@ void Fill(const Records&, const SessionRecord& session, v1::SessionInfo* row) {
 void Fill(const Records& records, const EndpointRecord& endpoint, v1::EndpointInfo* row) {
   row->set_endpoint_id(endpoint.id.value());
   row->set_session_id(SessionOf(records, endpoint).value());
-  row->set_device(records.devices.at(endpoint.device).device.name);
+  row->set_device(DeviceOf(records, endpoint).device.name);
   row->set_network_namespace(endpoint.network_namespace);
   row->set_port_space(ToProto(endpoint.port_space));
   ToProto(endpoint.address, row->mutable_address());
@@ -121,7 +125,10 @@ void Fill(const Records& records, const ConnectorRecord& connector, v1::Connecto
   if (session != records.sessions.end()) row->set_pid(session->second.identity.pid);
 }
 
-void Fill(const StateCounts& states, const DeviceRecord& device, v1::DeviceActivity* activity) {
+void Fill(const StateCounts& states, const DeviceRecord& device, bool counted, v1::DeviceActivity* activity) {
+  activity->set_state(ToState(device));
+  activity->set_withheld(!counted);
+  if (!counted) return;
   activity->set_adapters(device.adapters);
   const auto active = states.active.find(device.device.id);
   activity->set_active_connections(active == states.active.end() ? 0 : active->second);
@@ -129,7 +136,6 @@ void Fill(const StateCounts& states, const DeviceRecord& device, v1::DeviceActiv
   activity->set_accepts(device.counts.accepts);
   activity->set_connect_failures(device.counts.connect_failures);
   activity->set_connection_errors(device.counts.connection_errors);
-  activity->set_state(ToState(device));
 }
 
 std::map<std::string, const DeviceRecord*> DevicesThere(const Records& records) {
@@ -138,9 +144,9 @@ std::map<std::string, const DeviceRecord*> DevicesThere(const Records& records) 
   return devices;
 }
 
-void Fill(const StateCounts& states, const DeviceRecord& device, v1::AdapterRow* row) {
+void Fill(const StateCounts& states, const DeviceRecord& device, bool counted, v1::AdapterRow* row) {
   ToProto(device, row->mutable_device());
-  Fill(states, device, row->mutable_activity());
+  Fill(states, device, counted, row->mutable_activity());
 }
 
 }  // namespace rdmabroker

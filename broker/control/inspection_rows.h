@@ -18,7 +18,10 @@ namespace rdmabroker {
 // address may be gone before its former one is unbound.
 SessionId SessionOf(const Records& records, const EndpointRecord& endpoint);
 inline SessionId SessionOf(const Records&, const ObjectRecord& object) { return object.session; }
-inline SessionId SessionOf(const Records&, const SessionRecord& session) { return session.id; }
+
+// What it is on.
+const DeviceRecord& DeviceOf(const Records& records, const EndpointRecord& endpoint);
+const DeviceRecord& DeviceOf(const Records& records, const ObjectRecord& object);
 
 void Fill(const Records& records, const SessionRecord& session, v1::SessionInfo* row);
 void Fill(const Records& records, const EndpointRecord& endpoint, v1::EndpointInfo* row);
@@ -26,8 +29,9 @@ void Fill(const Records& records, const ListenerRecord& listener, v1::ListenerIn
 void Fill(const Records& records, const SharedEndpointRecord& shared_endpoint, v1::SharedEndpointInfo* row);
 void Fill(const Records& records, const ReservationRecord& reservation, v1::ReservationInfo* row);
 void Fill(const Records& records, const ConnectorRecord& connector, v1::ConnectorInfo* row);
-void Fill(const StateCounts& states, const DeviceRecord& device, v1::DeviceActivity* activity);
-void Fill(const StateCounts& states, const DeviceRecord& device, v1::AdapterRow* row);
+// With the numbers of all users where `counted`.
+void Fill(const StateCounts& states, const DeviceRecord& device, bool counted, v1::DeviceActivity* activity);
+void Fill(const StateCounts& states, const DeviceRecord& device, bool counted, v1::AdapterRow* row);
 
 // The devices that are not removed, in order of their names.
 std::map<std::string, const DeviceRecord*> DevicesThere(const Records& records);

@@ -97,7 +97,7 @@ void ServeInspection(UnaryContext& context, Broker& broker, v1::Inspection::Asyn
         for (const auto& [name, record] : DevicesThere(records)) {
           if (!view.Shows(*record)) continue;
           ToProto(*record, reply->add_devices());
-          Fill(broker.core().states(), *record, reply->add_activities());
+          Fill(broker.core().states(), *record, view.ShowsActivity(), reply->add_activities());
         }
         return grpc::Status::OK;
       };

@@ -134,7 +134,7 @@ class AdapterFeed final : public KindFeed {
     }
     for (const auto& [name, record] : there) {
       v1::AdapterRow row;
-      Fill(states_, *record, &row);
+      Fill(states_, *record, view_.ShowsActivity(), &row);
       const size_t hash = HashOf(row);
       const auto [told, is_new] = told_.try_emplace(name, hash);
       if (!is_new && std::exchange(told->second, hash) == hash) continue;

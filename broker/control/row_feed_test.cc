@@ -19,6 +19,7 @@ using testing::SizeIs;
 
 const Caller kRoot = {.administrator = true};
 const Caller kOne = {.identity = {.uid = 1000}};
+const Caller kInspector = {.identity = {.uid = kNoUser}, .inspector = true, .spiffe_id = "spiffe://a/b"};
 
 std::string FateOf(v1::RowFate fate) {
   switch (fate) {
@@ -138,14 +139,34 @@ TEST_F(RowFeedTest, TellsNobodyWhatOthersHave) {
   (void)AddConnector(1, 2);
   RowFeed feed(records_, states_, View(kOne, records_, gate_), {});
   EXPECT_THAT(Next(feed), ElementsAre("present adapter nic0", "present session 1"));
-  EXPECT_TRUE(feed.Note(Of(1)));
+  EXPECT_TRUE(feed.Note(Connect(1)));
   EXPECT_TRUE(feed.Note(AddConnector(2, 2)));
-  EXPECT_THAT(Next(feed), IsEmpty());
+  EXPECT_THAT(Next(feed), IsEmpty()) << "nor that the adapter has another connection";
   records_.connectors.erase(ConnectorId(2));
   EXPECT_TRUE(feed.Note(Of(2)));
   EXPECT_THAT(Next(feed), IsEmpty()) << "not even that it is gone";
   EXPECT_TRUE(feed.Note(AddConnector(3, 1)));
   EXPECT_THAT(Next(feed), ElementsAre("added connector 3"));
+}
+
+TEST_F(RowFeedTest, TellsAnInspectorNothingOfWhatIsOnADeviceThatRulesHide) {
+  records_.devices[DeviceId(2)].device = {.id = DeviceId(2), .name = "nic1"};
+  records_.adapters.at(AdapterId(2)).device = DeviceId(2);
+  for (const uint64_t id : {1, 2}) {
+    (void)AddConnector(id, id);
+    EndpointRecord& endpoint = records_.endpoints[EndpointId(id)];
+    endpoint.id = EndpointId(id);
+    endpoint.device = DeviceId(id);
+    endpoint.owner = ConnectorId(id);
+  }
+  const Gate half({.allow_by_default = false, .rules = {{.name = "half", .adapters = {"nic1"}}}}, AuditLevel::kNone);
+  RowFeed feed(records_, states_, View(kInspector, records_, half), {});
+  EXPECT_THAT(Next(feed), ElementsAre("present adapter nic1", "present session 1", "present session 2",
+                                      "present endpoint 2", "present connector 2"));
+  EXPECT_TRUE(feed.Note(Connect(1)));
+  EXPECT_THAT(Next(feed), IsEmpty());
+  EXPECT_TRUE(feed.Note(Connect(2)));
+  EXPECT_THAT(Next(feed), ElementsAre("changed adapter nic1", "changed connector 2"));
 }
 
 TEST_F(RowFeedTest, TellsARowThatHasChangedOftenOnceAsItIsThen) {

@@ -19,22 +19,28 @@ class View {
   View(Caller caller, const Records& records, const Gate& gate)
       : caller_(std::move(caller)), records_(records), gate_(gate) {}
 
-  // Administrators and inspectors see every session, and what is its; others those of their user.
-  bool Shows(SessionId id) const {
-    if (caller_.administrator || caller_.inspector) return true;
+  // Administrators and inspectors see every session, others those of their user.
+  bool Shows(const SessionRecord& session) const {
+    return caller_.administrator || caller_.inspector || IsOwn(session.id);
+  }
+  bool Shows(const DeviceRecord& device) const { return gate_.Shows(caller_, device.device.name); }
+  // What a session has on a device: a user sees his own, also where he may not open the device any more.
+  template <typename Record>
+  bool Shows(const Record& record) const {
+    if (caller_.administrator || IsOwn(SessionOf(records_, record))) return true;
+    return caller_.inspector && Shows(DeviceOf(records_, record));
+  }
+  // How much all users together do on a device.
+  bool ShowsActivity() const { return caller_.administrator || caller_.inspector; }
+
+ private:
+  bool IsOwn(SessionId id) const {
     const auto session = records_.sessions.find(id);
     // A caller of the TCP port is no user of this machine, whatever its identity says.
     return session != records_.sessions.end() && !caller_.IsRemote() &&
            session->second.identity.uid == caller_.identity.uid;
   }
-  // Whatever belongs to a session.
-  template <typename Record>
-  bool Shows(const Record& record) const {
-    return Shows(SessionOf(records_, record));
-  }
-  bool Shows(const DeviceRecord& device) const { return gate_.Shows(caller_, device.device.name); }
 
- private:
   Caller caller_;
   const Records& records_;
   const Gate& gate_;

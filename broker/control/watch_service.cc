@@ -175,7 +175,7 @@ std::optional<Outcome> WatchService::RefuseTo(const Caller* caller) const {
   }
   if (watches_.size() >= (caller->administrator ? kMostInAll : kMostOfOthers)) {
     return Outcome{.status = NdkStatus::kInsufficientResources,
-                   .hint = absl::StrCat("watch: there are ", watches_.size(), " already; have somebody end one")};
+                   .hint = "watch: there are too many already; have somebody end one"};
   }
   return broker_.gate().Look(*caller, "Watch", Watcher::Now());
 }

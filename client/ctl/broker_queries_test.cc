@@ -203,13 +203,16 @@ const TableRow kTables[] = {
           info { technology: RDMA_TECHNOLOGY_IWARP }
           addresses { ip: "\300\000\002\001" } addresses { ip: "\300\000\002\002" } }
         activities { adapters: 1 active_connections: 2 connects: 3 accepts: 4 connect_failures: 5
-          connection_errors: 6 state: DEVICE_STATE_DISABLING })",
+          connection_errors: 6 state: DEVICE_STATE_DISABLING }
+        devices { name: "siw1" port_space: PORT_SPACE_TCP info { technology: RDMA_TECHNOLOGY_IWARP } }
+        activities { withheld: true state: DEVICE_STATE_ENABLED })",
      "NAME  TECHNOLOGY  PORTS  USABLE  ADDRESSES            STATE      OPEN  ACTIVE  CONNECTS  ACCEPTS  FAILED  BROKEN "
      " "
      "WHY NOT\n"
      "siw0  iwarp       tcp    no      192.0.2.1,192.0.2.2  disabling  1     2       3         4        5       6      "
      " "
-     "no address\n"},
+     "no address\n"
+     "siw1  iwarp       tcp    no                           enabled    -     -       -         -        -       -\n"},
     {"sessions",
      R"(sessions { session_id: 1 uid: 2 gid: 3 pid: 4 state: SESSION_STATE_AWAY adapters: 5 listeners: 6
           shared_endpoints: 7 reservations: 8 connectors: 9 unacknowledged_events: 10 }

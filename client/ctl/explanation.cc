@@ -84,8 +84,9 @@ std::string SessionInWords(const v1::ExplainConnectorReply& reply) {
 std::string AdapterInWords(const v1::ExplainConnectorReply& reply) {
   const v1::AdapterRow& adapter = reply.adapter();
   return Number(reply.connector().adapter_id()) + " of " + adapter.device().name() + ", " +
-         Word(v1::DeviceState_Name(adapter.activity().state()), "DEVICE_STATE_") + ", " +
-         Count(adapter.activity().active_connections(), "active connection") +
+         Word(v1::DeviceState_Name(adapter.activity().state()), "DEVICE_STATE_") +
+         (adapter.activity().withheld() ? ""
+                                        : ", " + Count(adapter.activity().active_connections(), "active connection")) +
          (adapter.device().unusable_reason().empty() ? "" : "; " + adapter.device().unusable_reason());
 }
 

@@ -122,6 +122,12 @@ TEST(AnExplanation, IsInPlainWords) {
       "what to do:    Wait.\n");
 }
 
+TEST(AnExplanation, DoesNotCountWhatIsWithheld) {
+  v1::ExplainConnectorReply reply;
+  reply.mutable_adapter()->mutable_activity()->set_withheld(true);
+  EXPECT_EQ(ExplainInWords(reply, {}).find("active connection"), std::string::npos);
+}
+
 TEST(AnExplanation, HasWordsForEveryWait) {
   for (int wait = 1; wait < v1::ConnectorWait_ARRAYSIZE; ++wait) {
     v1::ExplainConnectorReply reply;

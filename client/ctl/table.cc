@@ -49,14 +49,15 @@ Table ToTable(const v1::ListAdaptersReply& reply) {
     const v1::Device& message = reply.devices(i);
     // An older broker does not tell.
     const v1::DeviceActivity activity = i < reply.activities_size() ? reply.activities(i) : v1::DeviceActivity();
+    const auto count = [&](uint64_t number) { return activity.withheld() ? "-" : Text(number); };
     const client::Device device = client::FromMessage(message);
     std::string addresses;
     for (const IpAddress& ip : device.addresses) addresses += (addresses.empty() ? "" : ",") + ip.ToString();
     table.push_back({device.name, Word(v1::RdmaTechnology_Name(message.info().technology()), "RDMA_TECHNOLOGY_"),
                      Word(v1::PortSpace_Name(message.port_space()), "PORT_SPACE_"), Text(device.usable), addresses,
-                     Word(v1::DeviceState_Name(activity.state()), "DEVICE_STATE_"), Text(uint64_t{activity.adapters()}),
-                     Text(uint64_t{activity.active_connections()}), Text(activity.connects()), Text(activity.accepts()),
-                     Text(activity.connect_failures()), Text(activity.connection_errors()), device.unusable_reason});
+                     Word(v1::DeviceState_Name(activity.state()), "DEVICE_STATE_"), count(activity.adapters()),
+                     count(activity.active_connections()), count(activity.connects()), count(activity.accepts()),
+                     count(activity.connect_failures()), count(activity.connection_errors()), device.unusable_reason});
   }
   return table;
 }

@@ -202,11 +202,13 @@ TEST_F(ExplainTest, AnAdapterThatThePolicyHidesIsNeitherExplainedNorAskedFor) {
   v1::ExplainConnectorReply reply;
   ASSERT_TRUE(Explain(connector, &reply, as_user).ok());
   EXPECT_EQ(reply.adapter().device().name(), "fake2");
+  EXPECT_TRUE(reply.adapter().activity().withheld());
   EXPECT_EQ(SessionsWith("fake2", as_user), std::vector{user.session_id()});
   daemon_.ReplacePolicy({.allow_by_default = false, .rules = {}});
   reply.Clear();
   ASSERT_TRUE(Explain(connector, &reply, as_user).ok());
   EXPECT_FALSE(reply.has_adapter());
+  EXPECT_EQ(reply.connector().device(), "fake2") << "what he has stays his";
   EXPECT_TRUE(SessionsWith("fake2", as_user).empty());
 }
 

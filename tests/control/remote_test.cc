@@ -6,6 +6,7 @@
 #include <arpa/inet.h>
 #include <gmock/gmock.h>
 #include <google/protobuf/descriptor.h>
+#include <google/protobuf/message.h>
 #include <grpcpp/generic/generic_stub.h>
 #include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
@@ -21,6 +22,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
@@ -50,8 +52,10 @@ namespace {
 using google::protobuf::MethodDescriptor;
 using grpc::health::v1::Health;
 using grpc::reflection::v1alpha::ServerReflection;
+using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
+using testing::Not;
 using testing::StartsWith;
 
 constexpr char kInspector[] = "spiffe://example.org/inspector";
@@ -72,8 +76,9 @@ std::vector<const MethodDescriptor*> Methods() {
   return methods;
 }
 
-// How the method answers an empty request that it refuses, whether it is a stream or not.
-grpc::Status Refusal(const std::shared_ptr<grpc::Channel>& channel, const MethodDescriptor& method) {
+// Calls the method with an empty request; it answers once or, whether it is a stream or not, refuses.
+grpc::Status Call(const std::shared_ptr<grpc::Channel>& channel, const MethodDescriptor& method,
+                  grpc::ByteBuffer* reply) {
   const std::string path = absl::StrCat("/", method.service()->full_name(), "/", method.name());
   const grpc::Slice empty;
   grpc::ClientContext context;
@@ -81,13 +86,26 @@ grpc::Status Refusal(const std::shared_ptr<grpc::Channel>& channel, const Method
   grpc::CompletionQueue queue;
   const auto call = grpc::GenericStub(channel).PrepareUnaryCall(&context, path, grpc::ByteBuffer(&empty, 1), &queue);
   call->StartCall();
-  grpc::ByteBuffer reply;
   grpc::Status status;
-  call->Finish(&reply, &status, nullptr);
+  call->Finish(reply, &status, nullptr);
   void* tag = nullptr;
   bool ok = false;
   EXPECT_TRUE(queue.Next(&tag, &ok));
   return status;
+}
+grpc::Status Refusal(const std::shared_ptr<grpc::Channel>& channel, const MethodDescriptor& method) {
+  grpc::ByteBuffer none;
+  return Call(channel, method, &none);
+}
+std::string AnswerInText(const std::shared_ptr<grpc::Channel>& channel, const MethodDescriptor& method) {
+  grpc::ByteBuffer reply;
+  const grpc::Status status = Call(channel, method, &reply);
+  EXPECT_TRUE(status.ok()) << status.error_message();
+  const auto* prototype = google::protobuf::MessageFactory::generated_factory()->GetPrototype(method.output_type());
+  const std::unique_ptr<google::protobuf::Message> message(prototype->New());
+  grpc::ProtoBufferReader reader(&reply);
+  EXPECT_TRUE(message->ParseFromZeroCopyStream(&reader));
+  return message->DebugString();
 }
 
 // The files of a broker's certificates.
@@ -264,6 +282,51 @@ TEST_F(RemoteTest, AnInspectorSeesTheAdaptersThatRulesLetHimSee) {
       {.allow_by_default = false, .rules = {{.name = "half", .spiffe_ids = {kInspector}, .adapters = {"fake2"}}}});
   EXPECT_THAT(AdaptersSeenBy(kInspector), ElementsAre("fake2"));
   EXPECT_THAT(AdaptersSeenBy(kAdministrator), ElementsAre("fake1", "fake2"));
+}
+
+// Of everything that a session has there is one on each adapter.
+TEST_F(RemoteTest, NothingIsThereForAnInspectorOnAnAdapterThatRulesHide) {
+  TestClient client(NewChannel(daemon_->target()));
+  ASSERT_EQ(client.Open(), NdkStatus::kSuccess);
+  std::vector<uint64_t> connectors;
+  for (const uint64_t id : {1, 2}) {
+    const uint64_t adapter = client.OpenAdapter(absl::StrCat("fake", id));
+    client.Listen(adapter, TestAddress(id));
+    connectors.push_back(client.CreateConnector(adapter));
+    v1::CreateSharedEndpointRequest share;
+    share.set_adapter_id(adapter);
+    *share.mutable_address() = ToMessage(TestAddress(id));
+    EXPECT_EQ(NdkStatusOf(client.Finish(&v1::Broker::Stub::CreateSharedEndpoint, share)), NdkStatus::kSuccess);
+    v1::ReservePortRequest reserve;
+    reserve.set_adapter_id(adapter);
+    *reserve.mutable_address() = ToMessage(TestAddress(id));
+    EXPECT_EQ(NdkStatusOf(client.Finish(&v1::Broker::Stub::ReservePort, reserve)), NdkStatus::kSuccess);
+  }
+  daemon_->ReplacePolicy(
+      {.allow_by_default = false, .rules = {{.name = "half", .spiffe_ids = {kInspector}, .adapters = {"fake2"}}}});
+  const auto inspector = ConnectAs(kInspector);
+  const auto administrator = ConnectAs(kAdministrator);
+  size_t lists = 0;
+  for (const MethodDescriptor* method : Methods()) {
+    if (method->service()->name() != "Inspection" || !absl::StartsWith(method->name(), "List")) continue;
+    // Which is on no adapter.
+    if (method->name() == "ListSessions") continue;
+    SCOPED_TRACE(method->name());
+    ++lists;
+    EXPECT_THAT(AnswerInText(administrator, *method), AllOf(HasSubstr("fake1"), HasSubstr("fake2")));
+    EXPECT_THAT(AnswerInText(inspector, *method), AllOf(Not(HasSubstr("fake1")), HasSubstr("fake2")));
+  }
+  EXPECT_GE(lists, 6u);
+  const auto explain = [&](uint64_t connector) {
+    grpc::ClientContext context;
+    Limit(context);
+    v1::ExplainConnectorRequest request;
+    request.set_connector_id(connector);
+    v1::ExplainConnectorReply reply;
+    return v1::Inspection::NewStub(inspector)->ExplainConnector(&context, request, &reply);
+  };
+  EXPECT_EQ(NdkStatusOf(explain(connectors[0])), NdkStatus::kObjectNameNotFound);
+  EXPECT_TRUE(explain(connectors[1]).ok());
 }
 
 TEST_F(RemoteTest, SessionsAreRefusedOverTcpWhoeverAsks) {

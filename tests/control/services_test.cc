@@ -57,6 +57,12 @@ class InspectionTest : public testing::Test {
     EXPECT_TRUE(status.ok()) << status.error_message();
     return reply;
   }
+  v1::ListAdaptersReply Adapters(const std::shared_ptr<grpc::Channel>& channel) {
+    v1::ListAdaptersReply reply;
+    EXPECT_TRUE(
+        Call<v1::Inspection>(channel, &v1::Inspection::Stub::ListAdapters, v1::ListAdaptersRequest(), &reply).ok());
+    return reply;
+  }
   v1::ListSessionsReply Sessions(const std::shared_ptr<grpc::Channel>& channel) {
     v1::ListSessionsReply reply;
     EXPECT_TRUE(
@@ -279,11 +285,7 @@ TEST_F(InspectionTest, ACallerSeesItsOwnUsersObjectsOnlyAndRootSeesAll) {
   EXPECT_EQ(Sessions(somebody).sessions(0).uid(), kSomebody);
   EXPECT_EQ(Sessions(somebody).sessions(0).gid(), kSomebody);
   EXPECT_EQ(Sessions(NewChannel(daemon_.target())).sessions_size(), 2);
-  // Devices are everybody's.
-  v1::ListAdaptersReply adapters;
-  EXPECT_TRUE(
-      Call<v1::Inspection>(somebody, &v1::Inspection::Stub::ListAdapters, v1::ListAdaptersRequest(), &adapters).ok());
-  EXPECT_EQ(adapters.devices_size(), 2);
+  EXPECT_EQ(Adapters(somebody).devices_size(), 2) << "devices are everybody's";
   // Another user's objects cannot be used, nor a session returned to, even with its secret.
   v1::CloseConnectorRequest close;
   close.set_connector_id(connector);
@@ -291,6 +293,25 @@ TEST_F(InspectionTest, ACallerSeesItsOwnUsersObjectsOnlyAndRootSeesAll) {
   TestClient thief(somebody_else);
   EXPECT_EQ(thief.Resume(one, 0), NdkStatus::kAccessDenied);
   EXPECT_NE(one.CreateConnector(one.OpenAdapter("fake2")), 0u);
+}
+
+TEST_F(InspectionTest, WhatOthersDoOnAnAdapterIsToldToNoUser) {
+  const auto somebody = ChannelAs(kSomebody, daemon_.control_path());
+  if (!somebody) GTEST_SKIP() << "needs a root that may become other users";
+  const v1::ListAdaptersReply before = Adapters(somebody);
+  TestClient server(NewChannel(daemon_.target()));
+  TestClient client(NewChannel(daemon_.target()));
+  ASSERT_EQ(server.Open(), NdkStatus::kSuccess);
+  ASSERT_EQ(client.Open(), NdkStatus::kSuccess);
+  const auto [listener, address] = server.Listen(server.OpenAdapter("fake1"), TestAddress(1));
+  ConnectClients(server, address, client, client.OpenAdapter("fake2"), TestAddress(2));
+  EXPECT_EQ(Adapters(somebody).SerializeAsString(), before.SerializeAsString());
+  ASSERT_EQ(before.activities_size(), 2);
+  EXPECT_TRUE(before.activities(0).withheld());
+  EXPECT_EQ(before.activities(0).state(), v1::DEVICE_STATE_ENABLED);
+  const v1::ListAdaptersReply all = Adapters(NewChannel(daemon_.target()));
+  EXPECT_FALSE(all.activities(0).withheld());
+  EXPECT_EQ(all.activities(0).active_connections(), 1u);
 }
 
 TEST_F(InspectionTest, OneUsersLimitsAreNotAnothers) {

@@ -205,7 +205,11 @@ TEST_F(WatchTest, AnAdministratorHasRoomThoughUsersHaveTakenAllOfTheirs) {
     }
   }
   TestWatch another(ChannelAs(kSomebody + 3, daemon_.control_path()));
-  EXPECT_EQ(NdkStatusOf(another.End()), NdkStatus::kInsufficientResources);
+  const grpc::Status refused = another.End();
+  EXPECT_EQ(NdkStatusOf(refused), NdkStatus::kInsufficientResources);
+  ASSERT_TRUE(DetailOf(refused).has_value());
+  EXPECT_EQ(DetailOf(refused)->hint(), "watch: there are too many already; have somebody end one")
+      << "and not how many others have";
   TestWatch administrators(NewChannel(daemon_.target()));
   EXPECT_TRUE(administrators.Begins());
 }
