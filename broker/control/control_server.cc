@@ -120,10 +120,7 @@ Configuration ControlServer::Apply(const LoadedConfiguration& loaded, const Conf
   handoff_socket_->Set(administrators, in_use.patience);
   streams_->patience = in_use.patience;
   watches_->Apply(in_use.patience);
-  remotes_->Apply(in_use, loaded.certificates);
-  Configuration had = in_use;
-  had.limits = broker_->core().limits();
-  return had;
+  return remotes_->Apply(in_use, loaded.certificates);
 }
 
 ControlServer::~ControlServer() {

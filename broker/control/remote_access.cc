@@ -66,16 +66,22 @@ grpc::Status RemoteAccess::Admit(const grpc::ServerContext& call, Caller* caller
   return admitted;
 }
 
-void RemoteAccess::Apply(const Configuration& configuration, const std::optional<ServerCertificates>& certificates) {
-  const Configuration former = std::exchange(configuration_, configuration);
+Configuration RemoteAccess::Apply(Configuration configuration, const std::optional<ServerCertificates>& certificates) {
   callers_.Set(configuration.tcp_administrators, configuration.tcp_inspectors);
-  if (port_ == nullptr) return;
+  if (port_ != nullptr && !certificates) {
+    configuration.tcp_certificate = configuration_.tcp_certificate;
+    configuration.tcp_private_key = configuration_.tcp_private_key;
+    configuration.tcp_client_authorities = configuration_.tcp_client_authorities;
+  }
+  const Configuration former = std::exchange(configuration_, configuration);
+  if (port_ == nullptr) return configuration;
   if (former.tcp_administrators != configuration.tcp_administrators ||
       former.tcp_inspectors != configuration.tcp_inspectors) {
     EndConnections();
   }
   if (CertificateFilesOf(former) != CertificateFilesOf(configuration)) WatchFiles(CertificateFilesOf(configuration));
   if (certificates) Use(*certificates);
+  return configuration;
 }
 
 void RemoteAccess::WatchFiles(const CertificateFiles& files) {

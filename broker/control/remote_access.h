@@ -44,8 +44,10 @@ class RemoteAccess {
   void StartAccepting();
   void StopAccepting();
 
-  // A configuration that is new in part. Its rights hold for the next call; streams that it would refuse end soon.
-  void Apply(const Configuration& configuration, const std::optional<ServerCertificates>& certificates);
+  // A configuration that is new in part, with the certificates that its file has for a port. Its rights hold for the
+  // next call; streams that it would refuse end soon. Gives what is in use then: where the file has no port any more,
+  // this one's certificates are still those of the former files.
+  Configuration Apply(Configuration configuration, const std::optional<ServerCertificates>& certificates);
 
   // Whose call it is that has come over TCP, as RemoteCallers says. An admitted caller's connection may stay.
   grpc::Status Admit(const grpc::ServerContext& call, Caller* caller);

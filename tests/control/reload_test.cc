@@ -7,6 +7,7 @@
 #include <signal.h>
 #include <sys/types.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <memory>
@@ -230,9 +231,20 @@ class ReloadOfCertificates : public ReloadTest {
     }
   }
   void ConfigureWith(const std::string& authority) {
-    Configure("[tcp]\naddress = \"127.0.0.1:0\"\ninspectors = [\"" + std::string(kInspector) + "\"]\ncertificate = \"" +
-              Path(authority, "broker") + "\"\nprivate_key = \"" + Path(authority, "broker.key") +
-              "\"\nclient_authorities = \"" + Path(authority, "authority") + "\"\n");
+    Configure(WithInspectors() + "address = \"127.0.0.1:0\"\ncertificate = \"" + Path(authority, "broker") +
+              "\"\nprivate_key = \"" + Path(authority, "broker.key") + "\"\nclient_authorities = \"" +
+              Path(authority, "authority") + "\"\n");
+  }
+  static std::string WithInspectors() { return "[tcp]\ninspectors = [\"" + std::string(kInspector) + "\"]\n"; }
+  // Where its port is.
+  std::string StartWith(const std::string& authority) {
+    ConfigureWith(authority);
+    daemon_ = std::make_unique<ChildProcess>(std::vector<std::string>{"broker/rdma-brokerd", "--config", file()},
+                                             ChildProcess::Errors::kToItsOutput);
+    const std::string event = "serving over tcp address=";
+    const std::string line = AwaitLine(event);
+    AwaitLine(" serving socket=");
+    return line.substr(std::min(line.size(), line.find(event) + event.size()));
   }
   Ending AskForHealth(const std::string& address, const std::string& authority) {
     return RunToEnd(
@@ -248,14 +260,7 @@ class ReloadOfCertificates : public ReloadTest {
 TEST_F(ReloadOfCertificates, OfAnotherAuthorityHoldsForWhoComesNext) {
   Write("first");
   Write("second");
-  ConfigureWith("first");
-  daemon_ = std::make_unique<ChildProcess>(std::vector<std::string>{"broker/rdma-brokerd", "--config", file()},
-                                           ChildProcess::Errors::kToItsOutput);
-  const std::string event = "serving over tcp address=";
-  const std::string line = AwaitLine(event);
-  ASSERT_NE(line, "");
-  const std::string address = line.substr(line.find(event) + event.size());
-  AwaitLine(" serving socket=");
+  const std::string address = StartWith("first");
   EXPECT_EQ(AskForHealth(address, "first").status, 0);
   EXPECT_EQ(AskForHealth(address, "second").status, 3);
   ConfigureWith("second");
@@ -264,6 +269,20 @@ TEST_F(ReloadOfCertificates, OfAnotherAuthorityHoldsForWhoComesNext) {
   const Ending ending = AskForHealth(address, "second");
   EXPECT_EQ(ending.status, 0) << ending.error;
   EXPECT_EQ(AskForHealth(address, "first").status, 3);
+}
+
+TEST_F(ReloadOfCertificates, OfAPortThatTheFileHasNoMoreAreReadFromWhereTheyWere) {
+  Write("first");
+  const std::string address = StartWith("first");
+  EXPECT_EQ(AskForHealth(address, "first").status, 0);
+  Configure(WithInspectors());
+  EXPECT_EQ(Run({"reload"}).output,
+            "needs a restart: tcp.address\nneeds a restart: tcp.certificate\nneeds a restart: tcp.client_authorities\n"
+            "needs a restart: tcp.private_key\n");
+  EXPECT_EQ(AskForHealth(address, "first").status, 0);
+  // Renewed, by another authority.
+  Write("first");
+  EXPECT_TRUE(Becomes([&] { return AskForHealth(address, "first").status == 0; }));
 }
 
 // In the test's process, where other users may come.
