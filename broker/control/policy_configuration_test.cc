@@ -201,9 +201,12 @@ TEST(PolicyConfiguration, WhatCannotBeMeantIsRefusedWithFileLineAndKey) {
       {RuleWith("uids = [1]") + RuleWith("uids = [2]"),
        "broker.toml:6: policy.rules.name: another rule is named \"a\""},
       {RuleWith("") + "[[policy.rules]]\nname = \"b\"\nallow = false\n",
-       "broker.toml:6: policy.rules.name: \"b\" never decides, as rule \"a\" before it decides on everything"},
+       "broker.toml:6: policy.rules.name: \"b\" comes too late, as rule \"a\" before it decides on everything"},
       {"[[policy.rules]]\nname = \"a\"\nallow = false\nsessions = 1\n",
        "broker.toml:4: policy.rules.sessions: a rule that refuses gives nothing to count"},
+      {RuleWith("adapters = [\"x\"]\nsessions = 1") +
+           "[[policy.rules]]\nname = \"b\"\nallow = true\nadapters = [\"y\"]\nsessions = 2\n",
+       "broker.toml:10: policy.rules.sessions: never counts, as all whom \"b\" is about have that of rule \"a\""},
       {RuleWith("spiffe_ids = [\"spiffe://a/b\"]\nlisteners = 0"),
        "broker.toml:5: policy.rules.listeners: callers with a SPIFFE ID have no sessions"},
       {"[[policy.rules]]\nname = \"\"\nallow = true\n", "broker.toml:2: policy.rules.name: must be of 1 to 63 "},

@@ -31,18 +31,30 @@ bool IsAboutAllOf(const Rule& rule, const Rule& other) {
          HasAll(rule.spiffe_ids, other.spiffe_ids);
 }
 
-bool HasConditions(const Rule& rule) {
-  return !rule.adapters.empty() || !rule.local_ports.empty() || !rule.destination_ports.empty() ||
-         !rule.destinations.empty();
+// Whether the rule's conditions hold for all that the other's hold for, as far as their lists show it.
+bool HoldsForAllOf(const Rule& rule, const Rule& other) {
+  const auto has_all = [](const auto& list, const auto& values) {
+    return list.empty() || (!values.empty() && HasAll(list, values));
+  };
+  const auto has_ports = [](const PortSet& ports, const PortSet& others) { return ports.empty() || ports == others; };
+  return has_all(rule.adapters, other.adapters) && has_all(rule.destinations, other.destinations) &&
+         has_ports(rule.local_ports, other.local_ports) && has_ports(rule.destination_ports, other.destination_ports);
 }
+
+struct QuotaRow {
+  const char* key;
+  std::optional<uint32_t> Quotas::*quota;
+};
+constexpr QuotaRow kQuotas[] = {{"sessions", &Quotas::sessions},
+                                {"listeners", &Quotas::listeners},
+                                {"connectors", &Quotas::connectors},
+                                {"requests_per_second", &Quotas::requests_per_second}};
 
 // The first quota that the rule has, or "".
 const char* QuotaKey(const Rule& rule) {
-  const Quotas& quotas = rule.quotas;
-  if (quotas.sessions) return "sessions";
-  if (quotas.listeners) return "listeners";
-  if (quotas.connectors) return "connectors";
-  return quotas.requests_per_second ? "requests_per_second" : "";
+  const auto* found = std::find_if(std::begin(kQuotas), std::end(kQuotas),
+                                   [&](const QuotaRow& row) { return (rule.quotas.*row.quota).has_value(); });
+  return found == std::end(kQuotas) ? "" : found->key;
 }
 
 // The first key that says something of sessions' requests, or "".
@@ -78,11 +90,22 @@ std::optional<Flaw> FindFlaw(const Policy& policy) {
                   "which adapters they may see");
     }
     const auto before = std::find_if(policy.rules.begin(), rule, [&](const Rule& other) {
-      return !HasConditions(other) && IsAboutAllOf(other, *rule);
+      return HoldsForAllOf(other, *rule) && IsAboutAllOf(other, *rule);
     });
     if (before != rule) {
-      return flaw("name", absl::StrCat("\"", rule->name, "\" never decides, as rule \"", before->name,
-                                       "\" before it decides on everything that it is about; put it before that one"));
+      return flaw("name",
+                  absl::StrCat("\"", rule->name, "\" comes too late, as rule \"", before->name,
+                               "\" before it decides on everything that it is about; put it before that one, or "
+                               "take it away"));
+    }
+    for (const QuotaRow& row : kQuotas) {
+      if (!(rule->quotas.*row.quota)) continue;
+      const auto counts = std::find_if(policy.rules.begin(), rule, [&](const Rule& other) {
+        return (other.quotas.*row.quota).has_value() && IsAboutAllOf(other, *rule);
+      });
+      if (counts == rule) continue;
+      return flaw(row.key, absl::StrCat("never counts, as all whom \"", rule->name, "\" is about have that of rule \"",
+                                        counts->name, "\" before it; put it before that one, or take the quota away"));
     }
   }
   return std::nullopt;

@@ -99,7 +99,7 @@ struct Flaw {
 };
 
 // The first one: names that are not unique or not fit to be shown, quotas of a rule that refuses, conditions that
-// nobody whom a rule is about can meet, and rules that never decide.
+// nobody whom a rule is about can meet, and rules and quotas that come too late, as those before them decide.
 std::optional<Flaw> FindFlaw(const Policy& policy);
 
 }  // namespace rdmabroker
