@@ -81,6 +81,29 @@ class PolicyTest : public testing::Test {
     return names;
   }
 
+  // The tenant may open fake1, the other one fake2, and somebody else none.
+  void ExpectHiddenAsAbsent() {
+    EXPECT_THAT(AdaptersOf(kTenant), ElementsAre("fake1"));
+    EXPECT_THAT(AdaptersOf(kOther), ElementsAre("fake2"));
+    EXPECT_THAT(AdaptersOf(kOther + 1), IsEmpty());
+    EXPECT_THAT(AdaptersOf(0), ElementsAre("fake1", "fake2")) << "an administrator sees all";
+    TestClient tenant(As(kTenant));
+    ASSERT_EQ(tenant.Open(), NdkStatus::kSuccess);
+    EXPECT_NE(tenant.OpenAdapter("fake1"), 0u);
+    // A version that no adapter has changes nothing about it.
+    for (const uint32_t version : {2, 1}) {
+      v1::OpenAdapterRequest request = Opening("fake2");
+      request.mutable_version()->set_major(version);
+      v1::Outcome hidden = tenant.Ask(&Stub::OpenAdapter, request);
+      request.set_device("fake9");
+      const v1::Outcome absent = tenant.Ask(&Stub::OpenAdapter, request);
+      EXPECT_EQ(hidden.status(), v1::STATUS_OBJECT_NAME_NOT_FOUND);
+      ASSERT_THAT(hidden.hint(), HasSubstr("fake2"));
+      hidden.mutable_hint()->replace(hidden.hint().find("fake2"), 5, "fake9");
+      EXPECT_EQ(hidden.SerializeAsString(), absent.SerializeAsString());
+    }
+  }
+
   grpc::Status EndSession(uid_t uid, uint64_t session) {
     v1::EndSessionRequest request;
     request.set_session_id(session);
@@ -113,26 +136,19 @@ TEST_F(PolicyTest, ADefaultThatDeniesLetsNobodyElseIn) {
   EXPECT_NE(tenant.OpenAdapter("fake2"), 0u);
 }
 
-TEST_F(PolicyTest, AHiddenAdapterIsForItsCallerAsOneThatIsNotThere) {
+TEST_F(PolicyTest, AnAdapterThatNoRuleAllowsIsForItsCallerAsOneThatIsNotThere) {
   Start({.allow_by_default = false,
          .rules = {{.name = "tenant", .uids = {kTenant}, .adapters = {"fake1"}},
                    {.name = "other", .uids = {kOther}, .adapters = {"*2"}}}});
-  EXPECT_THAT(AdaptersOf(kTenant), ElementsAre("fake1"));
-  EXPECT_THAT(AdaptersOf(kOther), ElementsAre("fake2"));
-  EXPECT_THAT(AdaptersOf(kOther + 1), IsEmpty());
-  EXPECT_THAT(AdaptersOf(0), ElementsAre("fake1", "fake2")) << "an administrator sees all";
-  TestClient tenant(As(kTenant));
-  ASSERT_EQ(tenant.Open(), NdkStatus::kSuccess);
-  EXPECT_NE(tenant.OpenAdapter("fake1"), 0u);
-  v1::Outcome hidden = tenant.Ask(&Stub::OpenAdapter, Opening("fake2"));
-  const v1::Outcome absent = tenant.Ask(&Stub::OpenAdapter, Opening("fake9"));
-  EXPECT_EQ(hidden.status(), v1::STATUS_OBJECT_NAME_NOT_FOUND);
-  hidden.mutable_hint()->replace(hidden.hint().find("fake2"), 5, "fake9");
-  EXPECT_EQ(hidden.SerializeAsString(), absent.SerializeAsString());
-  // A version that no adapter has changes nothing about it.
-  v1::OpenAdapterRequest old = Opening("fake2");
-  old.mutable_version()->set_major(1);
-  EXPECT_EQ(tenant.Ask(&Stub::OpenAdapter, old).status(), v1::STATUS_OBJECT_NAME_NOT_FOUND);
+  ExpectHiddenAsAbsent();
+}
+
+// The one is refused at the gate, the other by the core.
+TEST_F(PolicyTest, AnAdapterThatARuleRefusesIsForItsCallerAsOneThatIsNotThere) {
+  Start({.rules = {{.name = "tenant", .allow = false, .uids = {kTenant}, .adapters = {"fake2"}},
+                   {.name = "other", .allow = false, .uids = {kOther}, .adapters = {"*1"}},
+                   {.name = "another", .allow = false, .uids = {kOther + 1}, .adapters = {"*"}}}});
+  ExpectHiddenAsAbsent();
 }
 
 TEST_F(PolicyTest, OthersSessionsAndObjectsAreAsThoseThatAreNotThere) {
