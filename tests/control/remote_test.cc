@@ -24,8 +24,12 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_replace.h"
+#include "absl/strings/str_split.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
+#include "broker/control/configuration_reload.h"
 #include "broker/control/server_certificates.h"
 #include "broker/control/tcp_port.h"
 #include "broker/policy/policy.h"
@@ -574,6 +578,18 @@ TEST_F(RemoteTest, ACertificateThatExpiresEndsWithItsTime) {
   EXPECT_FALSE(ListSessions(channel).ok());
 }
 
+// What is indented in a section of docs/operating.md.
+std::vector<std::string> CodeOf(const std::string& section) {
+  std::ifstream page("docs/operating.md");
+  std::vector<std::string> code;
+  bool within = false;
+  for (std::string line; std::getline(page, line);) {
+    if (absl::StartsWith(line, "## ")) within = line == "## " + section;
+    if (within && absl::StartsWith(line, "    ")) code.push_back(line.substr(4));
+  }
+  return code;
+}
+
 class RemoteProgramTest : public RemoteTest {
  protected:
   RemoteProgramTest() {
@@ -629,6 +645,37 @@ TEST_F(RemoteProgramTest, AsksABrokerOverTcp) {
     EXPECT_THAT(ending.output, HasSubstr(row.output));
     EXPECT_THAT(ending.error, HasSubstr(row.error));
     EXPECT_EQ(ending.error.empty(), std::string(row.error).empty()) << ending.error;
+  }
+}
+
+// But for the places.
+TEST_F(RemoteProgramTest, ThePagesConfigurationAndCommandAreTaken) {
+  std::vector<std::string> code = CodeOf("The TCP port");
+  ASSERT_FALSE(code.empty());
+  std::string command = std::move(code.back());
+  code.pop_back();
+  std::string text = absl::StrJoin(code, "\n");
+  EXPECT_EQ(absl::StrReplaceAll({{"192.0.2.7:4792", "127.0.0.1:0"}, {"/etc/rdma-broker/tls/", files_.path("")}}, &text),
+            4);
+  const auto loaded = LoadConfiguration(text + "\n[control]\nsocket_group = \"\"\n", "operating.md");
+  ASSERT_TRUE(loaded.ok()) << loaded.status();
+  configuration_ = loaded->configuration;
+  Start({});
+  TestClient client(NewChannel(daemon_->target()));
+  ASSERT_EQ(client.Open(), NdkStatus::kSuccess);
+  EXPECT_EQ(absl::StrReplaceAll({{"rdma-brokerctl", "client/ctl/rdma-brokerctl"},
+                                 {"node7:4792", daemon_->tcp_address()},
+                                 {"me.", files_.path("me.")},
+                                 {"ca.pem", files_.path("ca.pem")}},
+                                &command),
+            5);
+  ASSERT_EQ(configuration_.tcp_administrators.size(), 1u);
+  ASSERT_EQ(configuration_.tcp_inspectors.size(), 1u);
+  for (const std::string& id : {configuration_.tcp_administrators[0], configuration_.tcp_inspectors[0]}) {
+    Write("me", Of({id}));
+    const Ending ending = RunToEnd(absl::StrSplit(command, ' '), files_.path("errors"));
+    EXPECT_EQ(ending.status, 0) << ending.error;
+    EXPECT_THAT(ending.output, HasSubstr(absl::StrCat("\n", client.session_id(), " ")));
   }
 }
 

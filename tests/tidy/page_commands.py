@@ -13,6 +13,7 @@ CODE = re.compile(rf"(?m)^(?:    (?=\S)|(?={FENCE}))(.*)$")
 RUNNERS = (
     ("README.md", "tests/fresh", None, r"\./"),
     ("docs/cluster-administrator.md", "tests/kubernetes/pods_test.py", r'(?:commands|sections\(\))\["([^"]+)"\]', ""),
+    ("docs/operating.md", "tests/control/remote_test.cc", r'CodeOf\("([^"]+)"\)', ""),
     ("docs/operating.md", "tests/monitoring/monitoring_test.py", r'code_of\("([^"]+)"\)', ""),
     ("docs/services.md", "tests/languages/page_test.py", None, ""),
     ("docs/storage-operator.md", "tests/package/packages", r"commands_of (\w+)", ""),
@@ -23,7 +24,6 @@ EXAMPLES = {
     ("docs/ARCHITECTURE.md", "The problem"): "a drawing",
     ("docs/from-ndkpi.md", "The same job in both"): "fragments of C++, whose names are compared with the headers",
     ("docs/from-rdma_cm.md", "The same job in both"): "likewise",
-    ("docs/operating.md", "The TCP port"): "hosts and keys are the reader's; //tests/control:remote_test has more",
     ("docs/policy.md", "A pod"): "a configuration, which //broker/control:policy_configuration_test reads",
     ("docs/policy.md", "A shared GPU node"): "likewise",
     ("docs/policy.md", "Refusals"): "a message",
