@@ -22,6 +22,8 @@ class DescriptorStore {
   // All names together, each with its separator: LISTEN_FDNAMES must fit into one string of the environment, which has
   // 131,072 bytes with its end (MAX_ARG_STRLEN, binfmts.h of Linux); 72 are left for what stands before the names.
   static constexpr size_t kMaxNames = 131'000;
+  // The most that may be promised: so many have room with names of 30 bytes each, and the broker's are shorter.
+  static constexpr size_t kMost = kMaxNames / 31;
 
   struct Stored : KeptDescriptor {
     bool polled = false;  // Goes once there is a hangup or an error on it.

@@ -12,13 +12,16 @@
 #include <iostream>
 #include <string>
 
+#include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
+#include "broker/keeper/descriptor_store.h"
 #include "broker/keeper/keeper.h"
 #include "broker/log/log.h"
 #include "deploy/debian/version.h"
 
 namespace {
 
+using rdmabroker::keeper::DescriptorStore;
 using rdmabroker::keeper::Keeper;
 
 constexpr char kFooter[] =
@@ -74,8 +77,9 @@ int main(int argc, char** argv) {
       ->check(seconds)
       ->type_name("SECONDS")
       ->capture_default_str();
-  app.add_option("--descriptors", settings.most_descriptors, "How many are kept at a time")
-      ->check(CLI::Range(0, 1 << 20).description(""))
+  app.add_option("--descriptors", settings.most_descriptors,
+                 absl::StrCat("How many are kept at a time, ", DescriptorStore::kMost, " at most"))
+      ->check(CLI::Range(0, static_cast<int>(DescriptorStore::kMost)).description(""))
       ->type_name("NUMBER")
       ->capture_default_str();
   app.add_option("--log-level", log_level, "What is logged: this and worse")

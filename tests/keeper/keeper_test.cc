@@ -194,6 +194,8 @@ TEST(Keeper, SaysWhatIsWrongWithItsUsage) {
       {{"--watchdog", "0", "--", "true"}, 64},
       {{"--watchdog", "soon", "--", "true"}, 64},
       {{"--descriptors", "-1", "--", "true"}, 64},
+      {{"--descriptors", "4225", "--", "true"}, 0},
+      {{"--descriptors", "4226", "--", "true"}, 64},  // Their names might not reach the next child.
       {{"--log-level", "loud", "--", "true"}, 64},
       {{"--log-format", "xml", "--", "true"}, 64},
       {{"--help"}, 0},
