@@ -136,8 +136,8 @@ absl::Status TakeAll(const std::string& path, std::string_view all,
       return error == MDB_NOTFOUND ? absl::OkStatus() : Damaged(path, absl::StrCat("LMDB: ", ::mdb_strerror(error)));
     }
     if (all.size() < size_t{frame.key_size} + frame.value_size) break;
-    absl::Status taken = take(all.substr(0, frame.key_size), all.substr(frame.key_size, frame.value_size));
-    if (!taken.ok()) return taken;
+    const absl::Status taken = take(all.substr(0, frame.key_size), all.substr(frame.key_size, frame.value_size));
+    if (!taken.ok()) return absl::Status(taken.code(), absl::StrCat(path, ": ", taken.message()));
     all.remove_prefix(size_t{frame.key_size} + frame.value_size);
   }
   return Damaged(path, "LMDB cannot read it to its end");

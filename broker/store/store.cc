@@ -116,13 +116,13 @@ absl::StatusOr<Stored> Store::Load() {
   const auto about_file = [this](const absl::Status& status) {
     return absl::Status(status.code(), absl::StrCat(path_, ": ", status.message()));
   };
+  store::RecordLoader loader;
+  const absl::Status read = store::ReadEntries(
+      path_, [&loader](std::string_view key, std::string_view value) { return loader.Take(key, value); });
+  // Before the mark, which a newer broker may write otherwise.
+  if (!read.ok() && !absl::IsNotFound(read) && !absl::IsDataLoss(read)) return read;
   if (!mark_.commit()) return absl::DataLossError(absl::StrCat(directory_, "/last_commit: damaged"));
   const uint64_t made = *mark_.commit();
-  store::RecordLoader loader;
-  absl::Status complaint;
-  const absl::Status read = store::ReadEntries(
-      path_, [&](std::string_view key, std::string_view value) { return complaint = loader.Take(key, value); });
-  if (!complaint.ok()) return about_file(complaint);
   if (absl::IsNotFound(read) && made == 0) return Stored{};
   if (absl::IsNotFound(read)) return absl::DataLossError(absl::StrCat(read.message(), ", after ", made, " commits"));
   if (!read.ok()) return read;

@@ -157,6 +157,19 @@ TEST_F(AStoreOfAnother, ThatIsNewerIsRefusedAndLeftAsItIs) {
   EXPECT_TRUE(FilesOf(directory()) == before);
 }
 
+TEST_F(AStoreOfAnother, ThatIsNewerIsRefusedWhateverItsMarkSays) {
+  store::v1::Header header;
+  header.set_format_version(store::kFormatVersion + 1);
+  Forger(path()).Put({Kind::kHeader}, ValueOf({Kind::kHeader}, header.SerializeAsString()));
+  for (const std::string& content : {std::string("another layout"), std::string(64, '\xFF'), std::string()}) {
+    WriteFile(mark(), content);
+    const auto before = FilesOf(directory());
+    const absl::Status loaded = Load().status();
+    EXPECT_EQ(loaded.code(), absl::StatusCode::kFailedPrecondition) << loaded;
+    EXPECT_TRUE(FilesOf(directory()) == before);
+  }
+}
+
 TEST_F(AStoreOfAnother, IsReadAsItIs) {
   const auto before = FilesOf(directory());
   const absl::StatusOr<Stored> loaded = Load();
