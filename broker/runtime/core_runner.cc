@@ -62,6 +62,8 @@ void CoreRunner::MakeWay() {
   // What another process has left is not this one's to store yet.
   if (fabrics_.empty()) return;
   for (const auto& fabric : fabrics_) fabric->MakeWay();
+  // The next process may come before the time to try again.
+  watcher_.CancelTimer(std::exchange(commit_retry_, TimerId::kNone));
   Drain();
 }
 
@@ -87,9 +89,12 @@ void CoreRunner::Drain() {
 }
 
 void CoreRunner::CommitTheRest() {
-  watcher_.CancelTimer(std::exchange(commit_retry_, TimerId::kNone));
   const CrashPoints points(Step::kCommitTheRest);
-  if (commit_(core_)) return;
+  CommitUnlessPutOff();
+}
+
+void CoreRunner::CommitUnlessPutOff() {
+  if (commit_retry_ != TimerId::kNone || commit_(core_)) return;
   commit_retry_ = watcher_.StartTimer(Watcher::Now() + kCommitRetry, [this] {
     commit_retry_ = TimerId::kNone;
     CommitTheRest();
@@ -107,7 +112,7 @@ void CoreRunner::HandleAll() {
   }
   {
     const CrashPoints points(Step::kCommit);
-    commit_(core_);
+    CommitUnlessPutOff();
   }
   for (const Effect& effect : effects) Carry(effect);
 }

@@ -22,7 +22,7 @@ class CoreRunner {
   // Takes the effects that are not a fabric's. Must not call Run.
   using EffectSink = std::function<void(const Effect&)>;
   // Stores what has changed since the last time, where it outlives the process; often nothing has. False: it could not,
-  // and is to be called again in a while. Must not call Run.
+  // and is to be called again in a while, and not before, as that costs most where it fails. Must not call Run.
   using Commit = std::function<bool(BrokerCore&)>;
 
   // Is shown what the core has made of each event, at the time that the core was told, before it is stored. Must not
@@ -68,6 +68,7 @@ class CoreRunner {
   void Perform(const FabricRequest& request);
   // Once more for what fabrics have noted, and reported nothing of.
   void CommitTheRest();
+  void CommitUnlessPutOff();
   void SetTimer();
 
   Watcher& watcher_;
@@ -83,7 +84,7 @@ class CoreRunner {
   bool running_ = false;
   Instant deadline_ = absl::InfiniteFuture();  // That the timer waits for.
   TimerId timer_ = TimerId::kNone;
-  TimerId commit_retry_ = TimerId::kNone;
+  TimerId commit_retry_ = TimerId::kNone;  // Runs after a commit that failed, until the next one.
 };
 
 }  // namespace rdmabroker

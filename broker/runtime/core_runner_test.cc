@@ -225,10 +225,36 @@ TEST_F(CoreRunnerTest, AFollowerHearsOfWhatChangesWhileItFollows) {
 TEST_F(CoreRunnerTest, WhatCouldNotBeStoredIsTriedAgainThoughNothingHappens) {
   int commits = 0;
   runner_ = std::make_unique<CoreRunner>(
-      BrokerCore(limits_), watcher_, [](const Effect&) {}, [&](BrokerCore&) { return ++commits > 3; });
+      BrokerCore(limits_), watcher_, [](const Effect&) {}, [&](BrokerCore&) { return ++commits > 2; });
+  Open();
+  EXPECT_EQ(commits, 1);
+  EXPECT_TRUE(executor_.RunUntil([&] { return commits == 3; }));
+}
+
+TEST_F(CoreRunnerTest, WhatCouldNotBeStoredIsNotTriedAgainWithEachEvent) {
+  int commits = 0;
+  bool room = false;
+  runner_ = std::make_unique<CoreRunner>(
+      BrokerCore(limits_), watcher_, [](const Effect&) {}, [&](BrokerCore&) { return ++commits > 0 && room; });
+  for (int i = 0; i < 3; ++i) Open();
+  EXPECT_EQ(commits, 1);
+  ASSERT_TRUE(executor_.RunUntil([&] { return commits == 2; }));
   Open();
   EXPECT_EQ(commits, 2);
-  EXPECT_TRUE(executor_.RunUntil([&] { return commits == 4; }));
+  room = true;
+  ASSERT_TRUE(executor_.RunUntil([&] { return commits == 3; }));
+  Open();
+  EXPECT_EQ(commits, 5);
+}
+
+TEST_F(CoreRunnerTest, WhatCouldNotBeStoredIsTriedAgainBeforeTheNextProcess) {
+  int commits = 0;
+  runner_ = std::make_unique<CoreRunner>(
+      BrokerCore(limits_), watcher_, [](const Effect&) {}, [&](BrokerCore&) { return ++commits > 1; });
+  AddFabric(1);
+  EXPECT_EQ(commits, 1);
+  runner_->MakeWay();
+  EXPECT_EQ(commits, 2);
 }
 
 TEST_F(CoreRunnerTest, EveryFabricMakesWayAndWhatItNotesIsStored) {

@@ -9,7 +9,10 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <optional>
+#include <string_view>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "broker/crash_points/crash_points.h"
@@ -87,6 +90,21 @@ void Transaction::Erase(const Key& key) {
   --totals_.records;
   totals_.checksums -= ChecksumIn(old);
   Note(::mdb_cursor_del(cursor_, 0));
+}
+
+void Transaction::EraseUnless(absl::FunctionRef<bool(const Key&)> wanted) {
+  std::vector<Key> unwanted;
+  MDB_val name = {};
+  MDB_val value = {};
+  for (MDB_cursor_op step = MDB_FIRST; error_ == MDB_SUCCESS; step = MDB_NEXT) {
+    const int error = ::mdb_cursor_get(cursor_, &name, &value, step);
+    if (error == MDB_NOTFOUND) break;
+    Note(error);
+    if (error != MDB_SUCCESS) break;
+    const std::optional<Key> key = KeyFromBytes({static_cast<const char*>(name.mv_data), name.mv_size});
+    if (key && !wanted(*key)) unwanted.push_back(*key);
+  }
+  for (const Key& key : unwanted) Erase(key);
 }
 
 int Transaction::Finish(v1::Header header) {

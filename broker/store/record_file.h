@@ -47,6 +47,7 @@ class Transaction {
   // The same, of the message that `fill` makes of an empty one.
   template <typename Message, typename Fill>
   void PutMade(const Key& key, const Fill& fill) {
+    if (error_ != MDB_SUCCESS) return;
     auto* const message = google::protobuf::Arena::CreateMessage<Message>(&workspace_.arena);
     fill(message);
     Put(key, *message);
@@ -54,6 +55,8 @@ class Transaction {
   }
   // Nothing where there is none.
   void Erase(const Key& key);
+  // All that is not `wanted`.
+  void EraseUnless(absl::FunctionRef<bool(const Key&)> wanted);
 
   // Writes `header` with the totals and makes all of it durable. Returns LMDB's error; nothing has changed then.
   [[nodiscard]] int Finish(v1::Header header);

@@ -21,7 +21,6 @@ class SessionLists {
   void Write(Transaction& transaction, SessionId id, const SessionRecord* session) const;
   // That was committed.
   void Remember(SessionId id, const SessionRecord* session);
-  void Clear() { stored_.clear(); }
 
  private:
   // The answers' ids, rising, and the events' numbers, from the first to before the last.

@@ -84,6 +84,42 @@ const SessionRecord* Find(const Records& records, SessionId id) {
   return found == records.sessions.end() ? nullptr : &found->second;
 }
 
+// Whether the store of these has something under `key`; of a session's lists, whether it may have.
+bool Has(const Records& records, const FabricRecords& of_fabrics, const store::Key& key) {
+  if (key.kind == Kind::kHeader || key.kind == Kind::kCounters) return true;
+  if (key.kind == Kind::kAnswer || key.kind == Kind::kEvent) return records.sessions.contains(SessionId(key.id));
+  if (key.kind == Kind::kFabricEndpoint) return of_fabrics.endpoints.contains(EndpointId(key.id));
+  if (key.kind == Kind::kFabricConnection) return of_fabrics.connections.contains(ConnectionId(key.id));
+  bool has = false;
+  ForEachTable(
+      [&](const auto& table) {
+        using Of = std::decay_t<decltype(table)>;
+        if (StoredAs<typename Of::mapped_type>::kKind == key.kind) has = table.contains(typename Of::key_type(key.id));
+      },
+      records);
+  return has;
+}
+
+// All of both, where `lists` says what there is of the sessions' lists already.
+void PutEverything(Transaction& transaction, const Records& records, const FabricRecords& of_fabrics,
+                   const store::SessionLists& lists) {
+  PutCounters(transaction, records);
+  ForEachTable(
+      [&](const auto& table) {
+        for (const auto& [id, record] : table) Put(transaction, id.value(), record);
+      },
+      records);
+  for (const auto& [id, session] : records.sessions) lists.Write(transaction, id, &session);
+  PutAll(transaction, Kind::kFabricEndpoint, of_fabrics.endpoints);
+  PutAll(transaction, Kind::kFabricConnection, of_fabrics.connections);
+}
+
+store::SessionLists ListsOf(const Records& records) {
+  store::SessionLists lists;
+  for (const auto& [id, session] : records.sessions) lists.Remember(id, &session);
+  return lists;
+}
+
 // Names that end in their times are in the order of the times.
 void RemoveOldDamaged(const std::string& directory, const std::string& prefix) {
   std::vector<std::string> kept;
@@ -139,48 +175,58 @@ absl::StatusOr<Stored> Store::Load() {
 
 absl::Status Store::Commit(const Records& records, const Changes& changes, const FabricRecords& of_fabrics,
                            const FabricChanges& fabric_changes) {
-  if (changes == Changes{} && fabric_changes == FabricChanges{} && file_ != nullptr) return absl::OkStatus();
+  if (changes == Changes{} && fabric_changes == FabricChanges{} && file_ != nullptr && !behind_) {
+    return absl::OkStatus();
+  }
   // The process before has died between its last commit and this mark. What follows must not lead two further.
   if (mark_.commit() != last_commit_) {
     if (absl::Status marked = mark_.Set(last_commit_); !marked.ok()) return marked;
   }
-  absl::Status written = file_ == nullptr || changes.all ? Rewrite(records, of_fabrics)
-                                                         : Update(records, changes, of_fabrics, fabric_changes);
+  absl::Status written = Write(records, changes, of_fabrics, fabric_changes);
   if (written.ok()) written = mark_.Set(last_commit_ + 1);
-  if (written.ok()) {
-    ++last_commit_;
-  } else {
-    // What the failed commit was to change is known to nobody the next time.
-    file_ = nullptr;
-  }
+  if (written.ok()) ++last_commit_;
+  // What the failed commit was to change is known to nobody the next time.
+  behind_ = !written.ok();
+  // Where there was no room the file is as it was; otherwise nobody knows.
+  if (behind_ && !absl::IsResourceExhausted(written)) file_ = nullptr;
   return written;
 }
 
+absl::Status Store::Write(const Records& records, const Changes& changes, const FabricRecords& of_fabrics,
+                          const FabricChanges& fabric_changes) {
+  if (file_ == nullptr || changes.all) return Rewrite(records, of_fabrics);
+  if (!behind_) return Update(records, changes, of_fabrics, fabric_changes);
+  absl::Status written = CatchUp(records, of_fabrics);
+  // Few records may have room beside the many before, and not among them.
+  return absl::IsResourceExhausted(written) ? Rewrite(records, of_fabrics) : written;
+}
+
 absl::Status Store::Rewrite(const Records& records, const FabricRecords& of_fabrics) {
-  file_ = nullptr;
-  lists_.Clear();
   const std::string new_path = absl::StrCat(path_, ".new");
   absl::StatusOr<std::unique_ptr<RecordFile>> file = RecordFile::Create(new_path);
-  if (!file.ok()) return file.status();
-  absl::Status written = (*file)->Commit(HeaderOf(records, last_commit_ + 1, boot_id_), [&](Transaction& transaction) {
-    PutCounters(transaction, records);
-    ForEachTable(
-        [&](const auto& table) {
-          for (const auto& [id, record] : table) Put(transaction, id.value(), record);
-        },
-        records);
-    for (const auto& [id, session] : records.sessions) lists_.Write(transaction, id, &session);
-    PutAll(transaction, Kind::kFabricEndpoint, of_fabrics.endpoints);
-    PutAll(transaction, Kind::kFabricConnection, of_fabrics.connections);
-  });
+  absl::Status written = file.status();
+  if (written.ok()) {
+    written = (*file)->Commit(HeaderOf(records, last_commit_ + 1, boot_id_), [&](Transaction& transaction) {
+      PutEverything(transaction, records, of_fabrics, store::SessionLists());
+    });
+  }
   if (written.ok()) written = (*file)->MoveTo(path_);
   if (!written.ok()) {
     ::unlink(new_path.c_str());
     return written;
   }
-  for (const auto& [id, session] : records.sessions) lists_.Remember(id, &session);
+  lists_ = ListsOf(records);
   file_ = *std::move(file);
   return absl::OkStatus();
+}
+
+absl::Status Store::CatchUp(const Records& records, const FabricRecords& of_fabrics) {
+  absl::Status written = file_->Commit(HeaderOf(records, last_commit_ + 1, boot_id_), [&](Transaction& transaction) {
+    transaction.EraseUnless([&](const store::Key& key) { return Has(records, of_fabrics, key); });
+    PutEverything(transaction, records, of_fabrics, lists_);
+  });
+  if (written.ok()) lists_ = ListsOf(records);
+  return written;
 }
 
 absl::Status Store::Update(const Records& records, const Changes& changes, const FabricRecords& of_fabrics,

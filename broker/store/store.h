@@ -56,8 +56,9 @@ class Store {
   // writes everything, into a new file that takes the old one's place: nothing relies on pages that another process has
   // written, and those of an older version are replaced at once or not at all.
   //
-  // After an error the store is as it was before, and the next commit writes everything again. RESOURCE_EXHAUSTED where
-  // there is no room.
+  // After an error the store is as it was before, and the next commit makes up for it, which costs as much as the
+  // first. RESOURCE_EXHAUSTED where there is no room: a new file needs as much again as the records take, as the old
+  // one stays until then; one that this process has made, only what has changed.
   absl::Status Commit(const Records& records, const Changes& changes, const FabricRecords& of_fabrics,
                       const FabricChanges& fabric_changes);
 
@@ -70,7 +71,12 @@ class Store {
 
  private:
   Store(const std::string& directory, store::CommitMark mark, std::string boot_id);
+  absl::Status Write(const Records& records, const Changes& changes, const FabricRecords& of_fabrics,
+                     const FabricChanges& fabric_changes);
+  // All of it, into a new file in the place of the old one; that stays in use where this fails.
   absl::Status Rewrite(const Records& records, const FabricRecords& of_fabrics);
+  // All that differs from what `file_` has, whatever has changed.
+  absl::Status CatchUp(const Records& records, const FabricRecords& of_fabrics);
   absl::Status Update(const Records& records, const Changes& changes, const FabricRecords& of_fabrics,
                       const FabricChanges& fabric_changes);
 
@@ -79,8 +85,10 @@ class Store {
   const std::string boot_id_;
   store::CommitMark mark_;
   uint64_t last_commit_;
-  std::unique_ptr<store::RecordFile> file_;  // None before the first commit, and after one that failed.
-  store::SessionLists lists_;                // In `file_`.
+  // None before the first commit, and after one that failed for another reason than that there was no room.
+  std::unique_ptr<store::RecordFile> file_;
+  store::SessionLists lists_;  // In `file_`.
+  bool behind_ = false;        // The last commit failed: the records may differ from `file_` in whatever way.
 };
 
 }  // namespace rdmabroker

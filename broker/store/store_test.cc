@@ -305,37 +305,94 @@ void MountSmall(const std::string& directory, const char* options, unsigned long
   ASSERT_EQ(::mount("tmpfs", directory.c_str(), "tmpfs", flags, options), 0) << std::strerror(errno);
 }
 
-TEST_F(AStore, WithoutRoomStaysAsItIsAndCatchesUpLater) {
-  ASSERT_EQ(::unshare(CLONE_NEWNS), 0) << "a mount namespace of one's own needs root: " << std::strerror(errno);
-  (void)::mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr);
-  ASSERT_NO_FATAL_FAILURE(MountSmall(directory(), "size=3m", 0));
-  auto store = OpenStore(directory());
-  Records records;
-  ASSERT_TRUE(store->Commit(records, All(), {}, {}).ok());
-  Records before;
-  ConnectorRecord connector = FullRecords().connectors.at(ConnectorId(6));
-  absl::Status committed;
-  for (uint64_t id = 1; id < 100'000 && committed.ok(); ++id) {
-    before = records;
-    connector.id = ConnectorId(id);
-    records.connectors[connector.id] = connector;
-    Changes changes;
-    changes.connectors = {connector.id};
-    committed = store->Commit(records, changes, {}, {});
+class AStoreWithoutRoom : public AStore {
+ protected:
+  void SetUp() override {
+    ASSERT_EQ(::unshare(CLONE_NEWNS), 0) << "a mount namespace of one's own needs root: " << std::strerror(errno);
+    (void)::mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr);
   }
+  void TearDown() override {
+    store_.reset();
+    EXPECT_EQ(::umount(directory().c_str()), 0) << std::strerror(errno);
+  }
+
+  // Adds connectors until there is no room for another.
+  void Fill(const char* size) {
+    ASSERT_NO_FATAL_FAILURE(MountSmall(directory(), size, 0));
+    store_ = OpenStore(directory());
+    of_fabrics_.endpoints[EndpointId(3)] = "an endpoint";
+    of_fabrics_.connections[ConnectionId(3)] = "a connection";
+    records_ = FullRecords();
+    ASSERT_TRUE(store_->Commit(records_, All(), of_fabrics_, {}).ok());
+    ConnectorRecord connector = FullRecords().connectors.at(ConnectorId(6));
+    absl::Status committed;
+    for (uint64_t id = kFirst; id < 100'000 && committed.ok(); ++id) {
+      connector.id = ConnectorId(id);
+      records_.connectors[connector.id] = connector;
+      Changes changes;
+      changes.connectors = {connector.id};
+      committed = store_->Commit(records_, changes, of_fabrics_, {});
+    }
+    EXPECT_EQ(committed.code(), absl::StatusCode::kResourceExhausted) << committed;
+    EXPECT_NE(committed.message().find(path()), absl::string_view::npos) << committed;
+    EXPECT_NE(committed.message().find("make room"), absl::string_view::npos) << committed;
+    before_ = records_;
+    before_.connectors.erase(connector.id);
+    ExpectLoads(*store_, before_);
+  }
+  // What has changed is not said: it was to be stored already.
+  absl::Status CommitAgain() { return store_->Commit(records_, Changes{}, of_fabrics_, {}); }
+
+  static constexpr uint64_t kFirst = 1000;  // Beyond what FullRecords has.
+
+  std::unique_ptr<Store> store_;
+  Records records_;
+  FabricRecords of_fabrics_;
+  Records before_;  // As of the last commit that was made.
+};
+
+TEST_F(AStoreWithoutRoom, StaysAsItIsAndCatchesUpLaterInTheFileThatItHas) {
+  ASSERT_NO_FATAL_FAILURE(Fill("size=3m"));
+  absl::Status committed = CommitAgain();
   EXPECT_EQ(committed.code(), absl::StatusCode::kResourceExhausted) << committed;
-  EXPECT_NE(committed.message().find(path()), absl::string_view::npos) << committed;
-  EXPECT_NE(committed.message().find("make room"), absl::string_view::npos) << committed;
-  ExpectLoads(*store, before);
-  committed = store->Commit(records, Changes{}, {}, {});
-  EXPECT_EQ(committed.code(), absl::StatusCode::kResourceExhausted) << committed;
-  ExpectLoads(*store, before);
-  ASSERT_NO_FATAL_FAILURE(MountSmall(directory(), "size=16m", MS_REMOUNT));
-  committed = store->Commit(records, Changes{}, {}, {});
+  ExpectLoads(*store_, before_);
+  // Of everything something goes, comes and changes meanwhile.
+  SessionRecord& session = records_.sessions.at(SessionId(1));
+  session.answers.pop_front();
+  session.events.pop_front();
+  session.acknowledged = EventNumber(session.acknowledged.value() + 1);
+  session.events.emplace_back(AdapterRemovedEvent{AdapterId(9)});
+  session.last_event = EventNumber(session.last_event.value() + 1);
+  records_.sessions.erase(SessionId(2));
+  records_.connectors.erase(ConnectorId(kFirst));
+  ++records_.connectors.at(ConnectorId(kFirst + 1)).successors;
+  ++records_.counters.session;
+  of_fabrics_.endpoints.erase(EndpointId(3));
+  of_fabrics_.connections.erase(ConnectionId(3));
+  of_fabrics_.connections[ConnectionId(4)] = "another";
+  // Not enough for a second file.
+  ASSERT_NO_FATAL_FAILURE(MountSmall(directory(), "size=3500k", MS_REMOUNT));
+  committed = CommitAgain();
   EXPECT_TRUE(committed.ok()) << committed;
-  ExpectLoads(*store, records);
-  store.reset();
-  EXPECT_EQ(::umount(directory().c_str()), 0) << std::strerror(errno);
+  ExpectLoads(*store_, records_);
+  EXPECT_TRUE(store_->Load()->of_fabrics == of_fabrics_);
+  Changes changes;
+  changes.sessions = {SessionId(1)};
+  session.answers.clear();
+  committed = store_->Commit(records_, changes, of_fabrics_, {});
+  EXPECT_TRUE(committed.ok()) << committed;
+  ExpectLoads(*store_, records_);
+}
+
+TEST_F(AStoreWithoutRoom, CatchesUpWhereFewRecordsAreLeftOfMany) {
+  ASSERT_NO_FATAL_FAILURE(Fill("size=6m"));
+  // All over the file, which has no room for copies of so many pages.
+  for (uint64_t id = kFirst; id < kFirst + before_.connectors.size(); ++id) {
+    if (id % 10 != 0) records_.connectors.erase(ConnectorId(id));
+  }
+  const absl::Status committed = CommitAgain();
+  EXPECT_TRUE(committed.ok()) << committed;
+  ExpectLoads(*store_, records_);
 }
 
 // --- Setting aside ---

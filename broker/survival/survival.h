@@ -41,7 +41,7 @@ class Survival {
   // There were no records, or none that were of use: what there is besides them nobody knows.
   bool begins_anew() const { return begins_anew_; }
 
-  // Stores what has changed since the last time. False where it could not, which is said so, and is tried again the
+  // Stores what has changed since the last time. False where it could not, which is said so, and is made up for the
   // next time: the connections that there are matter more than those that a death would cost.
   bool Commit(BrokerCore& core);
 
