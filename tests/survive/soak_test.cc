@@ -55,7 +55,7 @@ int Setting(const char* name, int otherwise) {
 }
 
 // What allocators keep of freed memory, which settles in the first rounds: of a process that has just taken over; and
-// of one that has done half as much before, which is 26 bytes an activity in a nightly block, less than what it makes.
+// of one that has done half as much before, which is 22 bytes an activity in a nightly block, less than what it makes.
 constexpr int64_t kSlack = 8 << 20;
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 constexpr int64_t kSlackOfTheLiving = 64 << 20;  // It is kept from whoever still uses it.
