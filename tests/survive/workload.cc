@@ -29,8 +29,10 @@ namespace {
 // Each but the last takes a death of its own, and deaths come no faster than a broker starts.
 constexpr int kAttempts = 20;
 
-// More than a first file of records holds.
-constexpr int kManyObjects = 12000;
+// More than a first file of records holds, asked for by so many requests at a time: one after the other, in a guest,
+// each takes milliseconds.
+constexpr size_t kManyObjects = 16000;
+constexpr size_t kObjectsAtOnce = 500;
 
 // Waits as Call::Wait does, and does something meanwhile.
 void AwaitEnd(const Call& call, const std::function<void()>& meanwhile) {
@@ -334,13 +336,26 @@ void Workload::ReplaceAStream() {
   }));
 }
 
+// Until the broker has died of it, at the latest. Their session's end closes them all.
 void Workload::MakeManyObjects() {
+  Party& party = world_.NewParty();
+  const pid_t daemon = world_.broker().Daemon();
   std::vector<std::shared_ptr<client::Connector>> connectors;
-  std::vector<Call> closes;
-  connectors.reserve(kManyObjects);
-  for (int i = 0; i < kManyObjects && !testing::Test::HasFailure(); ++i) connectors.push_back(a().NewConnector());
-  for (const auto& connector : connectors) closes.push_back(a().Close(connector));
-  for (const Call& close : closes) close.Wait();
+  while (connectors.size() < kManyObjects && world_.broker().Daemon() == daemon && !testing::Test::HasFailure()) {
+    std::vector<Call> calls;
+    for (size_t i = 0; i < kObjectsAtOnce; ++i) {
+      // The session has one thread, which tells of all of them.
+      calls.push_back(world_.calls().Make("CreateConnector", [&](const Call& call) {
+        return party.adapter()->CreateConnector(
+            [&connectors, done = call.completion()](const client::Outcome& outcome, auto connector) {
+              connectors.push_back(std::move(connector));
+              done(outcome);
+            });
+      }));
+    }
+    for (const Call& call : calls) EXPECT_EQ(call.Status(), NdkStatus::kSuccess) << call.Wait().hint;
+  }
+  world_.End(party);
 }
 
 }  // namespace rdmabroker
