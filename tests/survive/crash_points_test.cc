@@ -31,6 +31,7 @@
 #include <vector>
 
 #include "broker/crash_points/armed_points.h"
+#include "dataplane/ndk/socket_address.h"
 #include "dataplane/ndk/status.h"
 #include "tests/conformance/ndkpi/surroundings.h"
 #include "tests/conformance/ndkpi/world.h"
@@ -78,18 +79,19 @@ uint32_t MostPasses(const StepPoints& step) {
 const ndkpi::Surroundings* g_on = nullptr;
 const TemporaryFolder* g_armed = nullptr;
 
+// Whether addresses are those of TCP, for this test and for the broker alike.
+bool IsTcp() { return g_on->adapter == "iwarp"; }
+
 // Few sessions are too many, and what a dead daemon has opened for a client that it has not told is gone before a
 // test's patience is over.
 std::string Settings() {
-  const char* const grace =
-      g_on->adapter == "iwarp" ? "timeouts.session_grace_ms = 10000\n" : KeptBroker::kGraceInGuests;
+  const char* const grace = IsTcp() ? "timeouts.session_grace_ms = 10000\n" : KeptBroker::kGraceInGuests;
   return ndkpi::OwnPorts() + "limits.sessions_per_uid = 12\n" + grace;
 }
 
 // The connection manager's ids on the kernel's device, with their addresses; without their numbers and who has made
 // them, and without the ports of those that a daemon has for itself.
 std::vector<std::string> KernelIds() {
-  if (g_on->adapter == "iwarp") return {};
   std::vector<std::string> ids;
   std::FILE* const shown = Needed(::popen("rdma resource show cm_id", "r"), "rdma(8)");
   for (std::array<char, 512> line; std::fgets(line.data(), line.size(), shown) != nullptr;) {
@@ -102,10 +104,8 @@ std::vector<std::string> KernelIds() {
   return ids;
 }
 
-// Whether addresses are those of TCP, for this test and for the broker alike.
-bool IsTcp() { return g_on->adapter == "iwarp"; }
-
-Footprint TcpOfIwarp() { return IsTcp() ? TcpSockets() : Footprint(); }
+// What others see of the broker and its clients: the kernel's ids, or the network's TCP, which is whoever's end it is.
+std::vector<std::string> InNetwork() { return IsTcp() ? TcpSockets() : KernelIds(); }
 
 class CrashPointTest : public testing::Test {
  public:
@@ -130,13 +130,36 @@ class CrashPointTest : public testing::Test {
     return gone ? 0 : passes + 1;
   }
 
+  // Returns when the broker has done what it was asked for before, and has told the keeper.
+  virtual void Settle() = 0;
+  // Of what kinds the objects are that the broker knows, the descriptors that the keeper has and the daemon, and what
+  // is in the network. Of the daemon's without sockets, of which each thread that has asked netlink keeps one.
+  std::vector<std::string> Holdings() {
+    Settle();
+    std::vector<std::string> holdings = Descriptors(broker_->Daemon());
+    std::erase_if(holdings, [](const std::string& one) { return one.find("socket:") != std::string::npos; });
+    for (std::string& one : holdings) one.insert(0, "the daemon's ");
+    for (const std::vector<std::string>& more : {Descriptors(broker_->pid()), InNetwork()}) {
+      holdings.insert(holdings.end(), more.begin(), more.end());
+    }
+    for (const std::string& object : broker_->Objects()) holdings.push_back(object.substr(0, object.find(' ')));
+    std::sort(holdings.begin(), holdings.end());
+    return holdings;
+  }
+  void ExpectHoldings(const std::vector<std::string>& before) {
+    std::vector<std::string> after;
+    EXPECT_TRUE(Becomes([&] { return (after = Holdings()) == before; })) << Difference(before, after);
+  }
+
   const std::string armed_;
   const size_t passes_;
   const std::shared_ptr<KeptBroker> broker_ = NewBroker();
 
  private:
   static std::shared_ptr<KeptBroker> NewBroker() {
-    EXPECT_TRUE(Becomes([] { return KernelIds().empty(); })) << "the broker before has left ids of the kernel's";
+    if (!IsTcp()) {
+      EXPECT_TRUE(Becomes([] { return KernelIds().empty(); })) << "the broker before has left ids of the kernel's";
+    }
     return std::make_shared<KeptBroker>(Settings(), std::vector<std::string>{kDaemonWithPoints});
   }
 };
@@ -147,22 +170,7 @@ class UnderWorkTest : public CrashPointTest {
   void TestBody() override;
 
  private:
-  // Of what kinds the objects are that the broker knows, the descriptors that the keeper has and the daemon, and the
-  // kernel's ids. Of the daemon's without sockets, of which each thread that has asked netlink keeps one; but the
-  // network's TCP, which is whoever's end it is.
-  std::vector<std::string> Holdings() {
-    world_.Settle();
-    std::vector<std::string> holdings = Descriptors(broker_->Daemon());
-    std::erase_if(holdings, [](const std::string& one) { return one.find("socket:") != std::string::npos; });
-    for (std::string& one : holdings) one.insert(0, "the daemon's ");
-    for (const std::vector<std::string>& more : {Descriptors(broker_->pid()), KernelIds(), TcpOfIwarp()}) {
-      holdings.insert(holdings.end(), more.begin(), more.end());
-    }
-    for (const std::string& object : broker_->Objects()) holdings.push_back(object.substr(0, object.find(' ')));
-    std::sort(holdings.begin(), holdings.end());
-    return holdings;
-  }
-
+  void Settle() override { world_.Settle(); }
   // Does everything until the point has been reached: what is done all the time, then a start, then the rest.
   void RunUntilHit() {
     RunAll(false);
@@ -209,8 +217,7 @@ void UnderWorkTest::TestBody() {
   }
   world_.b().Close(rival.object).Wait();
   workload_.Use(listener);
-  std::vector<std::string> after;
-  EXPECT_TRUE(Becomes([&] { return (after = Holdings()) == before; })) << Difference(before, after);
+  ExpectHoldings(before);
   world_.Close(idle);
   world_.b().Close(listener.object).Wait();
   if (IsTcp()) {
@@ -218,32 +225,52 @@ void UnderWorkTest::TestBody() {
   }
 }
 
-// Where the store is put out of the way, and marked as empty, sessions end, connections go on, and the broker serves.
+// Where the store is put out of the way, and marked as empty, sessions end, connections go on until their clients end
+// them, and the broker serves. Nothing of the one before is left then, and addresses can be had again.
 class DamagedStoreTest : public CrashPointTest {
  public:
   using CrashPointTest::CrashPointTest;
   void TestBody() override;
+
+ private:
+  // A client comes and goes.
+  void Settle() override { World(*g_on, broker_).a().Settle(); }
+  // Damages the store under a connection, and ends that. Returns where its listener was.
+  SocketAddress LoseTheStore();
 };
 
+SocketAddress DamagedStoreTest::LoseTheStore() {
+  World former(*g_on, broker_);
+  const TestListener listener = former.b().Listening();
+  const Connection connection = former.Establish(former.a(), former.b(), listener);
+  std::promise<void> of_a, of_b;
+  connection.active->OnSessionEnd([&](NdkStatus) { of_a.set_value(); });
+  connection.passive->OnSessionEnd([&](NdkStatus) { of_b.set_value(); });
+  broker_->KillDaemonAnd([this] {
+    std::ofstream(broker_->folder() + "/state/last_commit") << "nonsense";
+    Arm();
+  });
+  EXPECT_TRUE(Becomes([this] { return WasHit(); })) << "the daemon never comes here";
+  of_a.get_future().wait();
+  of_b.get_future().wait();
+  former.ExpectCarries(connection);
+  EXPECT_EQ(connection.active_events.count() + connection.passive_events.count(), 0u);
+  return listener.address;
+}
+
 void DamagedStoreTest::TestBody() {
+  const std::vector<std::string> before = Holdings(), in_network = InNetwork();
+  const SocketAddress address = LoseTheStore();
+  std::vector<std::string> left;
+  EXPECT_TRUE(Becomes([&] { return (left = InNetwork()) == in_network; })) << Difference(in_network, left);
   {
-    World former(*g_on, broker_);
-    const Connection connection = former.Establish();
-    std::promise<void> of_a, of_b;
-    connection.active->OnSessionEnd([&](NdkStatus) { of_a.set_value(); });
-    connection.passive->OnSessionEnd([&](NdkStatus) { of_b.set_value(); });
-    broker_->KillDaemonAnd([this] {
-      std::ofstream(broker_->folder() + "/state/last_commit") << "nonsense";
-      Arm();
-    });
-    EXPECT_TRUE(Becomes([this] { return WasHit(); })) << "the daemon never comes here";
-    of_a.get_future().wait();
-    of_b.get_future().wait();
-    former.ExpectCarries(connection);
-    EXPECT_EQ(connection.active_events.count() + connection.passive_events.count(), 0u);
+    World world(*g_on, broker_);
+    Workload(world).Use(world.b().ListeningAt(address));
   }
-  World world(*g_on, broker_);
-  Workload(world).Use(world.b().Listening());
+  ExpectHoldings(before);
+  if (IsTcp()) {
+    EXPECT_EQ(BindOutside(address), 0);
+  }
 }
 
 // docs/reliability.md counts and lists them.
@@ -298,7 +325,7 @@ int Run(int argc, char** argv) {
   std::cout << "RDMA_BROKER_SEED=" << seed << "\n";
   ::setenv(kArmedPoints, armed.path().c_str(), 1);
   for (const StepPoints& step : AllSteps()) {
-    if (on.adapter == "iwarp" && IsAmong(step, kKernelsOnly)) continue;
+    if (IsTcp() && IsAmong(step, kKernelsOnly)) continue;
     for (const std::string& point : {step.before, step.after}) {
       // The name makes each point differ.
       std::minstd_rand random(seed + static_cast<uint32_t>(std::hash<std::string>()(point)));
