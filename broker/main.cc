@@ -54,7 +54,8 @@ void StartLoggingBy(const Configuration& configuration) {
 
 using Loaded = absl::StatusOr<LoadedConfiguration>;
 
-// Clients wait while the daemon starts, and nothing that they have is in a file.
+// Clients wait while the daemon starts, and nothing that they have is in a file. Nor would anybody learn why one hangs
+// that waited for ever.
 constexpr absl::Duration kFilePatience = absl::Seconds(5);
 
 // What `read` gives, unless its file system takes too long: then it goes on by itself, and ends with the process.
@@ -66,34 +67,37 @@ std::optional<Loaded> InTime(std::function<Loaded()> read) {
   return loaded.get();
 }
 
-absl::Status Hangs(const std::string& name) {
+absl::Status Hangs(const std::string& names, const char* what) {
   return absl::DeadlineExceededError(
-      absl::StrCat(name, ": is not read within ", absl::FormatDuration(kFilePatience), "; its file system hangs"));
+      absl::StrCat(names, ": not read within ", absl::FormatDuration(kFilePatience), "; ", what, " hangs"));
 }
 
 Loaded WithCertificatesInTime(Loaded loaded) {
   if (!loaded.ok() || loaded->configuration.tcp_address.empty()) return loaded;
   std::optional<Loaded> read = InTime([loaded] { return WithCertificates(loaded); });
   if (read) return *std::move(read);
-  loaded->certificate_problem = Hangs("tcp.certificate");
+  const CertificateFiles files = CertificateFilesOf(loaded->configuration);
+  loaded->certificate_problem = Hangs(
+      absl::StrCat(files.certificate, ", ", files.private_key, " or ", files.client_authorities), "their file system");
   return loaded;
+}
+
+Loaded ReadInTime(const std::string& path) {
+  std::optional<Loaded> read = InTime([path] { return LoadConfigurationFile(path); });
+  if (read) return WithCertificatesInTime(*std::move(read));
+  return Hangs(path.empty() ? "the defaults" : path, "its file system, or who knows the users and groups in it,");
 }
 
 // The file's, if it is good. After a death there are connections, which must not wait until somebody mends the file:
 // then the former one, and one without its TCP port rather than none. An error where there is none.
 Loaded Choose(const std::string& path, const KeptConfiguration& kept) {
-  if (!kept.former()) {
-    Loaded first = WithCertificates(LoadConfigurationFile(path));
-    if (absl::Status problem = ProblemOf(first); !problem.ok()) return problem;
-    StartLoggingBy(first->configuration);
-    return first;
-  }
-  Loaded read = WithCertificatesInTime(InTime([path] { return LoadConfigurationFile(path); }).value_or(Hangs(path)));
+  Loaded read = ReadInTime(path);
   const absl::Status problem = ProblemOf(read);
   if (problem.ok()) {
     StartLoggingBy(read->configuration);
     return read;
   }
+  if (!kept.former()) return problem;
   Loaded former = WithCertificatesInTime(
       LoadConfiguration(kept.former()->text, "the former configuration", kept.former()->numbers));
   const bool only_port_is_bad = read.ok() && !ProblemOf(former).ok();
@@ -126,7 +130,7 @@ int Serve(const std::string& path, const UniqueFd& signals) {
 }
 
 int Check(const std::string& path) {
-  const absl::Status problem = ProblemOf(WithCertificates(LoadConfigurationFile(path)));
+  const absl::Status problem = ProblemOf(ReadInTime(path));
   if (!problem.ok()) return Fail(problem, kBadConfiguration);
   std::cout << (path.empty() ? "the defaults" : path) << ": fine\n";
   return 0;

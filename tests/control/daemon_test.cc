@@ -13,6 +13,7 @@
 
 #include "broker/monitoring/scrape_server.h"
 #include "tests/control/child_process.h"
+#include "tests/control/hanging_file.h"
 #include "tests/control/scrape.h"
 #include "tests/control/test_client.h"
 #include "tests/control/test_daemon.h"
@@ -106,6 +107,35 @@ TEST_F(DaemonTest, AFileThatIsMissingIsNamed) {
     EXPECT_EQ(ending.status, 2);
     EXPECT_EQ(ending.error.find("rdma-brokerd: " + file() + ": cannot be read: No such file"), 0u) << ending.error;
   }
+  EXPECT_FALSE(HasSockets());
+}
+
+TEST_F(DaemonTest, AFileThatHangsIsNamed) {
+  // It is bad, too, so that who has waited for it ends as well.
+  Configure("[limits]\nbacklog = 0\n");
+  for (const char* flag : {"", "--check-config"}) {
+    const HangingFile hanging(file());
+    std::vector<std::string> arguments = {"--config", file()};
+    if (*flag != '\0') arguments.push_back(flag);
+    const Ending ending = Run(arguments);
+    EXPECT_EQ(ending.status, 2);
+    EXPECT_EQ(ending.error.find("rdma-brokerd: " + file() + ": not read within 5s; its file system"), 0u)
+        << ending.error;
+  }
+  EXPECT_FALSE(HasSockets());
+}
+
+TEST_F(DaemonTest, ACertificateThatHangsIsNamed) {
+  const std::string certificate = folder_.path() + "/cert.pem";
+  Configure("[tcp]\naddress = \"127.0.0.1:0\"\ncertificate = \"" + certificate +
+            "\"\nprivate_key = \"/nowhere/key.pem\"\nclient_authorities = \"/nowhere/ca.pem\"\n");
+  const HangingFile hanging(certificate);
+  const Ending ending = Run({"--config", file()});
+  EXPECT_EQ(ending.status, 2);
+  EXPECT_EQ(ending.error.find("rdma-brokerd: " + certificate +
+                              ", /nowhere/key.pem or /nowhere/ca.pem: not read within 5s; their file system hangs"),
+            0u)
+      << ending.error;
   EXPECT_FALSE(HasSockets());
 }
 
