@@ -416,10 +416,13 @@ def check_user(checks):
 
 
 def check_metrics(checks):
-    """Whether metrics, which no policy hides anything from, are asked for."""
+    """Whether metrics, which no policy hides anything from, are asked for, and are found on each broker then."""
     text = checks.run("template", BOTH)
     found = [text] if "9464" in text or "[metrics]" in text else []
     checks.report("metrics are off the network unless asked for", found)
+    text = checks.rendering("with all metrics", (*BOTH, *METRICS, "node.metrics=true", "metrics.podMonitor=true"))
+    count = text.count("kind: PodMonitor")
+    checks.report("with all metrics: each broker has a PodMonitor", [] if count == 2 else [f"there are {count}"])
 
 
 def discovered(config):
