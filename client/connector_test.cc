@@ -6,6 +6,7 @@
 #include <netinet/in.h>
 #include <unistd.h>
 
+#include <cstdlib>
 #include <set>
 #include <thread>
 
@@ -303,6 +304,26 @@ TEST_F(ConnectorTest, AHandOffThatBreaksOffIsBegunAgain) {
   int served = 0;
   HandoffServer server(broker.folder() + "/handoff.sock", 3, [&](const auto&) {
     return ++served < 3 ? HandoffServer::Step() : HandoffServer::Reply("state");
+  });
+  broker.On("Accept", [](const Broker::Request&) {
+    Broker::Answer answer;
+    answer.outcome = Broker::Established("fedcba9876543210");
+    return answer;
+  });
+  const auto connector = Deliver(900);
+  EXPECT_TRUE(BlockingAccept(connector, qp, {}).ok());
+  EXPECT_EQ(server.acknowledged(), 1);
+  EXPECT_EQ(BlockingClose(connector), NdkStatus::kSuccess);
+}
+
+// For longer than the hand-off may take, while the broker's process goes away.
+TEST_F(ConnectorTest, AHandOffDuringWhichThisProcessIsStoppedIsBegunAgain) {
+  OpenSession([](v1::SessionOpened* opened) { opened->mutable_limits()->set_handoff_timeout_ms(2000); });
+  int served = 0;
+  HandoffServer server(broker.folder() + "/handoff.sock", 2, [&](const auto&) {
+    if (++served == 2) return HandoffServer::Reply("state");
+    EXPECT_EQ(std::system("kill -STOP $PPID && sleep 2.1; kill -CONT $PPID"), 0);
+    return HandoffServer::Step();
   });
   broker.On("Accept", [](const Broker::Request&) {
     Broker::Answer answer;

@@ -5,7 +5,6 @@
 #include <sys/socket.h>
 #include <sys/un.h>
 
-#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <thread>
@@ -57,15 +56,12 @@ constexpr std::chrono::milliseconds kPause{20};
 
 Outcome Handoff::Fetch() {
   Outcome outcome;
-  while (TryFetch(&outcome) == Broker::kGone && PauseBeforeNextTry()) {
+  // Pauses are counted, as the clock goes on while the process is stopped.
+  for (std::chrono::milliseconds paused{0}; TryFetch(&outcome) == Broker::kGone && paused < timeout_;
+       paused += kPause) {
+    std::this_thread::sleep_for(kPause);
   }
   return outcome;
-}
-
-bool Handoff::PauseBeforeNextTry() {
-  if (std::chrono::steady_clock::now() + kPause >= end_) return false;
-  std::this_thread::sleep_for(kPause);
-  return true;
 }
 
 Handoff::Broker Handoff::TryFetch(Outcome* outcome) {
@@ -78,14 +74,14 @@ Handoff::Broker Handoff::TryFetch(Outcome* outcome) {
   if (socket_path_.size() >= sizeof address.sun_path) return failed("cannot name", ENAMETOOLONG);
   std::memcpy(address.sun_path, socket_path_.data(), socket_path_.size());
   socket_.Reset(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
-  const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(end_ - std::chrono::steady_clock::now());
-  // Zero would be for ever.
-  const timeval wait = ToTimeval(std::max(left, std::chrono::milliseconds(1)));
+  const timeval wait = ToTimeval(timeout_);
   ::setsockopt(socket_.get(), SOL_SOCKET, SO_SNDTIMEO, &wait, sizeof wait);
   ::setsockopt(socket_.get(), SOL_SOCKET, SO_RCVTIMEO, &wait, sizeof wait);
-  if (::connect(socket_.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0) {
-    return failed("cannot connect to", errno);
-  }
+  int connected = -1;
+  do {
+    connected = ::connect(socket_.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address);
+  } while (connected != 0 && errno == EINTR);
+  if (connected != 0) return failed("cannot connect to", errno);
   const std::string bytes = request_.SerializeAsString();
   if (::send(socket_.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL) < 0) return failed("cannot write to", errno);
   return Receive(outcome);

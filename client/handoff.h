@@ -17,12 +17,10 @@ namespace rdmabroker::client {
 class Handoff {
  public:
   Handoff(std::string socket_path, v1::HandoffRequest request, std::chrono::milliseconds timeout)
-      : socket_path_(std::move(socket_path)),
-        request_(std::move(request)),
-        end_(std::chrono::steady_clock::now() + timeout) {}
+      : socket_path_(std::move(socket_path)), request_(std::move(request)), timeout_(timeout) {}
 
-  // Connects to the hand-off socket and fetches the transport. Waits for the broker, and for the one that comes after
-  // it where that has gone: until the timeout has passed since the object was made.
+  // Connects to the hand-off socket and fetches the transport. Waits for the broker's answer as long as the timeout,
+  // and for another broker, where that has gone, likewise. Time in which this process is stopped does not count.
   Outcome Fetch();
 
   // After a successful Fetch, once each.
@@ -39,12 +37,10 @@ class Handoff {
 
   Broker TryFetch(Outcome* outcome);
   Broker Receive(Outcome* outcome);
-  // False when the time is over.
-  bool PauseBeforeNextTry();
 
   const std::string socket_path_;
   const v1::HandoffRequest request_;
-  const std::chrono::steady_clock::time_point end_;
+  const std::chrono::milliseconds timeout_;
   UniqueFd socket_;
   UniqueFd transport_;
   std::string state_;
