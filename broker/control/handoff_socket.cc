@@ -65,7 +65,7 @@ void HandoffSocket::Take(UniqueFd socket) {
   fetcher.socket = std::move(socket);
   fetcher.caller = *caller;
   fetcher.watch = watcher_.Watch(fd, EPOLLIN | EPOLLRDHUP, [this, fd](uint32_t) { Hear(fd); });
-  fetcher.patience = watcher_.StartTimer(Watcher::Now() + settings_.patience, [this, fd] { Drop(fd); });
+  StartPatience(fetcher);
   if (fetchers_.size() == settings_.fetchers) acceptor_.Pause();
 }
 
@@ -155,6 +155,18 @@ void HandoffSocket::Answer(Fetcher& fetcher, const std::string& record) {
   handoff->sent = true;
   fetcher.sent = connection;
   watcher_.Rearm(fetcher.watch, EPOLLIN | EPOLLRDHUP);
+}
+
+void HandoffSocket::StartPatience(Fetcher& fetcher) {
+  fetcher.patience =
+      watcher_.StartTimer(Watcher::Now() + settings_.patience, [this, fd = fetcher.socket.get()] { LosePatience(fd); });
+}
+
+// A client may be stopped before it acknowledges: how long it has for that the core decides, by its own deadline.
+void HandoffSocket::LosePatience(int fd) {
+  Fetcher& fetcher = fetchers_.at(fd);
+  if (fetcher.sent && table_.Find(fetcher.sent) != nullptr) return StartPatience(fetcher);
+  Drop(fd);
 }
 
 void HandoffSocket::Drop(int fd) {

@@ -26,7 +26,8 @@ class HandoffSocket {
     size_t fetchers = 1024;
     // Of these one user's, so that those who ask for nothing leave room for others.
     size_t fetchers_per_uid = 256;
-    // For a fetcher to say what it wants and to acknowledge.
+    // For a fetcher to say what it wants. What it has been sent it may acknowledge until the core gives the connection
+    // up; whether it has is looked at each time that this is over.
     absl::Duration patience = absl::Seconds(10);
   };
 
@@ -62,6 +63,8 @@ class HandoffSocket {
   Handoff* Authorise(const Fetcher& fetcher, const std::string& record, Outcome* outcome, ConnectionId* connection,
                      ConnectorId* connector) const;
   void Answer(Fetcher& fetcher, const std::string& record);
+  void StartPatience(Fetcher& fetcher);
+  void LosePatience(int fd);
   void Drop(int fd);
 
   const Broker& broker_;

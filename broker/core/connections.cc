@@ -24,6 +24,11 @@ QpKey KeyOf(const Turn& turn, const ConnectorRecord& connector, QpNumber qp) {
   return {connector.session, DeviceOf(turn, connector.adapter).id, qp};
 }
 
+// Its client fetches at once, but may be stopped before it does, whether it loses its stream or not.
+void AwaitHandoff(Turn& turn, ConnectorRecord& connector) {
+  SetDeadline(turn, connector, turn.limits.handoff_timeout + turn.limits.session_grace);
+}
+
 // The established connection is over: its client learns of it, or has said so itself.
 void EndConnection(Turn& turn, ConnectorRecord& connector, Farewell farewell = Farewell::kRelease) {
   FreeAddresses(turn, connector.connection);
@@ -207,6 +212,16 @@ Outcome Perform(Turn& turn, const Call& call, const ReportConnectionEnd& request
   return Done();
 }
 
+void AwaitHandoffsAnew(Turn& turn, SessionId session) {
+  const auto owned = turn.index.owned.find(session);
+  if (owned == turn.index.owned.end()) return;
+  for (const ObjectId& object : owned->second) {
+    const auto* id = std::get_if<ConnectorId>(&object);
+    if (id == nullptr || !std::as_const(turn.records.connectors).at(*id).awaits_handoff) continue;
+    AwaitHandoff(turn, turn.records.connectors.at(*id));
+  }
+}
+
 bool IsBare(const Turn&, const ConnectorRecord& connector) {
   return !connector.endpoint && !connector.connection && !connector.releasing;
 }
@@ -234,6 +249,8 @@ void OnDeadline(Turn& turn, ConnectorId id) {
     return OnConnectTimeout(turn, connector);
   }
   if (connector.state == ConnectorState::kEstablished) {
+    // Whether it may still return is the session's deadline's to say.
+    if (!std::as_const(turn.records.sessions).at(connector.session).stream) return AwaitHandoff(turn, connector);
     const NdkStatus status = NdkStatus::kIoTimeout;
     CountBroken(turn, connector);
     NoteFailure(turn, connector, Refuse(status, Name(id), ": its client has not fetched its transport in time"));
@@ -277,7 +294,8 @@ void Handle(Turn& turn, const FabricEstablished& report) {
   ++turn.tally.handshakes[static_cast<size_t>(SideOf(*connector))];
   SetState(turn, *connector, ConnectorState::kEstablished);
   connector->awaits_handoff = report.handoff.has_value();
-  SetDeadline(turn, *connector, connector->awaits_handoff ? turn.limits.handoff_timeout : absl::InfiniteDuration());
+  SetDeadline(turn, *connector, absl::InfiniteDuration());
+  if (connector->awaits_handoff) AwaitHandoff(turn, *connector);
   Complete(turn, *connector, connector->pending, Done(ConnectionEstablished{connector->limits, report.handoff}));
 }
 

@@ -37,7 +37,8 @@ struct Limits {
   absl::Duration connect_timeout = absl::Seconds(60);     // Connect, until the peer accepts or rejects.
   absl::Duration establish_timeout = absl::Seconds(60);   // Accept and CompleteConnect, until established.
   absl::Duration disconnect_timeout = absl::Seconds(60);  // Disconnect, until the peer disconnects too.
-  // A client fetches an established connection right after it learns of it: one local round trip.
+  // A client fetches an established connection right after it learns of it, or has returned: one local round trip. The
+  // grace period comes on top, as it may be stopped meanwhile; and while its session is away the time is never over.
   absl::Duration handoff_timeout = absl::Seconds(10);
   // How long a session whose stream the broker ended may stay away: a debugger or a freezer holds it that long.
   absl::Duration session_grace = absl::Seconds(30);

@@ -7,6 +7,7 @@
 #include <iterator>
 #include <vector>
 
+#include "broker/core/connections.h"
 #include "broker/core/objects.h"
 
 namespace rdmabroker {
@@ -112,6 +113,7 @@ void Handle(Turn& turn, const ResumeSession& event) {
   SetDeadline(turn, *session, absl::InfiniteFuture());
   PromiseAnswers(turn.limits, *session);
   turn.Emit(SessionOpened{event.stream, session->id});
+  AwaitHandoffsAnew(turn, session->id);
   EventNumber number = session->acknowledged;
   for (const SessionEvent& kept : session->events) {
     number = EventNumber(number.value() + 1);

@@ -472,6 +472,33 @@ TEST_F(ShortPatienceTest, APausedClientLosesNoEventWithItsStreamAndTheBroker) {
   EXPECT_NE(another.Status(), NdkStatus::kSuccess);
 }
 
+// What a client that goes on has for its hand-off is over before a handshake that nobody ends, which is the clock.
+class ShortHandoffTest : public AbsenceTest {
+ protected:
+  ShortHandoffTest() : AbsenceTest("timeouts.handoff_ms = 2000\ntimeouts.establish_ms = 4000\n") {}
+};
+
+// Each is stopped between its Accept and the establishment, and one of them until there is another broker.
+TEST_F(ShortHandoffTest, APausedClientFetchesItsConnectionWhenItIsBack) {
+  ClientAside clients[] = {ClientAside(*broker_), ClientAside(*broker_)};
+  std::vector<Handshake> made;
+  for (ClientAside& client : clients) {
+    made.push_back(ConnectTo(client.address()));
+    ASSERT_EQ(made.back().connect.Status(), NdkStatus::kSuccess) << made.back().connect.Wait().hint;
+    client.process().Signal(SIGSTOP);
+    Complete(made.back());
+  }
+  const TestListener listener = b().Listening();
+  const Handshake clock = world_.Reply(a(), b(), listener);
+  ASSERT_EQ(clock.accept.Status(), NdkStatus::kIoTimeout);
+  clients[0].process().Signal(SIGCONT);
+  clients[0].ExpectConnected();
+  broker_->KillDaemon();
+  clients[1].process().Signal(SIGCONT);
+  clients[1].ExpectConnected();
+  for (const Handshake& each : made) EXPECT_EQ(each.active_events.count(), 0u);
+}
+
 class ShortGraceTest : public AbsenceTest {
  protected:
   ShortGraceTest() : AbsenceTest("timeouts.session_grace_ms = 1000\n") {}

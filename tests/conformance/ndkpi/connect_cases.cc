@@ -512,7 +512,7 @@ void AddWaits(Cases* cases) {
                     .run = AcceptSlowly,
                     .settings = "timeouts.establish_ms = " + std::to_string(std::chrono::milliseconds(kSlow).count()) +
                                 "\ntimeouts.disconnect_ms = 2000\ntimeouts.handoff_ms = 2000\n"
-                                "timeouts.session_grace_ms = 14000\n",
+                                "timeouts.session_grace_ms = 12000\n",
                     .lacks = {{"siw",
                                "the kernel's driver gives up a peer that has not answered for 10 seconds:"
                                " IO_TIMEOUT"}}});
