@@ -28,8 +28,8 @@ constexpr milliseconds kLongestGrace{24 * 60 * 60 * 1000};  // Whatever the brok
 // A broker that does not end the stream by then is not waited for: its end of the connection tells it the same.
 constexpr milliseconds kCloseDeadline{2000};
 
-// A local socket's other end that takes longer than this does not come any more.
-constexpr milliseconds kLongestHandoff{10'000};
+// A local socket's other end that takes longer than this for one answer is not about to give it: ask again.
+constexpr milliseconds kLongestAnswer{10'000};
 constexpr milliseconds kListDeadline{10'000};
 
 // The broker says so where it is stopping, or keeps a session whose stream it ends (broker.proto, Session).
@@ -83,8 +83,13 @@ void BrokerLink::SetOver(NdkStatus status) {
 
 milliseconds BrokerLink::disconnect_timeout() const { return milliseconds(session_.limits().disconnect_timeout_ms()); }
 
-milliseconds BrokerLink::handoff_timeout() const {
-  return std::clamp(milliseconds(session_.limits().handoff_timeout_ms()), milliseconds(1), kLongestHandoff);
+// The broker keeps an unfetched transport for as long as both of its timeouts.
+Handoff::Patience BrokerLink::handoff_patience() const {
+  const milliseconds handoff(session_.limits().handoff_timeout_ms());
+  const milliseconds grace(session_.limits().session_grace_ms());
+  return {.answer = std::clamp(handoff, milliseconds(1), kLongestAnswer),
+          .broker = std::clamp(handoff + grace, milliseconds(1), kLongestGrace),
+          .lost = [this] { return leaving_.load(); }};
 }
 
 void BrokerLink::Open(OutcomeCompletion opened) {

@@ -19,6 +19,7 @@
 #include "client/back_off.h"
 #include "client/broker_object.h"
 #include "client/completion_thread.h"
+#include "client/handoff.h"
 #include "client/qp_numbers.h"
 #include "client/request_sender.h"
 #include "client/session_options.h"
@@ -54,6 +55,8 @@ class BrokerLink : public std::enable_shared_from_this<BrokerLink> {
   void Open(OutcomeCompletion opened);
   // Once: ends the session, then everything that is left of it, then the thread.
   void Close(CloseCompletion completion);
+  // Any thread. Close is about to come: what the session's thread waits for is not worth its time any more.
+  void Leave() { leaving_ = true; }
   // Any thread, once. Waits for the thread's end, unless on a callback's.
   void Join() { thread_->Join(); }
 
@@ -62,7 +65,8 @@ class BrokerLink : public std::enable_shared_from_this<BrokerLink> {
   RequestSender& requests() { return requests_; }
   const v1::SessionOpened& session() const { return session_; }
   std::chrono::milliseconds disconnect_timeout() const;
-  std::chrono::milliseconds handoff_timeout() const;
+  // For a hand-off on the session's thread.
+  Handoff::Patience handoff_patience() const;
 
   // False if the key is taken.
   bool Register(const ObjectKey& key, std::shared_ptr<BrokerObject> object);
@@ -107,6 +111,7 @@ class BrokerLink : public std::enable_shared_from_this<BrokerLink> {
   std::mutex posting_mutex_;  // So that what has ended is known to whoever posts, and posted work comes before the end.
   std::atomic<NdkStatus> over_ = NdkStatus::kSuccess;  // Otherwise what the session has ended with.
   bool close_called_ = false;                          // Guarded by posting_mutex_.
+  std::atomic<bool> leaving_ = false;
 
   RequestSender requests_;
   State state_ = State::kOpening;

@@ -10,7 +10,10 @@
 
 #include <chrono>
 #include <cstdio>
+#include <filesystem>
+#include <future>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <thread>
@@ -20,6 +23,7 @@
 #include "client/blocking.h"
 #include "client/testing/exactly_once.h"
 #include "client/testing/fake_data_path.h"
+#include "client/testing/handoff_server.h"
 #include "client/testing/later.h"
 #include "proto/rdmabroker/v1/connection.pb.h"
 
@@ -29,12 +33,15 @@ namespace {
 using testing::ElementsAre;
 
 constexpr std::chrono::seconds kGrace{30};
+constexpr std::chrono::seconds kHandoff{10};
 
 // Runs broker_process.
 class Brokers {
  public:
-  Brokers(const char* kind, int count, std::chrono::milliseconds grace = kGrace) {
+  Brokers(const char* kind, int count, std::chrono::milliseconds grace = kGrace,
+          std::chrono::milliseconds handoff = kHandoff) {
     const std::string grace_ms = std::to_string(grace.count());
+    const std::string handoff_ms = std::to_string(handoff.count());
     int input[2];
     int output[2];
     EXPECT_TRUE(::pipe(input) == 0 && ::pipe(output) == 0);
@@ -44,7 +51,7 @@ class Brokers {
       ::dup2(output[1], STDOUT_FILENO);
       for (const int fd : {input[0], input[1], output[0], output[1]}) ::close(fd);
       ::execl("client/broker_process", "broker_process", kind, std::to_string(count).c_str(), grace_ms.c_str(),
-              nullptr);
+              handoff_ms.c_str(), nullptr);
       ::_exit(127);
     }
     ::close(input[0]);
@@ -62,6 +69,9 @@ class Brokers {
     ::kill(pid_, SIGKILL);
     Wait();
   }
+  // Its process stands still; until it goes on.
+  void Freeze() { EXPECT_EQ(::kill(pid_, SIGSTOP), 0); }
+  void Thaw() { EXPECT_EQ(::kill(pid_, SIGCONT), 0); }
   void Stop() { EXPECT_EQ(::write(input_, "s", 1), 1); }
   // After Stop, on the same sockets.
   void StartAgain() {
@@ -212,6 +222,81 @@ TEST(Broker, TransportsReachTheQueuePairsOfTwoBrokersClients) {
     // The rest is left to the sessions' ends.
   }
   EXPECT_TRUE(brokers.EndEmpty());
+}
+
+// The first of two brokers is reached by another folder, whose hand-off socket notices that it is asked, stops the
+// brokers' process and leads to theirs from then on.
+class FrozenAtTheHandOff : public testing::Test {
+ protected:
+  void Freeze(std::chrono::milliseconds grace, std::chrono::milliseconds handoff) {
+    brokers_.emplace("handoff", 2, grace, handoff);
+    const std::string real = Folder(brokers_->socket(0));
+    folder_ = real + "/aside";
+    ASSERT_TRUE(std::filesystem::create_directory(folder_));
+    std::filesystem::create_symlink(brokers_->socket(0), folder_ + "/control.sock");
+    gate_.emplace(folder_ + "/handoff.sock", 1, [this, real](const v1::HandoffRequest&) {
+      brokers_->Freeze();
+      std::filesystem::create_symlink(real + "/handoff.sock", folder_ + "/next");
+      std::filesystem::rename(folder_ + "/next", folder_ + "/handoff.sock");
+      frozen_.Set(true);
+      return HandoffServer::Step();
+    });
+    passive_.emplace(folder_ + "/control.sock", "fake1");
+    active_.emplace(brokers_->socket(1), "fake2");
+    auto [outcome, listener] = BlockingListener::Listen(passive_->adapter, TestAddress(1));
+    ASSERT_TRUE(outcome.ok()) << outcome.hint;
+    connects_ = std::async(std::launch::async, [this, destination = listener->address()] {
+      auto made =
+          BlockingConnect(active_->adapter, active_->qp, {.source = TestAddress(2), .destination = destination});
+      active_->connector = std::move(made.object);
+      return made.outcome;
+    });
+    passive_->connector = listener->Next().object;
+    ASSERT_NE(passive_->connector, nullptr);
+    accepts_ = std::async(std::launch::async, [this] { return BlockingAccept(passive_->connector, passive_->qp, {}); });
+    frozen_.Get();
+  }
+  void TearDown() override {
+    active_.reset();
+    passive_.reset();
+  }
+
+  std::optional<Brokers> brokers_;
+  std::optional<Side> passive_;
+  std::optional<Side> active_;
+  std::future<Outcome> connects_;
+  std::future<Outcome> accepts_;
+
+ private:
+  static std::string Folder(const std::string& socket) { return std::filesystem::path(socket).parent_path(); }
+
+  std::string folder_;
+  Later<bool> frozen_;
+  std::optional<HandoffServer> gate_;
+};
+
+// For longer than one answer may take.
+TEST_F(FrozenAtTheHandOff, ABrokerThatGoesOnHandsOver) {
+  constexpr std::chrono::milliseconds kShort{100};
+  Freeze(kGrace, kShort);
+  EXPECT_EQ(accepts_.wait_for(3 * kShort), std::future_status::timeout);
+  brokers_->Thaw();
+  const Outcome accepted = accepts_.get();
+  EXPECT_TRUE(accepted.ok()) << accepted.hint;
+  const Outcome connected = connects_.get();
+  EXPECT_TRUE(connected.ok()) << connected.hint;
+  EXPECT_EQ(passive_->connector->connection_data()->peer, active_->connector->connection_data()->local);
+}
+
+TEST_F(FrozenAtTheHandOff, ABrokerThatDoesNotGoOnIsGivenUpInTime) {
+  const auto began = std::chrono::steady_clock::now();
+  Freeze(std::chrono::milliseconds(900), std::chrono::milliseconds(100));
+  const Outcome accepted = accepts_.get();
+  EXPECT_EQ(accepted.status, NdkStatus::kIoTimeout) << accepted.hint;
+  EXPECT_THAT(accepted.hint, testing::HasSubstr("see whether rdma-brokerd runs"));
+  EXPECT_GE(std::chrono::steady_clock::now() - began, std::chrono::seconds(1));
+  brokers_->Thaw();
+  connects_.get();
 }
 
 TEST(Broker, ASharedEndpointHoldsItsAddressUntilItsLastConnectorIsClosed) {

@@ -40,7 +40,7 @@ Outcome Connector::TakeOver(const v1::ConnectionEstablished& established) {
   request.set_session_secret(link().session().session_secret());
   request.set_connector_id(id());
   request.set_handoff_secret(established.handoff_secret());
-  Handoff handoff(HandoffSocketPath(link().options().control_socket), std::move(request), link().handoff_timeout());
+  Handoff handoff(HandoffSocketPath(link().options().control_socket), std::move(request), link().handoff_patience());
   Outcome outcome = handoff.Fetch();
   if (!outcome.ok()) return outcome;
   outcome = AttachAs({.socket = handoff.TakeTransport(), .state = handoff.TakeState()});

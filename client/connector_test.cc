@@ -6,7 +6,9 @@
 #include <netinet/in.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <cstdlib>
+#include <optional>
 #include <set>
 #include <thread>
 
@@ -19,6 +21,7 @@ namespace rdmabroker::client {
 namespace {
 
 using testing::ElementsAre;
+using testing::HasSubstr;
 
 const ConnectParameters kParameters = {.destination = kSomeAddress};
 
@@ -34,6 +37,13 @@ class ConnectorTest : public ClientTest {
       return answer;
     });
     OpenSession();
+  }
+  void AcceptsAreHandedOff() {
+    broker.On("Accept", [](const Broker::Request&) {
+      Broker::Answer answer;
+      answer.outcome = Broker::Established("fedcba9876543210");
+      return answer;
+    });
   }
   // Delivers a connector with this id to a new listener.
   std::shared_ptr<Connector> Deliver(uint64_t id, const std::string& private_data = {}) {
@@ -279,11 +289,7 @@ TEST_F(ConnectorTest, AHandOffThatFailsFailsTheConnection) {
       {"the queue pair was used", HandoffServer::Reply("s"), NdkStatus::kConnectionActive,
        NdkStatus::kConnectionActive},
   };
-  broker.On("Accept", [](const Broker::Request&) {
-    Broker::Answer answer;
-    answer.outcome = Broker::Established("fedcba9876543210");
-    return answer;
-  });
+  AcceptsAreHandedOff();
   uint64_t id = 900;
   for (const auto& row : rows) {
     SCOPED_TRACE(row.what);
@@ -305,11 +311,7 @@ TEST_F(ConnectorTest, AHandOffThatBreaksOffIsBegunAgain) {
   HandoffServer server(broker.folder() + "/handoff.sock", 3, [&](const auto&) {
     return ++served < 3 ? HandoffServer::Step() : HandoffServer::Reply("state");
   });
-  broker.On("Accept", [](const Broker::Request&) {
-    Broker::Answer answer;
-    answer.outcome = Broker::Established("fedcba9876543210");
-    return answer;
-  });
+  AcceptsAreHandedOff();
   const auto connector = Deliver(900);
   EXPECT_TRUE(BlockingAccept(connector, qp, {}).ok());
   EXPECT_EQ(server.acknowledged(), 1);
@@ -318,34 +320,77 @@ TEST_F(ConnectorTest, AHandOffThatBreaksOffIsBegunAgain) {
 
 // For longer than the hand-off may take, while the broker's process goes away.
 TEST_F(ConnectorTest, AHandOffDuringWhichThisProcessIsStoppedIsBegunAgain) {
-  OpenSession([](v1::SessionOpened* opened) { opened->mutable_limits()->set_handoff_timeout_ms(2000); });
+  OpenSession([](v1::SessionOpened* opened) {
+    opened->mutable_limits()->set_handoff_timeout_ms(2000);
+    opened->mutable_limits()->set_session_grace_ms(1);
+  });
   int served = 0;
   HandoffServer server(broker.folder() + "/handoff.sock", 2, [&](const auto&) {
     if (++served == 2) return HandoffServer::Reply("state");
     EXPECT_EQ(std::system("kill -STOP $PPID && sleep 2.1; kill -CONT $PPID"), 0);
     return HandoffServer::Step();
   });
-  broker.On("Accept", [](const Broker::Request&) {
-    Broker::Answer answer;
-    answer.outcome = Broker::Established("fedcba9876543210");
-    return answer;
-  });
+  AcceptsAreHandedOff();
   const auto connector = Deliver(900);
   EXPECT_TRUE(BlockingAccept(connector, qp, {}).ok());
   EXPECT_EQ(server.acknowledged(), 1);
   EXPECT_EQ(BlockingClose(connector), NdkStatus::kSuccess);
 }
 
-TEST_F(ConnectorTest, AHandOffThatNobodyServesAnyMoreFailsInTime) {
+// The time for an answer is over long before the time for the hand-off.
+TEST_F(ConnectorTest, AHandOffThatIsNotAnsweredIsBegunAgain) {
   OpenSession([](v1::SessionOpened* opened) { opened->mutable_limits()->set_handoff_timeout_ms(100); });
-  broker.On("Accept", [](const Broker::Request&) {
-    Broker::Answer answer;
-    answer.outcome = Broker::Established("fedcba9876543210");
-    return answer;
+  int served = 0;
+  HandoffServer server(broker.folder() + "/handoff.sock", 3, [&](const auto&) {
+    return ++served < 3 ? HandoffServer::Step{.silent = true} : HandoffServer::Reply("state");
   });
+  AcceptsAreHandedOff();
   const auto connector = Deliver(900);
-  EXPECT_EQ(BlockingAccept(connector, qp, {}).status, NdkStatus::kConnectionAborted);
+  const Outcome accepted = BlockingAccept(connector, qp, {});
+  EXPECT_TRUE(accepted.ok()) << accepted.hint;
+  EXPECT_EQ(server.acknowledged(), 1);
   EXPECT_EQ(BlockingClose(connector), NdkStatus::kSuccess);
+}
+
+TEST_F(ConnectorTest, AHandOffEndsWithWhatTheBrokerAllowsAndSaysWhy) {
+  constexpr std::chrono::milliseconds kHandoff{50}, kGrace{250};
+  OpenSession([&](v1::SessionOpened* opened) {
+    opened->mutable_limits()->set_handoff_timeout_ms(kHandoff.count());
+    opened->mutable_limits()->set_session_grace_ms(kGrace.count());
+  });
+  AcceptsAreHandedOff();
+  const std::string path = broker.folder() + "/handoff.sock";
+  for (const bool listens : {false, true}) {
+    SCOPED_TRACE(listens ? "nobody accepts" : "nobody is there");
+    std::optional<HandoffServer> server;
+    if (listens) server.emplace(path, 0, nullptr);
+    const auto connector = Deliver(listens ? 901 : 900);
+    const auto began = std::chrono::steady_clock::now();
+    const Outcome accepted = BlockingAccept(connector, qp, {});
+    EXPECT_GE(std::chrono::steady_clock::now() - began, kHandoff + kGrace);
+    EXPECT_EQ(accepted.status, listens ? NdkStatus::kIoTimeout : NdkStatus::kConnectionAborted);
+    EXPECT_THAT(accepted.hint, HasSubstr("after 300 ms, which is what the broker allows"));
+    EXPECT_THAT(accepted.hint, HasSubstr("see whether rdma-brokerd runs"));
+    EXPECT_EQ(BlockingClose(connector), NdkStatus::kSuccess);
+  }
+}
+
+// In half an hour the broker might answer.
+TEST_F(ConnectorTest, AClosedSessionWaitsForNoHandOff) {
+  OpenSession([](v1::SessionOpened* opened) { opened->mutable_limits()->set_session_grace_ms(1'800'000); });
+  const Later<bool> asked;
+  HandoffServer server(broker.folder() + "/handoff.sock", 1, [asked](const auto&) {
+    asked.Set(true);
+    return HandoffServer::Step{.silent = true};
+  });
+  AcceptsAreHandedOff();
+  const auto connector = Deliver(900);
+  const Later<NdkStatus> accepted;
+  ASSERT_EQ(connector->Accept(qp, {}, {}, [accepted](const Outcome& outcome) { accepted.Set(outcome.status); }),
+            NdkStatus::kPending);
+  asked.Get();
+  session = nullptr;
+  EXPECT_EQ(accepted.Get(), NdkStatus::kCancelled);
 }
 
 // With a transport that the data path holds.

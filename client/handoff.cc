@@ -2,18 +2,22 @@
 
 #include "client/handoff.h"
 
+#include <poll.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
-#include <thread>
 #include <vector>
 
 #include "client/translation.h"
 
 namespace rdmabroker::client {
 namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::nanoseconds;
 
 // handoff.proto's limit of a reply.
 constexpr size_t kMaxReply = 131072;
@@ -26,10 +30,6 @@ Outcome SystemFailure(std::string_view what, int error) {
           .provider_error = static_cast<uint32_t>(error),
           .hint = std::string(what) + " the broker's hand-off socket: " + std::strerror(error) +
                   "; the connection is given up"};
-}
-
-timeval ToTimeval(std::chrono::milliseconds timeout) {
-  return {.tv_sec = timeout.count() / 1000, .tv_usec = (timeout.count() % 1000) * 1000};
 }
 
 // The descriptors of a message, owned.
@@ -46,22 +46,54 @@ std::vector<UniqueFd> DescriptorsOf(msghdr* message) {
   return descriptors;
 }
 
-// Nothing listens, or has listened when it died.
-bool MeansGone(int error) { return error == ECONNREFUSED || error == ECONNRESET || error == ENOENT || error == EPIPE; }
+// Nothing listens, or has listened when it died; or it is stopped, or hangs, and may be there later.
+bool MeansGone(int error) {
+  return error == ECONNREFUSED || error == ECONNRESET || error == ENOENT || error == EPIPE || error == EAGAIN ||
+         error == ETIMEDOUT;
+}
 
-// Between tries: about what a broker takes that goes on in another's place, and no load while it does.
-constexpr std::chrono::milliseconds kPause{20};
+// Between tries: about what a broker takes that goes on in another's place, then little load for as long as none does.
+constexpr milliseconds kFirstPause{20};
+constexpr milliseconds kLongestPause{500};
+// What a wait is counted in. No more of a time in which the process is stopped counts, and whoever has closed the
+// session meanwhile waits no longer.
+constexpr nanoseconds kStep = milliseconds(50);
 
 }  // namespace
 
 Outcome Handoff::Fetch() {
   Outcome outcome;
-  // Pauses are counted, as the clock goes on while the process is stopped.
-  for (std::chrono::milliseconds paused{0}; TryFetch(&outcome) == Broker::kGone && paused < timeout_;
-       paused += kPause) {
-    std::this_thread::sleep_for(kPause);
+  for (int tries = 0; TryFetch(&outcome) == Broker::kGone; ++tries) {
+    Wait(false, back_off_(kFirstPause, kLongestPause, tries));
+    if (IsOver()) return GivenUp(outcome);
   }
   return outcome;
+}
+
+Outcome Handoff::GivenUp(const Outcome& cause) const {
+  if (patience_.lost()) return {.status = NdkStatus::kCancelled, .hint = "the session was closed meanwhile"};
+  Outcome outcome = cause;
+  const auto waited = std::chrono::duration_cast<milliseconds>(patience_.broker);
+  outcome.hint += " after " + std::to_string(waited.count()) +
+                  " ms, which is what the broker allows (timeouts.handoff_ms and timeouts.session_grace_ms): see "
+                  "whether rdma-brokerd runs, or is stopped, and connect again";
+  return outcome;
+}
+
+// Each step counts with what it took, but for what it was longer than it should be: then the process was stopped. A
+// signal that interrupts it gains nothing.
+bool Handoff::Wait(bool for_answer, nanoseconds longest) {
+  while (longest > nanoseconds::zero() && !IsOver()) {
+    const nanoseconds step = std::min({kStep, longest, left_});
+    const timespec timeout = {.tv_sec = 0, .tv_nsec = static_cast<long>(step.count())};
+    pollfd socket = {.fd = socket_.get(), .events = POLLIN, .revents = 0};
+    const auto began = std::chrono::steady_clock::now();
+    if (::ppoll(&socket, for_answer ? 1 : 0, &timeout, nullptr) > 0) return true;
+    const nanoseconds took = std::min<nanoseconds>(std::chrono::steady_clock::now() - began, step);
+    longest -= took;
+    left_ -= took;
+  }
+  return false;
 }
 
 Handoff::Broker Handoff::TryFetch(Outcome* outcome) {
@@ -73,15 +105,11 @@ Handoff::Broker Handoff::TryFetch(Outcome* outcome) {
   address.sun_family = AF_UNIX;
   if (socket_path_.size() >= sizeof address.sun_path) return failed("cannot name", ENAMETOOLONG);
   std::memcpy(address.sun_path, socket_path_.data(), socket_path_.size());
-  socket_.Reset(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
-  const timeval wait = ToTimeval(timeout_);
-  ::setsockopt(socket_.get(), SOL_SOCKET, SO_SNDTIMEO, &wait, sizeof wait);
-  ::setsockopt(socket_.get(), SOL_SOCKET, SO_RCVTIMEO, &wait, sizeof wait);
-  int connected = -1;
-  do {
-    connected = ::connect(socket_.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address);
-  } while (connected != 0 && errno == EINTR);
-  if (connected != 0) return failed("cannot connect to", errno);
+  // A full queue is no reason to block: nobody accepts then, who might never do so.
+  socket_.Reset(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  if (::connect(socket_.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0) {
+    return failed("cannot connect to", errno);
+  }
   const std::string bytes = request_.SerializeAsString();
   if (::send(socket_.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL) < 0) return failed("cannot write to", errno);
   return Receive(outcome);
@@ -96,12 +124,13 @@ Handoff::Broker Handoff::Receive(Outcome* outcome) {
   message.msg_iovlen = 1;
   message.msg_control = control;
   message.msg_controllen = sizeof control;
-  ssize_t got = -1;
-  do {
-    got = ::recvmsg(socket_.get(), &message, MSG_CMSG_CLOEXEC);
-  } while (got < 0 && errno == EINTR);
+  const bool answered = Wait(true, patience_.answer);
+  // A broker that answers after all cannot send the transport any more, and keeps it for the next try; or it has sent
+  // it by now, and it is here.
+  if (!answered) ::shutdown(socket_.get(), SHUT_RD);
+  const ssize_t got = ::recvmsg(socket_.get(), &message, MSG_CMSG_CLOEXEC);
   if (got <= 0) {
-    const int error = got == 0 ? ECONNRESET : errno;
+    const int error = !answered ? ETIMEDOUT : got == 0 ? ECONNRESET : errno;
     *outcome = SystemFailure(got == 0 ? "no answer from" : "cannot read from", error);
     return MeansGone(error) ? Broker::kGone : Broker::kThere;
   }

@@ -5,8 +5,11 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <string>
+#include <utility>
 
+#include "client/back_off.h"
 #include "client/values.h"
 #include "dataplane/unique_fd.h"
 #include "proto/rdmabroker/v1/handoff.pb.h"
@@ -16,11 +19,22 @@ namespace rdmabroker::client {
 // One hand-off of a connection's transport (handoff.proto).
 class Handoff {
  public:
-  Handoff(std::string socket_path, v1::HandoffRequest request, std::chrono::milliseconds timeout)
-      : socket_path_(std::move(socket_path)), request_(std::move(request)), timeout_(timeout) {}
+  // How long it waits, both positive. Time in which this process is stopped does not count.
+  struct Patience {
+    std::chrono::nanoseconds answer;  // For one answer: a broker that is silent for longer has gone for now.
+    std::chrono::nanoseconds broker;  // For all of it: the broker ends the connection by then.
+    std::function<bool()> lost;       // Asked while it waits: whether nobody wants the transport any more.
+  };
 
-  // Connects to the hand-off socket and fetches the transport. Waits for the broker's answer as long as the timeout,
-  // and for another broker, where that has gone, likewise. Time in which this process is stopped does not count.
+  Handoff(std::string socket_path, v1::HandoffRequest request, Patience patience)
+      : socket_path_(std::move(socket_path)),
+        request_(std::move(request)),
+        patience_(std::move(patience)),
+        left_(patience_.broker) {}
+
+  // Once: connects to the hand-off socket and fetches the transport, and begins again where the broker has gone or says
+  // nothing. STATUS_IO_TIMEOUT where it has stayed silent, STATUS_CONNECTION_ABORTED where none was there at last, and
+  // STATUS_CANCELLED where the patience was lost.
   Outcome Fetch();
 
   // After a successful Fetch, once each.
@@ -32,15 +46,22 @@ class Handoff {
   void Acknowledge();
 
  private:
-  // Whether the broker's process went away in the middle.
+  // Whether the broker's process went away in the middle, or does not get round to it.
   enum class Broker { kThere, kGone };
 
   Broker TryFetch(Outcome* outcome);
   Broker Receive(Outcome* outcome);
+  // Until the socket has something to read, if that is to be waited for; false where it has not in that time, or the
+  // patience is over.
+  bool Wait(bool for_answer, std::chrono::nanoseconds longest);
+  bool IsOver() const { return left_ <= std::chrono::nanoseconds::zero() || patience_.lost(); }
+  Outcome GivenUp(const Outcome& cause) const;
 
   const std::string socket_path_;
   const v1::HandoffRequest request_;
-  const std::chrono::milliseconds timeout_;
+  const Patience patience_;
+  std::chrono::nanoseconds left_;  // Of patience_.broker.
+  RandomBackOff back_off_;
   UniqueFd socket_;
   UniqueFd transport_;
   std::string state_;

@@ -51,6 +51,7 @@ NdkStatus Session::OpenAdapter(const std::string& device, NdkVersion version, Ad
 
 NdkStatus Session::Close(CloseCompletion completion) {
   if (close_called_.exchange(true)) return NdkStatus::kSuccess;
+  link_->Leave();
   link_->PostAlways(
       [link = link_, completion = std::move(completion)]() mutable { link->Close(std::move(completion)); });
   return NdkStatus::kPending;

@@ -3,7 +3,7 @@
 // Brokers over the fake fabric in a process of their own, for tests of a client: the broker and the data plane have
 // types of the same names, and never share a process.
 //
-//   broker_process stream|handoff COUNT GRACE_MS
+//   broker_process stream|handoff COUNT GRACE_MS HANDOFF_MS
 //
 // Prints the control socket of each of COUNT brokers, one a line, whose devices are fake1, fake2 ... with the addresses
 // 192.0.2.1, 192.0.2.2 ... Stops them where its input says "s", and starts them again where it says "r", which it
@@ -23,13 +23,14 @@
 
 int main(int argc, char** argv) {
   using namespace rdmabroker;
-  if (argc != 4) return 2;
+  if (argc != 5) return 2;
   // Standard output itself is the brokers' log.
   std::FILE* const answers = ::fdopen(::dup(STDOUT_FILENO), "w");
   ::dup2(STDERR_FILENO, STDOUT_FILENO);
   NetworkThread network;
   Configuration configuration = TestConfiguration();
   configuration.limits.session_grace = absl::Milliseconds(std::atoi(argv[3]));
+  configuration.limits.handoff_timeout = absl::Milliseconds(std::atoi(argv[4]));
   std::vector<std::unique_ptr<TestDaemon>> daemons;
   for (uint64_t id = 1; id <= static_cast<uint64_t>(std::atoi(argv[2])); ++id) {
     const FakeDevice device = std::string(argv[1]) == "handoff" ? TestHandoffDevice(id) : TestDevice(id);

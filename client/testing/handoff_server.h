@@ -12,6 +12,8 @@
 #include <functional>
 #include <string>
 #include <thread>
+#include <utility>
+#include <vector>
 
 #include "dataplane/unique_fd.h"
 #include "proto/rdmabroker/v1/handoff.pb.h"
@@ -25,6 +27,7 @@ class HandoffServer {
   struct Step {
     std::string record;  // A HandoffReply's bytes, or whatever. Empty: closes instead.
     int descriptors = 1;
+    bool silent = false;  // Says nothing, and closes at the server's end.
   };
   using Script = std::function<Step(const v1::HandoffRequest&)>;
 
@@ -60,12 +63,13 @@ class HandoffServer {
   static UniqueFd NewSocket() { return UniqueFd(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0)); }
 
   void Serve(const Script& script) {
-    const UniqueFd peer(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC));
+    UniqueFd peer(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC));
     char buffer[256];
     const ssize_t got = ::recv(peer.get(), buffer, sizeof buffer, 0);
     v1::HandoffRequest request;
     ASSERT_TRUE(got > 0 && request.ParseFromArray(buffer, static_cast<int>(got)));
     const Step step = script(request);
+    if (step.silent) return silent_.push_back(std::move(peer));
     if (step.record.empty()) return;
     Send(peer.get(), step);
     const ssize_t last = ::recv(peer.get(), buffer, sizeof buffer, 0);
@@ -100,6 +104,7 @@ class HandoffServer {
   }
 
   const UniqueFd listener_;
+  std::vector<UniqueFd> silent_;  // The thread's.
   int acknowledged_ = 0;
   std::thread thread_;
 };
