@@ -24,9 +24,7 @@ namespace {
 // long.
 constexpr auto kShutdownPatience = std::chrono::milliseconds(100);
 
-// A handshake takes a few round trips, unless its peer or its client takes its time, and that has no bound. Some of
-// those that are under way end with the process, and have to be begun again.
-constexpr absl::Duration kDrainPatience = absl::Seconds(1);
+// A fraction of what the last handshake's end takes.
 constexpr absl::Duration kDrainLook = absl::Milliseconds(5);
 
 Administrators AdministratorsOf(const LoadedConfiguration& loaded) {
@@ -140,11 +138,11 @@ void ControlServer::Run() {
   loop_.Run();
 }
 
-void ControlServer::Stop() {
-  loop_.Post([this] { StopOnLoop(); });
+void ControlServer::Stop(absl::Duration patience) {
+  loop_.Post([this, patience] { StopOnLoop(patience); });
 }
 
-void ControlServer::StopOnLoop() {
+void ControlServer::StopOnLoop(absl::Duration patience) {
   if (std::exchange(stopping_, true)) return;
   // First: whoever is told of it finds it so.
   broker_->MakeWay();
@@ -153,7 +151,7 @@ void ControlServer::StopOnLoop() {
   // The next process has the port.
   metrics_port_.reset();
   remotes_->StopAccepting();
-  Drain(Watcher::Now() + kDrainPatience);
+  Drain(Watcher::Now() + patience);
 }
 
 void ControlServer::Drain(absl::Time end) {

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "absl/time/time.h"
 #include "broker/control/broker.h"
 #include "broker/control/configuration.h"
 #include "broker/control/configuration_reload.h"
@@ -66,10 +67,13 @@ class ControlServer {
   // served from now on.
   void Run();
 
-  // Leaves to the next process all handshakes that have not begun, waits for those that are under way, for a second at
-  // most, tells clients, ends their streams and calls, and lets Run return. From any thread; a second call changes
+  // A handshake takes a few round trips, unless its peer or its client takes its time, and that has no bound. Some of
+  // those that are under way after that end with the process, and have to be begun again.
+  static constexpr absl::Duration kDrainPatience = absl::Seconds(1);
+  // Leaves to the next process all handshakes that have not begun, waits for those that are under way, for `patience`
+  // at most, tells clients, ends their streams and calls, and lets Run return. From any thread; a second call changes
   // nothing.
-  void Stop();
+  void Stop(absl::Duration patience = kDrainPatience);
 
   // What an administrator's wish for another process calls, on the loop thread: false where nobody would start it.
   // Before Run.
@@ -86,7 +90,7 @@ class ControlServer {
 
   void Serve(const Configuration& configuration);
   void Reload(ReloadDone done);
-  void StopOnLoop();
+  void StopOnLoop(absl::Duration patience);
   // Until `end`, or until there are no handshakes; then the rest of StopOnLoop.
   void Drain(absl::Time end);
 

@@ -6,17 +6,23 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <limits>
 #include <memory>
 #include <set>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
+#include "absl/time/time.h"
+#include "broker/fabric/fabric.h"
+#include "broker/runtime/watcher.h"
 #include "proto/grpc/health/v1/health.grpc.pb.h"
 #include "proto/grpc/reflection/v1alpha/reflection.grpc.pb.h"
 #include "proto/rdmabroker/v1/administration.grpc.pb.h"
 #include "proto/rdmabroker/v1/inspection.grpc.pb.h"
 #include "tests/control/network_thread.h"
+#include "tests/control/temporary_folder.h"
 #include "tests/control/test_client.h"
 #include "tests/control/test_daemon.h"
 
@@ -591,6 +597,50 @@ TEST_F(ShutdownTest, ASecondDaemonInTheFolderOfARunningOneIsRefused) {
   EXPECT_EQ(second.status().code(), absl::StatusCode::kAlreadyExists);
   TestClient client(NewChannel(daemon.target()));
   EXPECT_EQ(client.Open(), NdkStatus::kSuccess);
+}
+
+// Has handshakes for so many looks.
+class BusyFabric final : public Fabric {
+ public:
+  explicit BusyFabric(int looks) : looks_left_(looks) {}
+  void Start(ReportSink) override {}
+  void Perform(const FabricRequest&) override {}
+  void MakeWay() override { makes_way_ = true; }
+  bool HasHandshakes() const override {
+    EXPECT_TRUE(makes_way_) << "others may begin meanwhile";
+    return looks_left_ > 0 && looks_left_-- > 0;
+  }
+
+ private:
+  bool makes_way_ = false;
+  mutable int looks_left_;
+};
+
+// How long a server takes to stop whose fabric has handshakes for so many looks.
+absl::Duration StopsWithin(absl::Duration patience, int looks) {
+  TemporaryFolder folder;
+  Configuration configuration = TestConfiguration();
+  configuration.socket_directory = folder.path();
+  const auto server = StartAlone(configuration);
+  EXPECT_TRUE(server.ok()) << server.status();
+  if (!server.ok()) return absl::ZeroDuration();
+  std::vector<std::unique_ptr<Fabric>> fabrics;
+  fabrics.push_back(std::make_unique<BusyFabric>(looks));
+  (*server)->Recover(std::move(fabrics));
+  const Instant began = Watcher::Now();
+  (*server)->Stop(patience);
+  (*server)->Run();
+  return Watcher::Now() - began;
+}
+
+TEST_F(ShutdownTest, AHandshakeThatNobodyEndsIsWaitedForNoLongerThanTheStopsPatience) {
+  constexpr absl::Duration kPatience = absl::Milliseconds(300);
+  EXPECT_GE(StopsWithin(kPatience, std::numeric_limits<int>::max()), kPatience);
+}
+
+TEST_F(ShutdownTest, ADaemonStopsWithItsLastHandshake) {
+  constexpr absl::Duration kPatience = absl::Minutes(1);
+  EXPECT_LT(StopsWithin(kPatience, 3), kPatience);
 }
 
 // gRPC ends the process where operations meet a queue that has been shut down.
