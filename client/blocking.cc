@@ -17,7 +17,9 @@ Outcome WithinCallback() {
   return {.status = NdkStatus::kInvalidDeviceState, .hint = "a callback must not wait; use the form with a completion"};
 }
 
-// Waits for what `start` starts, by a completion that it is given.
+// Waits for what `start` starts, by a completion that it is given. That comes: the broker ends by its timeouts what a
+// peer leaves pending, and requests and the session end where it does not answer or is away for too long. One that
+// hangs, and is asked nothing more, is its supervisor's to end, by the watchdog.
 template <typename Value, typename Start>
 Made<Value> Await(const Start& start) {
   if (OnCallbackThread()) return {.outcome = WithinCallback()};
@@ -37,6 +39,7 @@ Outcome AwaitOutcome(const Start& start) {
   return Await<bool>(adapted).outcome;
 }
 
+// Waits as NDKPI's close does, with no end: until what depends on the object is closed, which is the caller's to do.
 template <typename Close>
 NdkStatus AwaitClose(const Close& close) {
   if (OnCallbackThread()) return WithinCallback().status;

@@ -107,7 +107,7 @@ int SendEntries(const char* path, Sender& sender) {
 
 // --- The parent ---
 
-// All that comes, or a byte more than `most`.
+// All that comes, or a byte more than `most`. The child closes the pipe when it ends, or dies of its CPU seconds.
 std::string ReceiveAll(int pipe, size_t most) {
   std::string all;
   char portion[65536];
@@ -168,6 +168,7 @@ absl::Status ReadEntries(const std::string& path,
   // Each entry lies in the file once, with as many bytes beside it as a frame has.
   const std::string all = ReceiveAll(from.get(), static_cast<size_t>(status.st_size) + sizeof(Frame));
   from.Reset();
+  // Ends the wait that follows, unless the child hangs in a file system, which would hang this process's store as well.
   ::kill(child, SIGKILL);
   while (::waitpid(child, nullptr, 0) < 0 && errno == EINTR) {
   }
