@@ -148,6 +148,10 @@ class Daemon {
       case SIGUSR2:
         if (!Restart()) LogWarning("not restarted, as nobody would start another process");
         break;
+      case SIGUSR1:
+        // By which other daemons open their logs again; it would end this one.
+        LogInfo("signal ignored", {{"signal", "SIGUSR1"}});
+        break;
       case SIGTERM:
       case SIGINT:
         // It may come while the daemon makes way.
@@ -202,7 +206,7 @@ class Daemon {
 UniqueFd TakeSignals() {
   sigset_t signals;
   ::sigemptyset(&signals);
-  for (const int signal : {SIGTERM, SIGINT, SIGHUP, SIGUSR2}) ::sigaddset(&signals, signal);
+  for (const int signal : {SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGUSR2}) ::sigaddset(&signals, signal);
   ::pthread_sigmask(SIG_BLOCK, &signals, nullptr);
   return UniqueFd(::signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK));
 }

@@ -24,7 +24,7 @@ struct DaemonParts {
   const UniqueFd& signals;  // As TakeSignals has made it.
 };
 
-// Blocks the signals that tell the daemon something, before any thread is there to get them.
+// Blocks the signals that tell the daemon something or must not end it, before any thread is there to get them.
 UniqueFd TakeSignals();
 
 // Serves until it is told to end: the exit status.

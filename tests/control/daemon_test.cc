@@ -184,6 +184,18 @@ TEST_F(DaemonTest, ASignalEndsItInOrderAndItsSocketsAreGone) {
   }
 }
 
+TEST_F(DaemonTest, ASignalThatMeansNothingToItDoesNotEndIt) {
+  Configure();
+  const auto process = BeginToServe();
+  process->Signal(SIGUSR1);
+  std::string line = process->ReadLine();
+  while (!line.empty() && line.find("signal ignored signal=SIGUSR1") == std::string::npos) line = process->ReadLine();
+  EXPECT_NE(line, "") << "it does not say so";
+  EXPECT_EQ(Open(), NdkStatus::kSuccess);
+  process->Signal(SIGTERM);
+  EXPECT_EQ(process->Finish(), 0);
+}
+
 // The kernel's devices and their connection manager may come later.
 TEST_F(DaemonTest, WhatTheKernelDoesNotHaveYetKeepsItFromNothingAndIsNotLeftOut) {
   if (std::filesystem::exists("/dev/infiniband/rdma_cm")) GTEST_SKIP() << "this machine has a connection manager";
