@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstddef>
 #include <cstdint>
@@ -26,8 +27,13 @@
 namespace rdmabroker {
 namespace {
 
-// No other descriptors have names that begin with an "f".
-constexpr char kName[] = "file.configuration";
+// No other descriptors have names that begin with an "f". What follows is a number that grows: a process may die when
+// it has kept the next one and not yet forgotten this one.
+constexpr char kNames[] = "file.configuration.";
+std::string NameOf(uint64_t number) { return absl::StrCat(kNames, number); }
+
+// Of the supervisor's room: it is one descriptor, without which a slip of an editor costs every connection.
+constexpr double kShare = 1;
 
 // MFD_NOEXEC_SEAL of linux/memfd.h, known since Linux 6.3.
 constexpr unsigned kNoExecSeal = 8;
@@ -37,8 +43,8 @@ constexpr int kSeals = F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE;
 
 absl::StatusOr<UniqueFd> MakeSealed(const std::string& text) {
   constexpr unsigned kFlags = MFD_CLOEXEC | MFD_ALLOW_SEALING;
-  UniqueFd file(::memfd_create(kName, kFlags | kNoExecSeal));
-  if (!file && errno == EINVAL) file.Reset(::memfd_create(kName, kFlags));
+  UniqueFd file(::memfd_create("configuration", kFlags | kNoExecSeal));
+  if (!file && errno == EINVAL) file.Reset(::memfd_create("configuration", kFlags));
   if (!file) return absl::ErrnoToStatus(errno, "memory");
   for (absl::string_view rest = text; !rest.empty();) {
     const ssize_t written = ::write(file.get(), rest.data(), rest.size());
@@ -80,7 +86,7 @@ std::map<std::string, uint32_t> TakeLines(const char* kind, absl::string_view& r
 // A file of another kind could change, or never end, under whoever reads it.
 std::optional<KeptConfiguration::Former> Read(int fd) {
   if ((::fcntl(fd, F_GET_SEALS) & kSeals) != kSeals) return std::nullopt;
-  const absl::StatusOr<std::string> all = ReadAll(fd, kName, kMostBytes);
+  const absl::StatusOr<std::string> all = ReadAll(fd, "the former configuration", kMostBytes);
   if (!all.ok()) return std::nullopt;
   absl::string_view rest = *all;
   KeptConfiguration::Former former;
@@ -93,28 +99,46 @@ std::optional<KeptConfiguration::Former> Read(int fd) {
 }  // namespace
 
 KeptConfiguration::KeptConfiguration(DescriptorKeep& keep) : keep_(keep) {
-  const std::vector<KeptDescriptor> inherited = keep.Take(kName);
-  if (inherited.size() == 1 && inherited.front().name == kName) former_ = Read(inherited.front().fd.get());
-  if (former_) {
-    kept_ = former_;
-    return;
+  uint64_t latest = 0;
+  for (const KeptDescriptor& inherited : keep.Take(kNames)) {
+    stale_.push_back(inherited.name);
+    uint64_t number = 0;
+    if (!absl::SimpleAtoi(inherited.name.substr(sizeof kNames - 1), &number)) continue;
+    last_number_ = std::max(last_number_, number);
+    std::optional<Former> read = Read(inherited.fd.get());
+    if (!read || number <= latest) continue;
+    latest = number;
+    former_ = std::move(read);
   }
-  for (const KeptDescriptor& none : inherited) keep_.ForgetNow(none.name);
+  if (!former_) return;
+  kept_ = former_;
+  kept_name_ = NameOf(latest);
+  std::erase(stale_, kept_name_);
 }
 
 void KeptConfiguration::Keep(const std::string& text, const AccountNumbers& numbers) {
+  if (!keep_.IsThere()) return;
   Former wanted = {text, numbers};
-  if (!keep_.IsThere() || kept_ == wanted) return;
+  if (kept_ != wanted && !KeepInstead(std::move(wanted))) return;
+  // No sooner: whenever this process dies, there is one.
+  for (const std::string& name : std::exchange(stale_, {})) keep_.ForgetNow(name);
+}
+
+bool KeptConfiguration::KeepInstead(Former wanted) {
   const absl::StatusOr<UniqueFd> file =
-      MakeSealed(absl::StrCat(Lines(kUser, numbers.users), Lines(kGroup, numbers.groups), text));
+      MakeSealed(absl::StrCat(Lines(kUser, wanted.numbers.users), Lines(kGroup, wanted.numbers.groups), wanted.text));
   if (!file.ok()) {
     LogWarning("configuration not kept", {{"cause", file.status().message()}});
-    return;
+    return false;
   }
-  // Of two a successor would not know which.
-  if (kept_) keep_.ForgetNow(kName);
-  keep_.Keep(kName, file->get());
+  // What the supervisor is told it does in order, so that it needs no wait.
+  const std::string name = NameOf(last_number_ + 1);
+  if (!keep_.KeepIfThereIsRoom(name, file->get(), kShare)) return false;
+  ++last_number_;
+  if (kept_) stale_.push_back(kept_name_);
   kept_ = std::move(wanted);
+  kept_name_ = name;
+  return true;
 }
 
 }  // namespace rdmabroker

@@ -3,8 +3,10 @@
 #ifndef BROKER_CONTROL_KEPT_CONFIGURATION_H_
 #define BROKER_CONTROL_KEPT_CONFIGURATION_H_
 
+#include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "broker/control/accounts.h"
 #include "broker/runtime/descriptor_keep.h"
@@ -24,7 +26,7 @@ class KeptConfiguration {
     bool operator==(const Former&) const = default;
   };
 
-  // Takes what the process before has kept. `keep` outlives it.
+  // Takes what the process before has kept, and forgets nothing of it. `keep` outlives it.
   explicit KeptConfiguration(DescriptorKeep& keep);
   KeptConfiguration(const KeptConfiguration&) = delete;
   KeptConfiguration& operator=(const KeptConfiguration&) = delete;
@@ -33,14 +35,20 @@ class KeptConfiguration {
   // is not what this class has made.
   const std::optional<Former>& former() const { return former_; }
 
-  // From now on this is kept, and nothing else. What goes wrong is logged: the process goes on. Nothing happens where
-  // it is kept already, or where nobody keeps anything.
+  // From now on this is kept, and, once the supervisor has been given it, nothing else. What goes wrong is logged, and
+  // leaves the former one where it is: the process goes on. Nothing happens where nobody keeps anything.
   void Keep(const std::string& text, const AccountNumbers& numbers = {});
 
  private:
+  // False, which is logged: as before.
+  bool KeepInstead(Former wanted);
+
   DescriptorKeep& keep_;
   std::optional<Former> former_;
   std::optional<Former> kept_;
+  std::string kept_name_;           // kept_'s.
+  std::vector<std::string> stale_;  // The names of all else that is kept.
+  uint64_t last_number_ = 0;        // Of those in names.
 };
 
 }  // namespace rdmabroker

@@ -3,15 +3,19 @@
 #include "broker/control/kept_configuration.h"
 
 #include <fcntl.h>
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
 #include <cerrno>
+#include <deque>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
 #include "broker/control/configuration.h"
 #include "broker/runtime/fake_supervisor.h"
 #include "dataplane/unique_fd.h"
@@ -88,6 +92,56 @@ TEST_F(KeptConfigurationTest, OneIsKeptHoweverOftenItChanges) {
   EXPECT_EQ(FormerOfTheNext(), "d");
 }
 
+TEST_F(KeptConfigurationTest, TheNextOneIsKeptBeforeTheFormerOneIsForgotten) {
+  Live({"a", "b"});
+  Live({"b", "c"});
+  EXPECT_THAT(supervisor_.told(), testing::ElementsAre("store file.configuration.1", "store file.configuration.2",
+                                                       "remove file.configuration.1", "store file.configuration.3",
+                                                       "remove file.configuration.2"));
+}
+
+// What it tells its supervisor beyond `done` has no effect, as if it had died before.
+TEST_F(KeptConfigurationTest, WheneverItsProcessDiesTheNextHasTheFormerOneOrTheLatter) {
+  for (size_t done = 0; done <= 4; ++done) {
+    SCOPED_TRACE(done);
+    FakeSupervisor supervisor;
+    {
+      DescriptorKeep keep(supervisor);
+      KeptConfiguration kept(keep);
+      for (int text = 1; text <= 9; ++text) kept.Keep(absl::StrCat(text));
+    }
+    supervisor.Restart();
+    {
+      supervisor.AnswerNext(std::deque<absl::Status>(done, absl::OkStatus()));
+      supervisor.Answer(absl::UnavailableError("died"));
+      DescriptorKeep keep(supervisor);
+      KeptConfiguration kept(keep);
+      kept.Keep("10");
+      kept.Keep("11");
+    }
+    supervisor.Answer(absl::OkStatus());
+    supervisor.AnswerNext({});
+    supervisor.Restart();
+    const char* const expected[] = {"9", "10", "10", "11", "11"};
+    DescriptorKeep keep(supervisor);
+    KeptConfiguration kept(keep);
+    ASSERT_TRUE(kept.former());
+    EXPECT_EQ(kept.former()->text, expected[done]);
+    EXPECT_EQ(supervisor.stored().size(), done % 2 == 0 ? 1u : 2u);
+    kept.Keep(expected[done]);
+    ASSERT_EQ(supervisor.stored().size(), 1u);
+    supervisor.Restart();
+    DescriptorKeep next(supervisor);
+    EXPECT_EQ(KeptConfiguration(next).former()->text, expected[done]);
+  }
+}
+
+TEST_F(KeptConfigurationTest, WithoutRoomForTheNextOneTheFormerOneIsKept) {
+  supervisor_.KeepAtMost(1);
+  Live({"a", "b"});
+  EXPECT_EQ(FormerOfTheNext(), "a");
+}
+
 TEST_F(KeptConfigurationTest, NobodyCanChangeIt) {
   Live({"[log]\n"});
   const int file = supervisor_.stored().front().fd.get();
@@ -105,14 +159,14 @@ TEST_F(KeptConfigurationTest, WhatItHasNotMadeIsNotBelieved) {
   ASSERT_EQ(::fcntl(long_one.get(), F_ADD_SEALS, F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE), 0);
   for (const UniqueFd* file : {&unsealed, &endless, &long_one}) {
     FakeSupervisor supervisor;
-    ASSERT_TRUE(supervisor.Store("file.configuration", file->get()).ok());
+    ASSERT_TRUE(supervisor.Store("file.configuration.1", file->get()).ok());
     supervisor.Restart();
     DescriptorKeep keep(supervisor);
     KeptConfiguration kept(keep);
     EXPECT_EQ(kept.former(), std::nullopt);
-    EXPECT_TRUE(supervisor.stored().empty()) << "it is not kept on";
     kept.Keep("[log]\n");
-    EXPECT_EQ(supervisor.stored().size(), 1u);
+    ASSERT_EQ(supervisor.stored().size(), 1u) << "it is not kept on";
+    EXPECT_EQ(supervisor.stored().front().name, "file.configuration.2");
   }
 }
 
