@@ -162,6 +162,7 @@ void Endpoints::Rebind(const FabricRebind& request) {
     held = endpoint.anchors.erase(held);
   }
   endpoint.wanted = request.ips;
+  unheld_.Forget(request.endpoint);
   AddMissing(request.endpoint);
 }
 
@@ -170,7 +171,14 @@ void Endpoints::AddMissing(EndpointId id) {
   surroundings_.watcher.CancelTimer(std::exchange(endpoint.retry, TimerId::kNone));
   bool missing = false;
   for (const IpAddress& ip : endpoint.wanted) {
-    if (!endpoint.anchors.contains(ip) && AddAnchor(id, endpoint, ip) != 0) missing = true;
+    if (endpoint.anchors.contains(ip)) continue;
+    const int error = AddAnchor(id, endpoint, ip);
+    if (error == 0) {
+      unheld_.Hold(id, ip);
+      continue;
+    }
+    missing = true;
+    unheld_.Miss(id, {ip, endpoint.port}, error, kMissingPause);
   }
   if (!missing) return;
   endpoint.retry = surroundings_.watcher.StartTimer(Watcher::Now() + kMissingPause, [this, id] {
@@ -182,6 +190,7 @@ void Endpoints::Unbind(const FabricUnbind& request) {
   const auto found = endpoints_.find(request.endpoint);
   Release(found->second);
   endpoints_.erase(found);
+  unheld_.Forget(request.endpoint);
   surroundings_.reports.Push(FabricUnbound{request.endpoint});
 }
 

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "broker/fabric/iwarp/connection.h"
+#include "broker/fabric/unheld_addresses.h"
 #include "broker/runtime/kept_descriptor.h"
 #include "dataplane/unique_fd.h"
 
@@ -70,7 +71,8 @@ class Endpoints {
   void RemoveAnchor(Anchor& anchor);
   void StopWatching(Anchor& anchor);
   void Release(Endpoint& endpoint);
-  // Binds what is wanted and missing, now and again until it is there: somebody outside may have a new address's port.
+  // Binds what is wanted and missing, now and again until it is there: somebody outside may have the port of a new
+  // address, or of one that nobody kept.
   void AddMissing(EndpointId id);
   void Watch(EndpointId id, const IpAddress& ip, Anchor& anchor);
   void Accept(EndpointId id, const IpAddress& ip);
@@ -84,6 +86,7 @@ class Endpoints {
   const Sink sink_;
   const Crowded crowded_;
   std::map<EndpointId, Endpoint> endpoints_;
+  UnheldAddresses unheld_;
   bool makes_way_ = false;
 };
 

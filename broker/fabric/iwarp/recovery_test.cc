@@ -252,6 +252,44 @@ TEST_P(RecoveryTest, AnEndpointThatWasNotKeptIsBoundAgain) {
   ExpectExclusive(reserved.address, EndpointUse::kReserved);
 }
 
+// Of one that goes on meanwhile, with what it has.
+TEST_P(RecoveryTest, AnAddressThatSomebodyHasTakenIsToldOfOnceAndHeldOnceItIsFree) {
+  lives_.Live([](FabricLife& life, LastWords& words) {
+    words.Tell(life.Bind(EndpointUse::kListener));
+    words.Tell(life.Bind(EndpointUse::kReserved));
+    words.Commit(life);
+  });
+  const auto listener = lives_.Told<Bound>();
+  const auto reserved = lives_.Told<Bound>();
+  UniqueFd outsiders[2];
+  for (const Bound* bound : {&listener, &reserved}) {
+    ASSERT_TRUE(lives_.supervisor().Remove(NameOf(*bound, 1)).ok());
+    ASSERT_EQ(BindAsOutsider(bound->address, false, false, &outsiders[bound == &reserved]), 0);
+  }
+  ASSERT_EQ(::listen(outsiders[0].get(), 1), 0);
+  CapturedLog log;
+  const auto life = lives_.GoOn();
+  Adopt(*life, listener, EndpointUse::kListener);
+  Adopt(*life, reserved, EndpointUse::kReserved);
+  life->Perform(FabricAdopted{kDevice});
+  const auto told_of = [&log](const Bound& bound) {
+    return log.LinesWith("address of an endpoint not held address=" + bound.address.ToString() +
+                         " cause=\"Address already in use\" retry_seconds=1");
+  };
+  EXPECT_EQ(told_of(listener).size(), 1u);
+  life->RunUntil([&] { return !told_of(reserved).empty(); }, "a line about the other, a second later");
+  RawPeer others = RawPeer::ConnectTo(listener.address);
+  ExpectQuiet(*life);
+  outsiders[0].Reset();
+  life->RunUntil([&] { return BindAsOutsider(listener.address, true, false) != 0; }, "the fabric to hold the address");
+  RawPeer peer = RawPeer::ConnectTo(listener.address);
+  ExpectServed(*life, peer);
+  EXPECT_EQ(BindAsOutsider(reserved.address, false, false), EADDRINUSE);
+  Unbind(*life, reserved);
+  EXPECT_EQ(told_of(listener).size(), 1u);
+  EXPECT_EQ(told_of(reserved).size(), 1u);
+}
+
 // Whatever bears its name.
 TEST_P(RecoveryTest, WhatIsNotTheEndpointsIsPutAside) {
   const int family = GetParam() == IpFamily::kIpv4 ? AF_INET : AF_INET6;

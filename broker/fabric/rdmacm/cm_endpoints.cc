@@ -130,22 +130,31 @@ void CmEndpoints::Rebind(const FabricRebind& request) {
     RemoveAnchor(endpoint, (held++)->first);
   }
   endpoint.wanted = request.ips;
+  unheld_.Forget(request.endpoint);
   AddMissing(request.endpoint);
 }
 
 void CmEndpoints::AddMissing(EndpointId id) {
   Endpoint& endpoint = endpoints_.at(id);
   surroundings_.watcher.CancelTimer(std::exchange(endpoint.retry, TimerId::kNone));
+  const absl::Time now = Watcher::Now();
+  const bool closing = now < released_by_;
+  const absl::Duration pause = closing ? kClosingPause : kMissingPause;
   bool missing = false;
   for (const IpAddress& ip : endpoint.wanted) {
-    if (endpoint.anchors.contains(ip) || AddAnchor(id, endpoint, ip) == 0) continue;
+    if (endpoint.anchors.contains(ip)) continue;
+    const int error = AddAnchor(id, endpoint, ip);
+    if (error == 0) {
+      unheld_.Hold(id, ip);
+      continue;
+    }
     RemoveAnchor(endpoint, ip);
     missing = true;
+    // Until then it may be the dead process that still has it.
+    if (!closing) unheld_.Miss(id, {ip, endpoint.port}, error, pause);
   }
   Save(id, endpoint);
   if (!missing) return;
-  const absl::Time now = Watcher::Now();
-  const absl::Duration pause = now < released_by_ ? kClosingPause : kMissingPause;
   endpoint.retry = surroundings_.watcher.StartTimer(now + pause, [this, id] {
     if (endpoints_.contains(id)) AddMissing(id);
   });
@@ -155,6 +164,7 @@ void CmEndpoints::Unbind(const FabricUnbind& request) {
   const auto found = endpoints_.find(request.endpoint);
   const Endpoint endpoint = std::move(found->second);
   endpoints_.erase(found);
+  unheld_.Forget(request.endpoint);
   // An id's number may be another's before its end is stored.
   surroundings_.records.endpoints.erase(request.endpoint);
   Release(endpoint, [this, id = request.endpoint] { surroundings_.reports.Push(FabricUnbound{id}); });
@@ -214,6 +224,7 @@ void CmEndpoints::LoseIds() {
     surroundings_.watcher.CancelTimer(std::exchange(endpoint.retry, TimerId::kNone));
     endpoint.anchors.clear();
     endpoint.wanted.clear();
+    unheld_.Forget(id);
     Save(id, endpoint);
   }
 }

@@ -12,6 +12,7 @@
 #include "broker/core/fabric_messages.h"
 #include "broker/fabric/rdmacm/cm_records.h"
 #include "broker/fabric/rdmacm/surroundings.h"
+#include "broker/fabric/unheld_addresses.h"
 
 namespace rdmabroker {
 
@@ -71,13 +72,15 @@ class CmEndpoints {
   void RemoveAnchor(Endpoint& endpoint, const IpAddress& ip);
   // Destroys all anchors; `done` runs when the addresses are free.
   void Release(const Endpoint& endpoint, const std::function<void()>& done);
-  // Binds what is wanted and missing, now and again until it is there: somebody outside may have a new address's port.
+  // Binds what is wanted and missing, now and again until it is there: somebody outside may have the port of a new
+  // address, or of one that the dead process did not leave.
   void AddMissing(EndpointId id);
   void BindLater(const FabricBind& request, uint32_t device_index, const std::vector<IpAddress>& local);
   void Save(EndpointId id, const Endpoint& endpoint);
 
   const RdmaCmSurroundings& surroundings_;
   std::map<EndpointId, Endpoint> endpoints_;
+  UnheldAddresses unheld_;
   absl::Time released_by_ = absl::InfinitePast();  // BindMissing's `until`.
   std::map<EndpointId, TimerId> binds_;            // That are tried again.
 };

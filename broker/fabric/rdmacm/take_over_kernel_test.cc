@@ -490,6 +490,23 @@ TEST_F(TakeOver, BindsAgainWhatItDoesNotFind) {
   EXPECT_EQ(Await<FabricConnectRequested>().endpoint, kListener);
 }
 
+TEST_F(TakeOver, TellsOfAnAddressThatSomebodyHasTakenAndBindsItOnceItIsFree) {
+  listener_ = FreeAddress();
+  const KernelId outsiders = peer_.New();
+  ASSERT_EQ(peer_.file->Bind(outsiders, listener_), 0);
+  CapturedLog log;
+  TakeOverAll({Endpoint(kListener)});
+  const auto told = [&] {
+    return log.LinesWith("address of an endpoint not held address=" + listener_.ToString() + " cause=").size();
+  };
+  const absl::Time end = absl::Now() + kPatience;
+  while (told() == 0 && absl::Now() < end) tasks_.RunOne(absl::Milliseconds(10));
+  ASSERT_EQ(peer_.file->Destroy(outsiders), 0);
+  while (IsFree(listener_) && absl::Now() < end) tasks_.RunOne(absl::Milliseconds(10));
+  EXPECT_FALSE(IsFree(listener_));
+  EXPECT_EQ(told(), 1u);
+}
+
 TEST_F(TakeOver, TakesAnIdThatHasBecomeAnothersForNoAnchor) {
   const KernelId others = BindOld(kFrom, EndpointUse::kDedicated);
   BindOld(kListener, EndpointUse::kListener);
