@@ -42,15 +42,16 @@ Outcome Perform(Turn& turn, const Call& call, const Accept& request) {
   AddReference(turn, connector.endpoint);
   connector.pending = call.id;
   SetState(turn, connector, ConnectorState::kAccepting);
+  connector.accept_data = request.private_data;
   SetDeadline(turn, connector, turn.limits.establish_timeout);
-  EmitAccept(turn, connector, request.private_data);
+  EmitAccept(turn, connector);
   return Pending();
 }
 
-void EmitAccept(Turn& turn, const ConnectorRecord& connector, const Bytes& private_data) {
+void EmitAccept(Turn& turn, const ConnectorRecord& connector) {
   const Identity& identity = std::as_const(turn.records.sessions).at(connector.session).identity;
   turn.Emit(FabricAccept{DeviceOf(turn, connector.adapter).id, connector.connection, connector.session, connector.qp,
-                         connector.limits, private_data, identity.pid, identity.uid});
+                         connector.limits, *connector.accept_data, identity.pid, identity.uid});
 }
 
 Outcome Perform(Turn& turn, const Call& call, const Reject& request) {

@@ -236,6 +236,15 @@ class ARequest : public testing::Test {
     return {SessionId(1), RequestId(id), EventNumber(), std::move(request)};
   }
   void Do(Request request) { Handle(Make(++last_, std::move(request))); }
+  // At endpoint 1.
+  void Arrive(uint64_t peer) {
+    FabricConnectRequested report;
+    report.connection = IncomingConnection(DeviceId(1), peer);
+    report.endpoint = EndpointId(1);
+    report.local = kLocal;
+    report.peer = {{.bytes = {192, 0, 2, 9}}, static_cast<uint16_t>(peer)};
+    Handle(FabricReport(report));
+  }
   Holdings Held() {
     const absl::Status invariants = core_.CheckInvariants();
     EXPECT_TRUE(invariants.ok()) << invariants;
@@ -280,14 +289,7 @@ TEST_F(ARequest, CountsInWhatItsUserHolds) {
   Do(Listen{ListenerId(1), kLocal, {}});
   EXPECT_EQ(Held(), (Holdings{.sessions = 2, .listeners = 1, .connectors = 1}));
   Handle(FabricReport(FabricBound{EndpointId(1)}));
-  for (const uint64_t peer : {1, 2, 3}) {
-    FabricConnectRequested report;
-    report.connection = IncomingConnection(DeviceId(1), peer);
-    report.endpoint = EndpointId(1);
-    report.local = kLocal;
-    report.peer = {{.bytes = {192, 0, 2, 9}}, static_cast<uint16_t>(peer)};
-    Handle(FabricReport(report));
-  }
+  for (const uint64_t peer : {1, 2, 3}) Arrive(peer);
   EXPECT_EQ(Held(), (Holdings{.sessions = 2, .listeners = 1, .connectors = 1})) << "undecided ones do not count";
   const absl::StatusOr<BrokerCore> restored = BrokerCore::Restore(core_.limits(), core_.records());
   ASSERT_TRUE(restored.ok()) << restored.status();
@@ -303,6 +305,29 @@ TEST_F(ARequest, CountsInWhatItsUserHolds) {
   }
   Handle(FabricReport(FabricUnbound{EndpointId(1)}));
   EXPECT_EQ(Held(), (Holdings{.sessions = 1}));
+}
+
+// The data may have been any, and the peer may have been told it.
+TEST_F(ARequest, ToAcceptIsAbortedByADeathOfABrokerThatDidNotRecordItsData) {
+  Do(OpenAdapter{"nic0", kNdkVersion});
+  Do(CreateListener{AdapterId(1)});
+  Do(Listen{ListenerId(1), kLocal, {}});
+  Handle(FabricReport(FabricBound{EndpointId(1)}));
+  Arrive(1);
+  Do(Accept{ConnectorId(1), {1}, {}, {}});
+  Records records = core_.records();
+  records.connectors.at(ConnectorId(1)).accept_data.reset();
+  absl::StatusOr<BrokerCore> restored = BrokerCore::Restore(core_.limits(), records);
+  ASSERT_TRUE(restored.ok()) << restored.status();
+  core_ = *std::move(restored);
+  for (const Effect& effect : Handle(Recover{})) {
+    const auto* request = std::get_if<FabricRequest>(&effect);
+    EXPECT_FALSE(request != nullptr && std::holds_alternative<FabricAccept>(*request));
+  }
+  EXPECT_EQ(core_.records().connectors.at(ConnectorId(1)).state, ConnectorState::kDead);
+  const auto& told = std::get<OutcomeEvent>(core_.records().sessions.at(SessionId(1)).events.back());
+  EXPECT_EQ(told.request, RequestId(last_));
+  EXPECT_EQ(told.outcome.status, NdkStatus::kConnectionAborted);
 }
 
 }  // namespace

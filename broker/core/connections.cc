@@ -139,6 +139,7 @@ void CountFailure(Turn& turn, const ConnectorRecord& connector, NdkStatus status
 void SetState(Turn& turn, ConnectorRecord& connector, ConnectorState state) {
   if (connector.state == state) return;
   connector.since = turn.now();
+  if (state != ConnectorState::kAccepting) connector.accept_data.reset();
   turn.index.states.Count(turn.records, connector, -1);
   connector.state = state;
   turn.index.states.Count(turn.records, connector, 1);

@@ -31,8 +31,8 @@ void Fail(Turn& turn, ConnectorRecord& connector, Outcome outcome);
 void SetDeadline(Turn& turn, ConnectorRecord& connector, absl::Duration timeout);
 
 void GiveUp(Turn& turn, ConnectorRecord& connector, Farewell farewell, Bytes private_data = {});
-// Accepts the connection, by the connector's queue pair and limits.
-void EmitAccept(Turn& turn, const ConnectorRecord& connector, const Bytes& private_data);
+// Accepts the connection, by the connector's queue pair, limits and `accept_data`, which is there.
+void EmitAccept(Turn& turn, const ConnectorRecord& connector);
 // What tells the fabric that the connection is given up.
 FabricRequest FarewellOf(const ConnectionRecord& connection);
 // The connection is over: others may have its addresses before it is released.

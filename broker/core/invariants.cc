@@ -169,6 +169,7 @@ void CheckConnector(Rules& rules, const Records& records, const ConnectorRecord&
   rules.Require(!connector.listener || (state != kIdle && state != kBinding && state != kConnecting &&
                                         state != kReplied && state != kCompleting),
                 name, ": was delivered and connects");
+  rules.Require(!connector.accept_data || state == kAccepting, name, ": keeps an Accept's data, and accepts nothing");
   rules.Require(!connector.awaits_handoff || state == kEstablished, name, ": awaits a hand-off it cannot have");
   const bool uses_qp = pending || state == kReplied || state == kEstablished || state == kPeerDisconnected;
   rules.Require(!uses_qp || connector.qp.value != 0, name, ": is connected without a queue pair");

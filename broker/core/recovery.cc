@@ -79,12 +79,10 @@ void Adopt(Turn& turn, const ConnectionRecord& connection) {
                                   connection.peer});
 }
 
-// The peer's request is accepted again with the data that the client gave. Where that is not kept any more nobody can
-// tell what the peer has been told.
+// The peer's request is accepted again with the data that the client gave. Where that was not recorded nobody can tell
+// what the peer has been told.
 void AcceptAgain(Turn& turn, ConnectorRecord& connector) {
-  const Request* request = FindRequest(std::as_const(turn.records.sessions).at(connector.session), connector.pending);
-  const auto* accept = request == nullptr ? nullptr : std::get_if<Accept>(request);
-  if (accept != nullptr) return EmitAccept(turn, connector, accept->private_data);
+  if (connector.accept_data) return EmitAccept(turn, connector);
   GiveUp(turn, connector, Farewell::kRelease);
   Die(turn, connector, NdkStatus::kConnectionAborted);
   Fail(turn, connector,

@@ -134,11 +134,6 @@ void LoseStream(Turn& turn, SessionRecord& session) {
   SetDeadline(turn, session, turn.now() + turn.limits.session_grace);
 }
 
-const Request* FindRequest(const SessionRecord& session, RequestId request) {
-  const auto found = FindAnswer(session, request);
-  return found == session.answers.end() || found->id != request ? nullptr : &found->request;
-}
-
 void Handle(Turn& turn, const EndSession& event) {
   if (SessionRecord* session = FindLive(turn, event.session)) End(turn, *session);
 }

@@ -17,8 +17,6 @@ void Handle(Turn& turn, const AcknowledgeEvents& event);
 
 // The session's stream has gone without its client's doing, which has the whole grace period to come back.
 void LoseStream(Turn& turn, SessionRecord& session);
-// The request that its client waits for, as it came; null where it is not kept any more.
-const Request* FindRequest(const SessionRecord& session, RequestId request);
 
 // The session did not come back within its grace period.
 void OnDeadline(Turn& turn, SessionId session);

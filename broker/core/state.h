@@ -187,6 +187,8 @@ struct ConnectorRecord : ObjectRecord {
   bool has_data = false;  // limits, private_data and qp_attributes are the peer's.
   std::vector<QpAttributes> qp_attributes;
   RequestId pending;
+  // Ours, while kAccepting, for whoever has to ask again. None: of a broker that did not record it.
+  std::optional<Bytes> accept_data;
   bool awaits_handoff = false;
   bool broken = false;  // Its established connection, other than by its own side; counted.
   Instant deadline = absl::InfiniteFuture();

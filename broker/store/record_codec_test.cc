@@ -6,6 +6,7 @@
 
 #include <functional>
 #include <iostream>
+#include <optional>
 #include <random>
 #include <string>
 #include <utility>
@@ -74,6 +75,13 @@ TEST(ARecord, SurvivesWithEveryValueOfEveryEnumeration) {
                        const int number = wire::NdkStatus_descriptor()->value(static_cast<int>(i))->number();
                        record.dead_status = StatusFromNumber(static_cast<uint32_t>(number)).value();
                      });
+}
+
+// An Accept may carry nothing, which is not the same as data that nobody recorded.
+TEST(ARecord, SurvivesWithAnAcceptsDataThatIsEmptyOrUnknown) {
+  const std::vector<std::optional<Bytes>> values = {Bytes(), std::nullopt};
+  ExpectEachSurvives(&Records::connectors, values.size(),
+                     [&](ConnectorRecord& record, size_t i) { record.accept_data = values[i]; });
 }
 
 TEST(ATime, SurvivesWithItsInfinities) {

@@ -201,6 +201,7 @@ absl::Status FromProto(const v1::Connector& message, ConnectorRecord* record) {
     record->has_data = message.has_data();
     record->qp_attributes = ReadAll<QpAttributes>(all, "qp_attributes", message.qp_attributes());
     record->pending = RequestId(message.pending());
+    if (message.has_accept_data()) record->accept_data = ReadBytes(message.accept_data());
     record->awaits_handoff = message.awaits_handoff();
     record->broken = message.broken();
     record->deadline = ReadTime(message.deadline());

@@ -133,6 +133,7 @@ void ToProto(const ConnectorRecord& record, v1::Connector* message) {
   message->set_has_data(record.has_data);
   for (const QpAttributes& step : record.qp_attributes) ToProto(step, message->add_qp_attributes());
   message->set_pending(record.pending.value());
+  if (record.accept_data) message->set_accept_data(BytesToProto(*record.accept_data));
   message->set_awaits_handoff(record.awaits_handoff);
   message->set_broken(record.broken);
   message->set_deadline(ToProto(record.deadline));

@@ -184,6 +184,7 @@ ConnectorRecord FullConnector(ConnectorId id) {
   connector.has_data = true;
   connector.qp_attributes = {Step(), {}, Step()};
   connector.pending = RequestId(11);
+  connector.accept_data = Bytes{0, 255, 2};
   connector.awaits_handoff = true;
   connector.broken = true;
   connector.deadline = At(12);

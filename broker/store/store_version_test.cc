@@ -43,6 +43,7 @@ TEST(AStoreOfEveryVersion, IsRead) {
     connector.since = absl::InfinitePast();
     connector.failure.reset();
     connector.recovered = false;
+    connector.accept_data.reset();
   }
   EXPECT_TRUE(loaded->records == expected);
 }

@@ -159,6 +159,8 @@ class Writer {
     PutAddress(connector.local);
     PutAddress(connector.peer);
     PutBytes(connector.private_data);
+    Put(connector.accept_data.has_value());
+    if (connector.accept_data) PutBytes(*connector.accept_data);
     PutDeadline(connector.deadline);
   }
 
