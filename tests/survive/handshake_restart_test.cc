@@ -7,6 +7,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdint>
 #include <cstdio>
 #include <iostream>
 #include <memory>
@@ -195,12 +196,8 @@ void HandshakeRestart::TestBody() {
   for (bool died = true; died && commit < kMostCommits && !HasFailure(); commit += kStride, ++lives) {
     if (lives % KeptBroker::kPromptRestarts == 0) broker = NewMortalBroker(g_on->adapter, Settings());
     broker->LeaveOutStrays();
-    const std::string death = "die " + when_ + " " + std::to_string(commit) + " anyhow";
-    SCOPED_TRACE(death);
-    const pid_t former = broker->Daemon();
-    ASSERT_EQ(broker->Ask(death), "done");
-    LiveOnce(broker);
-    died = broker->Daemon() != former;
+    const Death death = {.when = when_, .commit = static_cast<uint32_t>(commit), .anyhow = true};
+    died = DiesWithin(*broker, death, [&] { LiveOnce(broker); });
   }
   std::cout << "covered: deaths " << when_ << " each " << kStride << "th of " << commit << " commits\n";
   EXPECT_GT(commit, 20);

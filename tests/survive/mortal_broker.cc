@@ -8,6 +8,7 @@
 //
 // "die before COUNT" and "die after COUNT" on its input make it die before or after that commit from then on, by
 // SIGKILL. Where that would end a handshake (docs/reliability.md) it waits for a later commit, unless "anyhow" follows.
+// "live" takes that back.
 // Each line is answered by one. Ends at the end of its input.
 
 #include <signal.h>
@@ -74,7 +75,7 @@ class Death {
   // `within_handshakes`: where such deaths are noted.
   Death(bool ends_handshakes, std::string within_handshakes)
       : ends_handshakes_(ends_handshakes), within_handshakes_(std::move(within_handshakes)) {}
-  // Any thread.
+  // Any thread. No commits: it lives.
   void Await(bool after, bool anyhow, uint64_t commits) {
     after_ = after;
     anyhow_ = anyhow;
@@ -139,7 +140,8 @@ void TakeLines(Death& death) {
     std::string die, when, how;
     uint64_t commits = 0;
     words >> die >> when >> commits >> how;
-    Require(die == "die" && (when == "before" || when == "after") && commits > 0, "there is no command " + line);
+    const bool dies = die == "die" && (when == "before" || when == "after") && commits > 0;
+    Require(dies || line == "live", "there is no command " + line);
     death.Await(when == "after", how == "anyhow", commits);
     std::cout << "answer: done" << std::endl;
   }

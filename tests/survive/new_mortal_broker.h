@@ -26,9 +26,14 @@ struct Death {
   bool anyhow = false;
 };
 
+// Runs `live`, in which the broker dies once at most; afterwards it dies no more. Whether it has.
+bool DiesWithin(KeptBroker& broker, const Death& death, const std::function<void()>& live);
 // Runs `live`, in which the broker dies once, and no more than once. What has fewer commits than that is run again,
 // for half as many, until the death falls within.
 void LiveThrough(KeptBroker& broker, Death death, const std::function<void()>& live);
+// What runs the current test case alone, with values of the environment such as "RDMA_BROKER_SEED=7": for a shell,
+// where the test was started.
+std::string CommandOfThisCase(const std::string& value);
 // How many of its deaths were `anyhow`, and within a handshake.
 uint64_t DeathsWithinHandshakes(const KeptBroker& broker);
 

@@ -37,10 +37,12 @@ uint64_t deaths = 0, within_handshakes = 0;
 
 class RestartedWork : public testing::Test {
  public:
-  RestartedWork(const Surroundings& on, const Workload::Activity& activity, uint32_t seed)
-      : on_(on), activity_(activity), seed_(seed) {}
+  // It is the `later`th after the first seed.
+  RestartedWork(const Surroundings& on, const Workload::Activity& activity, uint32_t first, uint32_t later)
+      : on_(on), activity_(activity), first_(first), seed_(first + later) {}
 
   void TestBody() override {
+    SCOPED_TRACE(CommandOfThisCase("RDMA_BROKER_SEED=" + std::to_string(first_)));
     // The name makes each activity's deaths fall elsewhere.
     std::minstd_rand random(seed_ + static_cast<uint32_t>(std::hash<std::string>()(activity_.name)));
     const std::shared_ptr<KeptBroker> broker = NewMortalBroker(on_.adapter, "");
@@ -59,6 +61,7 @@ class RestartedWork : public testing::Test {
  private:
   const Surroundings& on_;
   const Workload::Activity& activity_;
+  const uint32_t first_;
   const uint32_t seed_;
 };
 
@@ -91,7 +94,7 @@ int Run(int argc, char** argv) {
       const std::string name = activity.name + ("/" + on.adapter) + (i == 0 ? "" : "/" + std::to_string(i));
       testing::RegisterTest(
           "ADeathCostsAHandshakeAtMost", name.c_str(), nullptr, nullptr, __FILE__, __LINE__,
-          [&activity, seed = first + i]() -> testing::Test* { return new RestartedWork(on, activity, seed); });
+          [&activity, first, i]() -> testing::Test* { return new RestartedWork(on, activity, first, i); });
     }
   }
   testing::AddGlobalTestEnvironment(new EndOfAll);
