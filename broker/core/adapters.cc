@@ -67,18 +67,19 @@ void ForgetDeviceIfUnused(Turn& turn, DeviceId id) {
 }
 
 void Handle(Turn& turn, const DeviceChanged& report) {
-  const DeviceId id = report.device.id;
-  DeviceRecord& record = turn.records.devices[id];
-  if (record.removed) return;
-  // What addresses and tuples are keyed by does not change under those that exist.
-  const bool known = static_cast<bool>(record.device.id);
-  const auto network_namespace = known ? record.device.network_namespace : report.device.network_namespace;
-  const auto port_space = known ? record.device.port_space : report.device.port_space;
-  record.device = report.device;
-  record.device.network_namespace = network_namespace;
-  record.device.port_space = port_space;
+  Device device = report.device;
+  const auto& devices = std::as_const(turn.records.devices);
+  if (const auto known = devices.find(device.id); known != devices.end()) {
+    if (known->second.removed) return;
+    // What addresses and tuples are keyed by does not change under those that exist.
+    device.network_namespace = known->second.device.network_namespace;
+    device.port_space = known->second.device.port_space;
+    // Nothing new, as a fabric says to have stored what it has noted: not every endpoint is to be stored for that.
+    if (device == known->second.device) return;
+  }
+  turn.records.devices[device.id].device = device;
   turn.index.device_names = DeviceNames(turn.records);
-  FollowAddresses(turn, record.device);
+  FollowAddresses(turn, device);
 }
 
 void Handle(Turn& turn, const DeviceRemoved& report) {

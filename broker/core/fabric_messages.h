@@ -246,7 +246,8 @@ using FabricRequest = std::variant<FabricBind, FabricRepurpose, FabricRebind, Fa
 
 // --- Reports ---
 
-// A device is there, or its addresses or capabilities have changed.
+// A device is there, or its addresses or capabilities have changed. One that says nothing new changes nothing, but as
+// with every report what its fabric has noted is stored.
 struct DeviceChanged {
   Device device;
 

@@ -105,6 +105,26 @@ TEST(ACore, TellsAllAtFirstAndThenWhatHasChanged) {
   EXPECT_EQ(core.TakeChanges(), Changes{});
 }
 
+// By such reports fabrics have stored what they have noted, in the middle of storms.
+TEST(ACore, HasNothingToStoreOfADeviceReportThatSaysNothingNew) {
+  BrokerCore core{Limits{}};
+  Device device = {.id = DeviceId(1), .name = "nic0", .addresses = {{.bytes = {192, 0, 2, 1}}}};
+  (void)core.Handle(absl::UnixEpoch(), FabricReport(DeviceChanged{device}));
+  (void)core.Handle(absl::UnixEpoch(), OpenSession{StreamId(1), {}, {}});
+  uint64_t id = 0;
+  for (const Request& request :
+       std::vector<Request>{OpenAdapter{"nic0", kNdkVersion}, ReservePort{AdapterId(1), {device.addresses[0], 7000}}}) {
+    (void)core.Handle(absl::UnixEpoch(), ClientRequest{SessionId(1), RequestId(++id), EventNumber(), request});
+  }
+  ASSERT_FALSE(core.records().endpoints.empty());
+  (void)core.TakeChanges();
+  EXPECT_TRUE(core.Handle(absl::UnixEpoch(), FabricReport(DeviceChanged{device})).empty());
+  EXPECT_EQ(core.TakeChanges(), Changes{});
+  device.addresses.clear();
+  (void)core.Handle(absl::UnixEpoch(), FabricReport(DeviceChanged{device}));
+  EXPECT_EQ(core.TakeChanges().devices, std::vector<DeviceId>{device.id});
+}
+
 TEST(ACore, TellsEachReaderByItselfUntilItStops) {
   BrokerCore core{Limits{}};
   (void)core.TakeChanges(ChangeReader::kWatches);
