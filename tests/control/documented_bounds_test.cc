@@ -22,6 +22,7 @@
 #include "broker/control/tcp_port.h"
 #include "broker/control/watch_service.h"
 #include "broker/fabric/iwarp/options.h"
+#include "broker/fabric/rdmacm/rdmacm_fabric.h"
 #include "broker/fabric/rdmacm/unwanted_ids.h"
 #include "broker/monitoring/exposition.h"
 #include "broker/monitoring/http_request.h"
@@ -58,6 +59,7 @@ std::map<std::string, std::string> RowsOf(const std::string& heading, const std:
 TEST(DocumentedBounds, AreTheCodes) {
   const HandoffSocket::Settings handoff;
   const IwarpOptions iwarp;
+  EXPECT_EQ(RdmaCmOptions().handshakes.per_listener, iwarp.handshakes.per_listener);
   const WorkShares& waits = kWorkShares[static_cast<size_t>(PeerWait::kTimed)];
   const std::map<std::string, std::string> bounds = {
       {"connections to the TCP port", absl::StrCat(TcpBounds().connections)},
@@ -70,7 +72,8 @@ TEST(DocumentedBounds, AreTheCodes) {
       {"entries of a list of a rule", absl::StrCat(kMostPolicyEntries)},
       {"clients that fetch a transport",
        absl::StrCat(handoff.fetchers_per_uid, " of a user, ", handoff.fetchers, " in all")},
-      {"handshakes of user-space iWARP towards one listener", absl::StrCat(iwarp.handshakes_per_listener)},
+      {"handshakes of user-space iWARP, and of the kernel's devices, towards one listener",
+       absl::StrCat(iwarp.handshakes.per_listener, " of each")},
       {"peers that have connected to user-space iWARP and asked for nothing yet",
        absl::StrCat(iwarp.half_open_per_listener, " of a listener, ", iwarp.half_open, " in all")},
       {"Connects that wait in the kernel for a peer, over its iWARP devices",

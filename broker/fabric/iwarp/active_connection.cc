@@ -59,7 +59,7 @@ void ActiveConnection::StartConnecting() {
   if (error == EADDRNOTAVAIL) return TryLater(error);
   if (error != 0 && error != EINPROGRESS) return Refuse(error);
   state_ = State::kConnecting;
-  SetDeadline(surroundings_.options.reply_wait);
+  SetDeadline(surroundings_.options.handshakes.reply_wait);
   Await(EPOLLOUT);
 }
 
@@ -72,8 +72,8 @@ void ActiveConnection::TryLater(int error) {
 
 void ActiveConnection::OnDeadline() {
   if (state_ == State::kWaiting) return AwaitTurn();
-  // Another's turn; the reply is waited for on.
-  surroundings_.turns.End(id_);
+  // The reply is waited for on.
+  EndTurn();
 }
 
 void ActiveConnection::OnReady() {
@@ -124,7 +124,7 @@ void ActiveConnection::OnReply(const iwarp::StartupFrame& reply) {
   }
   agreed_ = std::get<iwarp::ConnectionState>(*std::move(outcome));
   state_ = State::kReplied;
-  surroundings_.turns.End(id_);
+  EndTurn();
   surroundings_.reports.Push(FabricReplied{id_,
                                            {agreed_.outbound_read_limit, agreed_.inbound_read_limit},
                                            Bytes(agreed_.peer_data.begin(), agreed_.peer_data.end()),

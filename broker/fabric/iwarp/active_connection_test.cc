@@ -268,7 +268,7 @@ INSTANTIATE_TEST_SUITE_P(Iwarp, ImpatientActiveConnectionTest, ::testing::Values
 class PacedActiveConnectionTest : public ActiveConnectionTest {
  protected:
   explicit PacedActiveConnectionTest(absl::Duration reply_wait = absl::Hours(1))
-      : ActiveConnectionTest(IwarpOptions{.handshakes_per_listener = 4, .reply_wait = reply_wait}) {}
+      : ActiveConnectionTest(IwarpOptions{.handshakes = {.per_listener = 4, .reply_wait = reply_wait}}) {}
 
   std::vector<ConnectionId> ConnectMany(int count, SessionId session) {
     std::vector<ConnectionId> connections;
@@ -366,8 +366,7 @@ class LateTurnTest : public ActiveConnectionTest {
   LateTurnTest()
       : ActiveConnectionTest(IwarpOptions{.time_wait = kTimeWait,
                                           .time_wait_poll = absl::Milliseconds(10),
-                                          .handshakes_per_listener = 2,
-                                          .reply_wait = absl::Hours(1)}) {}
+                                          .handshakes = {.per_listener = 2, .reply_wait = absl::Hours(1)}}) {}
 };
 
 TEST_P(LateTurnTest, AnAttemptHasAllItsTimeOnceItsTurnHasCome) {

@@ -59,7 +59,11 @@ void Connection::CloseSocket(bool reset) {
   if (socket_ && reset) ResetConnection(socket_.get());
   socket_.Reset();
   Forget();
-  surroundings_.turns.End(id_);
+  EndTurn();
+}
+
+void Connection::EndTurn() {
+  if (surroundings_.turns.End(id_)) surroundings_.turns.BeginNext();
 }
 
 void Connection::StopWaiting() {

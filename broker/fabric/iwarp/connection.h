@@ -10,7 +10,7 @@
 
 #include "broker/core/fabric_messages.h"
 #include "broker/fabric/fabric_records.h"
-#include "broker/fabric/iwarp/handshake_turns.h"
+#include "broker/fabric/handshake_turns.h"
 #include "broker/fabric/iwarp/kept_transport.h"
 #include "broker/fabric/iwarp/options.h"
 #include "broker/fabric/iwarp/socket_status.h"
@@ -73,6 +73,8 @@ class Connection {
   // A reset tells the peer at once; without it, what was sent still reaches the peer, and then the stream's end. What
   // outlives the process of the socket is no longer needed, and neither is its turn.
   void CloseSocket(bool reset = true);
+  // It is another's turn, if it was this one's.
+  void EndTurn();
 
   // What this side wants of the negotiation on this socket.
   iwarp::Offer OfferFor(const ReadLimits& limits) const;

@@ -39,7 +39,7 @@ IwarpFabric::IwarpFabric(DeviceId device, const IwarpOptions& options, Watcher& 
       network_namespace_(network_namespace),
       addresses_(std::move(addresses)),
       reports_([this](FabricReport report) { Deliver(std::move(report)); }),
-      turns_(options_.handshakes_per_listener),
+      turns_(options_.handshakes.per_listener),
       surroundings_{options_, *addresses_, watcher, handoffs, keep, records, reports_, turns_, losses_},
       half_open_(surroundings_,
                  [this](EndpointId listener, UniqueFd socket, iwarp::StartupFrame request) {

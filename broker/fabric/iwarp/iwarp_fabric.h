@@ -9,10 +9,10 @@
 
 #include "absl/status/statusor.h"
 #include "broker/fabric/fabric.h"
+#include "broker/fabric/handshake_turns.h"
 #include "broker/fabric/iwarp/active_connection.h"
 #include "broker/fabric/iwarp/endpoints.h"
 #include "broker/fabric/iwarp/half_open_sockets.h"
-#include "broker/fabric/iwarp/handshake_turns.h"
 #include "broker/fabric/iwarp/passive_connection.h"
 
 namespace rdmabroker {

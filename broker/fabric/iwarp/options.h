@@ -6,6 +6,7 @@
 #include <cstddef>
 
 #include "absl/time/time.h"
+#include "broker/fabric/handshake_turns.h"
 
 namespace rdmabroker {
 
@@ -28,12 +29,7 @@ struct IwarpOptions {
   // and how often it looks (TCP_TIMEWAIT_LEN, include/net/tcp.h).
   absl::Duration time_wait = absl::Seconds(60);
   absl::Duration time_wait_poll = absl::Milliseconds(50);
-  // Handshakes that are under way towards one listener at a time; the others wait. Half of the longest queue that
-  // listeners had before Linux 5.4 (SOMAXCONN, 128), so that two brokers at once do not overflow it.
-  size_t handshakes_per_listener = 64;
-  // How long one counts so: longer than a round trip in a data centre, after which the listener has taken it from its
-  // queue. A peer whose consumer has not decided by then does not keep others waiting, and may reply later.
-  absl::Duration reply_wait = absl::Milliseconds(100);
+  HandshakePace handshakes;
 };
 
 }  // namespace rdmabroker

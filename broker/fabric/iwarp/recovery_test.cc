@@ -614,7 +614,7 @@ TEST_P(RecoveryTest, WhatIsAskedOfALifeThatMakesWayIsBegunByTheNextAndOnce) {
 
 TEST_P(RecoveryTest, WhatWaitedForItsTurnInALifeThatMakesWayIsBegunByTheNext) {
   // Of one session one at a time.
-  FormerLives lives(GetParam(), {.handshakes_per_listener = 2, .reply_wait = absl::Hours(1)});
+  FormerLives lives(GetParam(), {.handshakes = {.per_listener = 2, .reply_wait = absl::Hours(1)}});
   RawListener listener(GetParam());
   RawPeer peer;
   lives.Live([&](FabricLife& life, LastWords& words) {

@@ -47,16 +47,17 @@ void CmConnection::Adopt(const FabricAdoptConnection& request, const std::option
   const bool connecting = state_ == State::kConnecting;
   const bool between_attempts = connecting && record && !record->kernel_id;
   if (!migrated && !between_attempts) return Lose();
+  if (between_attempts) state_ = State::kWaiting;
   kernel_id_ = record->kernel_id;
   tried_again_ = record->tried_again;
   accepted_ = record->accepted;
   const bool own = IncomingCounter(id_) == 0;
   towards_ = {own ? PeerWait::kTimed : PeerWait::kUntimed, record->uid, record->session, record->peer};
   unsure_ = true;
-  unchecked_ = connecting && !device_.three_way;
+  unchecked_ = state_ == State::kConnecting && !device_.three_way;
   if (record->answer_due) {
     answer_ = Answer::kDue;
-  } else if (!device_.three_way && (connecting || accepted_ || state_ == State::kOver)) {
+  } else if (!device_.three_way && (unchecked_ || accepted_ || state_ == State::kOver)) {
     answer_ = Answer::kPerhaps;
   }
   if (!connecting) return;
@@ -99,6 +100,7 @@ void CmConnection::Lose() {
 
 void CmConnection::GoOn() {
   if (!unsure_) return;
+  if (state_ == State::kWaiting) return AwaitTurn();
   if (state_ == State::kConnecting) return GoOnConnecting();
   unsure_ = false;
   // Where the store was full, events that the process before had dealt with are neither in it nor in the journal.
@@ -112,7 +114,6 @@ void CmConnection::GoOn() {
 // RESOLVE_ROUTE and CONNECT are refused with EINVAL, and change nothing, but where their turn has come (cma_comp_exch
 // in drivers/infiniband/core/cma.c). RESOLVE_ADDR is not so harmless: it forgets the peer's address.
 void CmConnection::GoOnConnecting() {
-  if (!kernel_id_) return Resolve();
   CmAddresses at;
   if (surroundings_.file->QueryAddresses(*kernel_id_, &at) != 0) return Lose();
   if (at.peer.ip.IsAny()) return ResolveAddress();

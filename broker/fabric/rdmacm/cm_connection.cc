@@ -65,22 +65,6 @@ void SetScopes(const std::vector<IpAddress>& local, CmAddresses* addresses) {
 
 }  // namespace
 
-void CmConnection::Start(const FabricConnect& request) {
-  Take(request);
-  Resolve();
-}
-
-void CmConnection::LeaveToNext(const FabricConnect& request) {
-  Take(request);
-  state_ = State::kLeft;
-  Save();
-}
-
-void CmConnection::Take(const FabricConnect& request) {
-  request_ = request;
-  towards_ = {PeerWait::kTimed, request.uid, request.session, request.peer.ip.ToString()};
-}
-
 bool CmConnection::Start(EndpointId listener, const CmEvent& event, const std::vector<IpAddress>& local) {
   kernel_id_ = event.id;
   state_ = State::kRequested;
@@ -197,7 +181,7 @@ void CmConnection::OnEvent(const CmEvent& event) {
 }
 
 bool CmConnection::in_handshake() const {
-  return state_ != State::kLeft && state_ != State::kEstablished && state_ != State::kOver &&
+  return state_ != State::kWaiting && state_ != State::kEstablished && state_ != State::kOver &&
          state_ != State::kReleasing;
 }
 
@@ -279,6 +263,7 @@ void CmConnection::OnReply(const CmEvent& event) {
   std::optional<std::vector<QpAttributes>> steps = ReadQpAttributes();
   if (!steps) return Fail(NdkStatus::kConnectionAborted, EINVAL);
   state_ = State::kReplied;
+  EndTurn();
   request_->private_data.clear();
   Save();
   // iWARP drivers tell the active side what it may do itself, as siw_cm_upcall.
@@ -300,10 +285,13 @@ void CmConnection::OnFailure(const CmEvent& event) {
     destroying_ = true;
     const KernelId spent = *std::exchange(kernel_id_, std::nullopt);
     Save();
+    EndTurn();
     surroundings_.Destroy(spent, [this] {
       destroying_ = false;
       if (state_ == State::kReleasing) return DestroyAndReport();
-      if (state_ != State::kOver) Resolve();
+      if (state_ == State::kOver) return;
+      AwaitTurn();
+      surroundings_.store_records();
     });
     return;
   }
@@ -344,6 +332,7 @@ void CmConnection::Fail(NdkStatus status, uint32_t provider_error, Bytes private
         " new one";
   }
   state_ = State::kOver;
+  EndTurn();
   if (connecting) {
     surroundings_.reports.Push(FabricConnectFailed{.connection = id_,
                                                    .status = status,

@@ -34,16 +34,17 @@ class CmConnection {
  public:
   CmConnection(const RdmaCmSurroundings& surroundings, const CmDevice& device, ConnectionId id)
       : surroundings_(surroundings), device_(device), id_(id) {}
+  // Before its release, it goes with its process: the kernel's id is left as it is.
+  ~CmConnection();
   CmConnection(const CmConnection&) = delete;
   CmConnection& operator=(const CmConnection&) = delete;
 
-  // The first call of each connection: our own, one that came to a listener with `event`, or one that is adopted. The
-  // second is false where the peer or the device is gone again: nothing was reported, and the kernel's id is to be
-  // destroyed. `local` are the device's addresses.
+  // The first call of each connection: our own, one that came to a listener with `event`, or one that is adopted. Our
+  // own begins when its turn has come; until then it is on record, and the next process can begin it. The second is
+  // false where the peer or the device is gone again: nothing was reported, and the kernel's id is to be destroyed.
+  // `local` are the device's addresses.
   void Start(const FabricConnect& request);
   [[nodiscard]] bool Start(EndpointId listener, const CmEvent& event, const std::vector<IpAddress>& local);
-  // Our own, of which nothing leaves for the peer: the next process begins it.
-  void LeaveToNext(const FabricConnect& request);
   // `record`: none where the process before has left none. `migrated`: its id is here.
   void Adopt(const FabricAdoptConnection& request, const std::optional<CmConnectionRecord>& record, bool migrated);
   // All events that had come have been handed on, and all requests that were made again: goes on where the process
@@ -66,13 +67,13 @@ class CmConnection {
 
   DeviceId device() const { return device_.id; }
   bool in_handshake() const;
-  // None before it is made, and while a stale connection's is being replaced.
+  // None before its turn, and while a stale connection's is being replaced.
   std::optional<KernelId> kernel_id() const { return kernel_id_; }
 
  private:
-  // kLeft: to the next process. kOver: nothing but its release is to come.
+  // kWaiting: for its turn. kOver: nothing but its release is to come.
   enum class State : uint8_t {
-    kLeft,
+    kWaiting,
     kResolvingAddress,
     kResolvingRoute,
     kConnecting,
@@ -95,7 +96,10 @@ class CmConnection {
   void OnDone(CmStep step, int error, std::string objection);
   void Handle(const CmEvent& event);
   bool IsDealtWith(const CmEvent& event) const;
-  void Take(const FabricConnect& request);
+  void AwaitTurn();
+  void OnTurn();
+  // The peer has replied, or it is not waited for any more.
+  void EndTurn();
   void Resolve();
   void ResolveAddress();
   void Connect();
@@ -131,6 +135,7 @@ class CmConnection {
   State state_ = State::kRequested;
   std::optional<KernelId> kernel_id_;
   std::optional<FabricConnect> request_;  // Of our own.
+  TimerId reply_wait_ = TimerId::kNone;   // While it has its turn.
   WorkId working_ = WorkId::kNone;        // The kernel's CONNECT or ACCEPT, while the pool has it.
   std::vector<CmEvent> held_;             // Events that came meanwhile: no more than a connection has.
   std::shared_ptr<void> unstored_;        // One that changed its record only, which is stored with the next report.

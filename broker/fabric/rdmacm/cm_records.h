@@ -33,7 +33,7 @@ struct CmEndpointRecord {
 
 struct CmConnectionRecord {
   uint32_t device_index = 0;
-  std::optional<KernelId> kernel_id;  // None while an attempt's is being replaced.
+  std::optional<KernelId> kernel_id;  // None while an attempt waits for its turn, or its id is replaced.
   SessionId session;
   uint32_t uid = 0;
   std::string peer;  // Its IP address.

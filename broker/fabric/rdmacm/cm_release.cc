@@ -10,6 +10,7 @@ namespace rdmabroker {
 
 void CmConnection::Release() {
   if (state_ == State::kReleasing) return;
+  EndTurn();
   unwanted_ = state_ == State::kRequested;
   state_ = State::kReleasing;
   if (!std::exchange(held_, {}).empty()) answer_ = Answer::kNone;
@@ -71,6 +72,7 @@ bool CmConnection::WaitsForAnswer() const {
 
 void CmConnection::LoseId() {
   const bool waits = WaitsForAnswer();
+  EndTurn();
   kernel_id_.reset();
   answer_ = Answer::kNone;
   held_.clear();

@@ -63,8 +63,21 @@ RdmaCmFabric::RdmaCmFabric(DeviceId first_device, const RdmaCmOptions& options, 
       reports_([this](FabricReport report) { Deliver(std::move(report)); }),
       pool_(executor),
       unwanted_([this] { surroundings_.watcher.Rearm(file_watch_, EPOLLIN); }),
+      turns_(options_.handshakes.per_listener),
       orphans_(past.keep, pool_, watcher),
-      surroundings_{options_, file_, records_, executor, pool_, watcher, reports_, unwanted_, losses_, former_},
+      surroundings_{options_,
+                    file_,
+                    records_,
+                    executor,
+                    pool_,
+                    watcher,
+                    reports_,
+                    unwanted_,
+                    losses_,
+                    former_,
+                    turns_,
+                    [this] { BeginNext(); },
+                    [this] { StoreRecords(); }},
       endpoints_(surroundings_) {
   for (const RdmaCmPast::Device& device : known_) {
     next_device_ = std::max(next_device_, device.id.value() + 1);
@@ -74,7 +87,7 @@ RdmaCmFabric::RdmaCmFabric(DeviceId first_device, const RdmaCmOptions& options, 
 
 RdmaCmFabric::~RdmaCmFabric() {
   for (const WatchId watch : {file_watch_, address_watch_, device_watch_}) surroundings_.watcher.Unwatch(watch);
-  for (const TimerId timer : {scan_retry_, go_on_}) surroundings_.watcher.CancelTimer(timer);
+  for (const TimerId timer : {scan_retry_, go_on_, begin_}) surroundings_.watcher.CancelTimer(timer);
 }
 
 absl::Status RdmaCmFabric::Prepare(DescriptorKeep& keep) {
@@ -248,7 +261,7 @@ void RdmaCmFabric::PlaceSentinel(DeviceId id, KnownDevice& device) {
   surroundings_.Destroy(*std::exchange(device.sentinel, std::nullopt), [] {});
 }
 
-void RdmaCmFabric::ReportDevice(DeviceId id, const FoundDevice& found) {
+Device RdmaCmFabric::Describe(DeviceId id, const FoundDevice& found) const {
   Device device;
   device.id = id;
   device.name = found.name;
@@ -258,9 +271,13 @@ void RdmaCmFabric::ReportDevice(DeviceId id, const FoundDevice& found) {
   device.addresses = found.addresses;
   device.keeps_qps_until_released = found.iwarp;
   device.unusable_reason = found.unusable_reason;
+  return device;
+}
+
+void RdmaCmFabric::ReportDevice(DeviceId id, const FoundDevice& found) {
   LogInfo("device found",
           {{"device", found.name}, {"usable", found.unusable_reason.empty()}, {"cause", found.unusable_reason}});
-  reports_.Push(DeviceChanged{std::move(device)});
+  reports_.Push(DeviceChanged{Describe(id, found)});
 }
 
 // The kernel removes it when nobody has it open; until then a scan would find it.
@@ -349,6 +366,25 @@ void RdmaCmFabric::Refuse(const CmEvent& request) {
   surroundings_.DestroyUnwanted(request.id, [] {});
 }
 
+// In a turn of the loop in which no events are read: their ids are stored at its end, and the events that let a CONNECT
+// leave are read afterwards. So the next process finds all that has left.
+void RdmaCmFabric::BeginNext() {
+  if (begin_ != TimerId::kNone) return;
+  begin_ = surroundings_.watcher.StartTimer(Watcher::Now(), [this] {
+    ReportQueue::Entry entry(reports_);
+    begin_ = TimerId::kNone;
+    turns_.BeginNext();
+    StoreRecords();
+  });
+}
+
+// What has been noted is stored with a report only; this one says nothing new.
+void RdmaCmFabric::StoreRecords() {
+  if (devices_.empty()) return;
+  const auto& [id, device] = *devices_.begin();
+  reports_.Push(DeviceChanged{Describe(id, device.found)});
+}
+
 void RdmaCmFabric::Deliver(FabricReport report) {
   if (const auto* released = std::get_if<FabricReleased>(&report)) connections_.erase(released->connection);
   sink_(std::move(report));
@@ -373,7 +409,6 @@ void RdmaCmFabric::Carry(const FabricConnect& request) {
       std::make_unique<CmConnection>(surroundings_, of, request.connection);
   // Of a device that has gone meanwhile the core ends everything by itself.
   if (device == devices_.end()) return;
-  if (makes_way_) return connection->LeaveToNext(request);
   connection->Start(request);
 }
 

@@ -16,6 +16,7 @@
 #include "absl/status/statusor.h"
 #include "broker/fabric/fabric.h"
 #include "broker/fabric/fabric_records.h"
+#include "broker/fabric/handshake_turns.h"
 #include "broker/fabric/local_addresses.h"
 #include "broker/fabric/rdmacm/cm_connection.h"
 #include "broker/fabric/rdmacm/cm_endpoints.h"
@@ -70,7 +71,7 @@ class RdmaCmFabric final : public Fabric {
 
   void Start(ReportSink sink) override;
   void Perform(const FabricRequest& request) override;
-  void MakeWay() override { makes_way_ = true; }
+  void MakeWay() override { turns_.Hold(); }
   // They go on in the next process, but for what a death in the middle of a step costs.
   bool HasHandshakes() const override;
 
@@ -100,6 +101,7 @@ class RdmaCmFabric final : public Fabric {
   // An id that the core has for it, or a new one.
   DeviceId NewId(const std::string& name);
   void PlaceSentinel(DeviceId id, KnownDevice& device);
+  Device Describe(DeviceId id, const FoundDevice& found) const;
   void ReportDevice(DeviceId id, const FoundDevice& found);
   void RemoveDevice(DeviceId id);
 
@@ -132,6 +134,8 @@ class RdmaCmFabric final : public Fabric {
   // It has gone, and the one that has come in its place has its name.
   void Renew(DeviceId id);
 
+  void BeginNext();
+  void StoreRecords();
   // A report on its way out.
   void Deliver(FabricReport report);
 
@@ -166,7 +170,6 @@ class RdmaCmFabric final : public Fabric {
   bool taking_over_ = true;            // and until the processes before hold nothing any more
   std::deque<FabricRequest> waiting_;  // these wait, of which adopting is none.
   TimerId go_on_ = TimerId::kNone;
-  bool makes_way_ = false;
   KeptFiles files_;
   ReportSink sink_;
   ReportQueue reports_;
@@ -176,6 +179,8 @@ class RdmaCmFabric final : public Fabric {
   UnwantedIds unwanted_;
   WarningLimit losses_;
   FormerIds former_;
+  HandshakeTurns turns_;
+  TimerId begin_ = TimerId::kNone;
   std::unique_ptr<EventJournal> journal_;
   Orphans orphans_;
   const RdmaCmSurroundings surroundings_;

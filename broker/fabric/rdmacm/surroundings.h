@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "broker/fabric/fabric_records.h"
+#include "broker/fabric/handshake_turns.h"
 #include "broker/fabric/rdmacm/cm_file.h"
 #include "broker/fabric/rdmacm/former_ids.h"
 #include "broker/fabric/rdmacm/unwanted_ids.h"
@@ -26,6 +27,7 @@ struct RdmaCmOptions {
   // process's number takes that queue pair over; InfiniBand and RoCE need its owner's help in any case, so there such a
   // number is taken either way.
   bool trust_qp_numbers = false;
+  HandshakePace handshakes;
 };
 
 // What every part of the fabric works with. All of it outlives the parts.
@@ -40,6 +42,13 @@ struct RdmaCmSurroundings {
   UnwantedIds& unwanted;
   WarningLimit& losses;  // Of what ended with the process before.
   FormerIds& former;
+  HandshakeTurns& turns;
+  // Those of our own begin whose turn it is: soon, and so that what they change in the records is stored before
+  // anything leaves for a peer.
+  const std::function<void()> begin_next;
+  // What has changed in the records is stored when the fabric is left. To be called where that is not for a request of
+  // the core's, which has them stored in any case.
+  const std::function<void()> store_records;
 
   // Destroys the id, which may block, and for as long as the kernel waits for a peer: `towards`. `done` runs when
   // nothing of it is left.

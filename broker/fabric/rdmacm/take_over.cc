@@ -104,8 +104,6 @@ void RdmaCmFabric::CloseOld() {
         if (!files_.Await()) LogWarning("the ids of the process before may still hold addresses");
         GoOn();
         LogInfo("the kernel's ids are taken over", {{"connections", connections_.size()}});
-        // Nobody else may report anything now, and what has been noted here is stored only with a report.
-        if (!devices_.empty()) ReportDevice(devices_.begin()->first, devices_.begin()->second.found);
       });
 }
 
@@ -169,6 +167,8 @@ void RdmaCmFabric::GoOn() {
 void RdmaCmFabric::GoOnWithConnections(ConnectionId from) {
   auto next = connections_.lower_bound(from);
   for (int i = 0; i < kConnectionsAtATime && next != connections_.end(); ++i, ++next) next->second->GoOn();
+  // Nobody else may report anything now.
+  StoreRecords();
   go_on_ = TimerId::kNone;
   if (next == connections_.end()) return former_.Forget();
   go_on_ = surroundings_.watcher.StartTimer(Watcher::Now(), [this, id = next->first] {

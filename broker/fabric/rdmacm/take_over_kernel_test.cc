@@ -56,8 +56,8 @@ namespace rdmabroker {
 namespace {
 
 constexpr DeviceId kDevice(7);
-constexpr EndpointId kFrom(11), kListener(12);
-constexpr ConnectionId kOwn(21);
+constexpr EndpointId kFrom(11), kListener(12), kNextFrom(13);
+constexpr ConnectionId kOwn(21), kNext(22);
 constexpr ConnectionId kIncoming = IncomingConnection(kDevice, 500);
 constexpr SessionId kSession(31);
 constexpr ReadLimits kLimits = {2, 1};
@@ -215,7 +215,7 @@ class TakeOver : public testing::Test {
     supervisor_.Restart();
     keep_ = std::make_unique<DescriptorKeep>(supervisor_);
     auto opened =
-        RdmaCmFabric::Open(DeviceId(2), {}, {*keep_, records_, std::move(devices), unrecorded}, tasks_, watcher_);
+        RdmaCmFabric::Open(DeviceId(2), options_, {*keep_, records_, std::move(devices), unrecorded}, tasks_, watcher_);
     ASSERT_TRUE(opened.ok()) << opened.status();
     fabric_ = *std::move(opened);
     fabric_->Start([this](FabricReport report) { reports_.push_back(std::move(report)); });
@@ -333,6 +333,7 @@ class TakeOver : public testing::Test {
   std::unique_ptr<EventJournal> journal_;  // The process before's, once it has read such an event.
   std::vector<CmEvent> last_;
   FabricRecords records_;
+  RdmaCmOptions options_;
   SocketAddress from_, listener_, peers_listener_;
   CmAddresses requested_;
   KernelId active_{};  // The peer's.
@@ -1072,6 +1073,130 @@ TEST_F(TakeOver, BeginsWhatAProcessHasLeftThatMadeWay) {
   EXPECT_EQ(asked.type, CmEventType::kConnectRequest);
   ASSERT_EQ(peer_.file->Accept(asked.id, CmProcess::kCookie, {.qp = peer_.queue_pairs.Make()}), 0);
   EXPECT_EQ(Await<FabricReplied>().connection, kOwn);
+}
+
+// Two handshakes towards a listener at a time, so one of a session. The first has its turn until it is answered.
+class TakeOverOfTurns : public TakeOver {
+ protected:
+  TakeOverOfTurns() { options_.handshakes = {.per_listener = 2, .reply_wait = absl::Hours(1)}; }
+
+  // Towards one listener, which has the request of the first then.
+  KernelId BeginTwo() {
+    BindFirst();
+    next_from_ = FreeAddress();
+    Perform(FabricBind{kDevice, kNextFrom, EndpointUse::kDedicated, {ip_}, next_from_.port});
+    Await<FabricBound>();
+    Perform(OwnConnect());
+    FabricConnect next = OwnConnect();
+    next.connection = kNext;
+    next.endpoint = kNextFrom;
+    next.local = next_from_;
+    Perform(next);
+    const CmEvent asked = AwaitPeer();
+    EXPECT_EQ(asked.type, CmEventType::kConnectRequest);
+    return asked.id;
+  }
+  void Reject(KernelId first) {
+    EXPECT_EQ(peer_.file->Reject(first, {}), 0);
+    EXPECT_EQ(Await<FabricConnectFailed>().connection, kOwn);
+  }
+  void AwaitNext() {
+    CmEvent asked = AwaitPeer();
+    // iWARP's CM tells the peer so when it has replied to the first.
+    if (asked.type == CmEventType::kEstablished) asked = AwaitPeer();
+    ASSERT_EQ(asked.type, CmEventType::kConnectRequest);
+    ASSERT_EQ(peer_.file->Accept(asked.id, CmProcess::kCookie, {.qp = peer_.queue_pairs.Make()}), 0);
+    EXPECT_EQ(Await<FabricReplied>().connection, kNext);
+  }
+  bool IsQuiet() {
+    Settle();
+    return !peer_.HasEvent(kQuiet);
+  }
+  // On record, and with an id.
+  bool NextHasBegun() const {
+    return DecodeConnection(std::as_const(records_).connections.at(kNext))->kernel_id.has_value();
+  }
+  void TakeOverNext() {
+    fabric_.reset();
+    TakeOverAll(
+        {FabricAdoptEndpoint{kDevice, kNextFrom, EndpointUse::kDedicated, {ip_}, next_from_.port},
+         FabricAdoptConnection{kDevice, kNext, kNextFrom, AdoptedStage::kConnecting, next_from_, peers_listener_}});
+  }
+
+  SocketAddress next_from_;
+};
+
+TEST_F(TakeOverOfTurns, BeginsOneTowardsABusyListenerAtATime) {
+  const KernelId first = BeginTwo();
+  EXPECT_TRUE(IsQuiet());
+  EXPECT_FALSE(NextHasBegun());
+  ASSERT_EQ(peer_.file->Accept(first, CmProcess::kCookie, {.qp = peer_.queue_pairs.Make()}), 0);
+  EXPECT_EQ(Await<FabricReplied>().connection, kOwn);
+  AwaitNext();
+}
+
+TEST_F(TakeOverOfTurns, BeginsTheNextOnceOneHasFailed) {
+  Reject(BeginTwo());
+  AwaitNext();
+}
+
+TEST_F(TakeOverOfTurns, BeginsTheNextOnceOneIsGivenUp) {
+  BeginTwo();
+  Perform(FabricRelease{kDevice, kOwn});
+  EXPECT_EQ(AwaitPeer().type, CmEventType::kConnectRequest);
+}
+
+TEST_F(TakeOverOfTurns, BeginsTheNextWhereAListenerIsSilent) {
+  options_.handshakes.reply_wait = absl::Milliseconds(10);
+  BeginTwo();
+  EXPECT_EQ(AwaitPeer().type, CmEventType::kConnectRequest);
+}
+
+TEST_F(TakeOverOfTurns, GivesUpOneThatWaitsForItsTurn) {
+  const KernelId first = BeginTwo();
+  Perform(FabricRelease{kDevice, kNext});
+  EXPECT_EQ(Await<FabricReleased>().connection, kNext);
+  EXPECT_FALSE(std::as_const(records_).connections.contains(kNext));
+  Reject(first);
+  EXPECT_TRUE(IsQuiet());
+}
+
+TEST_F(TakeOverOfTurns, BeginsWhatHadWaitedForItsTurn) {
+  const KernelId first = BeginTwo();
+  EXPECT_TRUE(IsQuiet());
+  Reject(first);
+  // It dies before it has begun the next.
+  ASSERT_FALSE(NextHasBegun());
+  TakeOverNext();
+  AwaitNext();
+  Settle();
+  // iWARP's CM tells the peer that it has replied.
+  while (peer_.HasEvent(kQuiet)) EXPECT_EQ(AwaitPeer().type, CmEventType::kEstablished) << "it was asked again";
+}
+
+TEST_F(TakeOverOfTurns, LeavesToItsSuccessorWhatWaitsAsItMakesWay) {
+  const KernelId first = BeginTwo();
+  fabric_->MakeWay();
+  EXPECT_TRUE(fabric_->HasHandshakes());
+  Reject(first);
+  EXPECT_FALSE(fabric_->HasHandshakes());
+  EXPECT_TRUE(IsQuiet());
+  TakeOverNext();
+  AwaitNext();
+}
+
+// Otherwise the next process would begin it once more.
+TEST_F(TakeOverOfTurns, HasATurnStoredBeforeAnythingLeaves) {
+  const KernelId first = BeginTwo();
+  Reject(first);
+  ASSERT_FALSE(NextHasBegun());
+  reports_.clear();
+  const absl::Time end = absl::Now() + kPatience;
+  while (!NextHasBegun() && absl::Now() < end) tasks_.RunOne(end - absl::Now());
+  ASSERT_TRUE(NextHasBegun());
+  EXPECT_TRUE(Take<DeviceChanged>()) << "without a report the record is not stored";
+  EXPECT_FALSE(peer_.HasEvent(kQuiet)) << "it has left before that";
+  AwaitNext();
 }
 
 TEST_F(TakeOver, LeavesItsSuccessorWhatThatNeeds) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#ifndef BROKER_FABRIC_IWARP_HANDSHAKE_TURNS_H_
-#define BROKER_FABRIC_IWARP_HANDSHAKE_TURNS_H_
+#ifndef BROKER_FABRIC_HANDSHAKE_TURNS_H_
+#define BROKER_FABRIC_HANDSHAKE_TURNS_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -10,15 +10,27 @@
 #include <map>
 #include <utility>
 
+#include "absl/time/time.h"
 #include "broker/core/ids.h"
 #include "dataplane/ndk/socket_address.h"
 
 namespace rdmabroker {
 
+// How many handshakes are under way towards one listener at a time; the others wait.
+struct HandshakePace {
+  // Half of the longest queue that TCP's listeners had before Linux 5.4 (SOMAXCONN, 128), so that two brokers at once
+  // do not overflow it. rdma_cm's have 1024 by default (net.rdma_ucm.max_backlog), for all who connect. At least two.
+  size_t per_listener = 64;
+  // How long one counts so: longer than a round trip in a data centre, after which a TCP listener has taken it from its
+  // queue. A peer whose consumer has not decided by then does not keep others waiting, and may reply later.
+  absl::Duration reply_wait = absl::Milliseconds(100);
+};
+
 // When handshakes towards a listener may begin: so many at a time, so that a storm of them does not overflow its queue,
-// whose kernel would drop what is too much, and TCP try again after seconds. The others wait. The sessions that wait
-// for one listener take turns, and none of them has more than half of what is under way there, so that one session's
-// thousand do not keep another's one waiting. What one session has waiting begins in the order in which it came.
+// whose kernel would drop or refuse what is too much, and TCP try again after seconds. The others wait. The sessions
+// that wait for one listener take turns, and none of them has more than half of what is under way there, so that one
+// session's thousand do not keep another's one waiting. What one session has waiting begins in the order in which it
+// came.
 //
 // What waits is bounded by how many connectors sessions may have (limits.h). Each function takes logarithmic time.
 // Without input or output. One thread.
@@ -31,12 +43,13 @@ class HandshakeTurns {
   HandshakeTurns(const HandshakeTurns&) = delete;
   HandshakeTurns& operator=(const HandshakeTurns&) = delete;
 
-  // Calls `begin` once, when its turn has come, unless End comes before: from here, or from another's End. It may call
-  // all functions; what these let begin does so after it has returned. No other of that connection's waits or is under
-  // way.
+  // Calls `begin` once, when its turn has come, unless End comes before: from here or from BeginNext. It may call all
+  // functions; what these let begin does so after it has returned. No other of that connection's waits or is under way.
   void Wait(ConnectionId connection, SessionId session, const SocketAddress& peer, Begin begin);
-  // It waits no more and is not under way any more. Nothing where it does neither.
-  void End(ConnectionId connection);
+  // It waits no more and is not under way any more. Nothing where it does neither. Whether others may begin now.
+  [[nodiscard]] bool End(ConnectionId connection);
+  // Those begin that may.
+  void BeginNext();
   // From now on none begins, be there room or not.
   void Hold() { held_ = true; }
   bool held() const { return held_; }
@@ -62,19 +75,19 @@ class HandshakeTurns {
 
   void StandInLine(Listener& listener, SessionId session, Share& share);
   void LeaveLine(Listener& listener, const Share& share) { listener.line.erase(share.turn); }
+  bool MayBegin(const SocketAddress& peer) const;
   // The next one there, which counts as under way; nothing where none may begin.
   Begin Next(const SocketAddress& peer);
-  void BeginAll(const SocketAddress& peer);
 
   const size_t at_a_time_;
   uint64_t last_ = 0;  // Of numbers and turns.
   std::map<SocketAddress, Listener> listeners_;
   std::map<ConnectionId, Place> places_;
-  std::deque<SocketAddress> changed_;  // Where something may begin.
+  std::deque<SocketAddress> changed_;  // Where something may begin, until it does.
   bool beginning_ = false;
   bool held_ = false;
 };
 
 }  // namespace rdmabroker
 
-#endif  // BROKER_FABRIC_IWARP_HANDSHAKE_TURNS_H_
+#endif  // BROKER_FABRIC_HANDSHAKE_TURNS_H_

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "broker/fabric/iwarp/handshake_turns.h"
+#include "broker/fabric/handshake_turns.h"
 
 #include <utility>
 
@@ -13,12 +13,13 @@ void HandshakeTurns::Wait(ConnectionId connection, SessionId session, const Sock
   share.waiting.emplace(number, std::pair(connection, std::move(begin)));
   places_[connection] = {.peer = peer, .session = session, .number = number};
   if (share.waiting.size() == 1) StandInLine(listener, session, share);
-  BeginAll(peer);
+  changed_.push_back(peer);
+  BeginNext();
 }
 
-void HandshakeTurns::End(ConnectionId connection) {
+bool HandshakeTurns::End(ConnectionId connection) {
   const auto found = places_.find(connection);
-  if (found == places_.end()) return;
+  if (found == places_.end()) return false;
   const Place place = found->second;
   places_.erase(found);
   Listener& listener = listeners_.at(place.peer);
@@ -36,7 +37,9 @@ void HandshakeTurns::End(ConnectionId connection) {
     listener.shares.erase(place.session);
   }
   if (listener.shares.empty()) listeners_.erase(place.peer);
-  BeginAll(place.peer);
+  const bool others = MayBegin(place.peer);
+  if (others) changed_.push_back(place.peer);
+  return others;
 }
 
 // One that has used its share up stands in no line until one of its handshakes ends.
@@ -46,11 +49,15 @@ void HandshakeTurns::StandInLine(Listener& listener, SessionId session, Share& s
   listener.line.emplace(share.turn, session);
 }
 
+bool HandshakeTurns::MayBegin(const SocketAddress& peer) const {
+  const auto listener = listeners_.find(peer);
+  if (held_ || listener == listeners_.end()) return false;
+  return listener->second.under_way < at_a_time_ && !listener->second.line.empty();
+}
+
 HandshakeTurns::Begin HandshakeTurns::Next(const SocketAddress& peer) {
-  const auto found = listeners_.find(peer);
-  if (held_ || found == listeners_.end()) return nullptr;
-  Listener& listener = found->second;
-  if (listener.under_way >= at_a_time_ || listener.line.empty()) return nullptr;
+  if (!MayBegin(peer)) return nullptr;
+  Listener& listener = listeners_.at(peer);
   const SessionId session = listener.line.begin()->second;
   Share& share = listener.shares.at(session);
   LeaveLine(listener, share);
@@ -65,8 +72,7 @@ HandshakeTurns::Begin HandshakeTurns::Next(const SocketAddress& peer) {
 }
 
 // One may end as soon as it begins, and so on with all that wait: in a loop, not in each other.
-void HandshakeTurns::BeginAll(const SocketAddress& peer) {
-  changed_.push_back(peer);
+void HandshakeTurns::BeginNext() {
   if (std::exchange(beginning_, true)) return;
   for (; !changed_.empty(); changed_.pop_front()) {
     while (const Begin begin = Next(changed_.front())) begin();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "broker/fabric/iwarp/handshake_turns.h"
+#include "broker/fabric/handshake_turns.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -26,7 +26,9 @@ class HandshakeTurnsTest : public ::testing::Test {
   void Wait(uint64_t connection, SessionId session, const SocketAddress& listener = kListener) {
     turns_.Wait(ConnectionId(connection), session, listener, [this, connection] { begun_.push_back(connection); });
   }
-  void End(uint64_t connection) { turns_.End(ConnectionId(connection)); }
+  void End(uint64_t connection) {
+    if (turns_.End(ConnectionId(connection))) turns_.BeginNext();
+  }
   // Those that have begun since the last time.
   std::vector<uint64_t> Begun() { return std::exchange(begun_, {}); }
 
@@ -121,6 +123,28 @@ TEST_F(HandshakeTurnsTest, OneMayWaitAgainAndIsLastOfItsSessionThen) {
   Wait(1, kOne);
   End(2);
   EXPECT_THAT(Begun(), ElementsAre(1, 2, 3, 1));
+}
+
+TEST_F(HandshakeTurnsTest, AnEndSaysWhetherOthersMayBeginWhoDoSoNotBefore) {
+  for (const uint64_t connection : {1, 2}) Wait(connection, kOne);
+  for (const uint64_t connection : {3, 4, 5}) Wait(connection, kTwo);
+  Wait(6, kOne);
+  EXPECT_THAT(Begun(), ElementsAre(1, 2, 3, 4));
+  EXPECT_FALSE(turns_.End(ConnectionId(77)));
+  EXPECT_FALSE(turns_.End(ConnectionId(5))) << "it has only waited";
+  EXPECT_TRUE(turns_.End(ConnectionId(1)));
+  EXPECT_THAT(Begun(), IsEmpty());
+  turns_.BeginNext();
+  EXPECT_THAT(Begun(), ElementsAre(6));
+  EXPECT_FALSE(turns_.End(ConnectionId(2))) << "none waits";
+  turns_.BeginNext();
+  EXPECT_THAT(Begun(), IsEmpty());
+}
+
+TEST_F(HandshakeTurnsTest, AnEndSaysThatNoneMayBeginOnceTheyAreHeld) {
+  for (const uint64_t connection : {1, 2, 3}) Wait(connection, kOne);
+  turns_.Hold();
+  EXPECT_FALSE(turns_.End(ConnectionId(1)));
 }
 
 // As where nothing leads to the host.
