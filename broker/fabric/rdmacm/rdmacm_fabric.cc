@@ -130,8 +130,17 @@ void RdmaCmFabric::Perform(const FabricRequest& request) {
   const bool adopts = std::holds_alternative<FabricAdoptEndpoint>(request) ||
                       std::holds_alternative<FabricAdoptConnection>(request) ||
                       std::holds_alternative<FabricAdopted>(request);
-  if (taking_over_ && !adopts) return waiting_.push_back(request);
+  // As there are no turns, it goes no further than to the records.
+  const bool left_to_next = turns_.held() && std::holds_alternative<FabricConnect>(request);
+  if (taking_over_ && !adopts && !left_to_next) return waiting_.push_back(request);
   std::visit([this](const auto& typed) { Carry(typed); }, request);
+}
+
+void RdmaCmFabric::MakeWay() {
+  ReportQueue::Entry entry(reports_);
+  turns_.Hold();
+  // The core asks for no Connect twice: those that wait here are to be on record.
+  for (const FabricRequest& request : std::exchange(waiting_, {})) Perform(request);
 }
 
 bool RdmaCmFabric::HasHandshakes() const {

@@ -71,7 +71,7 @@ class RdmaCmFabric final : public Fabric {
 
   void Start(ReportSink sink) override;
   void Perform(const FabricRequest& request) override;
-  void MakeWay() override { turns_.Hold(); }
+  void MakeWay() override;
   // They go on in the next process, but for what a death in the middle of a step costs.
   bool HasHandshakes() const override;
 

@@ -1075,6 +1075,28 @@ TEST_F(TakeOver, BeginsWhatAProcessHasLeftThatMadeWay) {
   EXPECT_EQ(Await<FabricReplied>().connection, kOwn);
 }
 
+TEST_F(TakeOver, MakesWayBeforeTheOldFilesAreClosed) {
+  BindOldFrom();
+  peers_listener_ = peer_.Listen();
+  TakeOverAll({Endpoint(kFrom)});
+  Perform(OwnConnect());
+  FabricConnect late = OwnConnect();
+  late.connection = kNext;
+  fabric_->MakeWay();
+  Perform(late);
+  EXPECT_FALSE(fabric_->HasHandshakes());
+  EXPECT_TRUE(std::as_const(records_).connections.contains(kOwn));
+  EXPECT_TRUE(std::as_const(records_).connections.contains(kNext));
+  Settle();
+  EXPECT_FALSE(peer_.HasEvent(kQuiet));
+  fabric_.reset();
+  TakeOverAll({Endpoint(kFrom), Own(AdoptedStage::kConnecting)});
+  const CmEvent asked = AwaitPeer();
+  ASSERT_EQ(asked.type, CmEventType::kConnectRequest);
+  ASSERT_EQ(peer_.file->Accept(asked.id, CmProcess::kCookie, {.qp = peer_.queue_pairs.Make()}), 0);
+  EXPECT_EQ(Await<FabricReplied>().connection, kOwn);
+}
+
 // Two handshakes towards a listener at a time, so one of a session. The first has its turn until it is answered.
 class TakeOverOfTurns : public TakeOver {
  protected:
