@@ -103,6 +103,8 @@ void CmConnection::GoOn() {
   if (state_ == State::kWaiting) return AwaitTurn();
   if (state_ == State::kConnecting) return GoOnConnecting();
   unsure_ = false;
+  // That the peer has gone: nobody has asked for an accept, whose outcome they could have been.
+  for (const CmEvent& event : std::exchange(held_, {})) OnEvent(event);
   // Where the store was full, events that the process before had dealt with are neither in it nor in the journal.
   // iWARP's CM says the same of every state.
   if (!device_.three_way || Tells(IBV_QPS_INIT).has_value()) return;

@@ -773,6 +773,33 @@ TEST_F(TakeOver, RejectsARequest) {
   EXPECT_EQ(event.private_data.front(), 3);
 }
 
+// The kernel tells of it only after an accept, which is not on record where the store was full.
+TEST_F(TakeOver, ReportsAPeerThatLeftWhileNobodyWasThere) {
+  const KernelId request = RequestOld();
+  AcceptOld(request);
+  records_.connections[kIncoming] = Encode(Record(request));
+  peer_.Await();
+  if (iwarp()) {
+    EXPECT_EQ(ReadOldEvent().type, CmEventType::kEstablished);
+    ASSERT_EQ(peer_.file->Disconnect(active_), 0);
+  } else {
+    ASSERT_EQ(peer_.file->Destroy(active_), 0);
+  }
+  AwaitOldEvent();
+  TakeOverAll({Endpoint(kListener), Incoming(AdoptedStage::kRequested)});
+  // Either ends an undecided connection.
+  if (iwarp()) {
+    EXPECT_EQ(Await<FabricDisconnected>().connection, kIncoming);
+  } else {
+    EXPECT_EQ(Await<FabricFailed>().connection, kIncoming);
+  }
+  Perform(Acceptance());
+  Settle();
+  EXPECT_FALSE(Take<FabricEstablished>());
+  Perform(FabricRelease{kDevice, kIncoming});
+  EXPECT_EQ(Await<FabricReleased>().connection, kIncoming);
+}
+
 TEST_F(TakeOver, FailsARequestThatItDoesNotFind) {
   RequestOldBy([this] { return ReadOldEvent(); });
   TakeOverAll({Endpoint(kListener), Incoming(AdoptedStage::kRequested)});
