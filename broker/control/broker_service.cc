@@ -36,6 +36,7 @@ void ServeOutcome(UnaryContext& context, Broker& broker, v1::Broker::AsyncServic
                                        grpc::CompletionQueue*, grpc::ServerCompletionQueue*, void*)) {
   // "ConnectRequest" has the answer to Connect.
   const absl::string_view name = absl::StripSuffix(Request::descriptor()->name(), "Request");
+  context.metrics.ExpectRequest(name);
   const UnaryHandler<Request, v1::Outcome> handler = [&broker, &context, name](const Caller* caller,
                                                                                const Request& request,
                                                                                v1::Outcome* reply) {

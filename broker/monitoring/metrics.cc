@@ -44,6 +44,9 @@ enum Ending : size_t { kGoodbye, kClientGone, kAdministrator, kGraceOver };
 constexpr std::array<const char*, 4> kEndings = {"goodbye", "client_gone", "administrator", "grace_over"};
 constexpr std::array<const char*, kCallerRefusals> kCallers = {"too_many_connections", "no_descriptor", "silent",
                                                                "hand_off", "not_named"};
+// Of a limit that is reached there is an alert, and Prometheus sees no increase in a series that begins with its first
+// count: these are there from the beginning.
+constexpr NdkStatus kOfLimits = NdkStatus::kInsufficientResources;
 constexpr std::array<const char*, 2> kDecisions = {"allowed", "refused"};
 
 Counter& Plain(Registry& registry, const char* name, const char* help) {
@@ -99,7 +102,9 @@ Metrics::Metrics()
                     .Add({})) {
   // A family without a series is not on the page; whoever looks for it would think that it is not counted.
   requests_.Add({{"request", "OpenAdapter"}, {"status", std::string(StatusName(NdkStatus::kSuccess))}});
-  refused_sessions_.Add({{"status", std::string(StatusName(NdkStatus::kAccessDenied))}});
+  for (const NdkStatus status : {NdkStatus::kAccessDenied, kOfLimits}) {
+    refused_sessions_.Add({{"status", std::string(StatusName(status))}});
+  }
   auto& steps = BuildHistogram()
                     .Name("rdma_broker_handshake_step_seconds")
                     .Help("How long the steps of handshakes took that succeeded.")
@@ -134,13 +139,17 @@ void Metrics::CountEnded(const Event& event) {
   ended_[ending]->Increment();
 }
 
-void Metrics::CountRequest(absl::string_view request, NdkStatus status) {
+Counter& Metrics::CounterOf(absl::string_view request, NdkStatus status) {
   Counter*& counter = requests_by_outcome_[{std::string(request), status}];
   if (counter == nullptr) {
     counter = &requests_.Add({{"request", std::string(request)}, {"status", std::string(StatusName(status))}});
   }
-  counter->Increment();
+  return *counter;
 }
+
+void Metrics::ExpectRequest(absl::string_view request) { CounterOf(request, kOfLimits); }
+
+void Metrics::CountRequest(absl::string_view request, NdkStatus status) { CounterOf(request, status).Increment(); }
 
 void Metrics::CountRefusedSession(NdkStatus status) {
   refused_sessions_.Add({{"status", std::string(StatusName(status))}}).Increment();

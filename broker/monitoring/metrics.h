@@ -45,7 +45,9 @@ class Metrics {
 
   // What the core made of `event` at `now`.
   void Observe(Instant now, const Event& event, const Effects& effects);
-  // A client's request, by its name in the contract, was answered so at once.
+  // Clients may make this request, by its name in the contract: there are the series that an alert looks at, with 0.
+  void ExpectRequest(absl::string_view request);
+  // Such a request was answered so at once.
   void CountRequest(absl::string_view request, NdkStatus status);
   void CountRefusedSession(NdkStatus status);
   void CountRefusedCaller(CallerRefusal refusal) { callers_[static_cast<size_t>(refusal)]->Increment(); }
@@ -65,6 +67,7 @@ class Metrics {
   using ByLabel = prometheus::Family<prometheus::Counter>;
 
   void CountEnded(const Event& event);
+  prometheus::Counter& CounterOf(absl::string_view request, NdkStatus status);
 
   prometheus::Registry registry_;
   HandshakeSteps steps_;

@@ -205,6 +205,17 @@ TEST_F(MetricsTest, WhatTheKernelCountsAtPortsIsShownAndTheRestIsSaidToBeMissing
   }
 }
 
+TEST_F(MetricsTest, WhatALimitRefusesIsShownBeforeItHasRefusedAnything) {
+  metrics_.ExpectRequest("CreateConnector");
+  const std::string requests =
+      "rdma_broker_requests_total{request=\"CreateConnector\",status=\"STATUS_INSUFFICIENT_RESOURCES\"}";
+  const std::string page = Page();
+  EXPECT_EQ(ValueOf(page, requests), "0");
+  EXPECT_EQ(ValueOf(page, "rdma_broker_sessions_refused_total{status=\"STATUS_INSUFFICIENT_RESOURCES\"}"), "0");
+  metrics_.CountRequest("CreateConnector", NdkStatus::kInsufficientResources);
+  EXPECT_EQ(ValueOf(Page(), requests), "1");
+}
+
 TEST_F(MetricsTest, WhatIsCountedApartIsShown) {
   metrics_.CountRequest("Connect", NdkStatus::kPending);
   metrics_.CountRequest("Connect", NdkStatus::kPending);

@@ -2,6 +2,7 @@
 
 // What clients do, as a scrape of the daemon shows it.
 
+#include <google/protobuf/descriptor.h>
 #include <gtest/gtest.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -156,6 +157,20 @@ TEST_F(MetricsTest, ConnectionsAreCountedExactly) {
           {"rdma_broker_connectors{state=\"established\"}", 0},
           {"rdma_broker_endpoints{state=\"bound\"}", 0},
           {"rdma_broker_adapter_connects_total{adapter=\"fake1\"}", kTimes}});
+}
+
+TEST_F(MetricsTest, EachRequestThatALimitMayRefuseIsShownBeforeAnyHasBeenMade) {
+  Start();
+  const auto* const service = google::protobuf::DescriptorPool::generated_pool()->FindServiceByName(
+      std::string(v1::Broker::service_full_name()));
+  ASSERT_NE(service, nullptr);
+  Values expected;
+  for (int i = 0; i < service->method_count(); ++i) {
+    const auto* const method = service->method(i);
+    if (!method->client_streaming()) expected[Requests(std::string(method->name()), "INSUFFICIENT_RESOURCES")] = 0;
+  }
+  EXPECT_GT(expected.size(), 10u);
+  Expect(expected);
 }
 
 TEST_F(MetricsTest, ARejectIsCountedOnBothSidesByWhoseItIs) {
