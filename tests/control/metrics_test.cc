@@ -4,6 +4,7 @@
 
 #include <google/protobuf/descriptor.h>
 #include <gtest/gtest.h>
+#include <netinet/in.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -27,6 +28,7 @@
 #include "broker/fabric/fake/fake_network.h"
 #include "broker/monitoring/scrape_server.h"
 #include "broker/policy/matching.h"
+#include "dataplane/unique_fd.h"
 #include "tests/captured_log.h"
 #include "tests/control/network_thread.h"
 #include "tests/control/scrape.h"
@@ -455,11 +457,26 @@ TEST_F(MetricsTest, AnAddressThatCannotBeHadIsAnErrorUnlessConnectionsAreAtStake
   EXPECT_EQ(log_.LinesWith("metrics not served").size(), 1u);
 }
 
+// A bound socket that does not listen: with SO_REUSEADDR, as the server's has, who names its port may listen there, but
+// the system gives it to nobody who takes any.
+UniqueFd HoldAPort() {
+  UniqueFd holder(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  const int yes = 1;
+  EXPECT_EQ(::setsockopt(holder.get(), SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes), 0);
+  sockaddr_in local = {};
+  local.sin_family = AF_INET;
+  local.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  EXPECT_EQ(::bind(holder.get(), reinterpret_cast<const sockaddr*>(&local), sizeof local), 0);
+  return holder;
+}
+
 TEST_F(MetricsTest, APortThatComesFreeIsServedThen) {
   Start();
-  auto used = ScrapeServer::Listen(*SocketAddress::Parse("127.0.0.1:0"));
-  ASSERT_TRUE(used.ok());
-  const std::string address = ScrapeServer::AddressOf(*used).ToString();
+  const UniqueFd holder = HoldAPort();
+  const SocketAddress held = ScrapeServer::AddressOf(holder);
+  auto used = ScrapeServer::Listen(held);
+  ASSERT_TRUE(used.ok()) << used.status();
+  const std::string address = held.ToString();
   std::unique_ptr<MetricsPort> port;
   std::unique_ptr<Metrics> metrics = std::make_unique<Metrics>();
   daemon_->OnServer([&](ControlServer& server) {
