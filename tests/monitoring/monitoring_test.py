@@ -26,6 +26,7 @@ BOARD = SOURCE / "deploy/monitoring/rdma-broker.json"
 ALERT_TESTS = SOURCE / "tests/monitoring/alerts_test.yaml"
 PAGE = SOURCE / "docs/operating.md"
 PATIENCE = 60  # Seconds, which only a fault takes.
+TRIES = 5  # That so many ports are taken in the moment between is no accident.
 # Prometheus' own, and what makes a histogram's series.
 NAME = re.compile(r"\b((?:rdma_broker|process)_[a-z_]+)\b")
 SUFFIX = re.compile(r"_(bucket|sum|count)$")
@@ -221,6 +222,31 @@ def ask_prometheus(address, path, **parameters):
         return None
 
 
+def start_prometheus(configuration, folder, log):
+    """The process, once it serves, and its address. Somebody else may take the port before Prometheus does."""
+    for _ in range(TRIES):
+        address = f"127.0.0.1:{free_port()}"
+        command = [
+            "prometheus",
+            f"--config.file={configuration}",
+            f"--storage.tsdb.path={folder}/data",
+            f"--web.listen-address={address}",
+        ]
+        with log.open("w") as said:
+            server = subprocess.Popen(command, stderr=said)
+        try:
+            eventually(
+                "Prometheus is ready", lambda: server.poll() is not None or "Server is ready" in log.read_text()
+            )
+        except AssertionError as error:
+            server.kill()
+            server.wait()
+            raise AssertionError(f"{error}; it says:\n{log.read_text()}") from error
+        if server.poll() is None:
+            return server, address
+    raise AssertionError(f"Prometheus has ended {TRIES} times, and says:\n{log.read_text()}")
+
+
 def prometheus_collects_it_and_takes_every_expression(daemon):
     with tempfile.TemporaryDirectory() as folder:
         configuration = pathlib.Path(folder) / "prometheus.yaml"
@@ -231,16 +257,8 @@ def prometheus_collects_it_and_takes_every_expression(daemon):
             text = text.replace(there, here)
         configuration.write_text(f"global: {{scrape_interval: 1s, evaluation_interval: 1s}}\n{text}\n")
         promtool("check", "config", str(configuration))
-        address = f"127.0.0.1:{free_port()}"
-        server = subprocess.Popen(
-            [
-                "prometheus",
-                f"--config.file={configuration}",
-                f"--storage.tsdb.path={folder}/data",
-                f"--web.listen-address={address}",
-            ],
-            stderr=subprocess.DEVNULL,
-        )
+        log = pathlib.Path(folder) / "prometheus.log"
+        server, address = start_prometheus(configuration, folder, log)
         try:
             query = 'rdma_broker_build_info{job="rdma-broker"}'
             found = eventually(
@@ -258,6 +276,8 @@ def prometheus_collects_it_and_takes_every_expression(daemon):
             require(all(rule["health"] == "ok" for rule in healthy), healthy)
             firing = [rule["name"] for rule in healthy if rule["state"] == "firing"]
             require(not firing, f"a broker that is well fires {firing}")
+        except AssertionError as error:
+            raise AssertionError(f"{error}\nPrometheus says:\n{log.read_text()}") from error
         finally:
             server.terminate()
             server.wait(timeout=PATIENCE)
