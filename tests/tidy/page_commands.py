@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Holds the code on the pages against those who run it.
+"""Holds the code on the pages against those who run it, and our programs amid the text against their sources.
 
 What is indented or fenced in README.md and docs/ is in a section that a test runs as it stands there, or an example.
 Those who run pages take what is indented.
@@ -17,7 +17,7 @@ RUNNERS = (
     ("docs/operating.md", "tests/monitoring/monitoring_test.py", r'code_of\("([^"]+)"\)', ""),
     ("docs/services.md", "tests/languages/page_test.py", None, ""),
     ("docs/storage-operator.md", "tests/package/packages", r"commands_of (\w+)", ""),
-    ("docs/storage-operator.md", "tests/vm/package", r"(?m)^run_section '?([\w ]+)'?$", ""),
+    ("docs/storage-operator.md", "tests/vm/package", r"(?m)^run_section '?([A-Z][a-z ]*[a-z])'?(?: after_\w+)?$", ""),
 )
 # Nobody runs these as they stand: the page and the section, and why.
 EXAMPLES = {
@@ -29,6 +29,15 @@ EXAMPLES = {
     ("docs/policy.md", "Refusals"): "a message",
     ("docs/policy.md", "Rules"): "a configuration, as above",
 }
+# Amid the text. The command line of each is in its source.
+INLINE = re.compile(r"`(rdma-brokerctl|rdma-brokerd|rdma-broker-keeper)((?:\s[^`]*)?)`")
+SOURCES = {
+    "rdma-brokerctl": "client/ctl/main.cc",
+    "rdma-brokerd": "broker/main.cc",
+    "rdma-broker-keeper": "broker/keeper/main.cc",
+}
+SUBCOMMAND = re.compile(r'(?m)^    \{"([a-z-]+)", "')
+OPTIONS = re.compile(r'"((?:-\w,)?--[a-z-]+)"')
 
 
 def sections(text):
@@ -61,3 +70,25 @@ def unrun_code(tree):
         for its_page, title in EXAMPLES:
             if its_page == page and title not in found:
                 yield f'{page}: nothing below "{title}" is an example'
+
+
+def unknown_words(tree, program, arguments):
+    """Of what follows a program's name: the command and the options that its source does not have."""
+    source = tree.text(SOURCES[program]) if SOURCES[program] in tree.paths else ""
+    words = re.sub(r"[][]", " ", arguments).split()
+    words = words[: words.index("--")] if "--" in words else words  # What follows is another program's.
+    if program == "rdma-brokerctl" and words and not words[0].startswith("-"):
+        if words[0] not in SUBCOMMAND.findall(source):
+            yield words[0]
+    options = {name for names in OPTIONS.findall(source) for name in names.split(",")} | {"--help"}
+    yield from (word for word in words if word.startswith("-") and word not in options)
+
+
+def unknown_commands(tree):
+    for page in tree.paths:
+        if not re.fullmatch(r"(README|CHANGELOG|docs/[^/]+)\.md", page):
+            continue
+        text = tree.text(page)
+        for match in INLINE.finditer(text):
+            for word in unknown_words(tree, match[1], match[2]):
+                yield f"{page}:{text.count(chr(10), 0, match.start()) + 1}: {match[1]} has no {word}"

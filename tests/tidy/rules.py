@@ -10,7 +10,7 @@ import typing
 from failures import untold_failures
 from guides import untrue_guides
 from log_events import untrue_log_events
-from page_commands import unrun_code
+from page_commands import unknown_commands, unrun_code
 from tree import is_test
 
 LICENCE = "SPDX-License-Identifier: Apache-2.0"
@@ -295,6 +295,16 @@ RULES = (
             {"README.md": "# A\n\n## Build\n\n    make\n", "tests/fresh": "README.md"},
             {"docs/a.md": "# A\n\n```\nls\n```\n"},
             {"docs/policy.md": "# A\n"},
+        ),
+    ),
+    Rule(
+        "the pages name commands and options that there are",
+        unknown_commands,
+        (
+            {"client/ctl/main.cc": '    {"health", "Whether",\n', "docs/a.md": "# A\n\n`rdma-brokerctl heal`\n"},
+            {"client/ctl/main.cc": '("--wait", 7);\n', "CHANGELOG.md": "`rdma-brokerctl drain NAME [--wait\n7]`\n"},
+            {"broker/main.cc": '("--config", path);\n', "docs/a.md": "# A\n\n`rdma-brokerd --configuration a`\n"},
+            {"broker/keeper/main.cc": '("--wait", 7);\n', "README.md": "`rdma-broker-keeper --stay -- rdma-brokerd`\n"},
         ),
     ),
     Rule("C++ is formatted", unformatted, (header("int  x ;"),)),
