@@ -10,13 +10,14 @@ commands_of() { sed -n "/^## $1\$/,/^## /s/^    //p" docs/storage-operator.md; }
 readonly command_seconds=240
 run_in_folder() { (cd "$folder" && timeout --kill-after=10 "$command_seconds" bash -c "$1"); }
 
-# SECTION: runs them, each as a test.
+# SECTION [AFTER]: runs them, each as a test, and after each this, with the command.
 run_section() {
   local command number=0
   while read -r command; do
     ((++number))
     run_in_folder "$command" </dev/null 2>&1 | sed 's/^/  /'
     report "\"$1\" on the page: $command" "${PIPESTATUS[0]}"
+    [[ ! ${2:-} ]] || "$2" "$command"
   done < <(commands_of "$1")
   ((number > 0))
   report "\"$1\" is on the page" $?
