@@ -116,7 +116,7 @@ grpc::Status Etcd::Grant(std::chrono::seconds time_to_live, milliseconds timeout
   request.set_ttl(time_to_live.count());
   etcd::LeaseGrantResponse response;
   grpc::Status status = Call("/etcdserverpb.Lease/LeaseGrant", request, timeout, &response);
-  *lease = response.id();
+  if (status.ok()) *lease = response.id();
   return status;
 }
 

@@ -31,6 +31,7 @@ class Etcd {
   // Puts an address under a name, with a lease.
   grpc::Status Put(const std::string& name, const std::string& address, int64_t lease,
                    std::chrono::milliseconds timeout);
+  // Changes `*lease` only where it succeeds.
   grpc::Status Grant(std::chrono::seconds time_to_live, std::chrono::milliseconds timeout, int64_t* lease);
   // `*is_there` is whether etcd still has the lease.
   grpc::Status Renew(int64_t lease, std::chrono::milliseconds timeout, bool* is_there);

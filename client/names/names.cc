@@ -106,8 +106,14 @@ class NameRegistration::Keeper {
   }
 
   Outcome Register() {
+    const auto end = std::chrono::steady_clock::now() + timeout_;
+    has_name_ = false;
     grpc::Status status = etcd_.Grant(time_to_live_, timeout_, &lease_);
-    if (status.ok()) status = etcd_.Put(name_, address_, lease_, timeout_);
+    if (status.ok()) {
+      const auto left = std::chrono::duration_cast<milliseconds>(end - std::chrono::steady_clock::now());
+      status = etcd_.Put(name_, address_, lease_, left);
+      has_name_ = status.ok();
+    }
     return Etcd::OutcomeOf(status);
   }
   void Start() {
@@ -128,7 +134,7 @@ class NameRegistration::Keeper {
       bool is_there = false;
       const bool renewed = etcd_.Renew(lease_, timeout_, &is_there).ok();
       // A lease of which etcd says nothing may still be there, and is asked for again.
-      const bool kept = renewed && (is_there || Register().ok());
+      const bool kept = renewed && ((is_there && has_name_) || Register().ok());
       failures = kept ? 0 : failures + 1;
       lock.lock();
     }
@@ -140,6 +146,7 @@ class NameRegistration::Keeper {
   const std::chrono::seconds time_to_live_;
   const milliseconds timeout_;
   int64_t lease_ = 0;
+  bool has_name_ = false;  // The lease has the name's key.
   std::mutex mutex_;
   std::condition_variable changed_;
   bool over_ = false;

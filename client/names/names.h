@@ -30,7 +30,7 @@ struct NameOptions {
   std::string ca_file;
   std::string certificate_file;
   std::string key_file;
-  // For a whole answer.
+  // For a whole answer, and for a whole registration.
   std::chrono::milliseconds timeout{5'000};
 };
 
