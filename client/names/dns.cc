@@ -24,7 +24,8 @@ namespace {
 using std::chrono::seconds;
 
 constexpr size_t kMostServices = 8;        // Hosts that are asked for, of SRV records.
-constexpr size_t kLargestAnswer = 4096;    // What name servers send over UDP at most.
+constexpr size_t kLargestAnswer = 4096;    // The C library asks for 1200 bytes over UDP; some servers send more.
+constexpr unsigned char kCutShort = 0x02;  // TC, in the third byte (RFC 1035, 4.1.1).
 constexpr uint32_t kLongestLife = 86'400;  // Seconds; a longer one would be somebody's mistake.
 constexpr int kSecondsATry = 1;
 constexpr int kTries = 2;
@@ -44,7 +45,8 @@ class Resolver {
     ready_ = true;
     state_.retrans = kSecondsATry;
     state_.retry = kTries;
-    // An answer that is cut short is not asked for again over TCP: the C library waits there without an end.
+    // An answer that is cut short is not asked for again over TCP: the C library waits there without an end. Some of
+    // the addresses are enough for who needs one.
     state_.options |= RES_IGNTC | RES_USE_EDNS0;
     if (!source.server.has_value()) return;
     state_.nscount = 1;
@@ -60,30 +62,34 @@ class Resolver {
   Resolver(const Resolver&) = delete;
   Resolver& operator=(const Resolver&) = delete;
 
-  // Calls `use` with each record of the type in the answer, as long as it returns true. The status is kSuccess, also
-  // where there is none.
+  // Calls `use` with each record of the type in the answer, as long as it returns true: those that are there where the
+  // answer is cut short. The status is kSuccess, also where the answer says that there is none. `ask` is res_nsearch,
+  // or res_nquery for a name that is absolute.
   template <typename Use>
-  NdkStatus Ask(const std::string& name, ns_type type, const Use& use) {
+  NdkStatus Ask(decltype(&::res_nsearch) ask, const std::string& name, ns_type type, const Use& use) {
     if (!ready_) return NdkStatus::kInsufficientResources;
-    std::array<unsigned char, kLargestAnswer> answer;
-    const int length = ::res_nsearch(&state_, name.c_str(), ns_c_in, type, answer.data(), answer.size());
+    std::array<unsigned char, kLargestAnswer> answer = {};
+    const int length = ask(&state_, name.c_str(), ns_c_in, type, answer.data(), answer.size());
     if (length < 0) {
+      // An answer without records is an error of the C library's, also where they have only been cut off.
+      if ((answer[2] & kCutShort) != 0) return NdkStatus::kUnsuccessful;
       const bool none = state_.res_h_errno == HOST_NOT_FOUND || state_.res_h_errno == NO_DATA;
       return none ? NdkStatus::kSuccess : NdkStatus::kIoTimeout;
     }
     ns_msg message;
-    if (static_cast<size_t>(length) > answer.size() || ::ns_initparse(answer.data(), length, &message) != 0 ||
-        ns_msg_getflag(message, ns_f_tc) != 0) {
+    if (static_cast<size_t>(length) > answer.size() || ::ns_initparse(answer.data(), length, &message) != 0) {
       return NdkStatus::kUnsuccessful;
     }
+    bool any = false;
     for (int i = 0; i < ns_msg_count(message, ns_s_an); ++i) {
       ns_rr record;
       if (::ns_parserr(&message, ns_s_an, i, &record) != 0) return NdkStatus::kUnsuccessful;
+      life_ = std::min(life_, ns_rr_ttl(record));  // An alias's, too.
       if (ns_rr_type(record) != type || ns_rr_class(record) != ns_c_in) continue;
-      life_ = std::min(life_, ns_rr_ttl(record));
       if (!use(message, record)) return NdkStatus::kUnsuccessful;
+      any = true;
     }
-    return NdkStatus::kSuccess;
+    return any || ns_msg_getflag(message, ns_f_tc) == 0 ? NdkStatus::kSuccess : NdkStatus::kUnsuccessful;
   }
 
   // The shortest of all records that have been seen.
@@ -95,8 +101,8 @@ class Resolver {
   uint32_t life_ = kLongestLife;
 };
 
-// Adds the addresses of a host, with the port.
-NdkStatus AddAddresses(Resolver& resolver, const std::string& host, uint16_t port,
+// Adds the addresses of a host, with the port. `ask` as Resolver::Ask's.
+NdkStatus AddAddresses(Resolver& resolver, decltype(&::res_nsearch) ask, const std::string& host, uint16_t port,
                        std::vector<SocketAddress>* addresses) {
   NdkStatus worst = NdkStatus::kSuccess;
   for (const IpFamily family : {IpFamily::kIpv4, IpFamily::kIpv6}) {
@@ -108,14 +114,14 @@ NdkStatus AddAddresses(Resolver& resolver, const std::string& host, uint16_t por
       if (IsUsable(address) && addresses->size() < kMostAddresses) addresses->push_back(address);
       return true;
     };
-    const NdkStatus status = resolver.Ask(host, family == IpFamily::kIpv4 ? ns_t_a : ns_t_aaaa, use);
+    const NdkStatus status = resolver.Ask(ask, host, family == IpFamily::kIpv4 ? ns_t_a : ns_t_aaaa, use);
     if (status != NdkStatus::kSuccess) worst = status;
   }
   return addresses->empty() ? worst : NdkStatus::kSuccess;
 }
 
 NdkStatus FindServices(Resolver& resolver, const std::string& name, std::vector<Service>* services) {
-  return resolver.Ask("_rdma-broker._tcp." + name, ns_t_srv, [services](const ns_msg& message, const ns_rr& record) {
+  const auto use = [services](const ns_msg& message, const ns_rr& record) {
     // Priority, weight and port, and a name of at least its end (RFC 2782).
     constexpr int kBeforeTarget = 6;
     if (ns_rr_rdlen(record) <= kBeforeTarget) return false;
@@ -132,7 +138,8 @@ NdkStatus FindServices(Resolver& resolver, const std::string& name, std::vector<
     // A target "." says that there is no such service.
     if (!service.host.empty() && service.port != 0) services->push_back(std::move(service));
     return true;
-  });
+  };
+  return resolver.Ask(&::res_nsearch, "_rdma-broker._tcp." + name, ns_t_srv, use);
 }
 
 // By priority; among equals at random, by their weights, so that clients spread (RFC 2782).
@@ -157,14 +164,15 @@ Resolution Resolve(const ParsedName& name, const DnsSource& source) {
   std::vector<SocketAddress> addresses;
   NdkStatus status = NdkStatus::kSuccess;
   if (name.port != 0) {
-    status = AddAddresses(resolver, name.host, name.port, &addresses);
+    status = AddAddresses(resolver, &::res_nsearch, name.host, name.port, &addresses);
   } else {
     std::vector<Service> services;
     status = FindServices(resolver, name.host, &services);
     Order(&services);
     if (services.size() > kMostServices) services.resize(kMostServices);
     for (const Service& service : services) {
-      const NdkStatus found = AddAddresses(resolver, service.host, service.port, &addresses);
+      // Not by the search list: whoever has a domain of it would decide who is connected to.
+      const NdkStatus found = AddAddresses(resolver, &::res_nquery, service.host, service.port, &addresses);
       if (addresses.empty() && found != NdkStatus::kSuccess) status = found;
     }
   }
