@@ -6,6 +6,7 @@ Runs the tests of the clients in other languages, those in the modules or all, w
 """
 
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -49,6 +50,8 @@ def main():
     os.environ["BIN"] = os.path.realpath(sys.argv[1])
     with tempfile.TemporaryDirectory(prefix="rb.") as generated:
         subprocess.run([ROOT / "client/examples/python/generate", generated], check=True)
+        if shutil.which("npm") is None:  # It comes with other packages of Node, which Debian's cannot be beside.
+            subprocess.run([ROOT / "deploy/install-packages", "npm"], check=True)
         # Exactly what package-lock.json names.
         folder = ROOT / "client/examples/node"
         subprocess.run(["npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund"], cwd=folder, check=True)
