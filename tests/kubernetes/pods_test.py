@@ -130,7 +130,9 @@ class PodsTest:
     def __init__(self, folder):
         self.folder = folder
         self.commands = sections()
-        self.started = []
+        # Of that section the first commands, which start a node's broker and wait for it.
+        self.start_node, _, rest = self.commands["A broker for each node"].partition("\n")
+        self.await_node = rest.partition("done\n")[0] + "done"
 
     def fetch(self, *options):
         server, client = address_of("storage-server"), address_of("storage-client")
@@ -256,7 +258,7 @@ class PodsTest:
         run('systemd-tmpfiles --create "$PWD/node.conf"\n'
             'helm template rdma-broker deploy/kubernetes/chart --set image="$REGISTRY/rdma-broker:trial" '
             "--set node.prepareDirectories=false | kubectl apply -f -\n"
-            "kubectl rollout status daemonset/rdma-broker\n"
+            f"{self.await_node}\n"
             "kubectl delete -f deploy/kubernetes/node.yaml", self.folder)
         for line in lines:
             shutil.rmtree(line.split()[1])
@@ -276,8 +278,7 @@ class PodsTest:
     def sessions_survive_the_pod_of_a_nodes_broker(self):
         self.await_node_client()
         run("kubectl delete -f deploy/kubernetes/node.yaml", self.folder)
-        # As it is on the page; the rest of its section is done.
-        run("\n".join(self.commands["A broker for each node"].splitlines()[:2]), self.folder)
+        run(f"{self.start_node}\n{self.await_node}", self.folder)
         self.await_node_client()
 
     def a_nodes_broker_has_metrics_where_they_are_asked_for(self):
@@ -287,7 +288,7 @@ class PodsTest:
         run("kubectl delete -f deploy/kubernetes/node.yaml\n"
             'helm template rdma-broker deploy/kubernetes/chart --set image="$REGISTRY/rdma-broker:trial" '
             "--set node.metrics=true | kubectl apply -f -\n"
-            "kubectl rollout status daemonset/rdma-broker", self.folder)
+            f"{self.await_node}", self.folder)
         with urllib.request.urlopen("http://127.0.0.1:9464/metrics", timeout=PATIENCE) as answer:
             said = answer.read().decode()
         if "\nrdma_broker_" not in said:
