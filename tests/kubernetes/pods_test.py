@@ -21,6 +21,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import urllib.request
 
@@ -76,7 +77,9 @@ def run(script, folder):
 
 
 def kubectl(*arguments):
-    return subprocess.run(["kubectl", *arguments], check=True, capture_output=True, text=True).stdout.strip()
+    command = ["kubectl", *arguments]
+    # What stands for kubectl waits for some probes, for half of that each.
+    return subprocess.run(command, check=True, capture_output=True, text=True, timeout=5 * PATIENCE).stdout.strip()
 
 
 def objects(log):
@@ -93,7 +96,7 @@ def address_of(name):
 
 def inspected(container, what):
     command = ["podman", "inspect", "--format", what, container]
-    return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
+    return subprocess.run(command, check=True, capture_output=True, text=True, timeout=PATIENCE).stdout.strip()
 
 
 def keeper_of(container):
@@ -206,11 +209,18 @@ class PodsTest:
                 raise Failure(f"the user {each}: {said}")
 
     def connected_client(self):
-        client = subprocess.Popen(self.fetch("--pause"), text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-        for line in client.stdout:
-            if "a line on standard input" in line:
-                return client
-        raise Failure(f"the client did not connect; it ended with {client.wait()}")
+        # In a session of its own, as podman, which kubectl starts, has its output, too.
+        client = subprocess.Popen(self.fetch("--pause"), text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                  start_new_session=True)
+        limit = threading.Timer(PATIENCE, os.killpg, (client.pid, signal.SIGKILL))
+        limit.start()
+        try:
+            for line in client.stdout:
+                if "a line on standard input" in line:
+                    return client
+            raise Failure(f"the client did not connect; it ended with {client.wait()}")
+        finally:
+            limit.cancel()
 
     def finish(self, client):
         said = client.communicate("\n", timeout=PATIENCE)[0]
@@ -308,7 +318,7 @@ class PodsTest:
 
     def another_configuration_costs_no_connection(self):
         def log():
-            return subprocess.run(["podman", "logs", "storage-client-broker"], check=True, text=True,
+            return subprocess.run(["podman", "logs", "storage-client-broker"], check=True, text=True, timeout=PATIENCE,
                                   stdout=subprocess.PIPE, stderr=subprocess.STDOUT).stdout
 
         client = self.connected_client()
