@@ -144,6 +144,12 @@ static void send_message(struct side* side) {
   check("send", rdma_broker_send(side->pair, 0, &sge, 1, 0));
 }
 
+/* The one that has come. Its end is the peer's to say, and may be missing. */
+static const char* message_of(struct side* side) {
+  side->memory.incoming[MESSAGE_SIZE - 1] = '\0';
+  return side->memory.incoming;
+}
+
 static void fill(char* bytes) {
   size_t i;
   for (i = 0; i < SHARED_SIZE; ++i) bytes[i] = (char)(i * 7 + 1);
@@ -174,7 +180,7 @@ static void serve(struct side* side, const char* address) {
   send_message(side);
   expect(side, RDMA_BROKER_RESULT_SEND);
   expect(side, RDMA_BROKER_RESULT_RECEIVE);
-  printf("the client says \"%s\"\n", side->memory.incoming);
+  printf("the client says \"%s\"\n", message_of(side));
   strcpy(side->memory.outgoing, is_filled(side->memory.shared) ? "all bytes are there" : "bytes are missing");
   send_message(side);
   expect(side, RDMA_BROKER_RESULT_SEND);
@@ -199,7 +205,7 @@ static void run_client(struct side* side, const char* source, const char* server
   outcome_of(side, "connect", rdma_broker_connect(connector, side->pair, &parameters, side->requests));
   outcome_of(side, "complete", rdma_broker_complete_connect(connector, 0, side->requests));
   expect(side, RDMA_BROKER_RESULT_RECEIVE);
-  if (sscanf(side->memory.incoming, "%" SCNx64 " %" SCNx32, &remote_address, &remote_token) != 2) exit(1);
+  if (sscanf(message_of(side), "%" SCNx64 " %" SCNx32, &remote_address, &remote_token) != 2) exit(1);
 
   fill(side->memory.shared);
   check("write", rdma_broker_write(side->pair, 0, &shared, 1, remote_address, remote_token, 0));
@@ -214,7 +220,7 @@ static void run_client(struct side* side, const char* source, const char* server
   send_message(side);
   expect(side, RDMA_BROKER_RESULT_SEND);
   expect(side, RDMA_BROKER_RESULT_RECEIVE);
-  printf("the server says \"%s\"\n", side->memory.incoming);
+  printf("the server says \"%s\"\n", message_of(side));
   outcome_of(side, "disconnect", rdma_broker_disconnect(connector, side->requests));
   rdma_broker_close(connector, side->requests++);
 }

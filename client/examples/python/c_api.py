@@ -238,14 +238,11 @@ class Side:
 
 
 def text_at(address):
-    return ctypes.string_at(address).decode()
+    """A message's. Its end is the peer's to say, and may be missing."""
+    return ctypes.string_at(address, MESSAGE_SIZE).partition(b"\0")[0].decode(errors="replace")
 
 
-def main():
-    if len(sys.argv) != 6:
-        sys.exit(__doc__)
-    path, socket, device, source, server = sys.argv[1:]
-    side = Side(Library(path), socket, device)
+def run(side, source, server):
     connector = side.ask("connector_create", side.adapter)
     side.post("receive", side.incoming, MESSAGE_SIZE)
     parameters = ConnectParameters(source=source.encode(), destination=server.encode(), outbound_reads=1)
@@ -272,7 +269,18 @@ def main():
     print(f'the server says "{text_at(side.incoming)}"')
     side.ask("disconnect", connector)
     side.ask("close", connector)
-    side.close()
+
+
+def main():
+    if len(sys.argv) != 6:
+        sys.exit(__doc__)
+    path, socket, device, source, server = sys.argv[1:]
+    side = Side(Library(path), socket, device)
+    try:
+        run(side, source, server)
+    finally:
+        # Before its memory goes, which the peer may write to until then.
+        side.close()
     print("closed")
 
 
