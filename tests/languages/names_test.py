@@ -4,6 +4,7 @@
 import os
 import pathlib
 import re
+import shutil
 import signal
 import socket
 import subprocess
@@ -39,31 +40,47 @@ def free_port():
         return probe.getsockname()[1]
 
 
+class EtcdEnded(AssertionError):
+    pass
+
+
 class Etcd:
     """A server with a folder of its own, over TLS with the one authority that there is. It keeps its ports when it is
     started again."""
 
     def __init__(self, folder, tls=False, asks_for_certificates=False):
-        scheme = "https" if tls else "http"
-        self._client = f"{scheme}://127.0.0.1:{free_port()}"
-        self.source = self._client.replace("http", "etcd")
+        self._folder, self._log = folder, folder / "log"
+        self._scheme = "https" if tls else "http"
         self.certificate, self._key = folder / "certificate.pem", folder / "key.pem"
         self.client_certificate, self.client_key = folder / "client.pem", folder / "client_key.pem"
         self._etcdctl = dict(os.environ, ETCDCTL_API="3")
-        peer = f"http://127.0.0.1:{free_port()}"
-        self._command = ["etcd", "--data-dir", str(folder), "--log-level", "error"]
-        self._command += ["--listen-client-urls", self._client, "--advertise-client-urls", self._client]
-        self._command += ["--listen-peer-urls", peer, "--initial-advertise-peer-urls", peer]
-        self._command += ["--initial-cluster", f"default={peer}"]
+        self._options = []
         if tls:
             self._certify(self.certificate, self._key, "-addext", "subjectAltName=IP:127.0.0.1")
-            self._command += ["--cert-file", str(self.certificate), "--key-file", str(self._key)]
+            self._options += ["--cert-file", str(self.certificate), "--key-file", str(self._key)]
             self._etcdctl["ETCDCTL_CACERT"] = str(self.certificate)
         if asks_for_certificates:
             self._certify(self.client_certificate, self.client_key, "-CA", self.certificate, "-CAkey", self._key)
-            self._command += ["--client-cert-auth", "--trusted-ca-file", str(self.certificate)]
+            self._options += ["--client-cert-auth", "--trusted-ca-file", str(self.certificate)]
             self._etcdctl |= {"ETCDCTL_CERT": str(self.client_certificate), "ETCDCTL_KEY": str(self.client_key)}
-        self.start()
+        for last in (False, False, False, False, True):
+            self._choose_ports()
+            try:
+                self.start()
+                break
+            except EtcdEnded:  # Somebody may have taken a port meanwhile.
+                if last:
+                    raise
+
+    def _choose_ports(self):
+        self._client = f"{self._scheme}://127.0.0.1:{free_port()}"
+        self.source = self._client.replace("http", "etcd")
+        peer = f"http://127.0.0.1:{free_port()}"
+        self._command = ["etcd", "--data-dir", str(self._folder / "data"), "--log-level", "error", *self._options]
+        self._command += ["--listen-client-urls", self._client, "--advertise-client-urls", self._client]
+        self._command += ["--listen-peer-urls", peer, "--initial-advertise-peer-urls", peer]
+        self._command += ["--initial-cluster", f"default={peer}"]
+        shutil.rmtree(self._folder / "data", ignore_errors=True)
 
     @staticmethod
     def _certify(certificate, key, *options):
@@ -72,11 +89,14 @@ class Etcd:
         subprocess.run(make, check=True, capture_output=True)
 
     def start(self):
-        self._process = subprocess.Popen(self._command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        with self._log.open("w", encoding="utf-8") as log:
+            self._process = subprocess.Popen(self._command, stdout=log, stderr=log)
         deadline = time.monotonic() + PATIENCE
         while not self.keys():
+            if self._process.poll() is not None:
+                raise EtcdEnded(self._log.read_text(encoding="utf-8"))
             if time.monotonic() > deadline:
-                raise AssertionError("etcd does not answer")
+                raise AssertionError(f"etcd does not answer: {self._log.read_text(encoding='utf-8')}")
             time.sleep(0.1)
 
     def etcdctl(self, *words):
@@ -96,9 +116,6 @@ class Etcd:
     def seconds_left(self):
         said = self.etcdctl("lease", "timetolive", self.lease()).stdout
         return int(re.search(r"remaining\((\d+)s\)", said)[1])
-
-    def signal(self, number):
-        self._process.send_signal(number)
 
     def end(self):
         self._process.kill()
@@ -189,8 +206,10 @@ class Names(unittest.TestCase):
 
     def test_the_next_of_etcds_servers_answers_where_one_does_not(self):
         self.serve()
-        dead = f"etcd://127.0.0.1:{free_port()},{self.etcd.source.removeprefix('etcd://')}"
-        self.expect_served(source=dead)
+        with socket.socket() as deaf:  # Bound, so that nobody else listens there.
+            deaf.bind(("127.0.0.1", 0))
+            dead = f"127.0.0.1:{deaf.getsockname()[1]}"
+            self.expect_served(source=f"etcd://{dead},{self.etcd.source.removeprefix('etcd://')}")
 
     def test_only_an_etcd_with_a_certificate_of_the_authoritys_is_believed(self):
         etcd = self.start_etcd(tls=True)
@@ -222,16 +241,6 @@ class Names(unittest.TestCase):
         begun = time.monotonic()
         self.assertRegex(self.client_says(), "STATUS_(HOST_UNREACHABLE|IO_TIMEOUT)")
         self.assertLess(time.monotonic() - begun, PATIENCE / 2)
-
-    def test_a_server_ends_soon_though_etcd_is_silent(self):
-        server, address = self.serve()
-        self.etcd.signal(signal.SIGSTOP)
-        time.sleep(4)  # After a third of the lease's ten seconds a renewal is under way, which may take five.
-        client = self.example("client", "--server", address)
-        self.assertEqual(client.status(), 0, client.said)
-        begun = time.monotonic()
-        self.assertEqual(server.status(), 0, server.said)
-        self.assertLess(time.monotonic() - begun, 3)  # Of which the goodbye takes one.
 
     def test_an_answer_that_is_too_large_is_refused(self):
         for index in range(8):
