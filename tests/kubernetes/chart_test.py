@@ -203,7 +203,7 @@ class Checks:
                 title = f"{name}: PodMonitor is one of the Prometheus Operator's"
                 self.values.append({"name": title, "schema": POD_MONITOR, "value": document, "valid": True})
             else:
-                self.documents.append({"name": title, "document": document})
+                self.documents.append({"name": title, "document": document, "valid": True})
         return documents
 
     def rendering(self, name, settings):
@@ -476,6 +476,41 @@ def check_manifests(checks, update):
     checks.add_documents("node-client.yaml", (FOLDER / "node-client.yaml").read_text(encoding="utf-8"))
 
 
+def check_api(checks):
+    """Whether the API's schema, as it is used here, refuses what the API would."""
+    def add(name, kind, change):
+        documents = yaml.safe_load_all(checks.run("template", BOTH))
+        document = next(each for each in documents if each["kind"] == kind)
+        change(document)
+        title = f"the Kubernetes API refuses {name}"
+        checks.documents.append({"name": title, "document": document, "valid": False})
+
+    def pod(document):
+        return document["spec"]["template"]["spec"]
+
+    def broker(document):
+        return next(each for each in [*pod(document)["initContainers"], *pod(document)["containers"]]
+                    if each["name"] == "broker")
+
+    for kind in WORKLOADS:
+        add(f"a {kind} with a field that it does not know", kind, lambda document: document.update(specs={}))
+        add(f"a {kind}'s pod with a field that it does not know", kind,
+            lambda document: pod(document).update(terminationGracePeriodSecond=1))
+        add(f"a {kind}'s container with a field that it does not know", kind,
+            lambda document: broker(document)["securityContext"].update(readOnlyRootFileSystem=True))
+        add(f"a {kind} with text in place of a number", kind,
+            lambda document: pod(document).update(terminationGracePeriodSeconds="10"))
+        add(f"a {kind} with a fraction in place of a number", kind,
+            lambda document: pod(document).update(terminationGracePeriodSeconds=1.5))
+        add(f"a {kind} with text in place of a truth value", kind,
+            lambda document: pod(document).update(automountServiceAccountToken="false"))
+        add(f"a {kind} with a quantity that is none", kind,
+            lambda document: broker(document)["resources"]["limits"].update(memory="1Gigabyte"))
+        add(f"a {kind} without a selector", kind, lambda document: document["spec"].pop("selector"))
+        add(f"a {kind} with a container that has no name", kind, lambda document: broker(document).pop("name"))
+    add("a ConfigMap with a number in place of text", "ConfigMap", lambda document: document["data"].update(number=1))
+
+
 def check_devices(checks):
     """Whether the device plugin would take its configuration, and offer what the chart then asks for."""
     text = (FOLDER / "device-plugin.yaml").read_text(encoding="utf-8")
@@ -522,6 +557,7 @@ def main():
     check_configuration(checks)
     check_command(checks)
     check_user(checks)
+    check_api(checks)
     check_devices(checks)
     check_metrics(checks)
     check_job(checks)

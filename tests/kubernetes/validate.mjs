@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Holds documents against the Kubernetes API's schema, and values against one of their own. Standard input is JSON:
-// "documents" are {name, document} and "values" {name, schema, value, valid}. Prints "passed|failed NAME" for each.
+// "documents" are {name, document, valid} and "values" {name, schema, value, valid}, where "valid" is whether they are to
+// fit. Prints "passed|failed NAME" for each.
 //
 // The package kubernetes-models has the API as validators, which know formats and patterns and let unknown fields pass,
 // and as TypeScript's types, by which its compiler finds those.
@@ -55,8 +56,9 @@ function misfits(documents) {
 
 const {documents, values} = JSON.parse(readFileSync(0, "utf8"));
 const typed = misfits(documents);
-for (const [index, {name, document}] of documents.entries()) {
-  report(name, [...await violations(document), ...typed[index]]);
+for (const [index, {name, document, valid}] of documents.entries()) {
+  const problems = [...await violations(document), ...typed[index]];
+  report(name, valid ? problems : problems.length ? [] : ["the schema takes it"]);
 }
 for (const {name, schema, value, valid} of values) {
   const ajv = new Ajv({allErrors: true});
