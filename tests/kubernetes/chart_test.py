@@ -128,6 +128,15 @@ WRONG = (
     ("sidecar.application.name", "mine"),
     ("sidecar.application.securityContext", {"privileged": True}),
 )
+# Values that do nothing as they are set, and how the refusal begins.
+IDLE = (
+    (("metrics.podMonitor=true",), "metrics.podMonitor: no broker has metrics"),
+    (("metrics.podMonitor=true", *BOTH), "metrics.podMonitor: no broker has metrics"),
+    (("metrics.podMonitor=true", *METRICS), "metrics.podMonitor: no broker has metrics"),
+    (("metrics.podMonitor=true", *BOTH, "node.enabled=false", "node.metrics=true"),
+     "metrics.podMonitor: no broker has metrics"),
+    (POLICY, "networkPolicy.enabled: it is for pods with a sidecar"),
+)
 
 
 def closed(**properties):
@@ -189,6 +198,10 @@ class Checks:
         for setting in settings:
             command += ["--set", setting]
         return subprocess.run(command, check=True, capture_output=True, text=True).stdout
+
+    def attempt(self, *options):
+        command = [self.render_program, "template", "rdma-broker", CHART, *options]
+        return subprocess.run(command, capture_output=True, text=True, check=False)
 
     def add_values(self, name, settings, valid):
         schema = json.loads((CHART / "values.schema.json").read_text(encoding="utf-8"))
@@ -537,12 +550,16 @@ def check_devices(checks):
     checks.report("the chart asks for what device-plugin.yaml offers, as the page says", problems)
 
 
-def check_old_cluster(checks):
-    def rendering(setting):
-        command = [checks.render_program, "template", "old", CHART, "--kube-version", "v1.28.9", "--set", setting]
-        return subprocess.run(command, capture_output=True, text=True, check=False)
+def check_idle(checks):
+    for settings, refusal in IDLE:
+        done = checks.attempt(*(word for each in settings for word in ("--set", each)))
+        fine = done.returncode != 0 and refusal in done.stderr
+        checks.report(f"the chart refuses {' '.join(settings)}, which does nothing", [] if fine else [f"it is {done}"])
 
-    sidecar, node = rendering("sidecar.enabled=true"), rendering("sidecar.enabled=false")
+
+def check_old_cluster(checks):
+    sidecar, node = (checks.attempt("--kube-version", "v1.28.9", "--set", f"sidecar.enabled={each}")
+                     for each in ("true", "false"))
     fine = sidecar.returncode != 0 and "native sidecars are there from Kubernetes 1.29" in sidecar.stderr
     checks.report("a cluster without native sidecars gets none, and is told", [] if fine else [sidecar.stderr])
     checks.report("it gets a broker for each node", [] if node.returncode == 0 else [node.stderr])
@@ -562,6 +579,7 @@ def main():
     check_metrics(checks)
     check_job(checks)
     check_policy(checks)
+    check_idle(checks)
     check_old_cluster(checks)
     work = json.dumps({"documents": checks.documents, "values": checks.values})
     sys.stdout.flush()
