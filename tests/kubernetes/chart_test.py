@@ -30,6 +30,8 @@ METRICS = ("sidecar.metrics=true",)
 TCP = ("tcp.secret=broker-certificate",)
 POLICY = ("networkPolicy.enabled=true",)
 MONITORING = [{"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "monitoring"}}}]
+NETWORKS = {"k8s.v1.cni.cncf.io/networks": "storage"}
+VOLUMES = [{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]
 DEVICES = ("devices.resource=rdma/hca",)
 # A value's path, another value, and what shows it in the rendering; nothing, where it takes something away. What else
 # must be set for it to matter comes last.
@@ -68,6 +70,7 @@ VALUES = (
     ("node.priorityClassName", "system-node-critical", "priorityClassName: system-node-critical", ()),
     ("node.nodeSelector", {"rdma": "yes"}, 'rdma: "yes"', ()),
     ("node.tolerations", [{"operator": "Exists"}], "- operator: Exists", ()),
+    ("node.podAnnotations", NETWORKS, "k8s.v1.cni.cncf.io/networks: storage", ("node.metrics=true",)),
     ("sidecar.enabled", True, "kind: Deployment", ()),
     ("sidecar.name", "mine", "name: mine", BOTH),
     ("sidecar.replicas", 3, "replicas: 3", BOTH),
@@ -82,6 +85,11 @@ VALUES = (
     ("sidecar.application.imagePullPolicy", "Never", "imagePullPolicy: Never", BOTH),
     ("sidecar.application.command", ["/mine"], "- /mine", BOTH),
     ("sidecar.application.args", ["--mine"], "- --mine", BOTH),
+    ("sidecar.podAnnotations", NETWORKS, "k8s.v1.cni.cncf.io/networks: storage", BOTH),
+    ("sidecar.serviceAccountName", "mine", "serviceAccountName: mine", BOTH),
+    ("sidecar.volumes", VOLUMES, "claimName: data", BOTH),
+    ("sidecar.application.volumeMounts", [{"name": "data", "mountPath": "/data"}], "mountPath: /data",
+     (*BOTH, f"sidecar.volumes={json.dumps(VOLUMES)}")),
 )
 WORKLOADS = ("DaemonSet", "Deployment")
 # Text that YAML reads as something else, or as more than one thing, where it is not quoted.
@@ -93,6 +101,8 @@ ODD = (
     ("node.priorityClassName", "true"),
     ("sidecar.name", "123"),
     ("sidecar.stateSize", "1e9"),
+    ("sidecar.serviceAccountName", "123"),
+    ("sidecar.podAnnotations", {"odd": "1e3"}),
 )
 # What the chart's schema refuses.
 WRONG = (
@@ -125,6 +135,15 @@ WRONG = (
     ("sidecar.runAsUser", "mine"),
     ("sidecar.runAsGroup", 0),
     ("sidecar.runAsGroup", 2100004792),
+    ("node.podAnnotations", {"number": 1}),
+    ("sidecar.podAnnotations", {"truth": True}),
+    ("sidecar.serviceAccountName", 1),
+    ("sidecar.volumes", [{"emptyDir": {}}]),
+    ("sidecar.volumes", [{"name": "scratch", "emptyDir": {}}]),
+    ("sidecar.volumes", [{"name": "rdma-broker-sockets", "emptyDir": {}}]),
+    ("sidecar.application.volumeMounts", [{"name": "rdma-broker-sockets", "mountPath": "/sockets"}]),
+    ("sidecar.application.volumeMounts", [{"name": "data", "mountPath": "/run/rdma-broker/public"}]),
+    ("sidecar.application.volumeMounts", [{"name": "data"}]),
     ("sidecar.application.name", "mine"),
     ("sidecar.application.securityContext", {"privileged": True}),
 )
@@ -331,7 +350,8 @@ def texts(value):
 def check_odd_text(checks):
     def check(name, value, text):
         try:
-            found = value in texts(checks.add_documents(f"with {name} as {value!r}", text))
+            wanted = [value] if isinstance(value, str) else value.values()
+            found = set(wanted) <= set(texts(checks.add_documents(f"with {name} as {value!r}", text)))
             problems = [] if found else ["it is not in the rendering"]
         except yaml.YAMLError as error:
             problems = [str(error)]
@@ -550,6 +570,16 @@ def check_devices(checks):
     checks.report("the chart asks for what device-plugin.yaml offers, as the page says", problems)
 
 
+def check_annotations(checks):
+    """Whether a pod has its own annotations and those for Prometheus, and its own where both say something."""
+    own = {"prometheus.io/job": "mine", **NETWORKS}
+    settings = [f"{place}.podAnnotations={json.dumps(own)}" for place in ("node", "sidecar")]
+    documents = yaml.safe_load_all(checks.run("template", (*BOTH, *METRICS, "node.metrics=true", *settings)))
+    found = [each["spec"]["template"]["metadata"]["annotations"] for each in documents if each["kind"] in WORKLOADS]
+    expected = {"prometheus.io/scrape": "true", "prometheus.io/port": "9464", **own}
+    checks.report("pods have their own annotations and Prometheus'", [] if found == [expected] * 2 else [f"{found}"])
+
+
 def check_idle(checks):
     for settings, refusal in IDLE:
         done = checks.attempt(*(word for each in settings for word in ("--set", each)))
@@ -579,6 +609,7 @@ def main():
     check_metrics(checks)
     check_job(checks)
     check_policy(checks)
+    check_annotations(checks)
     check_idle(checks)
     check_old_cluster(checks)
     work = json.dumps({"documents": checks.documents, "values": checks.values})

@@ -36,13 +36,19 @@ exec:
   command: [rdma-brokerctl, health]
 {{- end }}
 
-{{- /* By which Prometheus finds a pod, where it goes by annotations, and names its job as the alerts have it. */ -}}
-{{- define "rdma-broker.metricsAnnotations" -}}
-{{- if .Values.metrics.annotations -}}
+{{- /* A pod's: those by which Prometheus finds it, where it goes by annotations, and names its job as the alerts have it;
+and the values', which win. "place" is that part of the values. */ -}}
+{{- define "rdma-broker.annotations" -}}
+{{- $annotations := deepCopy .place.podAnnotations -}}
+{{- if and .place.metrics .Values.metrics.annotations -}}
+{{- $annotations = merge $annotations (dict
+  "prometheus.io/scrape" "true"
+  "prometheus.io/port" (toString .Values.metrics.port)
+  "prometheus.io/job" "rdma-broker") -}}
+{{- end -}}
+{{- with $annotations -}}
 annotations:
-  prometheus.io/scrape: "true"
-  prometheus.io/port: {{ .Values.metrics.port | quote }}
-  prometheus.io/job: rdma-broker
+  {{- toYaml . | nindent 2 }}
 {{- end }}
 {{- end }}
 
