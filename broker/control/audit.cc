@@ -37,8 +37,8 @@ void Audit::Log(bool allowed, const AuditEntry& entry, Limits& limits, absl::Tim
   if (!left_out) return;
   std::vector<LogField> fields = AuditFields(allowed, entry);
   fields.emplace_back("left_out", *left_out);
-  if (allowed) return LogInfo("policy decision", fields);
-  LogWarning("policy decision", fields);
+  if (allowed) return LogInfoAlways("policy decision", fields);
+  LogWarningAlways("policy decision", fields);
 }
 
 std::optional<uint64_t> Audit::Limits::Pass(const Caller* caller, absl::Time now) {

@@ -32,7 +32,7 @@ struct AuditEntry {
 
 // Logs decisions, each as one event. They are bounded for each user, so that one who asks again and again fills no log
 // and hides nobody else's, nor what he is refused behind what he is allowed: the next of his that is logged has the
-// number of those left out. Loop thread only.
+// number of those left out. The log's own level counts for none of them. Loop thread only.
 class Audit {
  public:
   // What is allowed is work, and comes as a client begins with its two thousand connections; at ten a second a user who
@@ -47,7 +47,7 @@ class Audit {
   void SetLevel(AuditLevel level) { level_ = level; }
   // As far as the level wants it.
   void Decided(bool allowed, const AuditEntry& entry, absl::Time now);
-  // Whatever the level, and whatever that of the log.
+  // Whatever the level.
   void Administered(bool allowed, const AuditEntry& entry, absl::Time now);
 
  private:

@@ -127,12 +127,21 @@ TEST_F(AuditTest, AdministrationIsLoggedWhateverTheLogLevel) {
   SetLogLevel(LogLevel::kError);
   audit.Administered(true, entry, now_);
   audit.Administered(false, entry, now_);
-  audit.Decided(true, Connecting(caller_), now_);
-  audit.Decided(false, Connecting(caller_), now_);
   SetLogLevel(LogLevel::kInfo);
   EXPECT_EQ(Lines("decision=allowed action=EndSession"), 1u);
   EXPECT_EQ(Lines("decision=refused action=EndSession"), 1u);
-  EXPECT_EQ(Lines("action=Connect"), 0u);
+}
+
+TEST_F(AuditTest, DecisionsAreLoggedWhateverTheLogLevel) {
+  Audit audit(AuditLevel::kAll);
+  for (const LogLevel level : {LogLevel::kWarning, LogLevel::kError}) {
+    SetLogLevel(level);
+    audit.Decided(true, Connecting(caller_), now_);
+    audit.Decided(false, Connecting(caller_), now_);
+  }
+  SetLogLevel(LogLevel::kInfo);
+  EXPECT_EQ(Lines("decision=allowed action=Connect"), 2u);
+  EXPECT_EQ(Lines("decision=refused action=Connect"), 2u);
 }
 
 }  // namespace
