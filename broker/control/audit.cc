@@ -48,7 +48,7 @@ std::optional<uint64_t> Audit::Limits::Pass(const Caller* caller, absl::Time now
     most_ = limits_.size() * 2;
   }
   const std::string spiffe_id = caller == nullptr ? "" : caller->spiffe_id;
-  const uint32_t uid = caller == nullptr ? 0 : caller->identity.uid;
+  const uint32_t uid = caller == nullptr ? kNoUser : caller->identity.uid;
   return limits_.try_emplace({uid, spiffe_id}, fresh_).first->second.Pass(now);
 }
 

@@ -51,7 +51,7 @@ class Audit {
   void Administered(bool allowed, const AuditEntry& entry, absl::Time now);
 
  private:
-  // One for each user, or for who it is on the TCP port.
+  // One for each user, or for who it is on the TCP port; one for all there who cannot be told.
   class Limits {
    public:
     explicit Limits(WarningLimit fresh) : fresh_(fresh) {}

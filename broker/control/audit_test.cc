@@ -132,6 +132,15 @@ TEST_F(AuditTest, AdministrationIsLoggedWhateverTheLogLevel) {
   EXPECT_EQ(Lines("decision=refused action=EndSession"), 1u);
 }
 
+TEST_F(AuditTest, WhoCannotBeToldHidesNothingOfRoots) {
+  Audit audit(AuditLevel::kAll);
+  const Caller root{.identity = {0, 0, 99}};
+  audit.Administered(false, {.action = "ListSessions", .rule = "tcp"}, now_);
+  audit.Administered(false, {.action = "EndSession", .caller = &root}, now_);
+  EXPECT_EQ(Lines("decision=refused action=ListSessions rule=tcp"), 1u);
+  EXPECT_EQ(Lines("decision=refused action=EndSession uid=0"), 1u);
+}
+
 TEST_F(AuditTest, DecisionsAreLoggedWhateverTheLogLevel) {
   Audit audit(AuditLevel::kAll);
   for (const LogLevel level : {LogLevel::kWarning, LogLevel::kError}) {
