@@ -85,7 +85,7 @@ Configuration RemoteAccess::Apply(Configuration configuration, const std::option
 }
 
 void RemoteAccess::WatchFiles(const CertificateFiles& files) {
-  last_complaint_.clear();
+  complaint_ = {};
   reader_ = std::make_unique<CertificateReader>(
       *executor_, [files] { return ReadServerCertificates(files, absl::Now()); },
       [this](const absl::StatusOr<ServerCertificates>& read) { Take(read); });
@@ -99,14 +99,10 @@ void RemoteAccess::LookLater() {
 }
 
 void RemoteAccess::Take(const absl::StatusOr<ServerCertificates>& read) {
-  if (read.ok()) {
-    last_complaint_.clear();
-    return Use(*read);
-  }
+  // A look in the middle of a renewal sees a certificate with the former key: the next one sees the rest.
   const std::string complaint(read.status().message());
-  if (std::exchange(last_complaint_, complaint) != complaint) {
-    LogError("certificates not replaced", {{"cause", complaint}});
-  }
+  if (complaint_.Note(complaint)) LogError("certificates not replaced", {{"cause", complaint}});
+  if (read.ok()) Use(*read);
 }
 
 void RemoteAccess::Use(const ServerCertificates& certificates) {

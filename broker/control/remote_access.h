@@ -12,6 +12,7 @@
 #include "absl/status/statusor.h"
 #include "broker/control/configuration.h"
 #include "broker/control/configuration_reload.h"
+#include "broker/control/lasting_complaint.h"
 #include "broker/control/mutual_tls.h"
 #include "broker/control/remote_callers.h"
 #include "broker/control/tcp_port.h"
@@ -72,7 +73,7 @@ class RemoteAccess {
   Executor* executor_ = nullptr;
   Configuration configuration_;
   ServerCertificates in_use_;
-  std::string last_complaint_;
+  LastingComplaint complaint_;
   std::unique_ptr<CertificateReader> reader_;
   std::unique_ptr<TcpPort> port_;
 };
