@@ -22,11 +22,21 @@ namespace {
 // adapter.proto, Device.name.
 constexpr size_t kMaxDeviceName = 63;
 
+using Service = v1::Administration::AsyncService;
+
+// What an administrator may have done by one call.
+template <typename Request, typename Reply>
+struct Order {
+  const char* what;                                         // For a person.
+  std::function<AuditEntry(const Request& request)> entry;  // Of the request, which nobody has looked at.
+  SlowUnaryHandler<Request, Reply> carry_out;               // For whoever may, who alone is told what is wrong with it.
+};
+
 grpc::Status Missing(const char* field) {
   return GrpcStatusOf({.status = NdkStatus::kInvalidParameter, .hint = absl::StrCat(field, ": missing")});
 }
 
-// Whether the caller may do it, which is logged either way; `what` says for a person what it is.
+// Whether the caller may do it, which is logged either way.
 grpc::Status RefuseUnlessAdministrator(Broker& broker, AuditEntry entry, const char* what) {
   const bool allowed = entry.caller != nullptr && entry.caller->administrator;
   entry.rule = "administrators";
@@ -38,26 +48,35 @@ grpc::Status RefuseUnlessAdministrator(Broker& broker, AuditEntry entry, const c
                                             what)});
 }
 
-grpc::Status End(Broker& broker, const Caller* caller, const v1::EndSessionRequest& request) {
+// All calls are served by this, so that rights come first: who has none learns nothing, and leaves a line in the log
+// whatever he asks for.
+template <typename Base, typename Request, typename Reply>
+void ServeOrder(UnaryContext& context, Broker& broker, Service& service, UnaryMethod<Base, Request, Reply> method,
+                Order<Request, Reply> order) {
+  const SlowUnaryHandler<Request, Reply> handler = [&broker, order = std::move(order)](
+                                                       const Caller* caller, const Request& request,
+                                                       const UnaryAnswer<Reply>& answer) {
+    AuditEntry entry = order.entry(request);
+    entry.caller = caller;
+    const grpc::Status refusal = RefuseUnlessAdministrator(broker, std::move(entry), order.what);
+    if (!refusal.ok()) return answer(refusal, Reply());
+    order.carry_out(caller, request, answer);
+  };
+  ServeSlowUnary(context, service, method, handler);
+}
+
+grpc::Status End(Broker& broker, const v1::EndSessionRequest& request) {
   if (request.session_id() == 0) return Missing("session_id");
-  const SessionId session(request.session_id());
-  const AuditEntry entry{.action = "EndSession", .caller = caller, .session = session};
-  if (auto refusal = RefuseUnlessAdministrator(broker, entry, "end sessions"); !refusal.ok()) return refusal;
-  if (broker.EndSession(session, StreamEnding::kEnded)) return grpc::Status::OK;
+  if (broker.EndSession(SessionId(request.session_id()), StreamEnding::kEnded)) return grpc::Status::OK;
   return GrpcStatusOf({.status = NdkStatus::kObjectNameNotFound,
                        .hint = absl::StrCat("session_id ", request.session_id(), ": no such session")});
 }
 
 // Disables or enables the device of this name, which `device` then names.
-grpc::Status Switch(Broker& broker, const Caller* caller, const std::string& name, bool enabled, DeviceId* device) {
+grpc::Status Switch(Broker& broker, const std::string& name, bool enabled, DeviceId* device) {
   if (name.empty()) return Missing("device");
   if (name.size() > kMaxDeviceName) {
     return GrpcStatusOf({.status = NdkStatus::kInvalidParameter, .hint = "device: longer than 63 bytes"});
-  }
-  const AuditEntry action{
-      .action = enabled ? "EnableAdapter" : "DisableAdapter", .caller = caller, .use = {.adapter = name}};
-  if (auto refusal = RefuseUnlessAdministrator(broker, action, "disable and enable devices"); !refusal.ok()) {
-    return refusal;
   }
   const auto devices = DeviceNames(broker.core().records());
   const auto found = devices.find(name);
@@ -70,9 +89,7 @@ grpc::Status Switch(Broker& broker, const Caller* caller, const std::string& nam
   return grpc::Status::OK;
 }
 
-grpc::Status Restart(Broker& broker, const Caller* caller, const std::function<bool()>& restart) {
-  const AuditEntry entry{.action = "Restart", .caller = caller};
-  if (auto refusal = RefuseUnlessAdministrator(broker, entry, "restart it"); !refusal.ok()) return refusal;
+grpc::Status Restart(const std::function<bool()>& restart) {
   if (restart()) return grpc::Status::OK;
   return GrpcStatusOf(
       {.status = NdkStatus::kNotSupported,
@@ -93,12 +110,7 @@ NdkStatus StatusOf(const absl::Status& failure) {
   }
 }
 
-void Reload(Broker& broker, const Caller* caller, const std::function<void(ReloadDone)>& reload,
-            const UnaryAnswer<v1::ReloadReply>& answer) {
-  const AuditEntry entry{.action = "Reload", .caller = caller};
-  if (auto refusal = RefuseUnlessAdministrator(broker, entry, "have it read its configuration"); !refusal.ok()) {
-    return answer(refusal, {});
-  }
+void Reload(const std::function<void(ReloadDone)>& reload, const UnaryAnswer<v1::ReloadReply>& answer) {
   reload([answer](const absl::StatusOr<ChangedKeys>& changed) {
     v1::ReloadReply reply;
     if (!changed.ok()) {
@@ -111,19 +123,14 @@ void Reload(Broker& broker, const Caller* caller, const std::function<void(Reloa
   });
 }
 
-grpc::Status ChangeLogLevel(Broker& broker, const Caller* caller, const std::string& name,
-                            v1::SetLogLevelReply* reply) {
+grpc::Status ChangeLogLevel(const Caller& caller, const std::string& name, v1::SetLogLevelReply* reply) {
   const std::optional<LogLevel> level = LogLevelNamed(name);
   if (!name.empty() && !level) {
     return GrpcStatusOf(
         {.status = NdkStatus::kInvalidParameter, .hint = absl::StrCat("level: must be one of ", kLogLevelNames)});
   }
-  const AuditEntry entry{.action = "SetLogLevel", .caller = caller};
-  if (auto refusal = RefuseUnlessAdministrator(broker, entry, "look at and set its log level"); !refusal.ok()) {
-    return refusal;
-  }
   if (level) {
-    LogInfoAlways("log level set", {{"new_level", name}, {"by", WhoIs(*caller)}});
+    LogInfoAlways("log level set", {{"new_level", name}, {"by", WhoIs(caller)}});
     SetLogLevel(*level);
   }
   const absl::string_view now = NameOf(CurrentLogLevel());
@@ -131,48 +138,78 @@ grpc::Status ChangeLogLevel(Broker& broker, const Caller* caller, const std::str
   return grpc::Status::OK;
 }
 
-}  // namespace
+// Of a request about a device. A name that no device has may be as long as a message.
+AuditEntry EntryOf(const char* action, const std::string& device) {
+  return {.action = action, .use = {.adapter = device.substr(0, kMaxDeviceName)}};
+}
 
-void ServeAdministration(UnaryContext& context, Broker& broker, v1::Administration::AsyncService& service,
-                         ProcessOrders orders) {
-  using Service = v1::Administration::AsyncService;
-  const UnaryHandler<v1::EndSessionRequest, v1::EndSessionReply> end_session =
-      [&broker](const Caller* caller, const v1::EndSessionRequest& request, v1::EndSessionReply*) {
-        return End(broker, caller, request);
-      };
-  ServeUnary(context, service, &Service::RequestEndSession, end_session);
+void ServeDevices(UnaryContext& context, Broker& broker, Service& service) {
+  constexpr const char* kWhat = "disable and enable devices";
   const UnaryHandler<v1::DisableAdapterRequest, v1::DisableAdapterReply> disable =
-      [&broker](const Caller* caller, const v1::DisableAdapterRequest& request, v1::DisableAdapterReply* reply) {
+      [&broker](const Caller*, const v1::DisableAdapterRequest& request, v1::DisableAdapterReply* reply) {
         DeviceId device;
-        const grpc::Status status = Switch(broker, caller, request.device(), false, &device);
+        const grpc::Status status = Switch(broker, request.device(), false, &device);
         if (!status.ok()) return status;
         const DeviceRecord& record = broker.core().records().devices.at(device);
         reply->set_state(ToState(record));
         reply->set_adapters(record.adapters);
         return status;
       };
-  ServeUnary(context, service, &Service::RequestDisableAdapter, disable);
+  ServeOrder(
+      context, broker, service, &Service::RequestDisableAdapter,
+      Order<v1::DisableAdapterRequest, v1::DisableAdapterReply>{
+          kWhat, [](const auto& request) { return EntryOf("DisableAdapter", request.device()); }, AtOnce(disable)});
   const UnaryHandler<v1::EnableAdapterRequest, v1::EnableAdapterReply> enable =
-      [&broker](const Caller* caller, const v1::EnableAdapterRequest& request, v1::EnableAdapterReply*) {
+      [&broker](const Caller*, const v1::EnableAdapterRequest& request, v1::EnableAdapterReply*) {
         DeviceId device;
-        return Switch(broker, caller, request.device(), true, &device);
+        return Switch(broker, request.device(), true, &device);
       };
-  ServeUnary(context, service, &Service::RequestEnableAdapter, enable);
+  ServeOrder(
+      context, broker, service, &Service::RequestEnableAdapter,
+      Order<v1::EnableAdapterRequest, v1::EnableAdapterReply>{
+          kWhat, [](const auto& request) { return EntryOf("EnableAdapter", request.device()); }, AtOnce(enable)});
+}
+
+void ServeProcess(UnaryContext& context, Broker& broker, Service& service, ProcessOrders orders) {
   const UnaryHandler<v1::RestartRequest, v1::RestartReply> make_way =
-      [&broker, restart = std::move(orders.restart)](const Caller* caller, const v1::RestartRequest&,
-                                                     v1::RestartReply*) { return Restart(broker, caller, restart); };
-  ServeUnary(context, service, &Service::RequestRestart, make_way);
+      [restart = std::move(orders.restart)](const Caller*, const v1::RestartRequest&, v1::RestartReply*) {
+        return Restart(restart);
+      };
+  ServeOrder(context, broker, service, &Service::RequestRestart,
+             Order<v1::RestartRequest, v1::RestartReply>{
+                 "restart it", [](const auto&) { return AuditEntry{.action = "Restart"}; }, AtOnce(make_way)});
   const SlowUnaryHandler<v1::ReloadRequest, v1::ReloadReply> read_again =
-      [&broker, reload = std::move(orders.reload)](const Caller* caller, const v1::ReloadRequest&,
-                                                   const UnaryAnswer<v1::ReloadReply>& answer) {
-        Reload(broker, caller, reload, answer);
-      };
-  ServeSlowUnary(context, service, &Service::RequestReload, read_again);
+      [reload = std::move(orders.reload)](const Caller*, const v1::ReloadRequest&,
+                                          const UnaryAnswer<v1::ReloadReply>& answer) { Reload(reload, answer); };
+  ServeOrder(
+      context, broker, service, &Service::RequestReload,
+      Order<v1::ReloadRequest, v1::ReloadReply>{
+          "have it read its configuration", [](const auto&) { return AuditEntry{.action = "Reload"}; }, read_again});
   const UnaryHandler<v1::SetLogLevelRequest, v1::SetLogLevelReply> set_log_level =
-      [&broker](const Caller* caller, const v1::SetLogLevelRequest& request, v1::SetLogLevelReply* reply) {
-        return ChangeLogLevel(broker, caller, request.level(), reply);
+      [](const Caller* caller, const v1::SetLogLevelRequest& request, v1::SetLogLevelReply* reply) {
+        return ChangeLogLevel(*caller, request.level(), reply);
       };
-  ServeUnary(context, service, &Service::RequestSetLogLevel, set_log_level);
+  ServeOrder(context, broker, service, &Service::RequestSetLogLevel,
+             Order<v1::SetLogLevelRequest, v1::SetLogLevelReply>{
+                 "look at and set its log level", [](const auto&) { return AuditEntry{.action = "SetLogLevel"}; },
+                 AtOnce(set_log_level)});
+}
+
+}  // namespace
+
+void ServeAdministration(UnaryContext& context, Broker& broker, v1::Administration::AsyncService& service,
+                         ProcessOrders orders) {
+  const UnaryHandler<v1::EndSessionRequest, v1::EndSessionReply> end_session =
+      [&broker](const Caller*, const v1::EndSessionRequest& request, v1::EndSessionReply*) {
+        return End(broker, request);
+      };
+  const auto entry = [](const v1::EndSessionRequest& request) {
+    return AuditEntry{.action = "EndSession", .session = SessionId(request.session_id())};
+  };
+  ServeOrder(context, broker, service, &Service::RequestEndSession,
+             Order<v1::EndSessionRequest, v1::EndSessionReply>{"end sessions", entry, AtOnce(end_session)});
+  ServeDevices(context, broker, service);
+  ServeProcess(context, broker, service, std::move(orders));
 }
 
 }  // namespace rdmabroker

@@ -106,17 +106,21 @@ void ServeSlowUnary(UnaryContext& context, Service& service, UnaryMethod<Base, R
                     }));
 }
 
-// The same, where the answer is there at once.
-template <typename Service, typename Base, typename Request, typename Reply>
-void ServeUnary(UnaryContext& context, Service& service, UnaryMethod<Base, Request, Reply> method,
-                UnaryHandler<Request, Reply> handler) {
-  const SlowUnaryHandler<Request, Reply> at_once =
+// The same handler, whose answer is there at once.
+template <typename Request, typename Reply>
+SlowUnaryHandler<Request, Reply> AtOnce(UnaryHandler<Request, Reply> handler) {
+  return
       [handler = std::move(handler)](const Caller* caller, const Request& request, const UnaryAnswer<Reply>& answer) {
         Reply reply;
         const grpc::Status status = handler(caller, request, &reply);
         answer(status, reply);
       };
-  ServeSlowUnary(context, service, method, at_once);
+}
+
+template <typename Service, typename Base, typename Request, typename Reply>
+void ServeUnary(UnaryContext& context, Service& service, UnaryMethod<Base, Request, Reply> method,
+                UnaryHandler<Request, Reply> handler) {
+  ServeSlowUnary(context, service, method, AtOnce(std::move(handler)));
 }
 
 }  // namespace rdmabroker

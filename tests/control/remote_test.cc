@@ -585,6 +585,43 @@ TEST_F(RemoteTest, WhoIsNotNamedIsLogged) {
   ExpectLoggedRefusal("HealthCheck rule=tcp peer=127.0.0.1");
 }
 
+// Each has a second of its own. An empty request lacks what some of them need.
+TEST_F(RemoteTest, WhoMayNotAdministerIsToldSoAndLoggedWhateverHeAsks) {
+  const std::string id = "spiffe://example.org/inspector/";
+  std::vector<const MethodDescriptor*> methods;
+  for (const MethodDescriptor* method : Methods()) {
+    if (method->service()->full_name() != v1::Administration::service_full_name()) continue;
+    methods.push_back(method);
+    configuration_.tcp_inspectors.push_back(id + method->name());
+  }
+  configuration_.tcp_inspectors.push_back(id + "device");
+  configuration_.tcp_inspectors.push_back(id + "level");
+  Start({.connections = 4096, .of_host = 4096});
+  for (const MethodDescriptor* method : methods) {
+    const std::string who = id + method->name();
+    EXPECT_EQ(NdkStatusOf(Refusal(ConnectAs(who.c_str()), *method)), NdkStatus::kAccessDenied) << method->name();
+    ExpectLoggedRefusal(absl::StrCat(method->name(), " rule=administrators spiffe_id=", who, " left_out=0"));
+  }
+  EXPECT_GE(methods.size(), 6u);
+  grpc::ClientContext of_device;
+  Limit(of_device);
+  v1::DisableAdapterRequest disable;
+  disable.set_device(std::string(64, 'a'));
+  v1::DisableAdapterReply disabled;
+  const auto device = v1::Administration::NewStub(ConnectAs((id + "device").c_str()));
+  EXPECT_EQ(NdkStatusOf(device->DisableAdapter(&of_device, disable, &disabled)), NdkStatus::kAccessDenied);
+  ExpectLoggedRefusal(absl::StrCat("DisableAdapter rule=administrators spiffe_id=", id,
+                                   "device adapter=", std::string(63, 'a'), " left_out=0"));
+  grpc::ClientContext of_level;
+  Limit(of_level);
+  v1::SetLogLevelRequest set;
+  set.set_level("loud");
+  v1::SetLogLevelReply shown;
+  const auto level = v1::Administration::NewStub(ConnectAs((id + "level").c_str()));
+  EXPECT_EQ(NdkStatusOf(level->SetLogLevel(&of_level, set, &shown)), NdkStatus::kAccessDenied);
+  ExpectLoggedRefusal(absl::StrCat("SetLogLevel rule=administrators spiffe_id=", id, "level left_out=0"));
+}
+
 TEST_F(RemoteTest, WhoIsNotNamedIsCounted) {
   const std::string metrics = StartWithMetrics();
   const auto stranger = ConnectAs("spiffe://example.org/somebody");

@@ -408,6 +408,7 @@ TEST_F(AdministrationTest, SomebodyElseDisablesNothing) {
   EXPECT_EQ(NdkStatusOf(Disable(somebody, "fake1", &reply)), NdkStatus::kAccessDenied);
   EXPECT_EQ(NdkStatusOf(Disable(somebody, "fake9", &reply)), NdkStatus::kAccessDenied);
   EXPECT_EQ(NdkStatusOf(Enable(somebody, "fake1")), NdkStatus::kAccessDenied);
+  EXPECT_EQ(NdkStatusOf(Enable(somebody, "")), NdkStatus::kAccessDenied) << "nor learns what is wrong";
 }
 
 TEST_F(AdministrationTest, SomebodyElseEndsNoSessionNotEvenTheOwn) {
