@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "broker/core/messages.h"
+#include "dataplane/ndk/socket_address.h"
 
 namespace rdmabroker {
 
@@ -31,8 +32,9 @@ struct Caller {
   Identity identity;          // Over TCP kNoUser, and no group or process.
   std::vector<gid_t> groups;  // The supplementary ones, as far as the kernel tells.
   bool administrator = false;
-  bool inspector = false;  // Sees every user's sessions, as administrators do.
-  std::string spiffe_id;   // Over TCP, and never empty there; on the control socket empty.
+  bool inspector = false;         // Sees every user's sessions, as administrators do.
+  std::string spiffe_id;          // Over TCP, and never empty there; on the control socket empty.
+  std::optional<IpAddress> peer;  // Where he is, over TCP.
 
   // Has no session.
   bool IsRemote() const { return !spiffe_id.empty(); }

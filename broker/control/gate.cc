@@ -71,8 +71,15 @@ std::optional<Outcome> Gate::Ask(const Caller& caller, const ClientRequest& requ
 }
 
 std::optional<Outcome> Gate::Look(const Caller& caller, const char* action, Instant now) {
-  if (caller.administrator) return std::nullopt;
   AuditEntry entry{.action = action, .caller = &caller};
+  if (caller.IsRemote()) {
+    // Of whom there is no user to count for. He has been let in to see what is everybody's.
+    entry.rule = "tcp";
+    entry.use.destination = caller.peer;
+    audit_.Decided(true, entry, now);
+    return std::nullopt;
+  }
+  if (caller.administrator) return std::nullopt;
   auto refusal = CountRequest(SubjectOf(caller), entry, now);
   return refusal ? Log(std::move(refusal), entry, now) : std::nullopt;
 }

@@ -37,7 +37,8 @@ class Gate {
   std::optional<Outcome> Ask(const Caller& caller, const ClientRequest& request, const BrokerCore& core, Instant now);
 
   // Why the caller may not look at what there is just now, or nothing. Looks count as requests do, but an
-  // administrator's, who is to see what goes on whatever goes on.
+  // administrator's, who is to see what goes on whatever goes on. Logged are those that are refused, and those from off
+  // the node.
   std::optional<Outcome> Look(const Caller& caller, const char* action, Instant now);
 
   // Whether the caller may know of the device: administrators of every one, others of those that they may open.

@@ -62,7 +62,10 @@ grpc::Status RemoteAccess::Admit(const grpc::ServerContext& call, Caller* caller
   absl::Time end;
   grpc::Status admitted = callers_.Admit(*call.auth_context(), now, caller, &end);
   if (!admitted.ok()) return admitted;
-  if (const auto peer = TcpPeerOf(call.peer())) port_->Keep(*peer, end - now);
+  if (const auto peer = TcpPeerOf(call.peer())) {
+    port_->Keep(*peer, end - now);
+    caller->peer = peer->ip;
+  }
   return admitted;
 }
 

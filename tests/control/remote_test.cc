@@ -585,6 +585,40 @@ TEST_F(RemoteTest, WhoIsNotNamedIsLogged) {
   ExpectLoggedRefusal("HealthCheck rule=tcp peer=127.0.0.1");
 }
 
+// The others say nothing of what users do, or are refused to whoever is no administrator.
+TEST_F(RemoteTest, WhatIsSeenFromOffTheNodeIsLoggedWhereAllDecisionsAre) {
+  configuration_.audit = AuditLevel::kAll;
+  Start({.connections = 4096, .of_host = 4096});
+  const auto let_in = [](const std::string& action, const char* id) {
+    return absl::StrCat("policy decision decision=allowed action=", action, " rule=tcp spiffe_id=", id,
+                        " peer=127.0.0.1 left_out=0");
+  };
+  size_t looks = 0;
+  for (const char* id : {kInspector, kAdministrator}) {
+    const auto channel = ConnectAs(id);
+    for (const MethodDescriptor* method : Methods()) {
+      if (method->service()->full_name() != v1::Inspection::service_full_name()) continue;
+      ++looks;
+      if (!method->server_streaming()) {
+        (void)Refusal(channel, *method);
+      } else {
+        ASSERT_EQ(method->name(), "Watch");
+        grpc::ClientContext context;
+        Limit(context);
+        const auto stream = v1::Inspection::NewStub(channel)->Watch(&context, v1::WatchRequest());
+        v1::WatchReply reply;
+        EXPECT_TRUE(stream->Read(&reply));
+        context.TryCancel();
+        (void)stream->Finish();
+      }
+      EXPECT_EQ(log_.LinesWith(let_in(method->name(), id)).size(), 1u) << method->name();
+    }
+    EXPECT_TRUE(CheckHealth(channel).ok());
+  }
+  EXPECT_GE(looks, 18u);
+  EXPECT_EQ(log_.LinesWith("decision=allowed").size(), looks);
+}
+
 // Each has a second of its own. An empty request lacks what some of them need.
 TEST_F(RemoteTest, WhoMayNotAdministerIsToldSoAndLoggedWhateverHeAsks) {
   const std::string id = "spiffe://example.org/inspector/";
