@@ -24,14 +24,6 @@ constexpr size_t kMaxDeviceName = 63;
 
 using Service = v1::Administration::AsyncService;
 
-// What an administrator may have done by one call.
-template <typename Request, typename Reply>
-struct Order {
-  const char* what;                                         // For a person.
-  std::function<AuditEntry(const Request& request)> entry;  // Of the request, which nobody has looked at.
-  SlowUnaryHandler<Request, Reply> carry_out;               // For whoever may, who alone is told what is wrong with it.
-};
-
 grpc::Status Missing(const char* field) {
   return GrpcStatusOf({.status = NdkStatus::kInvalidParameter, .hint = absl::StrCat(field, ": missing")});
 }
@@ -48,19 +40,27 @@ grpc::Status RefuseUnlessAdministrator(Broker& broker, AuditEntry entry, const c
                                             what)});
 }
 
+// Of a request of which nobody has looked at anything yet.
+template <typename Request>
+AuditEntry EntryOf(const Caller* caller, const Request& request) {
+  AuditEntry entry{.action = CallOf<Request>(), .caller = caller};
+  if constexpr (requires { request.session_id(); }) entry.session = SessionId(request.session_id());
+  // A name that no device has may be as long as a message.
+  if constexpr (requires { request.device(); }) entry.use.adapter = request.device().substr(0, kMaxDeviceName);
+  return entry;
+}
+
 // All calls are served by this, so that rights come first: who has none learns nothing, and leaves a line in the log
-// whatever he asks for.
+// whatever he asks for. `what` says for a person what it is.
 template <typename Base, typename Request, typename Reply>
 void ServeOrder(UnaryContext& context, Broker& broker, Service& service, UnaryMethod<Base, Request, Reply> method,
-                Order<Request, Reply> order) {
-  const SlowUnaryHandler<Request, Reply> handler = [&broker, order = std::move(order)](
+                const char* what, SlowUnaryHandler<Request, Reply> carry_out) {
+  const SlowUnaryHandler<Request, Reply> handler = [&broker, what, carry_out = std::move(carry_out)](
                                                        const Caller* caller, const Request& request,
                                                        const UnaryAnswer<Reply>& answer) {
-    AuditEntry entry = order.entry(request);
-    entry.caller = caller;
-    const grpc::Status refusal = RefuseUnlessAdministrator(broker, std::move(entry), order.what);
+    const grpc::Status refusal = RefuseUnlessAdministrator(broker, EntryOf(caller, request), what);
     if (!refusal.ok()) return answer(refusal, Reply());
-    order.carry_out(caller, request, answer);
+    carry_out(caller, request, answer);
   };
   ServeSlowUnary(context, service, method, handler);
 }
@@ -138,11 +138,6 @@ grpc::Status ChangeLogLevel(const Caller& caller, const std::string& name, v1::S
   return grpc::Status::OK;
 }
 
-// Of a request about a device. A name that no device has may be as long as a message.
-AuditEntry EntryOf(const char* action, const std::string& device) {
-  return {.action = action, .use = {.adapter = device.substr(0, kMaxDeviceName)}};
-}
-
 void ServeDevices(UnaryContext& context, Broker& broker, Service& service) {
   constexpr const char* kWhat = "disable and enable devices";
   const UnaryHandler<v1::DisableAdapterRequest, v1::DisableAdapterReply> disable =
@@ -155,19 +150,13 @@ void ServeDevices(UnaryContext& context, Broker& broker, Service& service) {
         reply->set_adapters(record.adapters);
         return status;
       };
-  ServeOrder(
-      context, broker, service, &Service::RequestDisableAdapter,
-      Order<v1::DisableAdapterRequest, v1::DisableAdapterReply>{
-          kWhat, [](const auto& request) { return EntryOf("DisableAdapter", request.device()); }, AtOnce(disable)});
+  ServeOrder(context, broker, service, &Service::RequestDisableAdapter, kWhat, AtOnce(disable));
   const UnaryHandler<v1::EnableAdapterRequest, v1::EnableAdapterReply> enable =
       [&broker](const Caller*, const v1::EnableAdapterRequest& request, v1::EnableAdapterReply*) {
         DeviceId device;
         return Switch(broker, request.device(), true, &device);
       };
-  ServeOrder(
-      context, broker, service, &Service::RequestEnableAdapter,
-      Order<v1::EnableAdapterRequest, v1::EnableAdapterReply>{
-          kWhat, [](const auto& request) { return EntryOf("EnableAdapter", request.device()); }, AtOnce(enable)});
+  ServeOrder(context, broker, service, &Service::RequestEnableAdapter, kWhat, AtOnce(enable));
 }
 
 void ServeProcess(UnaryContext& context, Broker& broker, Service& service, ProcessOrders orders) {
@@ -175,24 +164,17 @@ void ServeProcess(UnaryContext& context, Broker& broker, Service& service, Proce
       [restart = std::move(orders.restart)](const Caller*, const v1::RestartRequest&, v1::RestartReply*) {
         return Restart(restart);
       };
-  ServeOrder(context, broker, service, &Service::RequestRestart,
-             Order<v1::RestartRequest, v1::RestartReply>{
-                 "restart it", [](const auto&) { return AuditEntry{.action = "Restart"}; }, AtOnce(make_way)});
+  ServeOrder(context, broker, service, &Service::RequestRestart, "restart it", AtOnce(make_way));
   const SlowUnaryHandler<v1::ReloadRequest, v1::ReloadReply> read_again =
       [reload = std::move(orders.reload)](const Caller*, const v1::ReloadRequest&,
                                           const UnaryAnswer<v1::ReloadReply>& answer) { Reload(reload, answer); };
-  ServeOrder(
-      context, broker, service, &Service::RequestReload,
-      Order<v1::ReloadRequest, v1::ReloadReply>{
-          "have it read its configuration", [](const auto&) { return AuditEntry{.action = "Reload"}; }, read_again});
+  ServeOrder(context, broker, service, &Service::RequestReload, "have it read its configuration", read_again);
   const UnaryHandler<v1::SetLogLevelRequest, v1::SetLogLevelReply> set_log_level =
       [](const Caller* caller, const v1::SetLogLevelRequest& request, v1::SetLogLevelReply* reply) {
         return ChangeLogLevel(*caller, request.level(), reply);
       };
-  ServeOrder(context, broker, service, &Service::RequestSetLogLevel,
-             Order<v1::SetLogLevelRequest, v1::SetLogLevelReply>{
-                 "look at and set its log level", [](const auto&) { return AuditEntry{.action = "SetLogLevel"}; },
-                 AtOnce(set_log_level)});
+  ServeOrder(context, broker, service, &Service::RequestSetLogLevel, "look at and set its log level",
+             AtOnce(set_log_level));
 }
 
 }  // namespace
@@ -203,11 +185,7 @@ void ServeAdministration(UnaryContext& context, Broker& broker, v1::Administrati
       [&broker](const Caller*, const v1::EndSessionRequest& request, v1::EndSessionReply*) {
         return End(broker, request);
       };
-  const auto entry = [](const v1::EndSessionRequest& request) {
-    return AuditEntry{.action = "EndSession", .session = SessionId(request.session_id())};
-  };
-  ServeOrder(context, broker, service, &Service::RequestEndSession,
-             Order<v1::EndSessionRequest, v1::EndSessionReply>{"end sessions", entry, AtOnce(end_session)});
+  ServeOrder(context, broker, service, &Service::RequestEndSession, "end sessions", AtOnce(end_session));
   ServeDevices(context, broker, service);
   ServeProcess(context, broker, service, std::move(orders));
 }

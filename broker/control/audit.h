@@ -10,6 +10,7 @@
 #include <string>
 #include <utility>
 
+#include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "broker/control/audit_level.h"
 #include "broker/control/caller.h"
@@ -21,7 +22,7 @@ namespace rdmabroker {
 
 // What was decided on, for whom and by what. Empty and 0 where there is no such thing.
 struct AuditEntry {
-  const char* action = "";         // "Connect"; the contract's name.
+  absl::string_view action;        // "Connect"; the contract's name, which outlives the entry.
   const Caller* caller = nullptr;  // Null for one that cannot be told.
   SessionId session;
   RequestId request;

@@ -2,7 +2,6 @@
 
 #include "broker/control/broker_service.h"
 
-#include "absl/strings/strip.h"
 #include "broker/control/status_mapping.h"
 #include "broker/control/translation.h"
 
@@ -32,10 +31,8 @@ bool IsAway(const Broker& broker, const Caller& caller, SessionId id) {
 
 template <typename Base, typename Request>
 void ServeOutcome(UnaryContext& context, Broker& broker, v1::Broker::AsyncService& service,
-                  void (Base::*method)(grpc::ServerContext*, Request*, grpc::ServerAsyncResponseWriter<v1::Outcome>*,
-                                       grpc::CompletionQueue*, grpc::ServerCompletionQueue*, void*)) {
-  // "ConnectRequest" has the answer to Connect.
-  const absl::string_view name = absl::StripSuffix(Request::descriptor()->name(), "Request");
+                  UnaryMethod<Base, Request, v1::Outcome> method) {
+  const absl::string_view name = CallOf<Request>();
   context.metrics.ExpectRequest(name);
   const UnaryHandler<Request, v1::Outcome> handler = [&broker, &context, name](const Caller* caller,
                                                                                const Request& request,

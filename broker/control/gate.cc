@@ -70,7 +70,7 @@ std::optional<Outcome> Gate::Ask(const Caller& caller, const ClientRequest& requ
   return Log(std::move(refusal), entry, now);
 }
 
-std::optional<Outcome> Gate::Look(const Caller& caller, const char* action, Instant now) {
+std::optional<Outcome> Gate::Look(const Caller& caller, absl::string_view action, Instant now) {
   AuditEntry entry{.action = action, .caller = &caller};
   if (caller.IsRemote()) {
     // Of whom there is no user to count for. He has been let in to see what is everybody's.

@@ -9,6 +9,7 @@
 #include <string>
 #include <utility>
 
+#include "absl/strings/string_view.h"
 #include "broker/control/audit.h"
 #include "broker/control/caller.h"
 #include "broker/core/broker_core.h"
@@ -39,7 +40,7 @@ class Gate {
   // Why the caller may not look at what there is just now, or nothing. Looks count as requests do, but an
   // administrator's, who is to see what goes on whatever goes on. Logged are those that are refused, and those from off
   // the node.
-  std::optional<Outcome> Look(const Caller& caller, const char* action, Instant now);
+  std::optional<Outcome> Look(const Caller& caller, absl::string_view action, Instant now);
 
   // Whether the caller may know of the device: administrators of every one, others of those that they may open.
   bool Shows(const Caller& caller, const std::string& device) const;

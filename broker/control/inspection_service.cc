@@ -22,12 +22,13 @@ namespace {
 constexpr uint32_t kUsualPage = 100;
 constexpr uint32_t kLargestPage = 1000;
 
-// OK for whom may look just now.
-grpc::Status RefusalToLook(Broker& broker, const Caller* caller, const char* action) {
+// OK for who may look just now.
+template <typename Request>
+grpc::Status RefusalToLook(Broker& broker, const Caller* caller, const Request&) {
   if (caller == nullptr) {
     return GrpcStatusOf({.status = NdkStatus::kAccessDenied, .hint = "caller: not on the control socket"});
   }
-  const auto refusal = broker.gate().Look(*caller, action, Watcher::Now());
+  const auto refusal = broker.gate().Look(*caller, CallOf<Request>(), Watcher::Now());
   return refusal ? GrpcStatusOf(*refusal) : grpc::Status::OK;
 }
 
@@ -56,7 +57,7 @@ grpc::Status List(const Records& records, const TableType& table, const View& vi
 
 grpc::Status ListSessions(Broker& broker, const Caller* caller, const v1::ListSessionsRequest& request,
                           v1::ListSessionsReply* reply) {
-  if (grpc::Status refusal = RefusalToLook(broker, caller, "ListSessions"); !refusal.ok()) return refusal;
+  if (grpc::Status refusal = RefusalToLook(broker, caller, request); !refusal.ok()) return refusal;
   const Records& records = broker.core().records();
   const View view(*caller, records, broker.gate());
   std::set<SessionId> with_device;
@@ -72,7 +73,7 @@ grpc::Status ListSessions(Broker& broker, const Caller* caller, const v1::ListSe
 // One that the caller may not see is one that is not there.
 grpc::Status ExplainConnector(Broker& broker, const Caller* caller, const v1::ExplainConnectorRequest& request,
                               v1::ExplainConnectorReply* reply) {
-  if (grpc::Status refusal = RefusalToLook(broker, caller, "ExplainConnector"); !refusal.ok()) return refusal;
+  if (grpc::Status refusal = RefusalToLook(broker, caller, request); !refusal.ok()) return refusal;
   const Records& records = broker.core().records();
   const View view(*caller, records, broker.gate());
   const auto found = records.connectors.find(ConnectorId(request.connector_id()));
@@ -91,8 +92,8 @@ void ServeInspection(UnaryContext& context, Broker& broker, v1::Inspection::Asyn
   using Service = v1::Inspection::AsyncService;
   const Records& records = broker.core().records();
   const UnaryHandler<v1::ListAdaptersRequest, v1::ListAdaptersReply> list_adapters =
-      [&records, &broker](const Caller* caller, const v1::ListAdaptersRequest&, v1::ListAdaptersReply* reply) {
-        if (grpc::Status refusal = RefusalToLook(broker, caller, "ListAdapters"); !refusal.ok()) return refusal;
+      [&records, &broker](const Caller* caller, const v1::ListAdaptersRequest& request, v1::ListAdaptersReply* reply) {
+        if (grpc::Status refusal = RefusalToLook(broker, caller, request); !refusal.ok()) return refusal;
         const View view(*caller, records, broker.gate());
         for (const auto& [name, record] : DevicesThere(records)) {
           if (!view.Shows(*record)) continue;
@@ -103,12 +104,10 @@ void ServeInspection(UnaryContext& context, Broker& broker, v1::Inspection::Asyn
       };
   ServeUnary(context, service, &Service::RequestListAdapters, list_adapters);
   const auto serve = [&]<typename Base, typename Request, typename Reply, typename TableType, typename Add>(
-                         void (Base::*method)(grpc::ServerContext*, Request*, grpc::ServerAsyncResponseWriter<Reply>*,
-                                              grpc::CompletionQueue*, grpc::ServerCompletionQueue*, void*),
-                         const char* action, const TableType& table, Add add) {
-    const UnaryHandler<Request, Reply> handler = [&records, &broker, action, &table, add](
+                         UnaryMethod<Base, Request, Reply> method, const TableType& table, Add add) {
+    const UnaryHandler<Request, Reply> handler = [&records, &broker, &table, add](
                                                      const Caller* caller, const Request& request, Reply* reply) {
-      if (grpc::Status refusal = RefusalToLook(broker, caller, action); !refusal.ok()) return refusal;
+      if (grpc::Status refusal = RefusalToLook(broker, caller, request); !refusal.ok()) return refusal;
       return List(
           records, table, View(*caller, records, broker.gate()), request.page(), reply, [](auto) { return true; }, add);
     };
@@ -124,16 +123,12 @@ void ServeInspection(UnaryContext& context, Broker& broker, v1::Inspection::Asyn
         return ExplainConnector(broker, caller, request, reply);
       };
   ServeUnary(context, service, &Service::RequestExplainConnector, explain);
-  serve(&Service::RequestListEndpoints, "ListEndpoints", records.endpoints,
-        [](auto* reply) { return reply->add_endpoints(); });
-  serve(&Service::RequestListListeners, "ListListeners", records.listeners,
-        [](auto* reply) { return reply->add_listeners(); });
-  serve(&Service::RequestListSharedEndpoints, "ListSharedEndpoints", records.shared_endpoints,
+  serve(&Service::RequestListEndpoints, records.endpoints, [](auto* reply) { return reply->add_endpoints(); });
+  serve(&Service::RequestListListeners, records.listeners, [](auto* reply) { return reply->add_listeners(); });
+  serve(&Service::RequestListSharedEndpoints, records.shared_endpoints,
         [](auto* reply) { return reply->add_shared_endpoints(); });
-  serve(&Service::RequestListReservations, "ListReservations", records.reservations,
-        [](auto* reply) { return reply->add_reservations(); });
-  serve(&Service::RequestListConnectors, "ListConnectors", records.connectors,
-        [](auto* reply) { return reply->add_connectors(); });
+  serve(&Service::RequestListReservations, records.reservations, [](auto* reply) { return reply->add_reservations(); });
+  serve(&Service::RequestListConnectors, records.connectors, [](auto* reply) { return reply->add_connectors(); });
 }
 
 }  // namespace rdmabroker

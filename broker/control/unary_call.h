@@ -10,6 +10,7 @@
 #include <string>
 #include <utility>
 
+#include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
 #include "broker/control/control_socket.h"
 #include "broker/control/gate.h"
@@ -31,22 +32,21 @@ struct UnaryContext {
 
   // Who makes the call, of this name in the contract. Asked once, at its start. An error is the call's end; otherwise
   // the caller is null where it has gone already.
-  grpc::Status Admit(const grpc::ServerContext& call, const std::string& action,
-                     std::shared_ptr<const Caller>* caller) {
+  grpc::Status Admit(const grpc::ServerContext& call, absl::string_view action, std::shared_ptr<const Caller>* caller) {
     if (RemoteCallers::IsRemote(call)) return AdmitRemote(call, action, caller);
     *caller = socket.CallerOfCall(call.peer());
     return grpc::Status::OK;
   }
 
   // Has it logged that who calls over TCP may not do this; null: nobody can tell who it is.
-  void LogRefusal(const grpc::ServerContext& call, const std::string& action, const Caller* caller) {
-    AuditEntry entry{.action = action.c_str(), .caller = caller, .rule = "tcp"};
+  void LogRefusal(const grpc::ServerContext& call, absl::string_view action, const Caller* caller) {
+    AuditEntry entry{.action = action, .caller = caller, .rule = "tcp"};
     if (const auto peer = TcpPeerOf(call.peer())) entry.use.destination = peer->ip;
     gate.Administered(false, entry, Watcher::Now());
   }
 
  private:
-  grpc::Status AdmitRemote(const grpc::ServerContext& call, const std::string& action,
+  grpc::Status AdmitRemote(const grpc::ServerContext& call, absl::string_view action,
                            std::shared_ptr<const Caller>* caller) {
     Caller remote;
     grpc::Status admitted = remotes.Admit(call, &remote);
@@ -76,6 +76,12 @@ template <typename Base, typename Request, typename Reply>
 using UnaryMethod = void (Base::*)(grpc::ServerContext*, Request*, grpc::ServerAsyncResponseWriter<Reply>*,
                                    grpc::CompletionQueue*, grpc::ServerCompletionQueue*, void*);
 
+// By its name in the contract: "ListSessionsRequest" asks for ListSessions.
+template <typename Request>
+absl::string_view CallOf() {
+  return absl::StripSuffix(Request::descriptor()->name(), "Request");
+}
+
 // Serves `method` of `service` on the loop thread until the server shuts down. One call waits for gRPC at a time;
 // others queue there, bounded by its streams per connection and its memory quota.
 template <typename Service, typename Base, typename Request, typename Reply>
@@ -98,9 +104,7 @@ void ServeSlowUnary(UnaryContext& context, Service& service, UnaryMethod<Base, R
                         call->writer.Finish(reply, status, context.loop.Tag([call](bool) {}));
                       };
                       std::shared_ptr<const Caller> caller;
-                      // "ListSessionsRequest" asks for ListSessions.
-                      const std::string action(absl::StripSuffix(Request::descriptor()->name(), "Request"));
-                      const grpc::Status admitted = context.Admit(call->context, action, &caller);
+                      const grpc::Status admitted = context.Admit(call->context, CallOf<Request>(), &caller);
                       if (!admitted.ok()) return answer(admitted, Reply());
                       handler(caller.get(), call->request, answer);
                     }));
