@@ -63,16 +63,17 @@ class Resolver {
   Resolver& operator=(const Resolver&) = delete;
 
   // Calls `use` with each record of the type in the answer, as long as it returns true: those that are there where the
-  // answer is cut short. The status is kSuccess, also where the answer says that there is none. `ask` is res_nsearch,
-  // or res_nquery for a name that is absolute.
+  // answer is cut short. The status is kSuccess, also where the answer says that there is none. A name that ends with a
+  // dot is not looked up in the search list.
   template <typename Use>
-  NdkStatus Ask(decltype(&::res_nsearch) ask, const std::string& name, ns_type type, const Use& use) {
+  NdkStatus Ask(const std::string& name, ns_type type, const Use& use) {
     if (!ready_) return NdkStatus::kInsufficientResources;
     std::array<unsigned char, kLargestAnswer> answer = {};
-    const int length = ask(&state_, name.c_str(), ns_c_in, type, answer.data(), answer.size());
+    const int length = ::res_nsearch(&state_, name.c_str(), ns_c_in, type, answer.data(), answer.size());
+    const bool cut_short = (answer[2] & kCutShort) != 0;
     if (length < 0) {
       // An answer without records is an error of the C library's, also where they have only been cut off.
-      if ((answer[2] & kCutShort) != 0) return NdkStatus::kUnsuccessful;
+      if (cut_short) return NdkStatus::kUnsuccessful;
       const bool none = state_.res_h_errno == HOST_NOT_FOUND || state_.res_h_errno == NO_DATA;
       return none ? NdkStatus::kSuccess : NdkStatus::kIoTimeout;
     }
@@ -89,7 +90,7 @@ class Resolver {
       if (!use(message, record)) return NdkStatus::kUnsuccessful;
       any = true;
     }
-    return any || ns_msg_getflag(message, ns_f_tc) == 0 ? NdkStatus::kSuccess : NdkStatus::kUnsuccessful;
+    return any || !cut_short ? NdkStatus::kSuccess : NdkStatus::kUnsuccessful;
   }
 
   // The shortest of all records that have been seen.
@@ -101,8 +102,8 @@ class Resolver {
   uint32_t life_ = kLongestLife;
 };
 
-// Adds the addresses of a host, with the port. `ask` as Resolver::Ask's.
-NdkStatus AddAddresses(Resolver& resolver, decltype(&::res_nsearch) ask, const std::string& host, uint16_t port,
+// Adds the addresses of a host, with the port.
+NdkStatus AddAddresses(Resolver& resolver, const std::string& host, uint16_t port,
                        std::vector<SocketAddress>* addresses) {
   NdkStatus worst = NdkStatus::kSuccess;
   for (const IpFamily family : {IpFamily::kIpv4, IpFamily::kIpv6}) {
@@ -114,7 +115,7 @@ NdkStatus AddAddresses(Resolver& resolver, decltype(&::res_nsearch) ask, const s
       if (IsUsable(address) && addresses->size() < kMostAddresses) addresses->push_back(address);
       return true;
     };
-    const NdkStatus status = resolver.Ask(ask, host, family == IpFamily::kIpv4 ? ns_t_a : ns_t_aaaa, use);
+    const NdkStatus status = resolver.Ask(host, family == IpFamily::kIpv4 ? ns_t_a : ns_t_aaaa, use);
     if (status != NdkStatus::kSuccess) worst = status;
   }
   return addresses->empty() ? worst : NdkStatus::kSuccess;
@@ -139,7 +140,7 @@ NdkStatus FindServices(Resolver& resolver, const std::string& name, std::vector<
     if (!service.host.empty() && service.port != 0) services->push_back(std::move(service));
     return true;
   };
-  return resolver.Ask(&::res_nsearch, "_rdma-broker._tcp." + name, ns_t_srv, use);
+  return resolver.Ask("_rdma-broker._tcp." + name, ns_t_srv, use);
 }
 
 // By priority; among equals at random, by their weights, so that clients spread (RFC 2782).
@@ -164,7 +165,7 @@ Resolution Resolve(const ParsedName& name, const DnsSource& source) {
   std::vector<SocketAddress> addresses;
   NdkStatus status = NdkStatus::kSuccess;
   if (name.port != 0) {
-    status = AddAddresses(resolver, &::res_nsearch, name.host, name.port, &addresses);
+    status = AddAddresses(resolver, name.host, name.port, &addresses);
   } else {
     std::vector<Service> services;
     status = FindServices(resolver, name.host, &services);
@@ -172,7 +173,7 @@ Resolution Resolve(const ParsedName& name, const DnsSource& source) {
     if (services.size() > kMostServices) services.resize(kMostServices);
     for (const Service& service : services) {
       // Not by the search list: whoever has a domain of it would decide who is connected to.
-      const NdkStatus found = AddAddresses(resolver, &::res_nquery, service.host, service.port, &addresses);
+      const NdkStatus found = AddAddresses(resolver, service.host + ".", service.port, &addresses);
       if (addresses.empty() && found != NdkStatus::kSuccess) status = found;
     }
   }
