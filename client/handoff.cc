@@ -24,9 +24,11 @@ constexpr size_t kMaxReply = 131072;
 // One descriptor is due; room for a few more, so that they are received and closed rather than cut off.
 constexpr size_t kRoomForDescriptors = 4;
 
+// Nobody accepts, or answers.
+bool MeansSilent(int error) { return error == EAGAIN || error == ETIMEDOUT; }
+
 Outcome SystemFailure(std::string_view what, int error) {
-  const bool late = error == EAGAIN || error == EWOULDBLOCK || error == ETIMEDOUT;
-  return {.status = late ? NdkStatus::kIoTimeout : NdkStatus::kConnectionAborted,
+  return {.status = MeansSilent(error) ? NdkStatus::kIoTimeout : NdkStatus::kConnectionAborted,
           .provider_error = static_cast<uint32_t>(error),
           .hint = std::string(what) + " the broker's hand-off socket: " + std::strerror(error) +
                   "; the connection is given up"};
@@ -46,10 +48,9 @@ std::vector<UniqueFd> DescriptorsOf(msghdr* message) {
   return descriptors;
 }
 
-// Nothing listens, or has listened when it died; or it is stopped, or hangs, and may be there later.
+// Nothing listens, or what listened has died; or it is stopped or hangs, and may come back.
 bool MeansGone(int error) {
-  return error == ECONNREFUSED || error == ECONNRESET || error == ENOENT || error == EPIPE || error == EAGAIN ||
-         error == ETIMEDOUT;
+  return error == ECONNREFUSED || error == ECONNRESET || error == ENOENT || error == EPIPE || MeansSilent(error);
 }
 
 // Between tries: about what a broker takes that goes on in another's place, then little load for as long as none does.
