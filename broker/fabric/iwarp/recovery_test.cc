@@ -109,6 +109,15 @@ class RecoveryTest : public ::testing::TestWithParam<IpFamily> {
     return lives_.Told<Known>();
   }
 
+  // Which it tells of, in this order.
+  void LiveWithAListenerAndAReservedPort() {
+    lives_.Live([](FabricLife& life, LastWords& words) {
+      words.Tell(life.Bind(EndpointUse::kListener));
+      words.Tell(life.Bind(EndpointUse::kReserved));
+      words.Commit(life);
+    });
+  }
+
   // --- What the core asks of the life after it ---
 
   static void Adopt(FabricLife& life, const Bound& bound, EndpointUse use) {
@@ -230,11 +239,7 @@ TEST_P(RecoveryTest, EveryEndpointIsHeldAsItWasAndFreeOnceItIsUnbound) {
 }
 
 TEST_P(RecoveryTest, AnEndpointThatWasNotKeptIsBoundAgain) {
-  lives_.Live([](FabricLife& life, LastWords& words) {
-    words.Tell(life.Bind(EndpointUse::kListener));
-    words.Tell(life.Bind(EndpointUse::kReserved));
-    words.Commit(life);
-  });
+  LiveWithAListenerAndAReservedPort();
   const auto listener = lives_.Told<Bound>();
   const auto reserved = lives_.Told<Bound>();
   ASSERT_TRUE(lives_.supervisor().Remove(NameOf(listener, 1)).ok());
@@ -254,11 +259,7 @@ TEST_P(RecoveryTest, AnEndpointThatWasNotKeptIsBoundAgain) {
 
 // Of one that goes on meanwhile, with what it has.
 TEST_P(RecoveryTest, AnAddressThatSomebodyHasTakenIsToldOfOnceAndHeldOnceItIsFree) {
-  lives_.Live([](FabricLife& life, LastWords& words) {
-    words.Tell(life.Bind(EndpointUse::kListener));
-    words.Tell(life.Bind(EndpointUse::kReserved));
-    words.Commit(life);
-  });
+  LiveWithAListenerAndAReservedPort();
   const auto listener = lives_.Told<Bound>();
   const auto reserved = lives_.Told<Bound>();
   UniqueFd outsiders[2];

@@ -295,6 +295,11 @@ class TakeOver : public testing::Test {
     while (!peer_.HasEvent(absl::ZeroDuration()) && absl::Now() < end) tasks_.RunOne(absl::Milliseconds(10));
     return peer_.Await();
   }
+  // The peer accepts what it was asked by this connection.
+  void Answer(KernelId asked, ConnectionId by) {
+    ASSERT_EQ(peer_.file->Accept(asked, CmProcess::kCookie, {.qp = peer_.queue_pairs.Make()}), 0);
+    EXPECT_EQ(Await<FabricReplied>().connection, by);
+  }
   // As the peer, once its request is accepted.
   void FinishAsPeer() {
     const CmEvent answer = AwaitPeer();
@@ -1097,9 +1102,8 @@ TEST_F(TakeOver, BeginsWhatAProcessHasLeftThatMadeWay) {
   fabric_.reset();
   TakeOverAll({Endpoint(kFrom), Own(AdoptedStage::kConnecting)});
   const CmEvent asked = AwaitPeer();
-  EXPECT_EQ(asked.type, CmEventType::kConnectRequest);
-  ASSERT_EQ(peer_.file->Accept(asked.id, CmProcess::kCookie, {.qp = peer_.queue_pairs.Make()}), 0);
-  EXPECT_EQ(Await<FabricReplied>().connection, kOwn);
+  ASSERT_EQ(asked.type, CmEventType::kConnectRequest);
+  Answer(asked.id, kOwn);
 }
 
 TEST_F(TakeOver, MakesWayBeforeTheOldFilesAreClosed) {
@@ -1120,8 +1124,7 @@ TEST_F(TakeOver, MakesWayBeforeTheOldFilesAreClosed) {
   TakeOverAll({Endpoint(kFrom), Own(AdoptedStage::kConnecting)});
   const CmEvent asked = AwaitPeer();
   ASSERT_EQ(asked.type, CmEventType::kConnectRequest);
-  ASSERT_EQ(peer_.file->Accept(asked.id, CmProcess::kCookie, {.qp = peer_.queue_pairs.Make()}), 0);
-  EXPECT_EQ(Await<FabricReplied>().connection, kOwn);
+  Answer(asked.id, kOwn);
 }
 
 // Two handshakes towards a listener at a time, so one of a session. The first has its turn until it is answered.
@@ -1154,8 +1157,7 @@ class TakeOverOfTurns : public TakeOver {
     // iWARP's CM tells the peer so when it has replied to the first.
     if (asked.type == CmEventType::kEstablished) asked = AwaitPeer();
     ASSERT_EQ(asked.type, CmEventType::kConnectRequest);
-    ASSERT_EQ(peer_.file->Accept(asked.id, CmProcess::kCookie, {.qp = peer_.queue_pairs.Make()}), 0);
-    EXPECT_EQ(Await<FabricReplied>().connection, kNext);
+    Answer(asked.id, kNext);
   }
   bool IsQuiet() {
     Settle();
@@ -1179,8 +1181,7 @@ TEST_F(TakeOverOfTurns, BeginsOneTowardsABusyListenerAtATime) {
   const KernelId first = BeginTwo();
   EXPECT_TRUE(IsQuiet());
   EXPECT_FALSE(NextHasBegun());
-  ASSERT_EQ(peer_.file->Accept(first, CmProcess::kCookie, {.qp = peer_.queue_pairs.Make()}), 0);
-  EXPECT_EQ(Await<FabricReplied>().connection, kOwn);
+  Answer(first, kOwn);
   AwaitNext();
 }
 
