@@ -22,7 +22,7 @@ COMPLETION, PROGRAM = (os.path.abspath(path) for path in sys.argv[1:3])
 FAKE = r"""#!/bin/bash
 echo "$*" >>"$0.asked"
 case $* in
-  *adapters) printf 'NAME TYPE\nrxe0 roce\nrxe1 roce\niwarp0 iwarp\n' ;;
+  *adapters) printf 'NAME TYPE\nrxe0 roce\nrxe1 roce\niwarp0 iwarp\n$(touch${IFS}ran) iwarp\n' ;;
   *sessions) printf 'SESSION UID\n7001 0\n' ;;
   *connectors) printf 'CONNECTOR LOCAL\n42 -\n' ;;
   *) exec PROGRAM "$@" ;;
@@ -117,6 +117,11 @@ class Completion(unittest.TestCase):
             "loglevel d": ["debug"],
         }.items():
             self.assertEqual(sorted(self.shell.completions("rdma-brokerctl " + line)), expected, line)
+
+    def test_what_a_broker_calls_its_devices_is_not_run(self):
+        self.assertEqual(self.shell.completions("rdma-brokerctl drain $"), ["$"])
+        self.assertEqual(sorted(self.shell.completions("rdma-brokerctl drain ")), ["iwarp0", "rxe0", "rxe1"])
+        self.assertFalse((self.folder / "ran").exists())
 
     def test_the_broker_that_is_asked_is_the_one_that_was_named(self):
         for option in ("--socket /run/other.sock", "--socket=/run/other.sock"):
