@@ -32,8 +32,7 @@ namespace rdmabroker::client {
 //
 // Where the broker has lost the session with all its records, as a damaged store makes it, nobody has ended the
 // connections: they get no DisconnectEvent, and go on without a broker until a peer ends them, they are disconnected,
-// or the session is closed. Of devices of the kernel nobody else tells of a peer's end then than
-// QueuePairAttributes::keepalive.
+// or the session is closed. For the kernel's devices, only QueuePairAttributes::keepalive then reveals a peer's end.
 //
 // A stream that the broker ends while it keeps the session, as when callbacks hold this thread up for long, is not an
 // end, and neither is the broker's death where another process goes on in its place: the session returns, for as long

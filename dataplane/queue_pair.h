@@ -58,12 +58,12 @@ class QueuePair : public DataObject {
                                       RemoteToken token) = 0;
   // Allowed before the queue pair is connected. kInvalidDeviceRequest with a shared receive queue.
   virtual NdkStatus Receive(void* request_context, std::span<const Sge> sges) = 0;
-  // From the peer's memory to `sges`, without the peer's doing, which has to have given the right to read there. No
+  // From the peer's memory to `sges`, without the peer taking part; it must have granted the right to read there. No
   // more are in flight than the read limits of the connection; the others wait. With a limit of 0 there are none:
   // kInvalidDeviceRequest, where the adapter sees it.
   virtual NdkStatus Read(void* request_context, std::span<const Sge> sges, RemoteMemory source, OpFlags flags) = 0;
-  // From `sges` to the peer's memory, likewise. The result says that the bytes are out of this side's hands; that they
-  // are there, only a later message of the peer's does.
+  // From `sges` to the peer's memory, likewise. The result says that the bytes are out of this side's hands; only a
+  // later message from the peer shows that they have arrived.
   virtual NdkStatus Write(void* request_context, std::span<const Sge> sges, RemoteMemory target, OpFlags flags) = 0;
 
   // In this and the next three: kInvalidParameter where region or window is null or another domain's.
@@ -80,8 +80,8 @@ class QueuePair : public DataObject {
   virtual NdkStatus Invalidate(void* request_context, MemoryRegion* region, OpFlags flags) = 0;
   virtual NdkStatus Invalidate(void* request_context, MemoryWindow* window, OpFlags flags) = 0;
 
-  // Cancels every request of both queues: each gives a result with kCancelled. A connection ends by it. Before
-  // the queue pair is connected it can be connected afterwards.
+  // Cancels every request of both queues: each gives a result with kCancelled. This ends a connection. Before one,
+  // the queue pair can still be connected afterwards.
   virtual void Flush() = 0;
 
   // Takes over what the broker handed out. kConnectionActive: it is or was connected; kInvalidParameter: the attachment
@@ -89,8 +89,8 @@ class QueuePair : public DataObject {
   // Flush or Close came first; on the adapter's own thread; must not block.
   virtual NdkStatus Attach(Attachment attachment, ConnectionEndCallback on_end) = 0;
 
-  // Nobody but the queue pair tells of the connection's end from now on. Only by its keepalive does it find that out
-  // where others hold the connection.
+  // From now on only the queue pair can tell of the connection's end; where others hold the connection, only by its
+  // keepalive.
   virtual void WatchAlone() {}
 
   // Sends what is posted, says goodbye, and waits for the peer's goodbye; then flushes. kPending, and the completion

@@ -18,8 +18,8 @@
 
 namespace rdmabroker {
 
-// Which every new request passes before the core hears of it: holds it against the policy, counts it, and has the
-// decision logged. It takes nothing from anybody who has it. Loop thread only.
+// Every new request passes this before the core hears of it: the gate holds it against the policy, counts it, and has
+// the decision logged. It takes nothing from anybody who has it. Loop thread only.
 class Gate {
  public:
   Gate(Policy policy, AuditLevel audit) : policy_(std::move(policy)), audit_(audit) {}

@@ -62,7 +62,7 @@ struct StreamLost {
   bool operator==(const StreamLost&) const = default;
 };
 
-// Which the core does not care for.
+// For log and metrics; the core ignores it.
 enum class SessionEndedBy : uint8_t {
   kAdministrator,
   kGoodbye,     // The client has closed it.

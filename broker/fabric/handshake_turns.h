@@ -43,8 +43,9 @@ class HandshakeTurns {
   HandshakeTurns(const HandshakeTurns&) = delete;
   HandshakeTurns& operator=(const HandshakeTurns&) = delete;
 
-  // Calls `begin` once, when its turn has come, unless End comes before: from here or from BeginNext. It may call all
-  // functions; what these let begin does so after it has returned. No other of that connection's waits or is under way.
+  // Calls `begin` once, when its turn has come, unless End comes before: from here or from BeginNext. `begin` may call
+  // any function; what that lets begin starts after it has returned. No other of that connection's waits or is under
+  // way.
   void Wait(ConnectionId connection, SessionId session, const SocketAddress& peer, Begin begin);
   // It waits no more and is not under way any more. Nothing where it does neither. Whether others may begin now.
   [[nodiscard]] bool End(ConnectionId connection);

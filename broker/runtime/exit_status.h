@@ -5,7 +5,7 @@
 
 namespace rdmabroker {
 
-// By which rdma-brokerd tells whoever has started it why it ends. rdma-broker-keeper acts upon them.
+// The exit statuses by which rdma-brokerd tells whoever has started it why it ends. rdma-broker-keeper acts upon them.
 
 // Another try does not help, until somebody mends the configuration or the command.
 inline constexpr int kBadConfiguration = 2;

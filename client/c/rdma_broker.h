@@ -11,8 +11,8 @@
  * one event says how it ended, perhaps before the call has returned; or it returns why not, and no event comes. Events
  * wait in a queue that the program makes, with a descriptor for poll(2), until they are taken. A session has one such
  * queue for all that it makes; completion queues may have another. The order of a session's events is that in which
- * things happened. There are never more than requests that are pending, peers that the broker's backlog lets in, and
- * one or two for each object.
+ * things happened. At most one waits for each pending request, one for each waiting peer, whom the broker's backlog
+ * bounds, and one or two for each object.
  *
  * Threads. Every function may be called on any thread at any time. The library has threads of its own, on which nothing
  * of the program runs. A process that has forked without exec must not use what its parent opened.
@@ -110,8 +110,8 @@ rdma_broker_status rdma_broker_events_next(rdma_broker_handle events, int timeou
 rdma_broker_status rdma_broker_events_await(rdma_broker_handle events, uint64_t context, int timeout_ms,
                                             rdma_broker_event* event);
 
-/* Ends any object, with everything that a session has, or lets its memory go. It never fails but by the handle, which
- * is no good any more from this call on. STATUS_PENDING: a CLOSED event follows, once everything that depends on the
+/* Ends any object, with everything that a session has, or lets its memory go. It fails only for a bad handle; the
+ * handle is invalid from this call on. STATUS_PENDING: a CLOSED event follows, once everything that depends on the
  * object is closed; of queue pairs and memory regions that is when nothing uses their memory any more. STATUS_SUCCESS:
  * it is closed, and no event follows. Objects may be closed in any order. What a program makes on an adapter's data
  * half (domains, queues, queue pairs, regions) it closes itself, also when the session is closed. */
@@ -269,9 +269,10 @@ typedef struct rdma_broker_address {
 } rdma_broker_address;
 
 /* Resolves "rdma-broker://NAME" where the environment's RDMA_BROKER_NAMES says, and waits so many milliseconds at most;
- * 0: five seconds. `count` is how many addresses there is room for, and becomes how many there are here; sixteen is all
- * that there ever are, and one stands for itself. They come in the order in which to try them. `time_to_live`, if it is
- * not null, becomes the seconds for which they may be kept. `failure` as in rdma_broker_session_open.
+ * 0: five seconds. `count` is how many addresses there is room for, and becomes how many there are; there are never
+ * more than sixteen, and a literal address stands for itself. They come in the order in which to try them.
+ * `time_to_live`, if it is not null, becomes the seconds for which they may be kept. `failure` as in
+ * rdma_broker_session_open.
  * STATUS_OBJECT_NAME_NOT_FOUND: nobody has the name; STATUS_NOT_SUPPORTED: names are resolved nowhere. */
 rdma_broker_status rdma_broker_resolve_name(const char* name, uint32_t timeout_ms, rdma_broker_address* addresses,
                                             uint32_t* count, uint32_t* time_to_live, rdma_broker_event* failure);
