@@ -25,11 +25,7 @@ void Audit::Decided(bool allowed, const AuditEntry& entry, absl::Time now) {
 
 void Audit::Administered(bool allowed, const AuditEntry& entry, absl::Time now) {
   if (allowed) return LogInfoAlways("policy decision", AuditFields(true, entry));
-  const auto left_out = administration_.Pass(entry.caller, now);
-  if (!left_out) return;
-  std::vector<LogField> fields = AuditFields(false, entry);
-  fields.emplace_back("left_out", *left_out);
-  LogWarningAlways("policy decision", fields);
+  Log(false, entry, administration_, now);
 }
 
 void Audit::Log(bool allowed, const AuditEntry& entry, Limits& limits, absl::Time now) {
