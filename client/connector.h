@@ -100,7 +100,7 @@ class Connector : public BrokerObject {
     kReplied,        // The peer has accepted.
     kRequested,      // Delivered, undecided.
     kDeciding,       // Accept or CompleteConnect is pending.
-    kEstablished,    //
+    kEstablished,    // Data may flow.
     kPeerEnded,      // Not by this side.
     kDisconnecting,  // Disconnect is pending.
     kDead,           // Can only be closed.

@@ -26,8 +26,7 @@ constexpr WaitAdvice kOnWaits[] = {
      "the client close it."},
     {v1::CONNECTOR_WAIT_PEER_REPLY,
      "See on the peer's node whether the request has come (`rdma-brokerctl connectors` there) and its listener's "
-     "client "
-     "accepts; where it has not come, look at the network between the two addresses."},
+     "client accepts; where it has not come, look at the network between the two addresses."},
     {v1::CONNECTOR_WAIT_CLIENT_COMPLETE,
      "The peer has accepted: see why its client, whose pid is named, does not call CompleteConnect."},
     {v1::CONNECTOR_WAIT_ESTABLISHMENT,
@@ -48,8 +47,7 @@ constexpr WaitAdvice kOnWaits[] = {
      "broker's log for its device."},
     {v1::CONNECTOR_WAIT_UNBINDING,
      "It is being closed, and its local address is still held: look at who else holds that address, as those "
-     "connections "
-     "end first."},
+     "connections end first."},
     {v1::CONNECTOR_WAIT_CLIENT_RETURN,
      "Its client has lost the broker and has some time to return: see whether the process, whose pid is named, lives; "
      "otherwise the session ends by itself."},
@@ -58,8 +56,7 @@ constexpr WaitAdvice kOnWaits[] = {
 constexpr FailureAdvice kOnFailures[] = {
     {v1::STATUS_CONNECTION_REFUSED,
      "See on the peer's node that something listens at that address and port, is not paused or closing, and has room "
-     "in "
-     "its backlog (`rdma-brokerctl listeners` there); a peer may also have rejected on purpose."},
+     "in its backlog (`rdma-brokerctl listeners` there); a peer may also have rejected on purpose."},
     {v1::STATUS_IO_TIMEOUT,
      "See that the peer's host lives, that its listener's client decides in time, and that nothing between the two "
      "addresses drops packets."},

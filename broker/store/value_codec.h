@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // What the core's records consist of, as it is stored, but for what the contract has messages for
-// (broker/wire/values.h). ToProto loses nothing; Read believes nothing, complains about
-// what cannot be, and then returns something of no use.
+// (broker/wire/values.h). ToProto loses nothing; Read believes nothing, complains about what cannot be, and then
+// returns something of no use.
 
 #ifndef BROKER_STORE_VALUE_CODEC_H_
 #define BROKER_STORE_VALUE_CODEC_H_

@@ -34,8 +34,7 @@ using rdmabroker::ctl::RemoteBroker;
 
 constexpr char kFooter[] =
     "Exit status: 0 done; 1 the broker refuses or fails, a device is not drained in time, or the doctor finds a "
-    "problem; "
-    "2 wrong usage; 3 no broker answers on the socket, which for the doctor is a problem.";
+    "problem; 2 wrong usage; 3 no broker answers on the socket, which for the doctor is a problem.";
 
 // What the subcommands take.
 struct Arguments {
@@ -209,8 +208,7 @@ void AddRemoteOptions(CLI::App& app, RemoteBroker& broker) {
 int main(int argc, char** argv) {
   CLI::App app(
       "Shows what a broker holds and what becomes of it, ends sessions, drains devices, restarts it, and looks for "
-      "what "
-      "is missing.",
+      "what is missing.",
       "rdma-brokerctl");
   app.footer(kFooter);
   app.require_subcommand(1);

@@ -21,10 +21,9 @@ namespace rdmabroker {
 //   - An endpoint's own socket, the anchor, has neither SO_REUSEADDR nor SO_REUSEPORT: nobody gets in beside it.
 //   - Sockets that connect from an endpoint need SO_REUSEPORT on both sides, which the kernel grants among sockets of
 //     one effective user id only. So an anchor that is shared has that one.
-//   - What is left of connections, in TIME_WAIT or still with a client, has the address of an endpoint that may be
-//   gone.
-//     It has both options, so that the next anchor, and an outsider's server, gets past it. That anchor is bound by
-//     SO_REUSEPORT, which an outsider's socket lacks: SO_REUSEADDR would let it in beside one that is only bound.
+//   - What is left of connections, in TIME_WAIT or still with a client, has the address of an endpoint that may have
+//     gone. It has both options, so that the next anchor, and an outsider's server, gets past it. That anchor is bound
+//     by SO_REUSEPORT, which an outsider's socket lacks: SO_REUSEADDR would let it in beside one that is only bound.
 //   - An anchor that was let go of has both options, too: as long as a supervisor keeps a duplicate, it is still bound.
 //
 // What ends when its process dies: a connection ends with its last socket, by a reset (SO_LINGER with 0 seconds) until

@@ -21,8 +21,8 @@ namespace rdmabroker {
 struct CmDevice {
   DeviceId id;
   uint32_t index = 0;  // As ibv_get_device_index(3).
-  bool three_way =
-      true;  // False on iWARP devices: their kernel drivers move the queue pair, and have no third message.
+  // False on iWARP devices: their kernel drivers move the queue pair, and have no third message.
+  bool three_way = true;
 };
 
 // One end of a connection, from the kernel's id to its release. Loop thread only. Once it has reported FabricReleased

@@ -39,9 +39,9 @@ class EventJournal {
 
   // Those that the process before has left, in the order in which it had read them. Once, before the first is read.
   std::vector<CmEvent> TakeOld();
-  // No event may be read before there is room again,
+  // No event may be read while it is.
   bool full() const { return free_.empty(); }
-  // which comes with the next turn, whoever holds the others.
+  // There is room again with the next turn, whoever holds the other slots.
   bool frees_some() const { return !left_.empty(); }
   // Reads the next one, as CmFile::NextEvent. `read` does that.
   int Next(const std::function<int(RawCmEvent*)>& read, CmEvent* event);

@@ -28,8 +28,8 @@ struct Orphan {
   uint32_t device_index = 0;
   SocketAddress local;
   SocketAddress peer;
-  QpNumber qp;       // 0: the kernel has not shown it yet,
-  int looks = 0;     // so often.
+  QpNumber qp;       // 0: the kernel has not shown it yet.
+  int looks = 0;     // In which it was not shown.
   pid_t thread = 0;  // That made the queue pair; 0: not shown.
 };
 

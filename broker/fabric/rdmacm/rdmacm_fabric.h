@@ -165,16 +165,16 @@ class RdmaCmFabric final : public Fabric {
   const bool unrecorded_;
   std::optional<ScanResult> first_scan_;  // Until Start.
   std::set<DeviceId> unadopted_;          // Those of them for which FabricAdopted has not come.
-  // All is adopted that will be, and the events are read that there were then. Before, the watch reads none,
+  // All is adopted that will be, and the events are read that there were then. The watch reads none before.
   bool all_read_ = false;
-  bool taking_over_ = true;            // and until the processes before hold nothing any more
-  std::deque<FabricRequest> waiting_;  // these wait, of which adopting is none.
+  bool taking_over_ = true;            // Until the processes before hold nothing any more.
+  std::deque<FabricRequest> waiting_;  // For that; adopting does not wait.
   TimerId go_on_ = TimerId::kNone;
   KeptFiles files_;
   ReportSink sink_;
   ReportQueue reports_;
-  std::shared_ptr<const CmFile> file_;  // Null until the kernel has a connection manager for us, and
-  absl::Status file_status_;            // this is why.
+  std::shared_ptr<const CmFile> file_;  // Null until the kernel has a connection manager for us.
+  absl::Status file_status_;            // Why it is null.
   BlockingPool pool_;
   UnwantedIds unwanted_;
   WarningLimit losses_;
