@@ -5,6 +5,7 @@
 #include <openssl/bio.h>
 #include <openssl/err.h>
 #include <openssl/pem.h>
+#include <openssl/ssl.h>
 #include <openssl/x509.h>
 
 #include <cstddef>
@@ -33,6 +34,7 @@ struct Freed {
 using Bio = std::unique_ptr<BIO, Freed<BIO_free_all>>;
 using Certificate = std::unique_ptr<X509, Freed<X509_free>>;
 using PrivateKey = std::unique_ptr<EVP_PKEY, Freed<EVP_PKEY_free>>;
+using Tls = std::unique_ptr<SSL_CTX, Freed<SSL_CTX_free>>;
 
 // A file, and the key of the configuration that names it, for complaints.
 struct Named {
@@ -79,12 +81,51 @@ absl::Status CheckDates(const X509& certificate, absl::Time now, const Named& fi
   return absl::OkStatus();
 }
 
-absl::Status CheckKey(const std::string& text, const X509& certificate, const Named& file) {
+// Why OpenSSL has not done what it was asked last.
+std::string ReasonOfOpenSsl() {
+  const char* const reason = ERR_reason_error_string(ERR_peek_last_error());
+  ERR_clear_error();
+  return reason == nullptr ? "it does not say why" : reason;
+}
+
+absl::Status Refusal(const Named& file, const std::string& what) {
+  return file.Complaint(absl::StrCat("TLS refuses ", what, ": ", ReasonOfOpenSsl(),
+                                     "; have that issued with a longer key or a stronger signature"));
+}
+
+// gRPC has OpenSSL look at the first only: with a weak one behind it every handshake would fail.
+absl::Status CheckChain(SSL_CTX& tls, const std::vector<Certificate>& chain, const Named& file) {
+  for (size_t i = 0; i < chain.size(); ++i) {
+    X509* const each = chain[i].get();
+    const bool taken = (i == 0 ? SSL_CTX_use_certificate(&tls, each) : SSL_CTX_add1_chain_cert(&tls, each)) == 1;
+    if (!taken) return Refusal(file, absl::StrCat("its certificate ", i + 1));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckKey(SSL_CTX& tls, const std::string& text, const Named& file) {
   const PrivateKey key(PEM_read_bio_PrivateKey(BioOf(text).get(), nullptr, NoPassphrase, nullptr));
-  const bool fits = key != nullptr && X509_check_private_key(&certificate, key.get()) == 1;
+  // The second sees a key of another kind than the certificate's.
+  const bool fits =
+      key != nullptr && SSL_CTX_use_PrivateKey(&tls, key.get()) == 1 && SSL_CTX_check_private_key(&tls) == 1;
   ERR_clear_error();
   if (key == nullptr) return file.Complaint("has no private key in PEM without a passphrase");
   if (!fits) return file.Complaint("is not the key of the first certificate in tcp.certificate");
+  return absl::OkStatus();
+}
+
+// Behind a certificate that is `alone` in its file TLS sends those that lead to its authority, where they are among
+// these. It looks at no others before a client shows what they have signed.
+absl::Status CheckAuthorities(SSL_CTX& tls, const std::vector<Certificate>& authorities, bool alone,
+                              const Named& file) {
+  for (const Certificate& each : authorities) {
+    if (X509_STORE_add_cert(SSL_CTX_get_cert_store(&tls), each.get()) != 1) return Refusal(file, "an authority in it");
+  }
+  // A way to no authority, or to one that has expired, is sent as it is.
+  constexpr int kAsInHandshakes = SSL_BUILD_CHAIN_FLAG_IGNORE_ERROR | SSL_BUILD_CHAIN_FLAG_CLEAR_ERROR;
+  if (alone && SSL_CTX_build_cert_chain(&tls, kAsInHandshakes) <= 0) {
+    return Refusal(file, "tcp.certificate's authority in it");
+  }
   return absl::OkStatus();
 }
 
@@ -102,11 +143,19 @@ absl::StatusOr<ServerCertificates> ReadServerCertificates(const CertificateFiles
   if (!authorities.ok()) return authorities.status();
   const auto certificates = CertificatesIn(*chain, chain_file);
   if (!certificates.ok()) return certificates.status();
-  const X509& leaf = *certificates->front();
-  if (absl::Status valid = CheckDates(leaf, now, chain_file); !valid.ok()) return valid;
-  if (absl::Status fits = CheckKey(*key, leaf, key_file); !fits.ok()) return fits;
+  if (absl::Status valid = CheckDates(*certificates->front(), now, chain_file); !valid.ok()) return valid;
+  // As gRPC makes one of them later. Where OpenSSL refuses a part, gRPC goes on with the former ones, authorities
+  // included, or lets nobody in, and says neither which part it was nor why.
+  const Tls tls(SSL_CTX_new(TLS_method()));
+  if (tls == nullptr) {
+    return chain_file.Complaint(absl::StrCat("OpenSSL has no TLS: ", ReasonOfOpenSsl(), "; see to openssl.cnf"));
+  }
+  if (absl::Status taken = CheckChain(*tls, *certificates, chain_file); !taken.ok()) return taken;
+  if (absl::Status fits = CheckKey(*tls, *key, key_file); !fits.ok()) return fits;
   const auto believed = CertificatesIn(*authorities, authorities_file);
   if (!believed.ok()) return believed.status();
+  const bool alone = certificates->size() == 1;
+  if (absl::Status taken = CheckAuthorities(*tls, *believed, alone, authorities_file); !taken.ok()) return taken;
   return ServerCertificates{*std::move(chain), *std::move(key), *std::move(authorities)};
 }
 

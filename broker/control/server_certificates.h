@@ -19,7 +19,8 @@ struct CertificateFiles {
   bool operator==(const CertificateFiles&) const = default;
 };
 
-// What the broker shows to clients, and whom it believes. In PEM, checked: the key is the certificate's.
+// What the broker shows to clients, and whom it believes. In PEM, checked: the key is the certificate's, and TLS takes
+// them all.
 struct ServerCertificates {
   std::string chain;
   std::string private_key;  // Never logged.
@@ -29,9 +30,10 @@ struct ServerCertificates {
 };
 
 // Reads and checks the files, which may block. NOT_FOUND where one cannot be read, INVALID_ARGUMENT where one is not
-// what it should be, the key is another certificate's, or the certificate is not valid at `now`; each names the key of
-// the configuration and the file. An authority that has expired is no error: others in the file may be good, and nobody
-// is believed because of it.
+// what it should be, the key is another certificate's, the certificate is not valid at `now`, or a certificate that
+// would be shown is weaker than OpenSSL's security level lets TLS send; each names the key of the configuration and the
+// file. An authority that has expired or is weak is no error: others in the file may be good, and nobody is believed
+// because of it.
 absl::StatusOr<ServerCertificates> ReadServerCertificates(const CertificateFiles& files, absl::Time now);
 
 // When the one certificate in `pem` ends; long ago where it cannot be read.

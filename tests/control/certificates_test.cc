@@ -4,6 +4,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <openssl/err.h>
 
 #include <fstream>
 #include <string>
@@ -52,6 +53,17 @@ TEST_F(CertificatesTest, GoodOnesAreTakenAsTheyAre) {
   EXPECT_EQ(with_others->client_authorities, several) << "one that has expired is nobody's loss";
 }
 
+TEST_F(CertificatesTest, AnAuthorityThatIsWeakOrThereTwiceIsNoError) {
+  const TestAuthority weak("weak", 3600, TestStrength::kShortKey);
+  const std::string& ca = authority_.certificate();
+  Write(pair_.certificate, pair_.private_key, ca + weak.certificate() + ca);
+  EXPECT_TRUE(Read().ok()) << Read().status();
+  // It is not shown where another follows its certificate.
+  const TestPair of_weak = weak.Sign({});
+  Write(of_weak.certificate + ca, of_weak.private_key, weak.certificate());
+  EXPECT_TRUE(Read().ok()) << Read().status();
+}
+
 TEST_F(CertificatesTest, ACertificateHasAnEnd) {
   const absl::Duration left = EndOfCertificate(authority_.Sign({.not_after = 1800}).certificate) - absl::Now();
   EXPECT_LE(left, absl::Minutes(30));
@@ -74,6 +86,10 @@ TEST_F(CertificatesTest, BadOnesAreRefusedWithTheirKeyAndFile) {
   const std::string& ca = authority_.certificate();
   const TestPair late = authority_.Sign({.not_before = -7200, .not_after = -60});
   const TestPair early = authority_.Sign({.not_before = 3600, .not_after = 7200});
+  const TestPair short_key = authority_.Sign({.strength = TestStrength::kShortKey});
+  const TestPair weak_signature = authority_.Sign({.strength = TestStrength::kWeakSignature});
+  const TestAuthority weak("weak", 3600, TestStrength::kShortKey);
+  const TestPair of_weak = weak.Sign({});
   const std::string at_cert = "tcp.certificate: " + files_.certificate + ": ";
   const std::string at_key = "tcp.private_key: " + files_.private_key + ": ";
   const std::string at_ca = "tcp.client_authorities: " + files_.client_authorities + ": ";
@@ -91,6 +107,16 @@ TEST_F(CertificatesTest, BadOnesAreRefusedWithTheirKeyAndFile) {
       {cert, cert, ca, at_key + "has no private key in PEM"},
       {cert, another_.private_key, ca, at_key + "is not the key of the first certificate in tcp.certificate"},
       {ca + cert, key, ca, at_key + "is not the key of the first certificate in tcp.certificate"},
+      {cert, short_key.private_key, ca, at_key + "is not the key of the first certificate in tcp.certificate"},
+      {short_key.certificate, short_key.private_key, ca,
+       at_cert + "TLS refuses its certificate 1: ee key too small; have"},
+      {weak_signature.certificate, weak_signature.private_key, ca,
+       at_cert + "TLS refuses its certificate 1: ca md too weak; have"},
+      {cert + short_key.certificate, key, ca, at_cert + "TLS refuses its certificate 2: ca key too small; have"},
+      {cert + ca + weak_signature.certificate, key, ca,
+       at_cert + "TLS refuses its certificate 3: ca md too weak; have"},
+      {of_weak.certificate, of_weak.private_key, ca + weak.certificate(),
+       at_ca + "TLS refuses tcp.certificate's authority in it: ca key too small; have"},
       {cert, key, "", at_ca + "has no certificate in PEM"},
       {cert, key, ca + broken, at_ca + "has something that is no certificate"},
       {cert, key, std::string((1 << 20) + 1, '\n'),
@@ -101,6 +127,7 @@ TEST_F(CertificatesTest, BadOnesAreRefusedWithTheirKeyAndFile) {
     const auto read = Read();
     EXPECT_EQ(read.status().code(), absl::StatusCode::kInvalidArgument) << row.complaint;
     EXPECT_THAT(std::string(read.status().message()), StartsWith(row.complaint));
+    EXPECT_EQ(ERR_peek_error(), 0u) << row.complaint;
   }
 }
 

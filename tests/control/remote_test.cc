@@ -495,6 +495,34 @@ TEST_F(RemoteTest, APairThatDoesNotFitLeavesTheOldOneInUse) {
   EXPECT_TRUE(IsLetIn(Of({kInspector})));
 }
 
+// gRPC would go on with the former authority, too, and say nothing.
+TEST_F(RemoteTest, APairThatTlsRefusesLeavesTheOldOneInUseWithItsAuthority) {
+  const auto before = ConnectAs(kInspector);
+  EXPECT_TRUE(ListSessions(before).ok());
+  const TestAuthority next("next");
+  const TestPair of_next = next.Sign({.uris = {kInspector}});
+  TestCertificate of_broker = {.uris = {kBroker}, .addresses = {"127.0.0.1"}};
+  const std::pair<TestStrength, const char*> rows[] = {
+      {TestStrength::kShortKey, "TLS refuses its certificate 1: ee key too small; have that issued with"},
+      {TestStrength::kWeakSignature, "TLS refuses its certificate 1: ca md too weak; have that issued with"},
+  };
+  for (const auto& [strength, complaint] : rows) {
+    SCOPED_TRACE(complaint);
+    of_broker.strength = strength;
+    files_.Write(next.Sign(of_broker), next.certificate());
+    const std::string cause = files_.path("cert.pem: ") + complaint;
+    ASSERT_TRUE(Becomes([&] { return !log_.LinesWith(cause).empty(); }));
+    EXPECT_TRUE(IsLetIn(Of({kInspector})));
+    EXPECT_FALSE(IsLetIn(of_next));
+  }
+  EXPECT_TRUE(ListSessions(before).ok());
+  EXPECT_EQ(log_.LinesWith("certificates replaced").size(), 0u);
+  of_broker.strength = TestStrength::kGood;
+  files_.Write(next.Sign(of_broker), next.certificate());
+  EXPECT_TRUE(Becomes([&] { return ListSessions(Connect(of_next, next)).ok(); }));
+  EXPECT_FALSE(ListSessions(Connect(Of({kInspector}), next)).ok()) << "its authority has gone";
+}
+
 TEST_F(RemoteTest, ChangedListsHoldAtOnceForWhoIsConnectedToo) {
   const auto inspector = ConnectAs(kInspector);
   EXPECT_TRUE(ListSessions(inspector).ok());

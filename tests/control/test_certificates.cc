@@ -6,6 +6,7 @@
 #include <openssl/ec.h>
 #include <openssl/evp.h>
 #include <openssl/pem.h>
+#include <openssl/rsa.h>
 #include <openssl/x509v3.h>
 
 #include <cstdio>
@@ -40,6 +41,15 @@ std::string PemOf(EVP_PKEY* key) {
   return TextOf(bio);
 }
 
+EVP_PKEY* NewKey(TestStrength strength) {
+  return strength == TestStrength::kShortKey ? EVP_RSA_gen(1024) : EVP_EC_gen("P-256");
+}
+
+void SignBy(EVP_PKEY* key, X509* certificate, TestStrength strength) {
+  const EVP_MD* const digest = strength == TestStrength::kWeakSignature ? EVP_sha1() : EVP_sha256();
+  Require(X509_sign(certificate, key, digest) > 0, "not signed");
+}
+
 void Extend(X509* certificate, X509* issuer, int what, const std::string& value) {
   X509V3_CTX context;
   X509V3_set_ctx_nodb(&context);
@@ -69,13 +79,13 @@ void AddNames(std::string& all, const char* kind, const std::vector<std::string>
 
 }  // namespace
 
-TestAuthority::TestAuthority(const std::string& name, long not_after) : key_(EVP_EC_gen("P-256")) {
+TestAuthority::TestAuthority(const std::string& name, long not_after, TestStrength strength) : key_(NewKey(strength)) {
   own_ = Unsigned(key_, name, -7200, not_after);
   X509_set_issuer_name(own_, X509_get_subject_name(own_));
   Extend(own_, own_, NID_basic_constraints, "critical,CA:TRUE");
   Extend(own_, own_, NID_key_usage, "critical,keyCertSign,cRLSign");
   Extend(own_, own_, NID_subject_key_identifier, "hash");
-  Require(X509_sign(own_, key_, EVP_sha256()) > 0, "not signed");
+  SignBy(key_, own_, strength);
   pair_ = {PemOf(own_), PemOf(key_)};
 }
 
@@ -85,7 +95,7 @@ TestAuthority::~TestAuthority() {
 }
 
 TestPair TestAuthority::Sign(const TestCertificate& wanted) const {
-  EVP_PKEY* key = EVP_EC_gen("P-256");
+  EVP_PKEY* key = NewKey(wanted.strength);
   X509* leaf = Unsigned(key, "leaf", wanted.not_before, wanted.not_after);
   X509_set_issuer_name(leaf, X509_get_subject_name(own_));
   Extend(leaf, own_, NID_key_usage, "critical,digitalSignature");
@@ -95,7 +105,7 @@ TestPair TestAuthority::Sign(const TestCertificate& wanted) const {
   AddNames(names, "DNS", wanted.dns_names);
   AddNames(names, "IP", wanted.addresses);
   if (!names.empty()) Extend(leaf, own_, NID_subject_alt_name, names);
-  Require(X509_sign(leaf, key_, EVP_sha256()) > 0, "not signed");
+  SignBy(key_, leaf, wanted.strength);
   TestPair pair = {PemOf(leaf), PemOf(key)};
   X509_free(leaf);
   EVP_PKEY_free(key);

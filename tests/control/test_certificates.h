@@ -17,6 +17,9 @@ struct TestPair {
   std::string private_key;
 };
 
+// TLS refuses the latter two: a key of RSA with 1024 bits, and a signature over SHA-1.
+enum class TestStrength { kGood, kShortKey, kWeakSignature };
+
 // What a certificate is to say.
 struct TestCertificate {
   std::vector<std::string> uris;
@@ -25,12 +28,13 @@ struct TestCertificate {
   // In seconds from now.
   long not_before = -3600;
   long not_after = 3600;
+  TestStrength strength = TestStrength::kGood;
 };
 
 // Who signs certificates, made anew for each test.
 class TestAuthority {
  public:
-  explicit TestAuthority(const std::string& name, long not_after = 3600);
+  explicit TestAuthority(const std::string& name, long not_after = 3600, TestStrength strength = TestStrength::kGood);
   ~TestAuthority();
   TestAuthority(const TestAuthority&) = delete;
   TestAuthority& operator=(const TestAuthority&) = delete;
