@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 #include <algorithm>
+#include <functional>
 #include <iterator>
 
 #include "absl/strings/str_cat.h"
@@ -17,10 +18,16 @@ bool IsFit(const std::string& name) {
   return !name.empty() && name.size() <= kLongestName && name.find_first_not_of(kLetters) == std::string::npos;
 }
 
+template <typename Value, typename Contains>
+bool ContainsEach(const std::vector<Value>& list, const std::vector<Value>& others, Contains contains) {
+  return std::all_of(others.begin(), others.end(), [&](const Value& other) {
+    return std::any_of(list.begin(), list.end(), [&](const Value& value) { return contains(value, other); });
+  });
+}
+
 template <typename Value>
 bool HasAll(const std::vector<Value>& list, const std::vector<Value>& values) {
-  return std::all_of(values.begin(), values.end(),
-                     [&](const Value& value) { return std::find(list.begin(), list.end(), value) != list.end(); });
+  return ContainsEach(list, values, std::equal_to<Value>());
 }
 
 bool IsAboutEverybody(const Rule& rule) { return rule.uids.empty() && rule.gids.empty() && rule.spiffe_ids.empty(); }
@@ -31,14 +38,49 @@ bool IsAboutAllOf(const Rule& rule, const Rule& other) {
          HasAll(rule.spiffe_ids, other.spiffe_ids);
 }
 
-// Whether the rule's conditions hold for all that the other's hold for, as far as their lists show it.
+// A * of the other pattern can stand for letters that no pattern names, so only a * takes it in; and that takes in
+// whatever the other one stands for.
+bool Contains(const std::vector<std::string>& patterns, const std::vector<std::string>& others) {
+  return ContainsEach(patterns, others, MatchesGlob);
+}
+bool ContainsAll(const std::vector<std::string>& patterns) { return Contains(patterns, {"*"}); }
+
+bool Contains(const PortSet& ports, const PortSet& others) { return ports.CoversAllOf(others); }
+bool ContainsAll(const PortSet& ports) { return ports.Covers({1, 65535}); }
+
+// By one prefix each. A rule that only several contain together passes: halves in place of a whole are rare.
+bool Contains(const std::vector<Prefix>& prefixes, const std::vector<Prefix>& others) {
+  return ContainsEach(prefixes, others, [](const Prefix& prefix, const Prefix& other) {
+    return prefix.length <= other.length && prefix.Contains(other.address);
+  });
+}
+bool ContainsAll(const std::vector<Prefix>& prefixes) {
+  return Contains(prefixes, {Prefix{IpAddress::Any(IpFamily::kIpv4), 0}, Prefix{IpAddress::Any(IpFamily::kIpv6), 0}});
+}
+
+// Whether one condition of the rule holds for all that the other rule's holds for.
+template <typename Condition>
+bool IsWider(const Rule& rule, const Rule& other, Condition Rule::*condition) {
+  const Condition& own = rule.*condition;
+  const Condition& others = other.*condition;
+  if (own.empty()) return true;
+  // The other rule decides on what lacks this as well, on which one with a condition decides only where it allows.
+  if (others.empty()) return rule.allow && ContainsAll(own);
+  return Contains(own, others);
+}
+
+bool IsWiderInLocalPorts(const Rule& rule, const Rule& other) {
+  // Of the ports among which the broker would choose, one that refuses needs any and one that allows all. Which these
+  // are is a limit that may change, so only a rule that has all ports has them for sure.
+  const bool must_have_free_ports = rule.allow && !other.allow && !rule.local_ports.empty();
+  return must_have_free_ports ? ContainsAll(rule.local_ports) : IsWider(rule, other, &Rule::local_ports);
+}
+
+// Whether the rule decides on each request that the other one decides on and that has all that the other's conditions
+// are on. One that allows decides on what lacks this, too, but nobody names ports or prefixes for its sake.
 bool HoldsForAllOf(const Rule& rule, const Rule& other) {
-  const auto has_all = [](const auto& list, const auto& values) {
-    return list.empty() || (!values.empty() && HasAll(list, values));
-  };
-  const auto has_ports = [](const PortSet& ports, const PortSet& others) { return ports.empty() || ports == others; };
-  return has_all(rule.adapters, other.adapters) && has_all(rule.destinations, other.destinations) &&
-         has_ports(rule.local_ports, other.local_ports) && has_ports(rule.destination_ports, other.destination_ports);
+  return IsWider(rule, other, &Rule::adapters) && IsWiderInLocalPorts(rule, other) &&
+         IsWider(rule, other, &Rule::destination_ports) && IsWider(rule, other, &Rule::destinations);
 }
 
 struct QuotaRow {
@@ -90,13 +132,13 @@ std::optional<Flaw> FindFlaw(const Policy& policy) {
                   "which adapters they may see");
     }
     const auto before = std::find_if(policy.rules.begin(), rule, [&](const Rule& other) {
-      return HoldsForAllOf(other, *rule) && IsAboutAllOf(other, *rule);
+      // The callers first, as these differ in long policies, and conditions take longer.
+      return IsAboutAllOf(other, *rule) && HoldsForAllOf(other, *rule);
     });
     if (before != rule) {
-      return flaw("name",
-                  absl::StrCat("\"", rule->name, "\" comes too late, as rule \"", before->name,
-                               "\" before it decides on everything that it is about; put it before that one, or "
-                               "take it away"));
+      return flaw("name", absl::StrCat("\"", rule->name, "\" comes too late, as rule \"", before->name,
+                                       "\" before it decides on everything that it is about; move \"", rule->name,
+                                       "\", which is no wider, before \"", before->name, "\", or take it away"));
     }
     for (const QuotaRow& row : kQuotas) {
       if (!(rule->quotas.*row.quota)) continue;

@@ -67,6 +67,11 @@ bool PortSet::Covers(PortRange ports) const {
                      [&](PortRange range) { return range.first <= ports.first && ports.last <= range.last; });
 }
 
+bool PortSet::CoversAllOf(const PortSet& ports) const {
+  // Ranges do not touch, so that no two of them cover one together.
+  return std::all_of(ports.ranges_.begin(), ports.ranges_.end(), [&](PortRange range) { return Covers(range); });
+}
+
 bool PortSet::Overlaps(PortRange ports) const {
   return std::any_of(ranges_.begin(), ranges_.end(),
                      [&](PortRange range) { return range.first <= ports.last && ports.first <= range.last; });

@@ -35,6 +35,7 @@ class PortSet {
   bool empty() const { return ranges_.empty(); }
   // All of them, and one at least.
   bool Covers(PortRange ports) const;
+  bool CoversAllOf(const PortSet& ports) const;
   bool Overlaps(PortRange ports) const;
 
   bool operator==(const PortSet&) const = default;

@@ -36,6 +36,16 @@ TEST(PortSet, CoversAcrossRangesThatTouch) {
   EXPECT_FALSE(PortSet().Covers({1, 1}));
 }
 
+TEST(PortSet, CoversAllOfAnotherWhereItHasEachOfItsRanges) {
+  const PortSet ports({{20, 29}, {10, 19}, {40, 49}});
+  EXPECT_TRUE(ports.CoversAllOf(ports));
+  EXPECT_TRUE(ports.CoversAllOf(PortSet({{15, 25}, {40, 40}})));
+  EXPECT_TRUE(ports.CoversAllOf(PortSet()));
+  EXPECT_FALSE(ports.CoversAllOf(PortSet({{15, 25}, {30, 30}})));
+  EXPECT_FALSE(ports.CoversAllOf(PortSet({{10, 49}})));
+  EXPECT_FALSE(PortSet().CoversAllOf(PortSet({{1, 1}})));
+}
+
 struct PrefixRow {
   const char* prefix;
   std::vector<const char*> in;
