@@ -23,6 +23,50 @@ NODE_REQUESTS = """
   await session.close();
 """
 
+# Has 221 promises wait for the session, each until it learns of the end, and asks again after that. Closes of adapters
+# stay under way, as a listener is on each.
+NODE_WAITS = """
+  import { BrokerError, Session } from './session.js';
+  const session = await Session.open(process.argv[1]);
+  const openAdapter = async () => {
+    const version = { major: 2, minor: 1 };
+    return (await session.request('OpenAdapter', { device: 'iwarp0', version })).adapter_opened.adapter_id;
+  };
+  const createListener = (adapter_id) => session.request('CreateListener', { adapter_id });
+  const close = (adapter_id) => session.request('CloseAdapter', { adapter_id });
+  const reserve = async (adapter_id) => {
+    const address = { ip: Buffer.from([127, 0, 0, 1]) };
+    const { port_reserved: { reservation_id } } = await session.request('ReservePort', { adapter_id, address });
+    await session.request('ReleasePort', { reservation_id });
+  };
+  const seeEvents = async (adapter_id) => {
+    for await (const _ of session.events());
+    await reserve(adapter_id);
+  };
+  let told = 0;
+  const untilRefused = async (act, adapter_id) => {
+    try {
+      for (;;) await act(adapter_id);
+    } catch (error) {
+      if (!(error instanceof BrokerError)) throw error;
+      told += 1;
+    }
+  };
+  const adapters = await Promise.all(Array.from({ length: 200 }, openAdapter));
+  await Promise.all(adapters.map(createListener));
+  const used = await openAdapter();
+  const ends = adapters.map((adapter) => untilRefused(close, adapter));
+  for (const act of [...Array(20).fill(reserve), seeEvents]) ends.push(untilRefused(act, used));
+  // Nothing is created any more on one whose close is under way.
+  await Promise.all(adapters.map((adapter) => untilRefused(createListener, adapter)));
+  told = 0;
+  console.log('waiting');
+  if (process.argv[2] === 'closes') await session.close();
+  await Promise.all(ends);
+  for (const act of [reserve, seeEvents]) await untilRefused(act, used);
+  console.log(`${told} told`);
+"""
+
 # Deals with two events, each when it is told to. The first one's peer has gone with the broker's handshake.
 NODE_SLOW = """
   import { once } from 'node:events';
@@ -62,6 +106,22 @@ NODE_CLOSE = """
   await closed;
   input.close();
   console.log('closed');
+"""
+
+NODE_FAULT = """
+  import { Session } from './session.js';
+  process.on('uncaughtException', () => {}); // As a service has it that goes on whatever happens.
+  const session = await Session.open(process.argv[1]);
+  const message = { device: 'iwarp0', version: { major: 2, minor: 1 } };
+  await session.request('OpenAdapter', message);
+  globalThis.BigInt = () => { throw new Error('a fault'); }; // Of which the session makes the numbers of events.
+  console.log('waiting');
+  const told = [];
+  for (const wait of [() => session.events().next(), () => session.request('OpenAdapter', message)]) {
+    await wait().catch((error) => told.push(error.message));
+  }
+  await session.close();
+  told.forEach((words) => console.log(words));
 """
 
 PYTHON_CLOSE = """
@@ -120,6 +180,75 @@ with Session(sys.argv[1]) as session:
     for thread in threads: thread.start()
     for thread in threads: thread.join()
 print(len(ids), "reservations")
+"""
+
+# Has 221 threads wait for the session, each until it learns of the end, and asks again after that. Closes of adapters
+# stay under way, as a listener is on each.
+PYTHON_WAITS = """
+import sys, threading
+from proto.rdmabroker.v1 import adapter_pb2, address_pb2, requests_pb2 as r
+from session import BrokerError, Session
+sys.setswitchinterval(1e-6)  # Threads come in each other's way more often.
+session = Session(sys.argv[1])
+def open_adapter():
+    request = r.OpenAdapterRequest(device="iwarp0", version=adapter_pb2.NdkVersion(major=2, minor=1))
+    return session.request("OpenAdapter", request).adapter_opened.adapter_id
+def create_listener(adapter):
+    session.request("CreateListener", r.CreateListenerRequest(adapter_id=adapter))
+def close(adapter):
+    session.request("CloseAdapter", r.CloseAdapterRequest(adapter_id=adapter))
+def reserve(adapter):
+    address = address_pb2.SocketAddress(ip=bytes([127, 0, 0, 1]))
+    request = r.ReservePortRequest(adapter_id=adapter, address=address)
+    reserved = session.request("ReservePort", request).port_reserved
+    session.request("ReleasePort", r.ReleasePortRequest(reservation_id=reserved.reservation_id))
+def see_events(adapter):
+    for _ in session.events():
+        pass
+    reserve(adapter)
+told = []
+def until_refused(act, adapter):
+    try:
+        while True:
+            act(adapter)
+    except BrokerError:
+        told.append(act)
+adapters = [open_adapter() for _ in range(200)]
+for adapter in adapters:
+    create_listener(adapter)
+used = open_adapter()
+acts = [(close, adapter) for adapter in adapters] + [(reserve, used)] * 20 + [(see_events, used)]
+threads = [threading.Thread(target=until_refused, args=words) for words in acts]
+for thread in threads: thread.start()
+for adapter in adapters:  # Nothing is created any more on one whose close is under way.
+    until_refused(create_listener, adapter)
+told.clear()
+print("waiting", flush=True)
+if sys.argv[2:] == ["closes"]: session.close()
+for thread in threads: thread.join()
+for act in (reserve, see_events): until_refused(act, used)
+print(len(told), "told")
+"""
+
+PYTHON_FAULT = """
+import sys
+from proto.rdmabroker.v1 import adapter_pb2, requests_pb2 as r
+from session import BrokerError, Session
+class Faulty(Session):
+    def _handle_event(self, event):
+        raise RuntimeError("a fault")
+session = Faulty(sys.argv[1])
+request = r.OpenAdapterRequest(device="iwarp0", version=adapter_pb2.NdkVersion(major=2, minor=1))
+session.request("OpenAdapter", request)
+print("waiting", flush=True)
+told = []
+for wait in (lambda: list(session.events()), lambda: session.request("OpenAdapter", request)):
+    try:
+        wait()
+    except BrokerError as error:
+        told.append(str(error))
+session.close()  # Behind the thread's last words.
+print(*told, sep="\\n")
 """
 
 
@@ -253,6 +382,36 @@ class Watch:
         self.assertEqual(program.said, ["100 reservations"])
         self.assertTrue(broker.becomes_empty())
 
+    def expect_waits_to_end(self, end, *words):
+        """That all who wait for a session when it ends are told, and all who ask later."""
+        limits = "[limits]\nadapters_per_session = 1000\nlisteners_per_session = 1000\n"
+        broker = Broker(os.environ["BIN"], f"{limits}[timeouts]\nsession_grace_ms = 1000\n")
+        self.addCleanup(broker.end)
+        program = self.start(*self.inline, self.waits, broker.socket, *words)
+        self.addCleanup(program.end)
+        program.line("waiting")
+        end(broker)
+        self.assertEqual(program.status(), 0, program.said)
+        self.assertEqual(program.said, ["waiting", "223 told"])
+
+    def test_nobody_waits_any_more_when_the_broker_does_not_come_back(self):
+        self.expect_waits_to_end(Broker.kill)
+
+    def test_nobody_waits_any_more_when_an_administrator_has_ended_the_session(self):
+        self.expect_waits_to_end(lambda broker: broker.ctl("end-session", broker.rows("sessions")[0][0]))
+
+    def test_nobody_waits_any_more_when_the_session_is_closed(self):
+        self.expect_waits_to_end(lambda _: None, "closes")
+
+    def test_nobody_waits_any_more_when_the_session_meets_a_fault_of_the_program(self):
+        program = self.start(*self.inline, self.fault, self.broker.socket)
+        self.addCleanup(program.end)
+        program.line("waiting")
+        self.broker.ctl("disable-adapter", "iwarp0", check=False)  # An event; it fails, as the adapter is still open.
+        self.assertEqual(program.status(), 0, program.said)
+        self.assertEqual(program.said[-2:], [self.told_of_fault] * 2)
+        self.assertTrue(self.broker.becomes_empty())
+
 
 class Python(Watch, unittest.TestCase):
     program = "watch.py"
@@ -261,6 +420,9 @@ class Python(Watch, unittest.TestCase):
     requests = PYTHON_REQUESTS
     slow = PYTHON_SLOW
     closes = PYTHON_CLOSE
+    waits = PYTHON_WAITS
+    fault = PYTHON_FAULT
+    told_of_fault = "STATUS_UNSUCCESSFUL: the session's thread has failed; its traceback is on standard error"
 
 
 class Node(Watch, unittest.TestCase):
@@ -270,3 +432,6 @@ class Node(Watch, unittest.TestCase):
     requests = NODE_REQUESTS
     slow = NODE_SLOW
     closes = NODE_CLOSE
+    waits = NODE_WAITS
+    fault = NODE_FAULT
+    told_of_fault = "STATUS_UNSUCCESSFUL: a fault"

@@ -41,14 +41,14 @@ const nameOf = (status) => (typeof status === 'string' ? status : 'STATUS_UNSUCC
 
 // What a request or a session ended with. `outcome.retryable` says whether the same may just be tried again.
 export class BrokerError extends Error {
-  constructor(outcome) {
-    super(`${nameOf(outcome.status)}: ${outcome.hint}`);
+  constructor(outcome, cause) {
+    super(`${nameOf(outcome.status)}: ${outcome.hint}`, { cause });
     this.outcome = outcome;
   }
 
   // Of an RPC or a stream that has failed for good.
   static of(error) {
-    return new BrokerError(outcomeOf(error) ?? unsuccessful(error.message));
+    return new BrokerError(outcomeOf(error) ?? unsuccessful(error.message), error);
   }
 }
 
@@ -241,20 +241,28 @@ export class Session {
   #followStream() {
     return new Promise((resolve) => {
       let taken = false;
+      let over = false;
       const stream = this.#broker.Session();
       this.#stream = stream;
       const ended = (error) => {
+        if (over) return; // An 'end' follows each 'error': those who wait by then for the return would do so for ever.
+        over = true;
         if (taken) this.#present = deferred();
         resolve({ taken, error });
       };
       stream.on('data', ({ message, opened, event }) => {
-        if (message === 'opened') {
-          taken = true;
-          this.#opened ??= opened; // After a return the secret is not sent again.
-          if (this.#closing) stream.write({ close: {} });
-          this.#present.resolve();
-        } else if (message === 'event') {
-          this.#handleEvent(event);
+        try {
+          if (message === 'opened') {
+            taken = true;
+            this.#opened ??= opened; // After a return the secret is not sent again.
+            if (this.#closing) stream.write({ close: {} });
+            this.#present.resolve();
+          } else if (message === 'event') {
+            this.#handleEvent(event);
+          }
+        } catch (fault) {
+          ended(fault); // The program's own. It ends the session, so that nobody is left waiting.
+          stream.cancel();
         }
       });
       stream.on('error', ended);

@@ -146,7 +146,8 @@ class Session:
             if outcome.status == ndk_status_pb2.STATUS_PENDING:
                 outcome = pending.result()
         finally:
-            self._outcomes.pop(request_id)
+            with self._lock:
+                self._outcomes.pop(request_id)
         if outcome.status != ndk_status_pb2.STATUS_SUCCESS:
             raise BrokerError(outcome)
         return outcome
@@ -155,13 +156,15 @@ class Session:
         """The next id, when the oldest request without a reply is no further behind than the broker's answers reach."""
         with self._answered:
             kept = self.limits.answers_kept
-            self._answered.wait_for(lambda: not self._unanswered or self._next_request - min(self._unanswered) < kept)
+            self._answered.wait_for(
+                lambda: self._over or not self._unanswered or self._next_request - min(self._unanswered) < kept
+            )
+            if self._over:  # Nobody would end what begins now.
+                raise self._why_over()
             request_id = self._next_request
             self._next_request += 1
             self._unanswered.add(request_id)
             pending = self._outcomes[request_id] = concurrent.futures.Future()
-            if self._over:
-                self._fail(pending)
             return request_id, pending
 
     def events(self):
@@ -177,6 +180,7 @@ class Session:
                         acknowledge=session_pb2.AcknowledgeEvents(acknowledged_event=self._acknowledged())
                     )
                 )
+        self._events.put(None)  # For whoever asks again.
         if self._end is not None:
             raise self._end
 
@@ -195,7 +199,10 @@ class Session:
         with self._present:
             self._present.wait_for(lambda: self._is_present or self._over)
             if self._over:
-                raise self._end or BrokerError(unsuccessful("the session is closed"))
+                raise self._why_over()
+
+    def _why_over(self):
+        return self._end or BrokerError(unsuccessful("the session is closed"))
 
     def _reply(self, call, message):
         """The broker's own word on the request, which is repeated until there is one."""
@@ -210,34 +217,47 @@ class Session:
                     return outcome
                 if error.code() not in (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.CANCELLED):
                     raise BrokerError.of(error) from error
+            except ValueError:  # gRPC's, of a channel that `close` has closed meanwhile.
+                self._await_presence()
+                raise
             time.sleep(back_off(attempt))
             self._await_presence()
 
     # The session's thread.
 
     def _keep(self):
-        """Follows one stream after the other, for as long as the session can be returned to."""
+        """The session's life. Whatever ends it, a fault of this program included, nobody is left waiting."""
+        end = BrokerError(unsuccessful("the session's thread has failed; its traceback is on standard error"))
+        try:
+            error = self._follow_streams()
+            end = error and BrokerError.of(error)
+        finally:
+            with self._lock:
+                self._over, self._end = True, end
+                waiting = list(self._outcomes.values())  # Whoever is told of the end takes his own away.
+                self._present.notify_all()
+                self._answered.notify_all()
+            for pending in waiting:
+                if not pending.done():
+                    pending.set_exception(self._why_over())
+            self._events.put(None)
+
+    def _follow_streams(self):
+        """One after the other, for as long as the session can be returned to. Their last error; None after `close`."""
         deadline = time.monotonic() + OPEN_TIMEOUT
         attempt = 0
         while True:
             was_present, error = self._follow_stream()
             if error is None or not self._may_return(error):
-                break
+                return error
             if was_present:
                 attempt = 0
                 deadline = time.monotonic() + self.limits.session_grace_ms / 1000
             delay = back_off(attempt)
             if time.monotonic() + delay > deadline:
-                break
+                return error
             time.sleep(delay)
             attempt += 1
-        with self._present:
-            self._over = True
-            self._end = error and BrokerError.of(error)
-            for pending in self._outcomes.values():
-                self._fail(pending)
-            self._present.notify_all()
-        self._events.put(None)
 
     def _follow_stream(self):
         """Whether the broker has taken this stream, and the error that ended it; None after `close`."""
@@ -256,7 +276,8 @@ class Session:
             error = None
         except grpc.RpcError as ended:
             error = ended
-        outgoing.put(None)
+        finally:
+            outgoing.put(None)
         with self._lock:
             was_present, self._is_present = self._is_present, False
         return was_present, error
@@ -303,7 +324,3 @@ class Session:
             elif kind is not None:  # None: of a kind that this program does not know.
                 self._undealt.append(event.number)
                 self._events.put(event)
-
-    def _fail(self, pending):
-        if not pending.done():
-            pending.set_exception(self._end or BrokerError(unsuccessful("the session is closed")))
