@@ -230,6 +230,21 @@ for act in (reserve, see_events): until_refused(act, used)
 print(len(told), "told")
 """
 
+PYTHON_MISTAKES = """
+import sys
+from proto.rdmabroker.v1 import adapter_pb2, requests_pb2 as r
+from session import Session
+with Session(sys.argv[1]) as session:
+    for _ in range(2):
+        try:
+            session.request("OpenAdapter", None)
+        except AttributeError:
+            pass
+    request = r.OpenAdapterRequest(device="iwarp0", version=adapter_pb2.NdkVersion(major=2, minor=1))
+    session.request("OpenAdapter", request)
+print("closed")
+"""
+
 PYTHON_FAULT = """
 import sys
 from proto.rdmabroker.v1 import adapter_pb2, requests_pb2 as r
@@ -423,6 +438,14 @@ class Python(Watch, unittest.TestCase):
     waits = PYTHON_WAITS
     fault = PYTHON_FAULT
     told_of_fault = "STATUS_UNSUCCESSFUL: the session's thread has failed; its traceback is on standard error"
+
+    def test_what_is_no_request_does_not_count_as_one_without_an_answer(self):
+        broker = Broker(os.environ["BIN"], "[limits]\nanswers_kept = 2\n")
+        self.addCleanup(broker.end)
+        program = self.start(*self.inline, PYTHON_MISTAKES, broker.socket)
+        self.addCleanup(program.end)
+        self.assertEqual(program.status(), 0, program.said)
+        self.assertEqual(program.said, ["closed"])
 
 
 class Node(Watch, unittest.TestCase):

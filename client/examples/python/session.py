@@ -134,10 +134,10 @@ class Session:
         """Makes a request by the name of its RPC, without a header, and returns its final Outcome; or BrokerError."""
         self._await_presence()
         request_id, pending = self._begin_request()
-        message.header.session_id = self._opened.session_id
-        message.header.request_id = request_id
         try:
             try:
+                message.header.session_id = self._opened.session_id
+                message.header.request_id = request_id
                 outcome = self._reply(getattr(self._broker, rpc), message)
             finally:
                 with self._answered:
