@@ -63,7 +63,7 @@ NODE_WAITS = """
   console.log('waiting');
   if (process.argv[2] === 'closes') await session.close();
   await Promise.all(ends);
-  for (const act of [reserve, seeEvents]) await untilRefused(act, used);
+  for (const act of [reserve, seeEvents, () => session.listAdapters()]) await untilRefused(act, used);
   console.log(`${told} told`);
 """
 
@@ -91,6 +91,34 @@ NODE_SLOW = """
   await session.close();
   input.close();
   console.log('closed');
+"""
+
+NODE_LIST = """
+  import { once } from 'node:events';
+  import { createInterface } from 'node:readline';
+  import { Session } from './session.js';
+  const input = createInterface({ input: process.stdin });
+  const session = await Session.open(process.argv[1]);
+  console.log('open');
+  await once(input, 'line');
+  for (const { name } of await session.listAdapters()) console.log(name);
+  await session.close();
+  input.close();
+"""
+
+# By somebody whom the policy binds, as it does not bind those who administer when they look.
+NODE_HASTE = """
+  import { BrokerError, Session } from './session.js';
+  process.seteuid(65534);
+  const session = await Session.open(process.argv[1]);
+  try {
+    for (let i = 0; i < 100; i += 1) await session.listAdapters();
+  } catch (error) {
+    if (!(error instanceof BrokerError)) throw error;
+    console.log(error.outcome.retryable ? 'to be tried again' : 'not to be tried again');
+    console.log(error.message);
+  }
+  await session.close();
 """
 
 NODE_CLOSE = """
@@ -122,6 +150,30 @@ NODE_FAULT = """
   }
   await session.close();
   told.forEach((words) => console.log(words));
+"""
+
+PYTHON_LIST = """
+import sys
+from session import Session
+with Session(sys.argv[1]) as session:
+    print("open", flush=True)
+    sys.stdin.readline()
+    for device in session.list_adapters():
+        print(device.name)
+"""
+
+# By somebody whom the policy binds, as it does not bind those who administer when they look.
+PYTHON_HASTE = """
+import os, sys
+from session import BrokerError, Session
+os.seteuid(65534)
+with Session(sys.argv[1]) as session:
+    try:
+        for _ in range(100):
+            session.list_adapters()
+    except BrokerError as error:
+        print("to be tried again" if error.outcome.retryable else "not to be tried again")
+        print(error)
 """
 
 PYTHON_CLOSE = """
@@ -226,7 +278,7 @@ told.clear()
 print("waiting", flush=True)
 if sys.argv[2:] == ["closes"]: session.close()
 for thread in threads: thread.join()
-for act in (reserve, see_events): until_refused(act, used)
+for act in (reserve, see_events, lambda _: session.list_adapters()): until_refused(act, used)
 print(len(told), "told")
 """
 
@@ -397,6 +449,30 @@ class Watch:
         self.assertEqual(program.said, ["100 reservations"])
         self.assertTrue(broker.becomes_empty())
 
+    def test_a_list_that_is_asked_for_while_the_broker_is_dead_comes_when_it_is_back(self):
+        program = self.start(*self.inline, self.lists, self.broker.socket)
+        self.addCleanup(program.end)
+        program.line("open")
+        self.broker.kill()
+        program.write_line()
+        self.broker.start()
+        self.assertEqual(program.status(), 0, program.said)
+        self.assertIn("iwarp0", program.said)
+
+    @unittest.skipIf(os.geteuid() != 0, "needs a root that may become other users")
+    def test_a_list_that_the_policy_refuses_names_the_rule(self):
+        rule = '[[policy.rules]]\nname = "slowly"\nallow = true\nrequests_per_second = 1\n'
+        broker = Broker(os.environ["BIN"], f"socket_mode = 0o666\n{rule}")
+        self.addCleanup(broker.end)
+        broker.folder.chmod(0o711)
+        program = self.start(*self.inline, self.haste, broker.socket)
+        self.addCleanup(program.end)
+        self.assertEqual(program.status(), 0, program.said)
+        again, refusal = program.said
+        self.assertEqual(again, "to be tried again")
+        expected = 'STATUS_INSUFFICIENT_RESOURCES: policy rule "slowly": requests_per_second: uid 65534 has made its 1'
+        self.assertTrue(refusal.startswith(expected), refusal)
+
     def expect_waits_to_end(self, end, *words):
         """That all who wait for a session when it ends are told, and all who ask later."""
         limits = "[limits]\nadapters_per_session = 1000\nlisteners_per_session = 1000\n"
@@ -407,7 +483,7 @@ class Watch:
         program.line("waiting")
         end(broker)
         self.assertEqual(program.status(), 0, program.said)
-        self.assertEqual(program.said, ["waiting", "223 told"])
+        self.assertEqual(program.said, ["waiting", "224 told"])
 
     def test_nobody_waits_any_more_when_the_broker_does_not_come_back(self):
         self.expect_waits_to_end(Broker.kill)
@@ -435,6 +511,8 @@ class Python(Watch, unittest.TestCase):
     requests = PYTHON_REQUESTS
     slow = PYTHON_SLOW
     closes = PYTHON_CLOSE
+    lists = PYTHON_LIST
+    haste = PYTHON_HASTE
     waits = PYTHON_WAITS
     fault = PYTHON_FAULT
     told_of_fault = "STATUS_UNSUCCESSFUL: the session's thread has failed; its traceback is on standard error"
@@ -455,6 +533,8 @@ class Node(Watch, unittest.TestCase):
     requests = NODE_REQUESTS
     slow = NODE_SLOW
     closes = NODE_CLOSE
+    lists = NODE_LIST
+    haste = NODE_HASTE
     waits = NODE_WAITS
     fault = NODE_FAULT
     told_of_fault = "STATUS_UNSUCCESSFUL: a fault"

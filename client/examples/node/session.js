@@ -112,8 +112,9 @@ export class Session {
     return this.#opened.limits;
   }
 
+  // The devices that this user may open; or a BrokerError, as policies bound how often one may look, too.
   async listAdapters() {
-    const { devices } = await call(this.#inspection, 'ListAdapters', {});
+    const { devices } = await this.#repeat(() => call(this.#inspection, 'ListAdapters', {}));
     return devices;
   }
 
@@ -191,20 +192,24 @@ export class Session {
     return String(id);
   }
 
-  // The broker's own word on the request, which is repeated until there is one.
-  async #reply(rpc, id, message) {
-    for (let attempt = 0; ; attempt += 1) {
-      await this.#present.promise;
+  #reply(rpc, id, message) {
+    return this.#repeat(() => {
       const header = {
         session_id: this.#opened.session_id,
         request_id: id,
         acknowledged_event: this.#acknowledged,
       };
+      return call(this.#broker, rpc, { header, ...message });
+    });
+  }
+
+  // The broker's own word, for which it is asked until there is one, or the session is over.
+  async #repeat(ask) {
+    for (let attempt = 0; ; attempt += 1) {
+      await this.#present.promise;
       try {
-        return await call(this.#broker, rpc, { header, ...message });
+        return await ask();
       } catch (error) {
-        const outcome = outcomeOf(error);
-        if (outcome) return outcome;
         if (!brokerIsAway(error)) throw BrokerError.of(error);
       }
       await sleep(backOff(attempt));

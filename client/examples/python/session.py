@@ -58,6 +58,11 @@ def outcome_of(error):
     return outcome if found else None
 
 
+def broker_is_away(error):
+    """Whether an RPC or a stream failed as there was nobody to speak; the broker may be back soon."""
+    return outcome_of(error) is None and error.code() in (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.CANCELLED)
+
+
 def back_off(attempt):
     """Doubles from attempt to attempt, with up to as much again at random, so that clients do not return together."""
     delay = min(FIRST_RETURN * 2 ** min(attempt, 20), LONGEST_RETURN)
@@ -128,7 +133,9 @@ class Session:
         return self._opened.limits
 
     def list_adapters(self):
-        return self._inspection.ListAdapters(inspection_pb2.ListAdaptersRequest()).devices
+        """The devices that this user may open; or BrokerError, as policies bound how often one may look, too."""
+        self._await_presence()
+        return self._repeat(lambda: self._inspection.ListAdapters(inspection_pb2.ListAdaptersRequest())).devices
 
     def request(self, rpc, message):
         """Makes a request by the name of its RPC, without a header, and returns its final Outcome; or BrokerError."""
@@ -205,17 +212,20 @@ class Session:
         return self._end or BrokerError(unsuccessful("the session is closed"))
 
     def _reply(self, call, message):
-        """The broker's own word on the request, which is repeated until there is one."""
-        for attempt in itertools.count():
+        def ask():
             with self._lock:
                 message.header.acknowledged_event = self._acknowledged()
+            return call(message)
+
+        return self._repeat(ask)
+
+    def _repeat(self, ask):
+        """The broker's own word, for which it is asked until there is one, or the session is over."""
+        for attempt in itertools.count():
             try:
-                return call(message)
+                return ask()
             except grpc.RpcError as error:
-                outcome = outcome_of(error)
-                if outcome is not None:
-                    return outcome
-                if error.code() not in (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.CANCELLED):
+                if not broker_is_away(error):
                     raise BrokerError.of(error) from error
             except ValueError:  # gRPC's, of a channel that `close` has closed meanwhile.
                 self._await_presence()
@@ -298,9 +308,7 @@ class Session:
     @staticmethod
     def _may_return(error):
         outcome = outcome_of(error)
-        if outcome is not None:
-            return outcome.retryable
-        return error.code() in (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.CANCELLED)
+        return broker_is_away(error) if outcome is None else outcome.retryable
 
     def _handle_opened(self, opened):
         with self._present:
