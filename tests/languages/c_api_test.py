@@ -72,12 +72,18 @@ class CInterface(unittest.TestCase):
         arguments = [self.library_path, self.broker.socket, "iwarp0", "127.0.0.1:0", address]
         self.expect_exchange(server, self.run_program("/usr/bin/python3", script, *arguments))
 
-    def test_a_failure_has_its_status_and_a_hint(self):
-        client = self.run_program(self.echo, "client", self.broker.socket, "iwarp0", "127.0.0.1:0", "127.0.0.1:1")
-        line = client.line("echo: connect: ")
-        self.assertRegex(line, r"^STATUS_CONNECTION_REFUSED: destination 127\.0\.0\.1:1")
+    def expect_refusal(self, beginning, *command):
+        client = self.run_program(*command, self.broker.socket, "iwarp0", "127.0.0.1:0", "127.0.0.1:1")
+        self.assertRegex(client.line(beginning), r"^STATUS_CONNECTION_REFUSED: destination 127\.0\.0\.1:1")
         self.assertEqual(client.status(), 1)
         self.assertTrue(self.broker.becomes_empty())
+
+    def test_a_failure_has_its_status_and_a_hint(self):
+        self.expect_refusal("echo: connect: ", self.echo, "client")
+
+    def test_a_failure_in_python_has_its_status_and_a_hint(self):
+        script = ROOT / "client/examples/python/c_api.py"
+        self.expect_refusal("c_api: connect: ", "/usr/bin/python3", script, self.library_path)
 
     def test_a_program_that_ends_without_closing_ends_well(self):
         script = (

@@ -244,6 +244,14 @@ def text_at(address):
 
 def run(side, source, server):
     connector = side.ask("connector_create", side.adapter)
+    try:
+        exchange(side, connector, source, server)
+    finally:
+        # Also where it has failed, as the pair's close waits for its connector's.
+        side.ask("close", connector)
+
+
+def exchange(side, connector, source, server):
     side.post("receive", side.incoming, MESSAGE_SIZE)
     parameters = ConnectParameters(source=source.encode(), destination=server.encode(), outbound_reads=1)
     side.ask("connect", connector, side.pair, byref(parameters))
@@ -268,7 +276,6 @@ def run(side, source, server):
     side.expect(RECEIVE)
     print(f'the server says "{text_at(side.incoming)}"')
     side.ask("disconnect", connector)
-    side.ask("close", connector)
 
 
 def main():
