@@ -61,6 +61,22 @@ def eventually(what, ask):
         time.sleep(0.2)
 
 
+def said_by(process, log, pattern):
+    """What the pattern finds in the log of a process, in time. It is a file, as a pipe that nobody reads stops whoever
+    writes once it is full, and a read from one may wait for ever."""
+
+    def ask():
+        ended = process.poll() is not None  # Before the log is read: its last words count.
+        found = re.search(pattern, log.read_text())
+        require(found or not ended, f"{process.args[0]} has ended")
+        return found
+
+    try:
+        return eventually(pattern, ask)
+    except AssertionError as error:
+        raise AssertionError(f"{error}; it says:\n{log.read_text()}") from error
+
+
 def fetch(url):
     with urllib.request.urlopen(url, timeout=PATIENCE) as answer:
         return answer.read().decode()
@@ -126,35 +142,36 @@ class Daemon:
         )
         keeper, daemon = self.programs / "broker/keeper/rdma-broker-keeper", self.programs / "broker/rdma-brokerd"
         command = [keeper, "--", daemon, "--config", configuration]
-        self.process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
-        self.address = ""
-        while not self.address:
-            line = self.process.stderr.readline()
-            require(line, "the daemon has ended")
-            found = re.search(r"metrics served address=(\S+)", line)
-            self.address = found[1] if found else ""
+        log = self.folder / "daemon.log"
+        with log.open("w") as said:
+            self.process = subprocess.Popen(command, stderr=said)
+        try:
+            self.address = said_by(self.process, log, r"metrics served address=(\S+)\s")[1]
+        except BaseException:
+            self.stop()
+            raise
 
     def let_two_processes_speak(self):
         program, socket_path = self.programs / "client/examples/request_reply", self.folder / "control.sock"
-        server = subprocess.Popen([program, "server", "--socket", socket_path], stdout=subprocess.PIPE, text=True)
+        log = self.folder / "server.log"
+        with log.open("w") as said:
+            server = subprocess.Popen([program, "server", "--socket", socket_path], stdout=said)
         try:
-            said = server.stdout.readline()
-            found = re.search(r"listening on (\S+)", said)
-            require(found, f"the server says {said!r}")
-            client = [program, "client", "--socket", socket_path, "--server", found[1], "--count", "1"]
+            address = said_by(server, log, r"listening on (\S+)\s")[1]
+            client = [program, "client", "--socket", socket_path, "--server", address, "--count", "1"]
             done = subprocess.run(client, capture_output=True, text=True, timeout=PATIENCE, check=False)
             require(done.returncode == 0, done.stdout + done.stderr)
             require(server.wait(timeout=PATIENCE) == 0, "the server has failed")
         finally:
             server.kill()
-            server.communicate()
+            server.wait()
 
     def scrape(self):
         return fetch(f"http://{self.address}/metrics")
 
     def stop(self):
         self.process.send_signal(signal.SIGTERM)
-        self.process.communicate(timeout=PATIENCE)
+        self.process.wait(timeout=PATIENCE)
 
 
 def promtool(*arguments, folder=None):
