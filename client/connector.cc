@@ -63,11 +63,14 @@ NdkStatus Connector::EnterConnecting() {
   }
 }
 
-NdkStatus Connector::EnterDisconnecting() {
+NdkStatus Connector::EnterDisconnecting(Phase* before) {
   const std::lock_guard lock(mutex_);
   if (phase_ == Phase::kDisconnecting) return NdkStatus::kInvalidDeviceState;
   if (phase_ != Phase::kEstablished && phase_ != Phase::kPeerEnded) return NdkStatus::kConnectionInvalid;
-  phase_ = Phase::kDisconnecting;
+  // Whoever is refused here stays established: in kDisconnecting the session's end would not be told.
+  const NdkStatus over = link().over();
+  if (over != NdkStatus::kSuccess && !EndsByItself()) return over;
+  *before = std::exchange(phase_, Phase::kDisconnecting);
   return NdkStatus::kPending;
 }
 

@@ -116,7 +116,8 @@ class Connector : public BrokerObject {
   // Any thread: kPending if the phase was `from` and is now `to`; else `otherwise`.
   NdkStatus Enter(Phase from, Phase to, NdkStatus otherwise);
   NdkStatus EnterConnecting();
-  NdkStatus EnterDisconnecting();
+  // Likewise, and tells the phase before; what the session has ended with where nobody is left who disconnects.
+  NdkStatus EnterDisconnecting(Phase* before);
   // Posts the work; if that fails, the phase goes back.
   NdkStatus PostOr(Phase back, std::function<void()> work);
   void SetPhase(Phase phase);

@@ -105,14 +105,11 @@ bool Connector::EndsByItself() const {
 
 NdkStatus Connector::Disconnect(OutcomeCompletion completion) {
   if (!completion) return NdkStatus::kInvalidParameter;
-  const Phase before = phase();
-  if (const auto status = EnterDisconnecting(); status != NdkStatus::kPending) return status;
-  auto work = [self = Self(), completion = std::move(completion)]() mutable {
-    self->RunDisconnect(std::move(completion));
-  };
-  const NdkStatus over = link().over();
-  const bool possible = over == NdkStatus::kSuccess || EndsByItself();
-  const NdkStatus status = possible ? PostUntilClose(std::move(work)) : over;
+  Phase before = Phase::kIdle;
+  if (const auto status = EnterDisconnecting(&before); status != NdkStatus::kPending) return status;
+  const NdkStatus status = PostUntilClose(
+      [self = Self(), completion = std::move(completion)]() mutable { self->RunDisconnect(std::move(completion)); });
+  // It is closed, or its session is, and neither is told of an end any more.
   if (status != NdkStatus::kPending) SetPhase(before);
   return status;
 }

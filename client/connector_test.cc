@@ -6,11 +6,14 @@
 #include <netinet/in.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <chrono>
 #include <cstdlib>
+#include <memory>
 #include <optional>
 #include <set>
 #include <thread>
+#include <vector>
 
 #include "client/shared_endpoint.h"
 #include "client/testing/fixture.h"
@@ -527,6 +530,38 @@ TEST_F(ConnectorTest, WhereTheBrokerHasEndedTheSessionAConnectionThatIsTheKernel
   EXPECT_THAT(log.WaitFor(2),
               ElementsAre("end STATUS_CONNECTION_DISCONNECTED", "session STATUS_CONNECTION_DISCONNECTED"));
   EXPECT_EQ(connected->Disconnect([](const Outcome&) { FAIL(); }), NdkStatus::kConnectionDisconnected);
+}
+
+// Each while its disconnects are refused on another thread, and before one of them has returned.
+TEST_F(ConnectorTest, EveryConnectorIsToldOfTheSessionsEndWhoeverDisconnectsItThen) {
+  constexpr size_t kConnectors = 100;
+  OpenSessionOnTheKernels();
+  std::atomic<size_t> told = 0;     // How many.
+  std::atomic<size_t> reached = 0;  // The last of them, counted from 1.
+  std::atomic<size_t> refused = 1;  // Likewise of those that were disconnected in vain; the first is not.
+  std::vector<FakeQueuePair*> queue_pairs;
+  std::vector<std::shared_ptr<Connector>> connectors;
+  for (size_t number = 1; number <= kConnectors; ++number) {
+    queue_pairs.push_back(new FakeQueuePair(adapter->data()));
+    connectors.push_back(Established(queue_pairs.back(), [&, number](const DisconnectEvent&) {
+      ++told;
+      reached = number;
+      while (number < kConnectors && refused <= number) std::this_thread::yield();
+    }));
+  }
+  broker.RefuseReturns(Broker::Error(NdkStatus::kAccessDenied));
+  broker.EndStream(Broker::FailedRpc(Broker::KeptSession()));
+  while (reached == 0) std::this_thread::yield();
+  for (size_t number = 2; number <= kConnectors; ++number) {
+    do {
+      EXPECT_EQ(connectors[number - 1]->Disconnect([](const Outcome&) { FAIL(); }), NdkStatus::kConnectionDisconnected);
+      refused = number;
+    } while (reached < number && log.lines().empty());
+  }
+  EXPECT_THAT(log.WaitFor(1), ElementsAre("session STATUS_CONNECTION_DISCONNECTED"));
+  EXPECT_EQ(told, kConnectors);
+  session = nullptr;
+  for (FakeQueuePair* const queue_pair : queue_pairs) EXPECT_EQ(queue_pair->Close({}), NdkStatus::kSuccess);
 }
 
 TEST_F(AttachedTest, TheQueuePairsCloseWaitsForTheConnectors) {
