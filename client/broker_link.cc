@@ -20,9 +20,9 @@ constexpr uint32_t kApiMinor = 1;
 constexpr milliseconds kAcknowledgeAfter{50};
 constexpr uint64_t kAcknowledgeBeyond = 256;
 
-// Between attempts to return to a session.
-constexpr milliseconds kFirstReturn{10};
-constexpr milliseconds kLongestReturn{1000};
+// Between attempts to return to a session, or at a list.
+constexpr milliseconds kFirstWait{10};
+constexpr milliseconds kLongestWait{1000};
 constexpr milliseconds kLongestGrace{24 * 60 * 60 * 1000};  // Whatever the broker says.
 
 // A broker that does not end the stream by then is not waited for: its end of the connection tells it the same.
@@ -247,7 +247,7 @@ Outcome BrokerLink::EndOf(const grpc::Status& status) const {
 }
 
 void BrokerLink::ScheduleReturn() {
-  const milliseconds delay = return_back_off_(kFirstReturn, kLongestReturn, returns_++);
+  const milliseconds delay = back_off_(kFirstWait, kLongestWait, returns_++);
   return_timer_ = thread_->After(delay, [this] { Return(); });
 }
 
@@ -342,13 +342,12 @@ struct BrokerLink::DeviceListing final : CompletionThread::Tag {
   using Clock = std::chrono::system_clock;
 
   void Complete(bool) override {
-    const std::unique_ptr<DeviceListing> self(this);
+    std::unique_ptr<DeviceListing> self(this);
     if (link == nullptr) return;
+    const milliseconds wait = link->back_off_(kFirstWait, kLongestWait, before);
+    if (HasGone(status) && Clock::now() + wait < deadline) return link->ListAgain(std::move(self), wait);
     link->listings_.erase(this);
     const auto detail = FailureDetail(status);
-    if (HasGone(status) && Clock::now() < deadline) {
-      return link->List(std::move(completion), deadline);
-    }
     std::vector<Device> devices;
     for (const v1::Device& device : reply.devices()) devices.push_back(FromMessage(device));
     if (status.ok()) return completion({}, std::move(devices));
@@ -359,6 +358,7 @@ struct BrokerLink::DeviceListing final : CompletionThread::Tag {
   BrokerLink* link = nullptr;  // Null once the session is closed.
   std::function<void(const Outcome&, std::vector<Device>)> completion;
   Clock::time_point deadline;
+  int before = 0;  // Attempts at the same list.
   grpc::ClientContext context;
   v1::ListAdaptersReply reply;
   grpc::Status status;
@@ -366,15 +366,16 @@ struct BrokerLink::DeviceListing final : CompletionThread::Tag {
 };
 
 void BrokerLink::ListAdapters(std::function<void(const Outcome&, std::vector<Device>)> completion) {
-  List(std::move(completion), DeviceListing::Clock::now() + kListDeadline);
+  List(std::move(completion), DeviceListing::Clock::now() + kListDeadline, 0);
 }
 
 void BrokerLink::List(std::function<void(const Outcome&, std::vector<Device>)> completion,
-                      std::chrono::system_clock::time_point deadline) {
+                      std::chrono::system_clock::time_point deadline, int before) {
   auto* const listing = new DeviceListing;
   listing->link = this;
   listing->completion = std::move(completion);
   listing->deadline = deadline;
+  listing->before = before;
   listing->context.set_deadline(deadline);
   // While there is no broker it waits for one.
   listing->context.set_wait_for_ready(true);
@@ -382,6 +383,15 @@ void BrokerLink::List(std::function<void(const Outcome&, std::vector<Device>)> c
   listing->reader->StartCall();
   listings_.insert(listing);
   listing->reader->Finish(&listing->reply, &listing->status, thread_->Begin(listing));
+}
+
+// Meanwhile it is under way still, so that Close ends it.
+void BrokerLink::ListAgain(std::shared_ptr<DeviceListing> failed, milliseconds wait) {
+  thread_->After(wait, [this, failed = std::move(failed)] {
+    if (failed->link == nullptr) return;
+    listings_.erase(failed.get());
+    List(std::move(failed->completion), failed->deadline, failed->before + 1);
+  });
 }
 
 void BrokerLink::EndListings(const Outcome& outcome) {

@@ -99,7 +99,8 @@ class BrokerLink : public std::enable_shared_from_this<BrokerLink> {
   void FinishClose();
   void SetOver(NdkStatus status);
   void List(std::function<void(const Outcome&, std::vector<Device>)> completion,
-            std::chrono::system_clock::time_point deadline);
+            std::chrono::system_clock::time_point deadline, int before);
+  void ListAgain(std::shared_ptr<DeviceListing> failed, std::chrono::milliseconds wait);
   void EndListings(const Outcome& outcome);
 
   const SessionOptions options_;
@@ -130,7 +131,7 @@ class BrokerLink : public std::enable_shared_from_this<BrokerLink> {
   std::optional<Outcome> turned_away_;       // What an attempt to open has come to.
   bool returns_to_close_ = false;            // The session is closed while it is away.
   std::atomic<bool> forgotten_ = false;      // The broker has lost it, and ended nothing.
-  RandomBackOff return_back_off_;
+  RandomBackOff back_off_;
 };
 
 }  // namespace rdmabroker::client

@@ -496,6 +496,30 @@ TEST_F(SessionTest, WhoIsTurnedAwayComesAgainLaterEachTime) {
   EXPECT_LE(broker.streams(), most);
 }
 
+TEST_F(SessionTest, AListThatIsLostIsAskedForAgainLaterEachTime) {
+  constexpr int kLost = 5;
+  OpenSession();
+  broker.On("ListAdapters", [lost = std::make_shared<int>(0)](const Broker::Request&) {
+    return ++*lost <= kLost ? Broker::Answer{Broker::Answer::Kind::kLose, {}} : Broker::Success();
+  });
+  const auto began = std::chrono::steady_clock::now();
+  EXPECT_TRUE(BlockingListAdapters(*session).outcome.ok());
+  // The shortest waits: 10 ms, 20 ms, 40 ms and so on.
+  EXPECT_GE(std::chrono::steady_clock::now() - began, std::chrono::milliseconds(10 * ((1 << kLost) - 1)));
+}
+
+TEST_F(SessionTest, AListThatWaitsToBeAskedForAgainEndsWithItsSession) {
+  OpenSession();
+  broker.On("ListAdapters", [](const Broker::Request&) { return Broker::Answer{Broker::Answer::Kind::kLose, {}}; });
+  const auto listed = ExactlyOnce(
+      "list", [this](const Outcome& outcome, const std::vector<Device>&) { log.Add("list " + Name(outcome.status)); });
+  ASSERT_EQ(session->ListAdapters(listed), NdkStatus::kPending);
+  broker.WaitFor("ListAdapters", 6);
+  NewConnector();  // What the broker said before has come with it; the wait is a third of a second by now.
+  session = nullptr;
+  EXPECT_THAT(log.lines(), ElementsAre("list STATUS_CANCELLED"));
+}
+
 TEST_F(SessionTest, ClosingASessionEndsWhatIsPendingAndThenItself) {
   OpenSession();
   broker.On("Connect", [](const Broker::Request&) { return Broker::Pending(); });
