@@ -31,7 +31,7 @@ namespace rdmabroker::client {
 //   BlockingClose(connector);
 //
 // Every function waits for the request's end, which the broker bounds (Limits in session.proto). None waits where
-// OnCallbackThread in callback_thread.h is true: they change nothing there and return kInvalidDeviceState.
+// OnCallbackThread in dataplane/callback_thread.h is true: they change nothing there and return kInvalidDeviceState.
 
 // What a function here has made, or why there is nothing.
 template <typename Object>

@@ -6,6 +6,7 @@
 
 #include <utility>
 
+#include "dataplane/become_callback_thread.h"
 #include "dataplane/callback_thread.h"
 
 namespace rdmabroker::client {

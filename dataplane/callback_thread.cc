@@ -2,6 +2,8 @@
 
 #include "dataplane/callback_thread.h"
 
+#include "dataplane/become_callback_thread.h"
+
 namespace rdmabroker {
 namespace {
 

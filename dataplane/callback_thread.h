@@ -10,9 +10,6 @@ namespace rdmabroker {
 // whoever gave the last reference back.
 bool OnCallbackThread();
 
-// For those who implement such a thread: from now on the calling one is.
-void BecomeCallbackThread();
-
 }  // namespace rdmabroker
 
 #endif  // DATAPLANE_CALLBACK_THREAD_H_

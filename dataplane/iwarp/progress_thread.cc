@@ -11,7 +11,7 @@
 #include <thread>
 #include <utility>
 
-#include "dataplane/callback_thread.h"
+#include "dataplane/become_callback_thread.h"
 
 namespace rdmabroker::iwarp {
 

@@ -12,7 +12,7 @@
 #include <system_error>
 #include <utility>
 
-#include "dataplane/callback_thread.h"
+#include "dataplane/become_callback_thread.h"
 #include "dataplane/verbs/verbs_status.h"
 
 namespace rdmabroker::verbs {

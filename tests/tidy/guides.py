@@ -2,8 +2,8 @@
 """Holds the guides that map another interface onto this one against the headers and the wire contract.
 
 A guide's tables have four columns: the other interface's name, ours in C++, ours in the contract, and a remark. What
-stands in backticks in the two middle columns has to exist. The NDKPI guide has to name everything that the public
-headers offer, in a table or below its heading "Without a counterpart".
+stands in backticks in the two middle columns has to exist, and what stands below "Without a counterpart". The NDKPI
+guide has to name everything that the public headers offer, in a table or below that heading.
 """
 
 import re
@@ -95,7 +95,14 @@ def untrue_guides(tree):
             for name in CODE.findall(cells[2]):
                 if not exists(name, proto, "."):
                     yield f"{guide}:{number}: {name} is not in the wire contract"
+        for name in sorted(without_counterpart(tree.text(guide))):
+            if not exists(name, cpp, "::"):
+                yield f"{guide}: {name} is not in the public headers"
     yield from unmentioned(tree, cpp)
+
+
+def without_counterpart(text):
+    return set(CODE.findall(text.partition("\n## Without a counterpart")[2]))
 
 
 def unmentioned(tree, cpp):
@@ -104,7 +111,7 @@ def unmentioned(tree, cpp):
         return
     text = tree.text(COMPLETE)
     mapped = {name for _, cells in rows(text) if len(cells) == 4 for name in CODE.findall(cells[1])}
-    alone = set(CODE.findall(text.partition("\n## Without a counterpart")[2]))
+    alone = without_counterpart(text)
     for full, kind in sorted(cpp.items()):
         # What has no counterpart may have values, which have none either.
         of_alone = kind == "e" and exists_in(full.rpartition("::")[0], alone)

@@ -244,6 +244,7 @@ RULES = (
             {"docs/from-rdma_cm.md": "# A\n| rdma_connect | `Nothing` | – | |\n"},
             {"docs/from-rdma_cm.md": "# A\n| rdma_connect | – | `Broker.Nothing` | |\n"},
             {"docs/from-ndkpi.md": "# A\n", "docs/site/public_headers": "client/a.h\n", "client/a.h": "class C {};\n"},
+            {"docs/from-ndkpi.md": "# A\n\n## Without a counterpart\n\n- `Nothing`\n"},
         ),
     ),
     Rule(
