@@ -41,7 +41,7 @@ MemoryTable::Entry* MemoryTable::Allocate() {
 void MemoryTable::Free(Entry* entry) {
   const std::lock_guard lock(mutex_);
   // To the front: the longer an entry rests, the longer a stale token stays wrong.
-  free_.insert(free_.begin(), entry);
+  free_.push_front(entry);
 }
 
 uint32_t MemoryTable::NextToken(Entry* entry) {

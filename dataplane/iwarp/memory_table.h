@@ -9,6 +9,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <memory>
 #include <mutex>
 #include <span>
@@ -116,7 +117,7 @@ class MemoryTable {
   std::array<std::atomic<Chunk*>, kChunks> chunks_ = {};
   std::mutex mutex_;  // Guards what follows; taken by registration only.
   std::vector<std::unique_ptr<Chunk>> owned_;
-  std::vector<Entry*> free_;
+  std::deque<Entry*> free_;  // The next to be used is the last.
 
   std::atomic<size_t> bound_{0};  // How many there are in the next, so that others need no lock.
   std::mutex bindings_mutex_;

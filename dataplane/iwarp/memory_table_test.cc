@@ -8,6 +8,7 @@
 #include <atomic>
 #include <optional>
 #include <thread>
+#include <vector>
 
 namespace rdmabroker::iwarp {
 namespace {
@@ -30,6 +31,26 @@ TEST_F(TheMemoryTable, FindsALiveTokenAndNoOther) {
   EXPECT_FALSE(table.Lookup(0));
   table.Withdraw(entry);
   EXPECT_FALSE(table.Lookup(token));
+}
+
+TEST_F(TheMemoryTable, UsesTheEntryAgainThatHasRestedLongest) {
+  MemoryTable::Entry* const other = table.Allocate();
+  table.Withdraw(entry);
+  table.Free(other);
+  table.Free(entry);
+  const MemoryTable::Entry* next = table.Allocate();
+  while (next != other && next != entry) next = table.Allocate();
+  EXPECT_EQ(next, other);
+  EXPECT_EQ(table.Allocate(), entry);
+}
+
+// What the time limit of the test sees: if each moved those that are free already, it would take minutes.
+TEST_F(TheMemoryTable, TakesEachEntryBackHoweverManyAreFree) {
+  std::vector<MemoryTable::Entry*> all;
+  while (MemoryTable::Entry* const next = table.Allocate()) all.push_back(next);
+  EXPECT_GT(all.size(), 1'000'000U);
+  for (MemoryTable::Entry* const used : all) table.Free(used);
+  EXPECT_EQ(table.Allocate(), all.front());
 }
 
 TEST_F(TheMemoryTable, LetsNobodyGoOnWhileAWithdrawnEntryIsPinned) {
