@@ -39,7 +39,7 @@ using ReservationId = Id<struct ReservationKind>;
 using ConnectorId = Id<struct ConnectorKind>;
 
 // What the fabrics and the core name to each other.
-using DeviceId = Id<struct DeviceKind>;          // A NIC, or software in its place. The composition root mints it.
+using DeviceId = Id<struct DeviceKind>;          // A NIC, or software in its place. Its fabric mints it.
 using EndpointId = Id<struct EndpointKind>;      // A local address that the core holds at a fabric.
 using ConnectionId = Id<struct ConnectionKind>;  // One attempt to connect, and what becomes of it. See below.
 
@@ -52,9 +52,10 @@ using StreamId = Id<struct StreamKind>;
 
 // A connector that tries again makes another connection, so that a late event of the first is not taken for the
 // second's. The core mints the ids of connections that clients start; the fabric mints those of incoming ones, with
-// the top bit set and its device's id in the next 15 bits, so that no two of them meet.
+// the top bit set, the id of a device of its own in the next 15 bits, and a count, so that no two of them meet.
 inline constexpr uint64_t kIncomingConnection = uint64_t{1} << 63;
 
+// The device's id has 15 bits, as not all have.
 constexpr ConnectionId IncomingConnection(DeviceId device, uint64_t counter) {
   return ConnectionId(kIncomingConnection | (device.value() << 48) | counter);
 }

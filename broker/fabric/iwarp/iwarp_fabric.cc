@@ -47,7 +47,8 @@ IwarpFabric::IwarpFabric(DeviceId device, const IwarpOptions& options, Watcher& 
                  }),
       endpoints_(
           surroundings_, [this](EndpointId listener, UniqueFd socket) { half_open_.Add(listener, std::move(socket)); },
-          [this] { return half_open_.CloseOldest(); }) {}
+          [this] { return half_open_.CloseOldest(); }),
+      incoming_ids_(device) {}
 
 IwarpFabric::~IwarpFabric() { surroundings_.watcher.Unwatch(address_watch_); }
 
@@ -100,7 +101,7 @@ void IwarpFabric::OnAddressesChanged() {
 }
 
 void IwarpFabric::OnRequest(EndpointId listener, UniqueFd socket, iwarp::StartupFrame request) {
-  const ConnectionId id = IncomingConnection(device_, ++last_incoming_);
+  const ConnectionId id = incoming_ids_.Next();
   connections_[id] =
       std::make_unique<PassiveConnection>(surroundings_, id, listener, std::move(socket), std::move(request));
 }
@@ -120,7 +121,7 @@ void IwarpFabric::Carry(const FabricConnect& request) {
 }
 
 void IwarpFabric::Carry(const FabricAdoptConnection& request) {
-  last_incoming_ = std::max(last_incoming_, IncomingCounter(request.connection));
+  incoming_ids_.Adopt(request.connection);
   auto& connection = connections_[request.connection];
   const auto& records = std::as_const(surroundings_.records.connections);
   const auto record = records.find(request.connection);

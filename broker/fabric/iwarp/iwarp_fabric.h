@@ -10,6 +10,7 @@
 #include "absl/status/statusor.h"
 #include "broker/fabric/fabric.h"
 #include "broker/fabric/handshake_turns.h"
+#include "broker/fabric/incoming_ids.h"
 #include "broker/fabric/iwarp/active_connection.h"
 #include "broker/fabric/iwarp/endpoints.h"
 #include "broker/fabric/iwarp/half_open_sockets.h"
@@ -79,7 +80,7 @@ class IwarpFabric final : public Fabric {
   WatchId address_watch_ = WatchId::kNone;
   HalfOpenSockets half_open_;
   Endpoints endpoints_;
-  uint64_t last_incoming_ = 0;
+  IncomingIds incoming_ids_;
   std::map<ConnectionId, std::unique_ptr<Connection>> connections_;
 };
 

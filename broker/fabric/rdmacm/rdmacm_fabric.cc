@@ -56,6 +56,7 @@ RdmaCmFabric::RdmaCmFabric(DeviceId first_device, const RdmaCmOptions& options, 
       network_namespace_(network_namespace),
       addresses_(std::move(addresses)),
       device_events_(std::move(device_events)),
+      incoming_ids_(first_device),
       next_device_(first_device.value()),
       known_(past.devices),
       unrecorded_(past.unrecorded),
@@ -364,7 +365,7 @@ void RdmaCmFabric::OnConnectRequest(const CmEvent& event) {
   const auto device = devices_.find(DeviceOf(meaning));
   if (listener == nullptr || device == devices_.end() || !endpoints_.Listens(*listener)) return Refuse(event);
   const CmDevice of = {device->first, device->second.found.index, !device->second.found.iwarp};
-  const ConnectionId id = IncomingConnection(device->first, ++device->second.requests);
+  const ConnectionId id = incoming_ids_.Next();
   auto connection = std::make_unique<CmConnection>(surroundings_, of, id);
   if (!connection->Start(*listener, event, device->second.found.addresses)) return Refuse(event);
   connections_[id] = std::move(connection);

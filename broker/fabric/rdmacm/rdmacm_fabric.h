@@ -17,6 +17,7 @@
 #include "broker/fabric/fabric.h"
 #include "broker/fabric/fabric_records.h"
 #include "broker/fabric/handshake_turns.h"
+#include "broker/fabric/incoming_ids.h"
 #include "broker/fabric/local_addresses.h"
 #include "broker/fabric/rdmacm/cm_connection.h"
 #include "broker/fabric/rdmacm/cm_endpoints.h"
@@ -58,10 +59,10 @@ struct RdmaCmPast {
 // stays open, as that would keep it from being removed.
 class RdmaCmFabric final : public Fabric {
  public:
-  // Devices are numbered from `first_device`, and above those of `past`. Executor and watcher outlive it. UNAVAILABLE
-  // where the kernel does not tell of addresses or devices; that it has none is no error. Nor is it that the kernel's
-  // connection manager cannot be opened, but where there is something of the process before in it: after another error
-  // nothing of that is lost, and another process may take it over.
+  // Devices are numbered from `first_device`, which has 15 bits, and above those of `past`. Executor and watcher
+  // outlive it. UNAVAILABLE where the kernel does not tell of addresses or devices; that it has none is no error. Nor
+  // is it that the kernel's connection manager cannot be opened, but where there is something of the process before in
+  // it: after another error nothing of that is lost, and another process may take it over.
   static absl::StatusOr<std::unique_ptr<RdmaCmFabric>> Open(DeviceId first_device, const RdmaCmOptions& options,
                                                             const RdmaCmPast& past, Executor& executor,
                                                             Watcher& watcher);
@@ -80,7 +81,6 @@ class RdmaCmFabric final : public Fabric {
     FoundDevice found;
     // Bound to one of the device's addresses, so that its removal is told as long as nothing else is.
     std::optional<KernelId> sentinel;
-    uint64_t requests = 0;  // That have come to its listeners; each one's connection is numbered by it.
   };
 
   RdmaCmFabric(DeviceId first_device, const RdmaCmOptions& options, const RdmaCmPast& past, Executor& executor,
@@ -160,6 +160,7 @@ class RdmaCmFabric final : public Fabric {
   const uint64_t network_namespace_;
   const std::unique_ptr<LocalAddresses> addresses_;
   const DeviceEvents device_events_;
+  IncomingIds incoming_ids_;
   uint64_t next_device_;
   std::vector<RdmaCmPast::Device> known_;  // That the core knows and the first scan has not found.
   const bool unrecorded_;

@@ -10,7 +10,6 @@
 
 #include <sys/epoll.h>
 
-#include <algorithm>
 #include <cerrno>
 #include <memory>
 #include <set>
@@ -44,6 +43,7 @@ void RdmaCmFabric::Carry(const FabricAdoptEndpoint& request) {
 }
 
 void RdmaCmFabric::Carry(const FabricAdoptConnection& request) {
+  incoming_ids_.Adopt(request.connection);
   const auto& records = std::as_const(records_.connections);
   const auto kept = records.find(request.connection);
   const auto record = kept == records.end() ? std::nullopt : DecodeConnection(kept->second);
@@ -52,7 +52,6 @@ void RdmaCmFabric::Carry(const FabricAdoptConnection& request) {
   if (device != nullptr) {
     of.index = device->found.index;
     of.three_way = !device->found.iwarp;
-    device->requests = std::max(device->requests, IncomingCounter(request.connection));
   }
   auto& connection = connections_[request.connection] =
       std::make_unique<CmConnection>(surroundings_, of, request.connection);

@@ -55,6 +55,7 @@
 namespace rdmabroker {
 namespace {
 
+constexpr DeviceId kFirstDevice(2);  // That this process finds, if there are none before.
 constexpr DeviceId kDevice(7);
 constexpr EndpointId kFrom(11), kListener(12), kNextFrom(13);
 constexpr ConnectionId kOwn(21), kNext(22);
@@ -214,8 +215,8 @@ class TakeOver : public testing::Test {
     old_.reset();
     supervisor_.Restart();
     keep_ = std::make_unique<DescriptorKeep>(supervisor_);
-    auto opened =
-        RdmaCmFabric::Open(DeviceId(2), options_, {*keep_, records_, std::move(devices), unrecorded}, tasks_, watcher_);
+    auto opened = RdmaCmFabric::Open(kFirstDevice, options_, {*keep_, records_, std::move(devices), unrecorded}, tasks_,
+                                     watcher_);
     ASSERT_TRUE(opened.ok()) << opened.status();
     fabric_ = *std::move(opened);
     fabric_->Start([this](FabricReport report) { reports_.push_back(std::move(report)); });
@@ -395,6 +396,21 @@ TEST_F(TakeOver, TakesADeviceThatHasComeInTheOldOnesPlaceForAnother) {
   EXPECT_EQ(Await<DeviceChanged>().device.id, DeviceId(kDevice.value() + 1));
   Perform(FabricUnbind{kDevice, kListener});
   Await<FabricUnbound>();
+}
+
+// As where a driver has made it come and go for months.
+TEST_F(TakeOver, MintsTheIdsOfRequestsWhateverTheDevicesIs) {
+  constexpr DeviceId kGone(0x8000);
+  Begin({{kGone, name_, true}});
+  const DeviceId device = Await<DeviceChanged>().device.id;
+  EXPECT_EQ(device, DeviceId(kGone.value() + 1));
+  Perform(FabricAdopted{kGone});
+  listener_ = FreeAddress();
+  Perform(FabricBind{device, kListener, EndpointUse::kListener, {ip_}, listener_.port});
+  Await<FabricBound>();
+  active_ = peer_.New();
+  ASSERT_EQ(peer_.StartConnect(active_, {ip_, 0}, listener_, peer_.queue_pairs.Make()), 0);
+  EXPECT_EQ(Await<FabricConnectRequested>().connection, IncomingConnection(kFirstDevice, 1));
 }
 
 // --- Endpoints ---
@@ -818,7 +834,7 @@ TEST_F(TakeOver, NumbersRequestsAboveThoseThatThereAre) {
   TakeOverAll({Endpoint(kListener), Incoming(AdoptedStage::kRequested)});
   const KernelId another = peer_.New();
   ASSERT_EQ(peer_.StartConnect(another, {ip_, 0}, listener_, peer_.queue_pairs.Make()), 0);
-  EXPECT_EQ(Await<FabricConnectRequested>().connection, ConnectionId(kIncoming.value() + 1));
+  EXPECT_EQ(Await<FabricConnectRequested>().connection, IncomingConnection(kFirstDevice, 501));
 }
 
 // --- Established ---
