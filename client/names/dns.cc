@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cstring>
 #include <future>
 #include <memory>
@@ -29,6 +30,19 @@ constexpr unsigned char kCutShort = 0x02;  // TC, in the third byte (RFC 1035, 4
 constexpr uint32_t kLongestLife = 86'400;  // Seconds; a longer one would be somebody's mistake.
 constexpr int kSecondsATry = 1;
 constexpr int kTries = 2;
+constexpr int kMostQueries = 128;  // Each takes a thread; more names than a process resolves at once.
+
+std::atomic<int> queries_under_way = 0;
+
+// What is resolved for one call, by a thread that may outlive the call.
+struct Query {
+  Query() { ++queries_under_way; }
+  ~Query() { --queries_under_way; }
+  Query(const Query&) = delete;
+  Query& operator=(const Query&) = delete;
+
+  std::promise<Resolution> result;
+};
 
 struct Service {
   uint16_t priority = 0;
@@ -197,12 +211,20 @@ Resolution Resolve(const ParsedName& name, const DnsSource& source) {
 
 }  // namespace
 
-// The C library has no deadline for a whole answer, but ends by itself, so a thread that is not waited for any more
-// goes within a minute.
+// The C library has no deadline for a whole answer, but ends by itself: a question takes six seconds at most, as there
+// are no more than three servers, each of which is tried twice. Seventeen may be asked, for services and for two kinds
+// of addresses of eight hosts, and the first of them in each domain of the search list, too: where that has three, a
+// thread that is not waited for any more goes within two minutes.
 Resolution ResolveByDns(const ParsedName& name, const DnsSource& source, std::chrono::milliseconds timeout) {
-  const auto result = std::make_shared<std::promise<Resolution>>();
-  std::future<Resolution> future = result->get_future();
-  std::thread([result, name, source] { result->set_value(Resolve(name, source)); }).detach();
+  const auto query = std::make_shared<Query>();
+  if (queries_under_way > kMostQueries) {
+    return Failure(NdkStatus::kInsufficientResources,
+                   "name " + name.host + " is not asked for, as " + std::to_string(kMostQueries) +
+                       " others are; see whether the name servers answer",
+                   true);
+  }
+  std::future<Resolution> future = query->result.get_future();
+  std::thread([query, name, source] { query->result.set_value(Resolve(name, source)); }).detach();
   if (future.wait_for(timeout) == std::future_status::ready) return future.get();
   return Failure(NdkStatus::kIoTimeout, "no answer for " + name.host + " in time", true);
 }

@@ -10,7 +10,8 @@
 
 namespace rdmabroker::client {
 
-// Resolves by DNS, within the time.
+// Resolves by DNS, within the time; a thread of its own may go on for up to two minutes where name servers are silent.
+// kInsufficientResources: too many do.
 Resolution ResolveByDns(const ParsedName& name, const DnsSource& source, std::chrono::milliseconds timeout);
 
 }  // namespace rdmabroker::client

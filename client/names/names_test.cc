@@ -350,16 +350,52 @@ TEST(Names, DamagedAnswersAreRefused) {
   }
 }
 
+class SilentServer {
+ public:
+  SilentServer() : socket_(::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0)) {
+    sockaddr_in address = {.sin_family = AF_INET, .sin_port = 0, .sin_addr = {htonl(INADDR_LOOPBACK)}, .sin_zero = {}};
+    socklen_t length = sizeof address;
+    EXPECT_EQ(::bind(socket_.get(), reinterpret_cast<sockaddr*>(&address), length), 0);
+    EXPECT_EQ(::getsockname(socket_.get(), reinterpret_cast<sockaddr*>(&address), &length), 0);
+    port_ = ntohs(address.sin_port);
+  }
+
+  NameOptions options(const std::string& scheme, std::chrono::milliseconds timeout) const {
+    NameOptions options;
+    options.source = scheme + "://127.0.0.1:" + std::to_string(port_);
+    options.timeout = timeout;
+    return options;
+  }
+
+ private:
+  const UniqueFd socket_;
+  uint16_t port_ = 0;
+};
+
+TEST(Names, ThoseThatNobodyWaitsForAnyMoreHaveABoundAndMakeRoomWhenTheyAreGivenUp) {
+  {
+    const SilentServer silent;
+    NdkStatus status = NdkStatus::kIoTimeout;
+    int asked = 0;
+    for (; status == NdkStatus::kIoTimeout && asked < 1000; ++asked) {
+      status = ResolveName("rdma-broker://a.test:1", silent.options("dns", 0ms)).outcome.status;
+    }
+    EXPECT_EQ(StatusName(status), "STATUS_INSUFFICIENT_RESOURCES");
+    EXPECT_GT(asked, 100);  // Of the 128 other tests may have left some.
+  }
+  const NameServer server({{{"a.test", kA}, {A(0x7f000001)}}});
+  Resolution resolution;
+  do {
+    std::this_thread::yield();
+    resolution = ResolveName("rdma-broker://a.test:1", server.options());
+  } while (resolution.outcome.status == NdkStatus::kInsufficientResources);
+  EXPECT_EQ(Texts(resolution), std::vector<std::string>{"127.0.0.1:1"});
+}
+
 TEST(Names, AServerThatIsSilentIsGivenUpInTime) {
-  const UniqueFd silent(::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
-  sockaddr_in address = {.sin_family = AF_INET, .sin_port = 0, .sin_addr = {htonl(INADDR_LOOPBACK)}, .sin_zero = {}};
-  socklen_t length = sizeof address;
-  ASSERT_EQ(::bind(silent.get(), reinterpret_cast<sockaddr*>(&address), length), 0);
-  ASSERT_EQ(::getsockname(silent.get(), reinterpret_cast<sockaddr*>(&address), &length), 0);
-  NameOptions options;
-  options.timeout = 200ms;
+  const SilentServer silent;
   for (const char* scheme : {"dns", "etcd"}) {
-    options.source = std::string(scheme) + "://127.0.0.1:" + std::to_string(ntohs(address.sin_port));
+    const NameOptions options = silent.options(scheme, 200ms);
     const Resolution resolution = ResolveName("rdma-broker://a", options);
     EXPECT_TRUE(resolution.outcome.status == NdkStatus::kIoTimeout ||
                 resolution.outcome.status == NdkStatus::kHostUnreachable)
