@@ -10,10 +10,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <csignal>
 #include <cstdint>
 #include <cstring>
+#include <iterator>
 
 #include "absl/strings/str_cat.h"
 #include "dataplane/unique_fd.h"
@@ -29,15 +31,19 @@ struct Frame {
 
 // The largest store takes seconds; whoever takes longer goes round in circles.
 constexpr rlim_t kCpuSeconds = 60;
+// Of these the child dies by its own doing, which is the file's. Any other signal comes from outside, as SIGKILL does
+// where memory is short, and says nothing of the file.
+constexpr int kOwnDeaths[] = {SIGSEGV, SIGBUS, SIGABRT, SIGFPE, SIGILL, SIGXCPU, SIGPIPE};
 
 // --- The child ---
 
 // Dies quietly of whatever it dies of: without a core and without the handlers of the broker or a sanitizer.
 void PrepareToDie() {
-  for (const int signal : {SIGSEGV, SIGBUS, SIGABRT, SIGFPE, SIGILL, SIGXCPU, SIGPIPE}) std::signal(signal, SIG_DFL);
+  for (const int signal : kOwnDeaths) std::signal(signal, SIG_DFL);
   const rlimit no_core = {};
   ::setrlimit(RLIMIT_CORE, &no_core);
-  const rlimit cpu = {kCpuSeconds, kCpuSeconds};
+  // At the first limit the kernel sends SIGXCPU; where the second is the same, SIGKILL, as others do.
+  const rlimit cpu = {kCpuSeconds, kCpuSeconds + 1};
   ::setrlimit(RLIMIT_CPU, &cpu);
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
 }
@@ -107,6 +113,22 @@ int SendEntries(const char* path, Sender& sender) {
 
 // --- The parent ---
 
+// Children's ends are told while this lives. Whoever started this process may have had it ignore SIGCHLD, and then the
+// kernel forgets them.
+class HearsOfChildren {
+ public:
+  HearsOfChildren() {
+    const struct sigaction plain = {};
+    ::sigaction(SIGCHLD, &plain, &former_);
+  }
+  ~HearsOfChildren() { ::sigaction(SIGCHLD, &former_, nullptr); }
+  HearsOfChildren(const HearsOfChildren&) = delete;
+  HearsOfChildren& operator=(const HearsOfChildren&) = delete;
+
+ private:
+  struct sigaction former_ = {};
+};
+
 // All that comes, or a byte more than `most`. The child closes the pipe when it ends, or dies of its CPU seconds.
 std::string ReceiveAll(int pipe, size_t most) {
   std::string all;
@@ -120,11 +142,32 @@ std::string ReceiveAll(int pipe, size_t most) {
   return all;
 }
 
+// Returns the signal from outside that has ended the child, and 0 where none has.
+int AwaitEnd(pid_t child, bool sent_too_much) {
+  // It might go on for ever. One that has closed the pipe ends, unless it hangs in a file system, which would hang this
+  // process's store as well.
+  if (sent_too_much) ::kill(child, SIGKILL);
+  int status = 0;
+  while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {
+  }
+  if (sent_too_much || !WIFSIGNALED(status)) return 0;
+  const int signal = WTERMSIG(status);
+  return std::find(std::begin(kOwnDeaths), std::end(kOwnDeaths), signal) == std::end(kOwnDeaths) ? signal : 0;
+}
+
 absl::Status Damaged(const std::string& path, const std::string& why) {
   return absl::DataLossError(absl::StrCat(path, ": damaged: ", why));
 }
 
-absl::Status TakeAll(const std::string& path, std::string_view all,
+absl::Status Unreadable(const std::string& path, const std::string& why) {
+  return absl::InternalError(absl::StrCat(path, ": cannot be read: ", why));
+}
+
+// Not ENOMEM, which mmap gives for a damaged size of the map, too: no start would get past that.
+bool LacksDescriptors(int error) { return error == EMFILE || error == ENFILE; }
+
+// `signal`: AwaitEnd's.
+absl::Status TakeAll(const std::string& path, std::string_view all, int signal,
                      absl::FunctionRef<absl::Status(std::string_view key, std::string_view value)> take) {
   while (true) {
     Frame frame;
@@ -133,14 +176,18 @@ absl::Status TakeAll(const std::string& path, std::string_view all,
     all.remove_prefix(sizeof frame);
     if (frame.key_size == 0) {
       const int error = static_cast<int>(frame.value_size);
-      return error == MDB_NOTFOUND ? absl::OkStatus() : Damaged(path, absl::StrCat("LMDB: ", ::mdb_strerror(error)));
+      if (error == MDB_NOTFOUND) return absl::OkStatus();
+      const std::string why = absl::StrCat("LMDB: ", ::mdb_strerror(error));
+      return LacksDescriptors(error) ? Unreadable(path, why + "; raise the limit on open files") : Damaged(path, why);
     }
     if (all.size() < size_t{frame.key_size} + frame.value_size) break;
     const absl::Status taken = take(all.substr(0, frame.key_size), all.substr(frame.key_size, frame.value_size));
     if (!taken.ok()) return absl::Status(taken.code(), absl::StrCat(path, ": ", taken.message()));
     all.remove_prefix(size_t{frame.key_size} + frame.value_size);
   }
-  return Damaged(path, "LMDB cannot read it to its end");
+  if (signal == 0) return Damaged(path, "LMDB cannot read it to its end");
+  return Unreadable(path, absl::StrCat("the process that reads it was ended from outside, by signal ", signal,
+                                       "; where memory is short the kernel does so: give the broker more"));
 }
 
 absl::Status SystemError(const std::string& path, const char* what) {
@@ -153,7 +200,7 @@ absl::Status SystemError(const std::string& path, const char* what) {
 
 absl::Status ReadEntries(const std::string& path,
                          absl::FunctionRef<absl::Status(std::string_view key, std::string_view value)> take) {
-  // Whether it can be read at all is not for the child to say, whose every failure is a damaged file.
+  // Whether it can be read at all is not for the child to say, most of whose failures are a damaged file's.
   const UniqueFd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
   struct stat status = {};
   if (!file || ::fstat(file.get(), &status) != 0) return SystemError(path, "cannot be read");
@@ -161,18 +208,16 @@ absl::Status ReadEntries(const std::string& path,
   if (::pipe2(ends, O_CLOEXEC) != 0) return SystemError(path, "cannot be read: pipe");
   UniqueFd from(ends[0]);
   UniqueFd to(ends[1]);
+  const HearsOfChildren hears;
   const pid_t child = ::fork();
   if (child < 0) return SystemError(path, "cannot be read: fork");
   if (child == 0) RunChild(path.c_str(), to.get());
   to.Reset();
   // Each entry lies in the file once, with as many bytes beside it as a frame has.
-  const std::string all = ReceiveAll(from.get(), static_cast<size_t>(status.st_size) + sizeof(Frame));
+  const size_t most = static_cast<size_t>(status.st_size) + sizeof(Frame);
+  const std::string all = ReceiveAll(from.get(), most);
   from.Reset();
-  // Ends the wait that follows, unless the child hangs in a file system, which would hang this process's store as well.
-  ::kill(child, SIGKILL);
-  while (::waitpid(child, nullptr, 0) < 0 && errno == EINTR) {
-  }
-  return TakeAll(path, all, take);
+  return TakeAll(path, all, AwaitEnd(child, all.size() > most), take);
 }
 
 }  // namespace rdmabroker::store

@@ -12,7 +12,8 @@
 namespace rdmabroker::store {
 
 // Gives `take` each key and value of LMDB's file at `path`, in the order of the keys, until it returns an error, which
-// is then the result. NOT_FOUND where there is no file; DATA_LOSS where it is no file of LMDB's, or a damaged one.
+// is then the result. NOT_FOUND where there is no file; DATA_LOSS where it is no file of LMDB's, or a damaged one;
+// INTERNAL where the system is to blame, which lacks descriptors or has ended the child, and the file may be sound.
 // Errors name the file. Changes nothing.
 //
 // LMDB trusts its pages: where one is damaged it may read beyond the file, fail an assertion or go round in circles. So

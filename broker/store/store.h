@@ -49,7 +49,8 @@ class Store {
   // before there are other threads.
   //
   // DATA_LOSS where they cannot be told any more: set the store aside, then, and go on without. FAILED_PRECONDITION
-  // where a newer broker has written them. What they say together is for BrokerCore::Restore to check.
+  // where a newer broker has written them. INTERNAL where they cannot be read now, as where descriptors or memory are
+  // short: they may be sound, so leave them alone. What they say together is for BrokerCore::Restore to check.
   absl::StatusOr<Stored> Load();
 
   // Makes both records the store's, of which the changes have all that differs from the last time. The first commit

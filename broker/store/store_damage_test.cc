@@ -4,6 +4,9 @@
 
 #include <gtest/gtest.h>
 #include <lmdb.h>
+#include <signal.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <filesystem>
@@ -21,6 +24,7 @@
 #include "broker/store/record_codec.h"
 #include "broker/store/records_for_test.h"
 #include "broker/store/store.h"
+#include "tests/children_end_by.h"
 #include "tests/control/temporary_folder.h"
 #include "tests/random_seed.h"
 
@@ -321,6 +325,61 @@ TEST_F(AStoreOfAnother, IsMarkedAsItIsBeforeTheNextCommit) {
   all.all = true;
   EXPECT_FALSE(store->Commit(records(), all, {}, {}).ok()) << "a folder is in the way";
   EXPECT_EQ(ReadFile(mark()), last);
+}
+
+TEST_F(AStoreOfAnother, WhoseReaderDiesIsDamaged) {
+  for (const int signal : {SIGSEGV, SIGBUS, SIGABRT, SIGXCPU}) {
+    SCOPED_TRACE(signal);
+    const ChildrenEndBy died(signal);
+    ExpectDamaged("damaged: LMDB cannot read it to its end");
+  }
+}
+
+TEST_F(AStoreOfAnother, WhoseReaderIsKilledIsLeftAsItIs) {
+  const auto before = FilesOf(directory());
+  // Ignored, which whoever starts a process may have left it: the kernel says nothing of the reader's end then.
+  for (const auto of_children : {SIG_DFL, SIG_IGN}) {
+    ::signal(SIGCHLD, of_children);
+    for (const int signal : {SIGKILL, SIGTERM}) {
+      SCOPED_TRACE(signal);
+      const ChildrenEndBy killed(signal);
+      const absl::Status loaded = Load().status();
+      EXPECT_EQ(loaded.code(), absl::StatusCode::kInternal) << loaded;
+      EXPECT_NE(loaded.message().find(path() + ": cannot be read: "), absl::string_view::npos) << loaded;
+    }
+    EXPECT_EQ(::signal(SIGCHLD, SIG_DFL), of_children);
+  }
+  EXPECT_TRUE(FilesOf(directory()) == before);
+  EXPECT_TRUE(Load().ok());
+}
+
+// Whoever of the two lacks one more, this process or its reader.
+TEST_F(AStoreOfAnother, ThatNobodyHasADescriptorForIsLeftAsItIs) {
+  const auto before = FilesOf(directory());
+  const std::unique_ptr<Store> store = *Store::Open(directory(), "");
+  rlimit former = {};
+  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &former), 0);
+  const int lowest_free = ::dup(STDERR_FILENO);
+  ASSERT_GE(lowest_free, 0);
+  ::close(lowest_free);
+  // Three of this process's, the reader's, and those between that are in use.
+  constexpr rlim_t kEnough = 100;
+  const auto first = static_cast<rlim_t>(lowest_free);
+  bool loads = false;
+  bool reader_lacked_one = false;
+  for (rlim_t most = first; !loads && most < first + kEnough; ++most) {
+    const rlimit limit = {most, former.rlim_max};
+    ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &limit), 0);
+    const absl::Status loaded = store->Load().status();
+    loads = loaded.ok();
+    if (loads) continue;
+    EXPECT_EQ(loaded.code(), absl::StatusCode::kInternal) << loaded;
+    reader_lacked_one |= loaded.message().find("LMDB: Too many open files") != absl::string_view::npos;
+  }
+  ::setrlimit(RLIMIT_NOFILE, &former);
+  EXPECT_TRUE(loads);
+  EXPECT_TRUE(reader_lacked_one);
+  EXPECT_TRUE(FilesOf(directory()) == before);
 }
 
 // Whatever bits are flipped, of either file: the records are those that were committed, or it is damaged.

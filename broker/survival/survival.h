@@ -25,7 +25,8 @@ class Survival {
   // Reads what there is in `directory`, which is made where it is not there; a store that is damaged is set aside, and
   // said so. `descriptors` outlives it. It forks: call it before there are other threads.
   //
-  // FAILED_PRECONDITION where a newer broker has written the store, UNAVAILABLE where another one has it.
+  // FAILED_PRECONDITION where a newer broker has written the store, UNAVAILABLE where another one has it. INTERNAL
+  // where it cannot be read now, and may be sound: it and what is kept are left to the next process then.
   static absl::StatusOr<std::unique_ptr<Survival>> Open(const std::string& directory, const Limits& limits,
                                                         DescriptorKeep& descriptors);
 

@@ -4,6 +4,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <signal.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 
@@ -21,6 +22,7 @@
 #include "broker/runtime/watcher.h"
 #include "broker/store/store.h"
 #include "tests/captured_log.h"
+#include "tests/children_end_by.h"
 #include "tests/control/temporary_folder.h"
 
 namespace rdmabroker {
@@ -168,6 +170,20 @@ TEST_F(SurvivalTest, ADamagedStoreIsSetAsideAndABrokerBeginsAnew) {
   EXPECT_EQ(damaged, 1u);
   EXPECT_NE(LineageOfTheNext(), lineage) << "who returns would be told that his session is over";
   Live({OpenSession{StreamId(1), {}, {}}});
+  EXPECT_EQ(SessionsOfTheNext(), 1u);
+}
+
+TEST_F(SurvivalTest, AStoreThatCannotBeReadNowIsLeftToTheNextProcess) {
+  Live({OpenSession{StreamId(1), {}, {}}});
+  const UniqueFd file(::memfd_create("", MFD_CLOEXEC));
+  ASSERT_TRUE(supervisor_.Store("cm1", file.get()).ok());
+  supervisor_.Restart();
+  {
+    const ChildrenEndBy killed(SIGKILL);
+    EXPECT_EQ(Open().status().code(), absl::StatusCode::kInternal);
+    supervisor_.Restart();
+  }
+  EXPECT_THAT(Names(), ElementsAre("cm1"));
   EXPECT_EQ(SessionsOfTheNext(), 1u);
 }
 
