@@ -214,9 +214,11 @@ void Keeper::TakeEnd(const siginfo_t& info) {
 
 void Keeper::Do(const std::optional<Step>& step) {
   if (!step) return;
-  if (const auto* signal = std::get_if<SignalChild>(&*step)) {
-    LogInfo("child gets a signal", {{"pid", child_}, {"signal", signal->signal}});
-    if (child_ > 0) ::kill(child_, signal->signal);  // Less than that would be a number of processes.
+  if (const auto* child = std::get_if<SignalChild>(&*step)) {
+    for (const int signal : child->signals) {
+      LogInfo("child gets a signal", {{"pid", child_}, {"signal", signal}});
+      if (child_ > 0) ::kill(child_, signal);  // Less than that would be a number of processes.
+    }
   } else if (const auto* end = std::get_if<EndKeeper>(&*step)) {
     exit_status_ = end->status;
   } else {

@@ -29,6 +29,7 @@ std::optional<Step> Lifecycle::End(int status) {
 void Lifecycle::Started() {
   watchdog_interval_ = settings_.watchdog_interval;
   ready_since_ = std::nullopt;
+  until_ready_.clear();
   Enter(Phase::kRunning, absl::InfiniteFuture());
 }
 
@@ -45,7 +46,7 @@ std::optional<Step> Lifecycle::Ended(absl::Time now, ChildEnd end) {
 
 std::optional<Step> Lifecycle::Abort(absl::Time now) {
   Enter(Phase::kAborting, now + settings_.stop_time);
-  return SignalChild{SIGABRT};
+  return SignalChild{{SIGABRT}};
 }
 
 std::optional<Step> Lifecycle::Heard(absl::Time now, const Notification& notification) {
@@ -63,18 +64,24 @@ std::optional<Step> Lifecycle::Heard(absl::Time now, const Notification& notific
   const bool alive = notification.state == Notification::State::kReady || notification.watchdog_interval ||
                      notification.watchdog == Notification::Watchdog::kPing;
   if (alive) deadline_ = now + watchdog_interval_;
-  return std::nullopt;
+  if (!ready_since_ || until_ready_.empty()) return std::nullopt;
+  return SignalChild{std::exchange(until_ready_, {})};
 }
 
 std::optional<Step> Lifecycle::Signalled(absl::Time now, int signal) {
-  if (signal == SIGTERM || signal == SIGINT) {
+  const bool is_end = signal == SIGTERM || signal == SIGINT;
+  if (is_end) {
     asked_to_end_ = true;
     if (phase_ == Phase::kWaiting) return End(last_status_);
     if (phase_ == Phase::kRunning) Enter(Phase::kStopping, now + settings_.stop_time);
     if (phase_ == Phase::kKilled) deadline_ = std::min(deadline_, now + settings_.stop_time);
   }
   if (phase_ == Phase::kWaiting || phase_ == Phase::kOver) return std::nullopt;
-  return SignalChild{signal};
+  if (is_end || ready_since_) return SignalChild{{signal}};
+  if (std::find(until_ready_.begin(), until_ready_.end(), signal) == until_ready_.end()) {
+    until_ready_.push_back(signal);
+  }
+  return std::nullopt;
 }
 
 std::optional<Step> Lifecycle::Expire(absl::Time now) {
@@ -87,7 +94,7 @@ std::optional<Step> Lifecycle::Expire(absl::Time now) {
     case Phase::kStopping:
     case Phase::kAborting:
       Enter(Phase::kKilled, now + settings_.stop_time);
-      return SignalChild{SIGKILL};
+      return SignalChild{{SIGKILL}};
     case Phase::kKilled:
       break;
     case Phase::kOver:

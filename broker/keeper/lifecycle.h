@@ -6,6 +6,7 @@
 #include <functional>
 #include <optional>
 #include <variant>
+#include <vector>
 
 #include "absl/time/time.h"
 #include "broker/keeper/back_off.h"
@@ -26,7 +27,7 @@ struct StartChild {
   bool operator==(const StartChild&) const = default;
 };
 struct SignalChild {
-  int signal = 0;
+  std::vector<int> signals;  // In this order.
 
   bool operator==(const SignalChild&) const = default;
 };
@@ -70,7 +71,10 @@ class Lifecycle {
   std::optional<Step> Ended(absl::Time now, ChildEnd end);
   // Of the child: its states and its watchdog.
   std::optional<Step> Heard(absl::Time now, const Notification& notification);
-  // The keeper got SIGTERM or SIGINT, which ask it to end, or another signal that is the child's.
+  // The keeper got SIGTERM or SIGINT, which ask it to end, or another signal that is the child's. A child that is not
+  // ready may die of such a one, so it waits for READY=1, and goes with a child that ends before: the next one finds
+  // all as it is by then. So does SIGUSR2, though the child is a new process: it may have begun before what the restart
+  // is for was there, such as a newer program.
   std::optional<Step> Signalled(absl::Time now, int signal);
 
  private:
@@ -87,6 +91,7 @@ class Lifecycle {
   absl::Time deadline_ = absl::InfinitePast();
   absl::Duration watchdog_interval_;  // The child's own, where it has set one.
   std::optional<absl::Time> ready_since_;
+  std::vector<int> until_ready_;  // The child's signals that wait, each once, as the kernel has them wait.
   bool asked_to_end_ = false;
   bool one_was_ready_ = false;
   int last_status_ = 0;

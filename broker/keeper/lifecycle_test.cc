@@ -16,7 +16,7 @@ constexpr absl::Duration kWatchdog = absl::Seconds(3);
 constexpr absl::Duration kStop = absl::Seconds(5);
 constexpr absl::Duration kAMoment = absl::Microseconds(1);
 
-std::optional<Step> Signal(int signal) { return SignalChild{signal}; }
+std::optional<Step> Signal(int signal) { return SignalChild{{signal}}; }
 std::optional<Step> End(int status) { return EndKeeper{status}; }
 const std::optional<Step> kNothing;
 
@@ -234,6 +234,32 @@ TEST_F(LifecycleTest, OtherSignalsAreTheChilds) {
   for (const int signal : {SIGHUP, SIGUSR1, SIGUSR2}) EXPECT_EQ(life_.Signalled(now_, signal), Signal(signal));
   EXPECT_EQ(life_.deadline(), deadline);
   EXPECT_EQ(Die(SIGUSR1), kNothing) << "it is started again";
+}
+
+TEST_F(LifecycleTest, OtherSignalsWaitUntilTheChildIsReady) {
+  Start();
+  for (const int signal : {SIGUSR2, SIGHUP, SIGUSR1, SIGUSR2}) EXPECT_EQ(life_.Signalled(now_, signal), kNothing);
+  EXPECT_EQ(Hear("STATUS=begins\nWATCHDOG=1"), kNothing);
+  EXPECT_EQ(Hear("READY=1"), std::optional<Step>(SignalChild{{SIGUSR2, SIGHUP, SIGUSR1}}));
+  EXPECT_EQ(life_.deadline(), now_ + kWatchdog);
+  EXPECT_EQ(Hear("READY=1"), kNothing) << "it has them";
+}
+
+TEST_F(LifecycleTest, AChildTakesTheSignalsAlongThatWaited) {
+  Start();
+  EXPECT_EQ(life_.Signalled(now_, SIGHUP), kNothing);
+  Exit(3);
+  Start();
+  EXPECT_EQ(Hear("READY=1"), kNothing);
+}
+
+TEST_F(LifecycleTest, AChildThatIsEndedBeforeItIsReadyGetsNoOtherSignal) {
+  Start();
+  EXPECT_EQ(life_.Signalled(now_, SIGHUP), kNothing);
+  EXPECT_EQ(life_.Signalled(now_, SIGTERM), Signal(SIGTERM));
+  EXPECT_EQ(life_.Signalled(now_, SIGUSR2), kNothing);
+  EXPECT_EQ(Hear("READY=1"), kNothing);
+  EXPECT_EQ(Exit(0), End(0));
 }
 
 }  // namespace

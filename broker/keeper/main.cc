@@ -26,7 +26,7 @@ using rdmabroker::keeper::Keeper;
 
 constexpr char kFooter[] =
     "What follows \"--\" is the command with its arguments: rdma-broker-keeper [OPTIONS] -- rdma-brokerd [OPTIONS].\n"
-    "SIGTERM and SIGINT end it with the command; SIGHUP, SIGUSR1 and SIGUSR2 are passed on.\n"
+    "SIGTERM and SIGINT end it with the command; SIGHUP, SIGUSR1 and SIGUSR2 are passed on once it is ready.\n"
     "Exit status: the command's, or 128 and the number of the signal that ended it, where that is 0, where the keeper "
     "was asked to end, or where it is 2, 126 or 127 and the command was never ready; 64 wrong usage; 71 the system "
     "lacks something.";

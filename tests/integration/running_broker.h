@@ -47,8 +47,6 @@ class RunningBroker {
   // What the broker itself says that it holds: sessions, endpoints, listeners, shared endpoints, reservations and
   // connectors, each as text; or kNoAnswer alone.
   virtual std::vector<std::string> Objects();
-  // Whether it answers.
-  bool Serves() { return Objects() != std::vector<std::string>{kNoAnswer}; }
   // To the control socket, until the broker ends.
   const std::shared_ptr<grpc::Channel>& channel() const { return channel_; }
   // Of a command that answers each line of its input with one that begins so: the rest of it.

@@ -214,10 +214,23 @@ TEST(Keeper, PassesSignalsOn) {
   KeptProgram program;
   ASSERT_TRUE(program.NextChild());
   EXPECT_EQ(program.Ask("block"), "blocked");
+  EXPECT_EQ(program.Ask("ready"), "OK");
   for (const int signal : {SIGHUP, SIGUSR1, SIGUSR2, SIGINT, SIGTERM}) {
     program.keeper().Signal(signal);
     EXPECT_EQ(program.Ask("signal"), std::to_string(signal));
   }
+}
+
+TEST(Keeper, KeepsOtherSignalsUntilTheChildIsReady) {
+  KeptProgram program;
+  ASSERT_TRUE(program.NextChild());
+  program.keeper().Signal(SIGHUP);
+  program.keeper().Signal(SIGUSR2);
+  // In each turn the keeper takes messages, and then signals.
+  for (int turn = 0; turn < 2; ++turn) EXPECT_EQ(program.Ask("message 0 STATUS=begins"), "closed");
+  EXPECT_EQ(program.Ask("block"), "blocked");
+  EXPECT_EQ(program.Ask("ready"), "OK");
+  for (const int signal : {SIGHUP, SIGUSR2}) EXPECT_EQ(program.Ask("signal"), std::to_string(signal));
 }
 
 TEST(Keeper, EndsWithTheChildOnceItWasAskedToAndStartsNoOther) {
