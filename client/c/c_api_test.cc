@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 #include <poll.h>
+#include <unistd.h>
 
 #include <array>
 #include <atomic>
@@ -16,6 +17,7 @@
 
 #include "client/c/rdma_broker.h"
 #include "dataplane/ndk/status.h"
+#include "dataplane/unique_fd.h"
 #include "tests/random_seed.h"
 
 namespace rdmabroker {
@@ -251,6 +253,19 @@ TEST(CInterface, ClosingAQueueEndsTheWaitForItsEvents) {
   // The waiter may have come too late to have waited.
   EXPECT_TRUE(ended == RDMA_BROKER_STATUS_CANCELLED || ended == RDMA_BROKER_STATUS_OBJECT_NAME_NOT_FOUND)
       << rdma_broker_status_name(ended);
+}
+
+TEST(CInterface, ClosingAQueueWakesWhoPollsADuplicateOfItsDescriptor) {
+  const rdma_broker_handle events = MakeEvents();
+  int descriptor = -1;
+  ASSERT_EQ(rdma_broker_events_descriptor(events, &descriptor), RDMA_BROKER_STATUS_SUCCESS);
+  const UniqueFd duplicate(::dup(descriptor));
+  rdma_broker_close(events, 0);
+  pollfd poller = {.fd = duplicate.get(), .events = POLLIN, .revents = 0};
+  EXPECT_EQ(::poll(&poller, 1, 0), 1);
+  EXPECT_EQ(poller.revents, POLLIN);
+  auto event = Sized<rdma_broker_event>();
+  EXPECT_EQ(rdma_broker_events_next(events, 0, &event), RDMA_BROKER_STATUS_OBJECT_NAME_NOT_FOUND);
 }
 
 TEST(CInterface, ThreadsThatCloseWhatOthersUseDoNoHarm) {

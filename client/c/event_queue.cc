@@ -44,6 +44,7 @@ void EventQueue::Shut() {
   const std::lock_guard lock(mutex_);
   shut_ = true;
   events_.clear();
+  ::eventfd_write(descriptor_.get(), 1);  // Nobody reads it any more.
   changed_.notify_all();
 }
 

@@ -26,7 +26,7 @@ struct Event {
 };
 
 // Events on their way from the library's threads to the program's, by a descriptor that can be read while there are
-// any. Any thread.
+// any, and from Shut on. Any thread.
 class EventQueue {
  public:
   EventQueue();

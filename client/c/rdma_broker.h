@@ -101,7 +101,10 @@ typedef struct rdma_broker_event {
 
 /* A queue of events. Its close drops what is in it, and what was to come. */
 rdma_broker_status rdma_broker_events_create(rdma_broker_handle* events);
-/* A descriptor that can be read while there are events. The library's own: poll it, do not read or close it. */
+/* A descriptor that can be read while there are events, and from the queue's close on. The library's own: poll it, do
+ * not read or close it. The close lets its number go, which may be another file's from then on. So who polls while
+ * another thread may close the queue polls a dup(2) of it, made before: that wakes, can be read for good, and is the
+ * program's to close. */
 rdma_broker_status rdma_broker_events_descriptor(rdma_broker_handle events, int* descriptor);
 /* Takes the oldest event. STATUS_TIMEOUT: none came within so many milliseconds; -1: waits for ever, 0: not at all.
  * STATUS_CANCELLED: the queue was closed meanwhile. */
