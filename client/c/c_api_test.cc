@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// What the C interface does without a broker: with handles and pointers that are no good, and with its events.
+// What the C interface does without a broker: with handles and pointers that are no good, with its events, and with a
+// data plane of the test's own.
 
 #include <gtest/gtest.h>
 #include <poll.h>
@@ -13,9 +14,15 @@
 #include <random>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
+#include "client/c/event_queue.h"
+#include "client/c/handle_table.h"
 #include "client/c/rdma_broker.h"
+#include "dataplane/adapter.h"
+#include "dataplane/data_object.h"
+#include "dataplane/memory.h"
 #include "dataplane/ndk/status.h"
 #include "dataplane/unique_fd.h"
 #include "tests/random_seed.h"
@@ -266,6 +273,59 @@ TEST(CInterface, ClosingAQueueWakesWhoPollsADuplicateOfItsDescriptor) {
   EXPECT_EQ(poller.revents, POLLIN);
   auto event = Sized<rdma_broker_event>();
   EXPECT_EQ(rdma_broker_events_next(events, 0, &event), RDMA_BROKER_STATUS_OBJECT_NAME_NOT_FOUND);
+}
+
+class FakeRegion final : public MemoryRegion {
+ public:
+  NdkStatus Register(void*, size_t, MrFlags) override { return NdkStatus::kSuccess; }
+  NdkStatus Deregister() override { return NdkStatus::kSuccess; }
+  NdkStatus InitializeFastRegister(uint32_t, bool) override { return NdkStatus::kNotSupported; }
+  LocalToken local_token() const override { return LocalToken{1}; }
+  RemoteToken remote_token() const override { return RemoteToken{2}; }
+};
+
+// A domain of regions, which are made after what a test has happen.
+class FakeDomain final : public ProtectionDomain {
+ public:
+  explicit FakeDomain(std::function<void()> before = [] {}) : before_(std::move(before)) {}
+
+  Created<MemoryRegion> CreateMemoryRegion(bool) override {
+    before_();
+    return {NdkStatus::kSuccess, new FakeRegion};
+  }
+  Created<MemoryWindow> CreateMemoryWindow() override { return {NdkStatus::kNotSupported, nullptr}; }
+  Created<SharedReceiveQueue> CreateSharedReceiveQueue(SharedReceiveQueueAttributes) override {
+    return {NdkStatus::kNotSupported, nullptr};
+  }
+  Created<QueuePair> CreateQueuePair(const QueuePairAttributes&) override {
+    return {NdkStatus::kNotSupported, nullptr};
+  }
+
+ private:
+  const std::function<void()> before_;
+};
+
+TEST(CInterface, WhatIsMadeOnADomainThatIsClosedMeanwhileTellsOfItsClose) {
+  const rdma_broker_handle events = MakeEvents();
+  auto& table = c::HandleTable::Get();
+  const rdma_broker_handle domain = table.NewHandle();
+  table.Add(domain, {new FakeDomain([domain] { EXPECT_EQ(rdma_broker_close(domain, 7), RDMA_BROKER_STATUS_PENDING); }),
+                     {table.Find<c::EventQueue>(events).object, 0},
+                     {}});
+  char memory[1];
+  rdma_broker_handle region = 0;
+  ASSERT_EQ(rdma_broker_memory_register(domain, memory, sizeof memory, 0, &region, nullptr, nullptr),
+            RDMA_BROKER_STATUS_SUCCESS);
+  auto event = Sized<rdma_broker_event>();
+  EXPECT_EQ(rdma_broker_events_await(events, 7, 0, &event), RDMA_BROKER_STATUS_SUCCESS);
+  {
+    const auto in_use = table.Refer<MemoryRegion>(region);
+    EXPECT_EQ(rdma_broker_close(region, 8), RDMA_BROKER_STATUS_PENDING);
+  }
+  EXPECT_EQ(rdma_broker_events_await(events, 8, 0, &event), RDMA_BROKER_STATUS_SUCCESS);
+  EXPECT_EQ(event.kind, RDMA_BROKER_EVENT_CLOSED);
+  EXPECT_EQ(event.source, region);
+  rdma_broker_close(events, 0);
 }
 
 TEST(CInterface, ThreadsThatCloseWhatOthersUseDoNoHarm) {

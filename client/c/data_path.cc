@@ -84,8 +84,8 @@ uint32_t TakeResults(CompletionQueue& queue, rdma_broker_result* results, uint32
   return taken;
 }
 
-NdkStatus CreateQueuePair(ProtectionDomain& domain, const rdma_broker_queue_pair_attributes& given,
-                          const Affiliation& affiliation, rdma_broker_handle* queue_pair) {
+NdkStatus CreateQueuePair(const Referred<ProtectionDomain>& domain, const rdma_broker_queue_pair_attributes& given,
+                          rdma_broker_handle* queue_pair) {
   const auto receive_cq = Table().Refer<CompletionQueue>(given.receive_cq);
   const auto initiator_cq = Table().Refer<CompletionQueue>(given.initiator_cq);
   if (!receive_cq || !initiator_cq) return NoSuch(receive_cq ? given.initiator_cq : given.receive_cq);
@@ -99,7 +99,7 @@ NdkStatus CreateQueuePair(ProtectionDomain& domain, const rdma_broker_queue_pair
   attributes.max_initiator_request_sge = given.max_initiator_request_sge;
   attributes.inline_data_size = given.inline_data_size;
   attributes.keepalive = std::chrono::seconds(given.keepalive_seconds);
-  return Name(domain.CreateQueuePair(attributes), affiliation, queue_pair);
+  return Name(domain->CreateQueuePair(attributes), domain.affiliation, queue_pair);
 }
 
 }  // namespace
@@ -112,10 +112,9 @@ using namespace rdmabroker::c;
 rdma_broker_status rdma_broker_domain_create(rdma_broker_handle adapter, rdma_broker_handle* domain) {
   return Guarded([&] {
     if (domain == nullptr) return NdkStatus::kInvalidParameter;
-    const auto found = Table().Find<client::Adapter>(adapter);
-    if (!found) return NoSuch(adapter);
     const auto data = Table().ReferToData(adapter);
-    return data ? Name(data->CreateProtectionDomain(), found.affiliation, domain) : NdkStatus::kNotSupported;
+    if (!data.has_value()) return NoSuch(adapter);
+    return *data ? Name((*data)->CreateProtectionDomain(), data->affiliation, domain) : NdkStatus::kNotSupported;
   });
 }
 
@@ -124,12 +123,11 @@ rdma_broker_status rdma_broker_completion_queue_create(rdma_broker_handle adapte
                                                        rdma_broker_handle* completion_queue) {
   return Guarded([&] {
     if (completion_queue == nullptr) return NdkStatus::kInvalidParameter;
-    const auto found = Table().Find<client::Adapter>(adapter);
-    if (!found) return NoSuch(adapter);
+    const auto data = Table().ReferToData(adapter);
+    if (!data.has_value()) return NoSuch(adapter);
     const auto queue = Table().Find<EventQueue>(events);
     if (events != 0 && !queue) return NoSuch(events);
-    const auto data = Table().ReferToData(adapter);
-    if (!data) return NdkStatus::kNotSupported;
+    if (!*data) return NdkStatus::kNotSupported;
     const rdma_broker_handle made = Table().NewHandle();
     CqNotification notification;
     if (queue) {
@@ -137,9 +135,9 @@ rdma_broker_status rdma_broker_completion_queue_create(rdma_broker_handle adapte
         queue->Post({RDMA_BROKER_EVENT_COMPLETION_QUEUE, context, made, 0, {.status = status, .hint = {}}});
       };
     }
-    const auto created = data->CreateCompletionQueue(depth, notification);
+    const auto created = (*data)->CreateCompletionQueue(depth, notification);
     if (created.object == nullptr) return created.status;
-    Table().Add(made, {created.object, {found.affiliation.events, 0}, {}});
+    Table().Add(made, {created.object, {data->affiliation.events, 0}, {}});
     *completion_queue = made;
     return NdkStatus::kSuccess;
   });
@@ -171,7 +169,7 @@ rdma_broker_status rdma_broker_memory_register(rdma_broker_handle domain, void* 
                                                uint32_t* remote_token) {
   return Guarded([&] {
     if (region == nullptr) return NdkStatus::kInvalidParameter;
-    const auto owner = Table().Refer<ProtectionDomain>(domain);
+    const auto owner = Table().ReferAsParent<ProtectionDomain>(domain);
     if (!owner) return NoSuch(domain);
     const auto created = owner->CreateMemoryRegion(false);
     if (created.object == nullptr) return created.status;
@@ -182,7 +180,7 @@ rdma_broker_status rdma_broker_memory_register(rdma_broker_handle domain, void* 
     }
     if (local_token != nullptr) *local_token = static_cast<uint32_t>(created.object->local_token());
     if (remote_token != nullptr) *remote_token = static_cast<uint32_t>(created.object->remote_token());
-    return Name(created, Table().AffiliationOf(domain), region);
+    return Name(created, owner.affiliation, region);
   });
 }
 
@@ -192,9 +190,8 @@ rdma_broker_status rdma_broker_queue_pair_create(rdma_broker_handle domain,
   return Guarded([&] {
     const auto known = TakeIn(attributes);
     if (!known.has_value() || known->reserved != 0 || queue_pair == nullptr) return NdkStatus::kInvalidParameter;
-    const auto owner = Table().Refer<ProtectionDomain>(domain);
-    if (!owner) return NoSuch(domain);
-    return CreateQueuePair(*owner, *known, Table().AffiliationOf(domain), queue_pair);
+    const auto owner = Table().ReferAsParent<ProtectionDomain>(domain);
+    return owner ? CreateQueuePair(owner, *known, queue_pair) : NoSuch(domain);
   });
 }
 

@@ -23,17 +23,11 @@ rdma_broker_handle HandleTable::Add(Entry entry) {
   return handle;
 }
 
-ObjectReference<rdmabroker::Adapter> HandleTable::ReferToData(rdma_broker_handle adapter) const {
+std::optional<Referred<rdmabroker::Adapter>> HandleTable::ReferToData(rdma_broker_handle adapter) const {
   const std::shared_lock lock(mutex_);
-  const auto entry = entries_.find(adapter);
-  if (entry == entries_.end()) return {};
-  return ObjectReference<rdmabroker::Adapter>(entry->second.data.get());
-}
-
-Affiliation HandleTable::AffiliationOf(rdma_broker_handle handle) const {
-  const std::shared_lock lock(mutex_);
-  const auto entry = entries_.find(handle);
-  return entry == entries_.end() ? Affiliation{} : entry->second.affiliation;
+  const Entry* const entry = EntryOf<std::shared_ptr<client::Adapter>>(adapter);
+  if (entry == nullptr) return std::nullopt;
+  return Referred<rdmabroker::Adapter>{ObjectReference<rdmabroker::Adapter>(entry->data.get()), entry->affiliation};
 }
 
 std::optional<Entry> HandleTable::Remove(rdma_broker_handle handle) {

@@ -62,6 +62,16 @@ struct Found {
   Object* operator->() const { return object.get(); }
 };
 
+// Likewise of the data plane's, whose object does not go while it is referred to.
+template <typename Object>
+struct Referred {
+  ObjectReference<Object> object;
+  Affiliation affiliation;
+
+  explicit operator bool() const { return static_cast<bool>(object); }
+  Object* operator->() const { return object.get(); }
+};
+
 // The status of a call whose handle names nothing, or nothing of the kind.
 constexpr NdkStatus NoSuch(rdma_broker_handle handle) {
   return handle == 0 ? NdkStatus::kInvalidParameter : NdkStatus::kObjectNameNotFound;
@@ -81,30 +91,40 @@ class HandleTable {
   template <typename Object>
   Found<Object> Find(rdma_broker_handle handle) const {
     const std::shared_lock lock(mutex_);
-    const auto entry = entries_.find(handle);
-    if (entry == entries_.end()) return {};
-    const auto* const object = std::get_if<std::shared_ptr<Object>>(&entry->second.named);
-    return object == nullptr ? Found<Object>{} : Found<Object>{*object, entry->second.affiliation};
+    const Entry* const entry = EntryOf<std::shared_ptr<Object>>(handle);
+    if (entry == nullptr) return {};
+    return {std::get<std::shared_ptr<Object>>(entry->named), entry->affiliation};
   }
   // An object of the data plane's, which does not go while it is referred to.
   template <typename Object>
   ObjectReference<Object> Refer(rdma_broker_handle handle) const {
     const std::shared_lock lock(mutex_);
-    const auto entry = entries_.find(handle);
-    if (entry == entries_.end()) return {};
-    const auto* const object = std::get_if<Object*>(&entry->second.named);
-    return object == nullptr ? ObjectReference<Object>() : ObjectReference<Object>(*object);
+    const Entry* const entry = EntryOf<Object*>(handle);
+    return entry == nullptr ? ObjectReference<Object>() : ObjectReference<Object>(std::get<Object*>(entry->named));
   }
-  // An adapter's half of the data plane; null too where it has none.
-  ObjectReference<rdmabroker::Adapter> ReferToData(rdma_broker_handle adapter) const;
-  // Of any object; empty where there is none.
-  Affiliation AffiliationOf(rdma_broker_handle handle) const;
+  // The same for who makes something on it. Both at once: somebody else may close it at any time.
+  template <typename Object>
+  Referred<Object> ReferAsParent(rdma_broker_handle handle) const {
+    const std::shared_lock lock(mutex_);
+    const Entry* const entry = EntryOf<Object*>(handle);
+    if (entry == nullptr) return {};
+    return {ObjectReference<Object>(std::get<Object*>(entry->named)), entry->affiliation};
+  }
+  // Likewise to an adapter's half of the data plane, null where it has none. Nothing where this is no adapter.
+  std::optional<Referred<rdmabroker::Adapter>> ReferToData(rdma_broker_handle adapter) const;
 
   // Takes it out: from here on the handle names nothing.
   std::optional<Entry> Remove(rdma_broker_handle handle);
   void RemoveAllOf(rdma_broker_handle session);
 
  private:
+  // Null where it names nothing of the type. Guarded by mutex_.
+  template <typename Pointer>
+  const Entry* EntryOf(rdma_broker_handle handle) const {
+    const auto entry = entries_.find(handle);
+    return entry == entries_.end() || !std::holds_alternative<Pointer>(entry->second.named) ? nullptr : &entry->second;
+  }
+
   std::atomic<rdma_broker_handle> next_{1};
   mutable std::shared_mutex mutex_;
   std::unordered_map<rdma_broker_handle, Entry> entries_;
