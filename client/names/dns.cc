@@ -13,8 +13,10 @@
 #include <cstring>
 #include <future>
 #include <memory>
+#include <new>
 #include <random>
 #include <string>
+#include <system_error>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -209,6 +211,15 @@ Resolution Resolve(const ParsedName& name, const DnsSource& source) {
   }
 }
 
+// For a thread of its own: an exception that left it would end the process.
+Resolution ResolveOnAThread(const ParsedName& name, const DnsSource& source) {
+  try {
+    return Resolve(name, source);
+  } catch (const std::bad_alloc&) {
+    return Failure(NdkStatus::kNoMemory, "out of memory");  // So short that it needs none.
+  }
+}
+
 }  // namespace
 
 // The C library has no deadline for a whole answer, but ends by itself: a question takes six seconds at most, as there
@@ -224,7 +235,12 @@ Resolution ResolveByDns(const ParsedName& name, const DnsSource& source, std::ch
                    true);
   }
   std::future<Resolution> future = query->result.get_future();
-  std::thread([query, name, source] { query->result.set_value(Resolve(name, source)); }).detach();
+  try {
+    std::thread([query, name, source] { query->result.set_value(ResolveOnAThread(name, source)); }).detach();
+  } catch (const std::system_error&) {
+    return Failure(NdkStatus::kInsufficientResources,
+                   "this process gets no more threads: raise its limit (ulimit -u, TasksMax)", true);
+  }
   if (future.wait_for(timeout) == std::future_status::ready) return future.get();
   return Failure(NdkStatus::kIoTimeout, "no answer for " + name.host + " in time", true);
 }

@@ -49,8 +49,8 @@ bool IsName(const std::string& text);
 // not for callbacks. kInvalidParameter: name or options are malformed, or there is a port where etcd has it;
 // kNotSupported: no source; kObjectNameNotFound: nobody has the name; kIoTimeout, kHostUnreachable: the name server
 // does not answer; kUnsuccessful: its answer is of no use; kInsufficientResources: 128 names are being resolved by DNS,
-// which goes on without the caller for up to two minutes where name servers are silent. Addresses that nobody could
-// connect to are left out.
+// which goes on without the caller for up to two minutes where name servers are silent; this or kNoMemory: this process
+// gets no thread or memory for the question. Addresses that nobody could connect to are left out.
 Resolution ResolveName(const std::string& name, const NameOptions& options = {});
 
 // A name that a listener has in etcd, for as long as this is there and its process lives: it has a lease, which is

@@ -7,6 +7,7 @@
 #include <arpa/inet.h>
 #include <gtest/gtest.h>
 #include <netinet/in.h>
+#include <pthread.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -23,6 +24,7 @@
 #include <vector>
 
 #include "dataplane/unique_fd.h"
+#include "tests/memory_shortage.h"
 
 namespace rdmabroker::client {
 namespace {
@@ -248,6 +250,36 @@ int ResolveWithSearchList() {
 TEST(Names, TheSearchListIsForTheNameAndNotForTheTargetsOfItsServices) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   EXPECT_EXIT(std::_Exit(ResolveWithSearchList()), testing::ExitedWithCode(0), "");
+}
+
+// The status of a process whose thread that asks the name server gets no memory.
+int ResolveWithoutMemory() {
+  NameOptions options;
+  options.source = "dns://127.0.0.1:1";
+  const auto shortage = MemoryShortage::Elsewhere();
+  return ResolveName("rdma-broker://storage.test", options).outcome.status == NdkStatus::kNoMemory ? 0 : 1;
+}
+
+TEST(Names, MemoryThatRunsOutOnTheThreadThatAsksIsAStatus) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  EXPECT_EXIT(std::_Exit(ResolveWithoutMemory()), testing::ExitedWithCode(0), "");
+}
+
+// The status of a process that gets no thread to ask the name server: there is no room for such a stack.
+int ResolveWithoutThreads() {
+  pthread_attr_t attributes;
+  ::pthread_attr_init(&attributes);
+  ::pthread_attr_setstacksize(&attributes, size_t{1} << 60);
+  if (::pthread_setattr_default_np(&attributes) != 0) return 2;
+  NameOptions options;
+  options.source = "dns://127.0.0.1:1";
+  const Outcome outcome = ResolveName("rdma-broker://storage.test", options).outcome;
+  return outcome.status == NdkStatus::kInsufficientResources && outcome.retryable ? 0 : 1;
+}
+
+TEST(Names, WhereThereIsNoThreadToAskTheStatusSaysSo) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  EXPECT_EXIT(std::_Exit(ResolveWithoutThreads()), testing::ExitedWithCode(0), "");
 }
 
 // Says that the answer is cut short.
