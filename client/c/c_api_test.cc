@@ -9,22 +9,28 @@
 
 #include <array>
 #include <atomic>
+#include <cerrno>
+#include <csignal>
+#include <cstdlib>
 #include <cstring>
 #include <functional>
 #include <random>
 #include <string>
+#include <system_error>
 #include <thread>
 #include <utility>
 #include <vector>
 
 #include "client/c/event_queue.h"
 #include "client/c/handle_table.h"
+#include "client/c/interface.h"
 #include "client/c/rdma_broker.h"
 #include "dataplane/adapter.h"
 #include "dataplane/data_object.h"
 #include "dataplane/memory.h"
 #include "dataplane/ndk/status.h"
 #include "dataplane/unique_fd.h"
+#include "tests/memory_shortage.h"
 #include "tests/random_seed.h"
 
 namespace rdmabroker {
@@ -277,6 +283,11 @@ TEST(CInterface, ClosingAQueueWakesWhoPollsADuplicateOfItsDescriptor) {
 
 class FakeRegion final : public MemoryRegion {
  public:
+  FakeRegion() { ++count; }
+  ~FakeRegion() override { --count; }
+
+  static inline std::atomic<int> count = 0;  // Those that there are.
+
   NdkStatus Register(void*, size_t, MrFlags) override { return NdkStatus::kSuccess; }
   NdkStatus Deregister() override { return NdkStatus::kSuccess; }
   NdkStatus InitializeFastRegister(uint32_t, bool) override { return NdkStatus::kNotSupported; }
@@ -326,6 +337,48 @@ TEST(CInterface, WhatIsMadeOnADomainThatIsClosedMeanwhileTellsOfItsClose) {
   EXPECT_EQ(event.kind, RDMA_BROKER_EVENT_CLOSED);
   EXPECT_EQ(event.source, region);
   rdma_broker_close(events, 0);
+}
+
+TEST(CInterface, ARegistrationThatMemoryRunsOutInLeavesNothing) {
+  const rdma_broker_handle events = MakeEvents();
+  auto& table = c::HandleTable::Get();
+  const rdma_broker_handle domain = table.Add({new FakeDomain, {table.Find<c::EventQueue>(events).object, 0}, {}});
+  char memory[1];
+  rdma_broker_handle region = 0;
+  uint32_t local = 0;
+  uint32_t remote = 0;
+  const auto make = [&](int64_t allocations) {
+    const auto shortage = MemoryShortage::HereAfter(allocations);
+    return rdma_broker_memory_register(domain, memory, sizeof memory, 0, &region, &local, &remote);
+  };
+  int64_t allocations = 0;
+  rdma_broker_status status = make(allocations);
+  for (; status == RDMA_BROKER_STATUS_NO_MEMORY; status = make(++allocations)) {
+    ASSERT_EQ(FakeRegion::count, 0) << "left behind after " << allocations << " allocations";
+    ASSERT_EQ(region + local + remote, 0u);
+  }
+  EXPECT_EQ(status, RDMA_BROKER_STATUS_SUCCESS);
+  EXPECT_GT(allocations, 1);
+  EXPECT_EQ(rdma_broker_close(region, 0), RDMA_BROKER_STATUS_SUCCESS);
+  EXPECT_EQ(FakeRegion::count, 0);
+  rdma_broker_close(domain, 0);
+  rdma_broker_close(events, 0);
+}
+
+void CloseWithoutMemory() {
+  const rdma_broker_handle domain = c::HandleTable::Get().Add({new FakeDomain, {}, {}});
+  const auto shortage = MemoryShortage::HereAfter(0);
+  std::_Exit(rdma_broker_close(domain, 0) == RDMA_BROKER_STATUS_NO_MEMORY ? 1 : 0);
+}
+
+TEST(CInterface, ACloseThatMemoryRunsOutInEndsTheProcess) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  EXPECT_EXIT(CloseWithoutMemory(), testing::KilledBySignal(SIGABRT), "");
+}
+
+TEST(CInterface, AThreadThatTheProcessDoesNotGetIsAStatus) {
+  const auto start = []() -> NdkStatus { throw std::system_error(EAGAIN, std::generic_category()); };
+  EXPECT_EQ(c::Guarded(start), RDMA_BROKER_STATUS_INSUFFICIENT_RESOURCES);
 }
 
 TEST(CInterface, ThreadsThatCloseWhatOthersUseDoNoHarm) {

@@ -172,7 +172,8 @@ rdma_broker_status rdma_broker_events_await(rdma_broker_handle events, uint64_t 
 }
 
 rdma_broker_status rdma_broker_close(rdma_broker_handle object, uint64_t context) {
-  return Guarded([&] {
+  // Nobody could close the object again, nor know that nothing uses its memory: where memory runs out the process ends.
+  return Guarded([&]() noexcept {
     const std::optional<Entry> entry = Table().Remove(object);
     if (!entry.has_value()) return NoSuch(object);
     const auto closed = [events = entry->affiliation.events, object, context] {

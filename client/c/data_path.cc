@@ -54,12 +54,34 @@ rdma_broker_status PostTo(rdma_broker_handle queue_pair, const rdma_broker_sge* 
   });
 }
 
-// Gives an object of the data plane a handle.
+// An object of the data plane that has no handle yet. It is closed unless it gets one: nobody else could close it.
 template <typename Object>
-NdkStatus Name(const Created<Object>& created, const Affiliation& affiliation, rdma_broker_handle* handle) {
+class Unnamed {
+ public:
+  explicit Unnamed(Object* object) : object_(object) {}
+  ~Unnamed() {
+    if (object_ != nullptr) object_->Close({});
+  }
+  Unnamed(const Unnamed&) = delete;
+  Unnamed& operator=(const Unnamed&) = delete;
+
+  Object* operator->() const { return object_; }
+  void Name(rdma_broker_handle handle, const Affiliation& affiliation) {
+    // Objects of the data plane outlive the session: whoever made them closes them.
+    Table().Add(handle, {object_, {affiliation.events, 0}, {}});
+    object_ = nullptr;
+  }
+
+ private:
+  Object* object_;
+};
+
+template <typename Object>
+NdkStatus Name(const Created<Object>& created, const Affiliation& affiliation, rdma_broker_handle* handle,
+               rdma_broker_handle made = Table().NewHandle()) {
   if (created.object == nullptr) return created.status;
-  // Objects of the data plane outlive the session: whoever made them closes them.
-  *handle = Table().Add({created.object, {affiliation.events, 0}, {}});
+  Unnamed(created.object).Name(made, affiliation);
+  *handle = made;
   return NdkStatus::kSuccess;
 }
 
@@ -135,11 +157,7 @@ rdma_broker_status rdma_broker_completion_queue_create(rdma_broker_handle adapte
         queue->Post({RDMA_BROKER_EVENT_COMPLETION_QUEUE, context, made, 0, {.status = status, .hint = {}}});
       };
     }
-    const auto created = (*data)->CreateCompletionQueue(depth, notification);
-    if (created.object == nullptr) return created.status;
-    Table().Add(made, {created.object, {data->affiliation.events, 0}, {}});
-    *completion_queue = made;
-    return NdkStatus::kSuccess;
+    return Name((*data)->CreateCompletionQueue(depth, notification), data->affiliation, completion_queue, made);
   });
 }
 
@@ -173,14 +191,17 @@ rdma_broker_status rdma_broker_memory_register(rdma_broker_handle domain, void* 
     if (!owner) return NoSuch(domain);
     const auto created = owner->CreateMemoryRegion(false);
     if (created.object == nullptr) return created.status;
-    const NdkStatus registered = created.object->Register(address, length, flags);
-    if (registered != NdkStatus::kSuccess) {
-      created.object->Close({});
-      return registered;
-    }
-    if (local_token != nullptr) *local_token = static_cast<uint32_t>(created.object->local_token());
-    if (remote_token != nullptr) *remote_token = static_cast<uint32_t>(created.object->remote_token());
-    return Name(created, owner.affiliation, region);
+    Unnamed unnamed(created.object);
+    const NdkStatus registered = unnamed->Register(address, length, flags);
+    if (registered != NdkStatus::kSuccess) return registered;
+    const LocalToken local = unnamed->local_token();
+    const RemoteToken remote = unnamed->remote_token();
+    const rdma_broker_handle made = Table().NewHandle();
+    unnamed.Name(made, owner.affiliation);
+    *region = made;
+    if (local_token != nullptr) *local_token = static_cast<uint32_t>(local);
+    if (remote_token != nullptr) *remote_token = static_cast<uint32_t>(remote);
+    return NdkStatus::kSuccess;
   });
 }
 

@@ -12,7 +12,7 @@ namespace rdmabroker::c {
 
 EventQueue::EventQueue() : descriptor_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {}
 
-void EventQueue::Post(Event event) {
+void EventQueue::Post(Event event) noexcept {
   const std::lock_guard lock(mutex_);
   if (shut_) return;
   if (events_.empty()) ::eventfd_write(descriptor_.get(), 1);

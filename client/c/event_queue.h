@@ -35,8 +35,8 @@ class EventQueue {
   bool ok() const { return static_cast<bool>(descriptor_); }
   int descriptor() const { return descriptor_.get(); }
 
-  // After Shut it is dropped.
-  void Post(Event event);
+  // After Shut it is dropped. Ends the process where there is no memory for it: who waits for it would wait for ever.
+  void Post(Event event) noexcept;
   // Takes the oldest that is wanted. kTimeout: none came within so many milliseconds, where that is not negative;
   // kCancelled: the queue is shut.
   NdkStatus Take(int timeout_ms, const std::function<bool(const Event&)>& wanted, Event* event);

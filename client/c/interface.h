@@ -11,6 +11,7 @@
 #include <new>
 #include <optional>
 #include <string_view>
+#include <system_error>
 #include <utility>
 
 #include "client/c/event_queue.h"
@@ -32,6 +33,8 @@ rdma_broker_status Guarded(const Body& body) noexcept {
     return static_cast<rdma_broker_status>(body());
   } catch (const std::bad_alloc&) {
     return RDMA_BROKER_STATUS_NO_MEMORY;
+  } catch (const std::system_error&) {  // By std::thread: the process gets no more.
+    return RDMA_BROKER_STATUS_INSUFFICIENT_RESOURCES;
   } catch (...) {
     return RDMA_BROKER_STATUS_INTERNAL_ERROR;
   }

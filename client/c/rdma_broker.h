@@ -18,8 +18,13 @@
  * of the program runs. A process that has forked without exec must not use what its parent opened.
  *
  * Errors. Functions return NDK statuses (rdma_broker_status.h). A pointer that is null where a value is needed, a
- * struct that is too small, and text that is no address are STATUS_INVALID_PARAMETER; memory that has run out is
- * STATUS_NO_MEMORY. Out parameters are written on success only. No C++ exception leaves the library.
+ * struct that is too small, and text that is no address are STATUS_INVALID_PARAMETER. Out parameters are written on
+ * success only. No C++ exception leaves the library.
+ *
+ * A call for which memory runs out returns STATUS_NO_MEMORY, and one for which the process gets no thread or descriptor
+ * STATUS_INSUFFICIENT_RESOURCES. It leaves nothing that stays, and no event comes, but the objects that it concerns may
+ * be good for nothing but their close. Where memory runs out in rdma_broker_close, for an event, or on a thread of the
+ * library's own or gRPC's, the process ends: the library could not keep its word.
  *
  * Structs. Those with a `size` may grow at their end: set it to sizeof the struct. What a program is compiled with and
  * an older library does not know must be 0; what a newer library has besides, an older program does not see. Those
@@ -129,9 +134,10 @@ typedef struct rdma_broker_session_options {
   uint64_t context;           /* Of SESSION_END. */
 } rdma_broker_session_options;
 
-/* Opens a session, and waits for the broker. `options` may be null. `failure`, if it is not null and this fails, is
- * filled in as an OUTCOME. STATUS_CONNECTION_REFUSED: nobody listens on the socket. A session outlives the broker's
- * process only as the user's who opened it: open it as the user that the process stays. */
+/* Opens a session, and waits for the broker. `options` may be null. `failure`, if it is not null, is filled in as an
+ * OUTCOME where this fails and there is more to say than the status. STATUS_CONNECTION_REFUSED: nobody listens on the
+ * socket. A session outlives the broker's process only as the user's who opened it: open it as the user that the
+ * process stays. */
 rdma_broker_status rdma_broker_session_open(const rdma_broker_session_options* options, rdma_broker_handle events,
                                             rdma_broker_handle* session, rdma_broker_event* failure);
 
