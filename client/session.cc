@@ -39,7 +39,7 @@ NdkStatus Session::ListAdapters(std::function<void(const Outcome&, std::vector<D
 
 NdkStatus Session::OpenAdapter(const std::string& device, NdkVersion version, AdapterEventCallback on_event,
                                CreateCompletion<Adapter> completion) {
-  if (!completion) return NdkStatus::kInvalidParameter;
+  if (!completion || !IsUtf8(device)) return NdkStatus::kInvalidParameter;
   return link_->Post(
       [link = link_, device, version, on_event = std::move(on_event), completion = std::move(completion)]() mutable {
         v1::OpenAdapterRequest request;

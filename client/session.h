@@ -54,7 +54,8 @@ class Session {
   // The devices that the broker knows, those included that cannot be used now. kPending: the completion is called once.
   NdkStatus ListAdapters(std::function<void(const Outcome&, std::vector<Device>)> completion);
 
-  // Opens an instance of a device's adapter, by Device::name. `on_event` may be empty. As Adapter's creates.
+  // Opens an instance of a device's adapter, by Device::name. `on_event` may be empty. As Adapter's creates;
+  // kInvalidParameter also for a name that is no UTF-8.
   NdkStatus OpenAdapter(const std::string& device, NdkVersion version, AdapterEventCallback on_event,
                         CreateCompletion<Adapter> completion);
 

@@ -135,6 +135,22 @@ TEST_F(SessionTest, AMissingCompletionIsRefusedInline) {
   EXPECT_EQ(session->ListAdapters({}), NdkStatus::kInvalidParameter);
 }
 
+TEST_F(SessionTest, ADeviceNameThatNoMessageCanHaveIsRefusedInline) {
+  OpenSession();
+  const auto ask = [&](const char* name) {
+    return session->OpenAdapter(name, kNdkVersion, {}, [](const Outcome&, const std::shared_ptr<Adapter>&) {});
+  };
+  // A continuation alone, a character cut short, three too long for what they say, a surrogate, two too large.
+  for (const char* name : {"nic\x80", "nic\xe2\x82", "\xc1\x80", "\xe0\x80\x80", "\xf0\x80\x80\x80", "\xed\xa0\x80",
+                           "\xf4\x90\x80\x80", "nic\xff"}) {
+    EXPECT_EQ(ask(name), NdkStatus::kInvalidParameter) << name;
+  }
+  for (const char* name : {"nic0", "\xc2\xa2", "\xe2\x82\xac", "\xed\x9f\xbf", "\xf4\x8f\xbf\xbf"}) {
+    EXPECT_EQ(ask(name), NdkStatus::kPending) << name;
+  }
+  broker.WaitFor("OpenAdapter", 6);  // The fixture's, too.
+}
+
 TEST_F(SessionTest, ACallNeverCompletesWithinItself) {
   OpenSession();
   std::mutex held;  // A completion within the call would wait for it for ever.

@@ -144,6 +144,25 @@ bool HasGone(const grpc::Status& status) {
   return may_be && !FailureDetail(status).has_value();
 }
 
+// By RFC 3629, so no surrogates, none beyond U+10FFFF, and none that is written with more bytes than it needs.
+bool IsUtf8(std::string_view text) {
+  while (!text.empty()) {
+    const auto lead = static_cast<unsigned char>(text.front());
+    const size_t bytes = lead < 0x80 ? 1 : lead < 0xe0 ? 2 : lead < 0xf0 ? 3 : 4;
+    if ((lead >= 0x80 && lead < 0xc2) || lead > 0xf4 || text.size() < bytes) return false;
+    char32_t code = lead & (0xff >> bytes);
+    for (const char each : text.substr(1, bytes - 1)) {
+      const auto byte = static_cast<unsigned char>(each);
+      if ((byte & 0xc0) != 0x80) return false;
+      code = code << 6 | (byte & 0x3f);
+    }
+    const bool longer_than_needed = (bytes == 3 && code < 0x800) || (bytes == 4 && code < 0x10000);
+    if (longer_than_needed || (code >= 0xd800 && code < 0xe000) || code > 0x10ffff) return false;
+    text.remove_prefix(bytes);
+  }
+  return true;
+}
+
 Outcome BrokenPromise(std::string_view what) {
   return {.status = NdkStatus::kInternalError,
           .hint = "the broker's answer " + std::string(what) + "; client and broker do not fit together"};

@@ -6,6 +6,7 @@
 #include <grpcpp/support/status.h>
 
 #include <optional>
+#include <string_view>
 
 #include "client/values.h"
 #include "proto/rdmabroker/v1/adapter.pb.h"
@@ -22,6 +23,9 @@ namespace rdmabroker::client {
 v1::SocketAddress ToMessage(const SocketAddress& address);
 v1::ReadLimits ToMessage(const ReadLimits& limits);
 v1::NdkVersion ToMessage(const NdkVersion& version);
+
+// Whether a message can have the text: it is UTF-8. No broker reads, and so answers, one that has another.
+bool IsUtf8(std::string_view text);
 
 // A number that is none of NDKPI's becomes kUnsuccessful.
 NdkStatus FromMessage(v1::NdkStatus status);

@@ -18,8 +18,8 @@
  * of the program runs. A process that has forked without exec must not use what its parent opened.
  *
  * Errors. Functions return NDK statuses (rdma_broker_status.h). A pointer that is null where a value is needed, a
- * struct that is too small, and text that is no address are STATUS_INVALID_PARAMETER. Out parameters are written on
- * success only. No C++ exception leaves the library.
+ * struct that is too small, and text that is no address or no UTF-8 are STATUS_INVALID_PARAMETER. Out parameters are
+ * written on success only. No C++ exception leaves the library.
  *
  * A call for which memory runs out returns STATUS_NO_MEMORY, and one for which the process gets no thread or descriptor
  * STATUS_INSUFFICIENT_RESOURCES. It leaves nothing that stays, and no event comes, but the objects that it concerns may
