@@ -58,6 +58,7 @@ Resolution ResolveByEtcd(const ParsedName& name, const EtcdSource& source, const
   if (values.empty()) return Failure(NdkStatus::kObjectNameNotFound, "nobody has the name " + name.host + " in etcd");
   Resolution resolution;
   for (const std::string& value : values) {
+    if (resolution.addresses.size() == kMostAddresses) break;  // Of more than etcd was asked for.
     const auto address = SocketAddress::Parse(value);
     if (address.has_value() && IsUsable(*address)) resolution.addresses.push_back(*address);
   }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// A name's registration in an etcd of the test's own, which loses, refuses and is silent as it is told.
+// Names in an etcd of the test's own, which loses, refuses and is silent as it is told.
 
 #include <grpcpp/generic/async_generic_service.h>
 #include <grpcpp/security/server_credentials.h>
@@ -29,7 +29,8 @@ namespace {
 using namespace std::chrono_literals;
 using std::chrono::system_clock;
 
-constexpr auto kPatience = 40s;  // For what is sure to happen on a busy machine.
+constexpr int kKeysOfAName = 20;  // Whatever limit the question has.
+constexpr auto kPatience = 40s;   // For what is sure to happen on a busy machine.
 
 template <typename Message>
 grpc::ByteBuffer Bytes(const Message& message) {
@@ -164,6 +165,12 @@ class EtcdServer : private grpc::CallbackGenericService {
       *response = Bytes(renewed);
     } else if (method == "LeaseRevoke") {
       *response = Bytes(etcd::LeaseResponse());
+    } else if (method == "Range") {
+      etcd::RangeResponse found;
+      for (int port = 1; port <= kKeysOfAName; ++port) {
+        found.add_kvs()->set_value("127.0.0.1:" + std::to_string(port));
+      }
+      *response = Bytes(found);
     } else if (method != "Put") {
       return grpc::Status(grpc::StatusCode::UNIMPLEMENTED, method);
     } else if (std::exchange(refuses_, false)) {
@@ -187,6 +194,14 @@ class EtcdServer : private grpc::CallbackGenericService {
   std::optional<system_clock::duration> given_up_;
   std::unique_ptr<grpc::Server> server_;
 };
+
+TEST(Resolution, AnEtcdThatMindsNoLimitGivesSixteenAddresses) {
+  EtcdServer etcd;
+  const Resolution resolution = ResolveName("rdma-broker://a", etcd.options());
+  ASSERT_TRUE(resolution.outcome.ok()) << resolution.outcome.hint;
+  EXPECT_EQ(resolution.addresses.size(), 16u);
+  EXPECT_EQ(resolution.addresses.back().port, 16);
+}
 
 NameRegistration::Registering Register(const NameOptions& options) {
   return NameRegistration::Register("rdma-broker://a", *SocketAddress::Parse("127.0.0.1:4420"), options, 1s);
