@@ -27,16 +27,16 @@ class Reservation;
 class SharedEndpoint;
 
 // NDK_ADAPTER: an opened instance of a device's adapter. Its close waits for everything made on it, the data plane's
-// objects included; blocking.h has the form that NDK gives it.
+// objects included; blocking.h has a close that waits, as NDK's does.
 //
-// Each create returns kPending, and the completion delivers the object or says why there is none (the RPC of the same
-// name in broker.proto lists the statuses); or it returns why not, and the completion is not called. The completion may
-// come before the function has returned.
+// Each Create function, and ReservePort, returns kPending, and the completion delivers the object or says why there is
+// none (the RPC of the same name in broker.proto lists the statuses); or it returns a failure and never calls the
+// completion. The completion may be called before the function has returned.
 class Adapter : public BrokerObject {
  public:
   const AdapterInfo& info() const { return info_; }
-  // NDK_FN_QUERY_ADAPTER_INFO: info() in the caller's memory, of `*size` bytes; `*size` becomes sizeof(AdapterInfo).
-  // kBufferTooSmall: it is more than there was, and nothing is written.
+  // NDK_FN_QUERY_ADAPTER_INFO: copies info() into the caller's memory of `*size` bytes, and sets `*size` to
+  // sizeof(AdapterInfo). kBufferTooSmall: there was less room than that, and `*size` alone is written.
   NdkStatus QueryInfo(AdapterInfo* info, size_t* size) const;
   // Whether this process's data path holds the transport of connections and ends them.
   bool client_ends_connections() const { return client_ends_connections_; }
@@ -44,15 +44,16 @@ class Adapter : public BrokerObject {
   // for its technology: connections can be brokered, but not by queue pairs of this library.
   rdmabroker::Adapter* data() const { return data_; }
 
-  // Without an address: Listener::Listen is next. `on_connect` is called for each peer that wants to connect.
+  // The listener has no address yet: Listener::Listen is next. `on_connect` is called for each peer that wants to
+  // connect.
   NdkStatus CreateListener(ConnectEventCallback on_connect, CreateCompletion<Listener> completion);
-  // Port 0 asks for a free one. The second form takes a reservation's place.
+  // Port 0 asks for a free one. In the second form the endpoint takes the reservation's place.
   NdkStatus CreateSharedEndpoint(const SocketAddress& address, CreateCompletion<SharedEndpoint> completion);
   NdkStatus CreateSharedEndpoint(const std::shared_ptr<Reservation>& reservation,
                                  CreateCompletion<SharedEndpoint> completion);
   // Holds an address for a later Listen or CreateSharedEndpoint. Port 0 asks for a free one.
   NdkStatus ReservePort(const SocketAddress& address, CreateCompletion<Reservation> completion);
-  // Not connected: Connector::Connect or ConnectWithSharedEndpoint is next.
+  // The connector is not connected yet: Connector::Connect or ConnectWithSharedEndpoint is next.
   NdkStatus CreateConnector(CreateCompletion<Connector> completion);
 
  private:

@@ -42,7 +42,7 @@ struct Made {
 
 // As Session::ListAdapters.
 Made<std::vector<Device>> BlockingListAdapters(Session& session);
-// As Session::OpenAdapter, without a word of what happens to the device.
+// As Session::OpenAdapter, but without the adapter's events.
 Made<std::shared_ptr<Adapter>> BlockingOpenAdapter(Session& session, const std::string& device,
                                                    NdkVersion version = kNdkVersion);
 
@@ -53,9 +53,9 @@ Made<std::shared_ptr<SharedEndpoint>> BlockingCreateSharedEndpoint(const std::sh
 Made<std::shared_ptr<Reservation>> BlockingReservePort(const std::shared_ptr<Adapter>& adapter,
                                                        const SocketAddress& address);
 
-// Connects and completes, so that the connection is established. Where it is not, the connector has been closed. The
-// queue pair's receives should be posted before. The second form connects from a shared endpoint, and
-// `parameters.source` is ignored.
+// Connects and completes, so that the connection is established. After a failure the connector has been closed. Post
+// the queue pair's receives before. The second form connects from a shared endpoint, and `parameters.source` is
+// ignored.
 Made<std::shared_ptr<Connector>> BlockingConnect(const std::shared_ptr<Adapter>& adapter, QueuePair* queue_pair,
                                                  const ConnectParameters& parameters,
                                                  DisconnectEventCallback on_disconnect = {});
@@ -82,14 +82,14 @@ class BlockingListener {
   // As Listener::Listen; port 0 asks for a free one.
   static Made<std::unique_ptr<BlockingListener>> Listen(const std::shared_ptr<Adapter>& adapter,
                                                         const SocketAddress& address);
-  // Turns down those who still wait in the queue, and closes the listener without waiting for its connectors.
+  // Turns down the peers that still wait in the queue, and closes the listener without waiting for its connectors.
   ~BlockingListener();
   BlockingListener(const BlockingListener&) = delete;
   BlockingListener& operator=(const BlockingListener&) = delete;
 
-  // With the port that was chosen where 0 was asked for.
+  // The address, with the port that was chosen where 0 was asked for.
   SocketAddress address() const;
-  // To pause it, say.
+  // For pausing it, for example.
   const std::shared_ptr<Listener>& listener() const { return listener_; }
 
   // The next peer that wants to connect; the connector is the caller's to close. kIoTimeout: none came in time;

@@ -24,10 +24,10 @@ namespace rdmabroker::client {
 class BrokerLink;
 struct ObjectRequests;
 
-// What an object of the session's is.
+// The kinds of a session's objects.
 enum class ObjectKind : uint8_t { kConnector, kSharedEndpoint, kListener, kReservation, kAdapter };
 
-// Names an object of the session's; the order is one in which successors come before antecedents.
+// Names an object of the session. The order puts successors before antecedents.
 struct ObjectKey {
   ObjectKind kind = ObjectKind::kConnector;
   uint64_t id = 0;  // 0: the broker has not given it yet.
@@ -35,7 +35,7 @@ struct ObjectKey {
   auto operator<=>(const ObjectKey&) const = default;
 };
 
-// What the objects that the broker knows have in common: how they end.
+// What all objects that the broker knows have in common: how they end.
 //
 // Objects are handed out as shared pointers. The pointer keeps the memory, Close ends the object: a function of an
 // object that is closed or closing fails with kInvalidDeviceState, and none is ever unsafe to call. Dropping all
@@ -51,27 +51,28 @@ class BrokerObject : public std::enable_shared_from_this<BrokerObject>, public E
 
   // NDK_FN_CLOSE_OBJECT. Never fails. kPending: the completion is called once, as the object's last callback: after the
   // completions of its pending requests, which end with kCancelled, and after the close completion of every object that
-  // depends on it has returned. kSuccess, and the completion is not called: its session is closed, or Close was called
-  // before. The completion may be empty.
+  // depends on it has returned. kSuccess: the object's session is closed or Close was called before, and the completion
+  // is not called. The completion may be empty.
   NdkStatus Close(CloseCompletion completion);
 
-  // `on_end` is called with what the session has ended with, if it ends other than by Session::Close before this object
-  // is closed; at once if it has ended already. A later call takes an earlier one's place.
+  // Has `on_end` called with the status that the session ends with, if it ends other than by Session::Close before this
+  // object is closed; at once if it has ended already. A later call replaces an earlier one.
   void OnSessionEnd(std::function<void(NdkStatus)> on_end);
 
  protected:
-  // On the session's thread, as all of the following.
+  // Called on the session's thread, as is all of the following that does not say otherwise.
   using Done = std::function<void(const Outcome&, const v1::Outcome&)>;
 
   BrokerObject(std::shared_ptr<BrokerLink> link, ObjectKind kind);
 
-  // From any thread: runs the work there later and returns kPending; or tells why the object takes no more requests.
+  // From any thread: runs the work on the session's thread later and returns kPending, or returns why the object takes
+  // no more requests.
   NdkStatus Post(std::function<void()> work);
   // Likewise, also when the session is over but not closed.
   NdkStatus PostUntilClose(std::function<void()> work);
 
-  // Asks the broker for an object and hands it out. `accept` takes what the reply yields and returns its id, 0 if the
-  // reply does not have it. The antecedents' closes wait for `completion`, and then for the object.
+  // Asks the broker for an object and hands it out. `accept` takes what the reply yields and returns the object's id, 0
+  // if the reply has none. The antecedents' closes wait for `completion`, and then for the object.
   template <typename Object, typename Message, typename Prepare, typename Accept>
   static void Create(std::shared_ptr<Object> object, std::vector<std::shared_ptr<BrokerObject>> antecedents,
                      Message message, Prepare prepare, Accept accept, CreateCompletion<Object> completion);
@@ -84,34 +85,34 @@ class BrokerObject : public std::enable_shared_from_this<BrokerObject>, public E
   // Makes a request by RequestOf(message, prepare); the object's close waits until `done` has returned.
   template <typename Message, typename Prepare>
   void Submit(Message message, Prepare prepare, Done done);
-  // Likewise, for the close itself and for what nobody waits for.
+  // Likewise, for the close itself and for requests that nobody waits for.
   template <typename Message, typename Prepare>
   void SubmitUncounted(Message message, Prepare prepare, Done done);
-  // A request that is not made through Submit begins, and has ended.
+  // Mark the beginning and the end of a request that is not made through Submit.
   void Hold() { ++unfinished_; }
   void Release();
 
   virtual void SubmitClose(Done done) = 0;
-  // The object's close begins, or its session is closed: ends what it does in this process.
+  // Called when the object's close begins or its session is closed: ends what the object does in this process.
   virtual void OnClosing() {}
-  // What the close waits for besides.
+  // Whether all that the close waits for besides has happened.
   virtual bool ReadyToFinish() const { return true; }
-  // The session is closed: requests that only this process knows of end now.
+  // Called when the session is closed: ends the requests that only this process knows of.
   virtual void EndLocalRequests() {}
-  // The close has completed and its callback returned.
+  // Called when the close has completed and its callback has returned.
   virtual void OnFinished() {}
   void MaybeFinish();
 
   BrokerLink& link() const { return *link_; }
   uint64_t id() const { return key_.id; }
-  // Close has been called, be it that it has not begun yet.
+  // Whether Close has been called, even if the close has not begun yet.
   bool closing() const { return close_called_; }
 
  private:
   friend class BrokerLink;
 
   virtual void HandleEvent(const v1::SessionEvent& event) = 0;
-  // The session is over, not by Session::Close. Pending requests have ended.
+  // Called when the session has ended other than by Session::Close, after the end of the pending requests.
   virtual void HandleSessionEnd(NdkStatus) {}
   void TellSessionEnd(NdkStatus status);
 

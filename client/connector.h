@@ -29,7 +29,7 @@ class HeldQueuePair;
 class Listener;
 class SharedEndpoint;
 
-// What Connect offers to whom.
+// What Connect offers, and to whom.
 struct ConnectParameters {
   SocketAddress source;  // For Connect: one of the adapter's addresses; port 0 asks for a free one.
   SocketAddress destination;
@@ -43,11 +43,11 @@ struct AcceptParameters {
   std::string private_data;  // At most AdapterInfo::max_callee_data bytes.
 };
 
-// NDK_CONNECTOR. Functions that take a completion return kPending and call it once, or return why not and do not call
+// NDK_CONNECTOR. Functions that take a completion return kPending and call it once, or return a failure and do not call
 // it. They fail inline with kInvalidParameter (a pointer or the completion is missing), kInvalidParameterMix (the queue
 // pair is another adapter's), kInvalidBufferSize (private data is too long), kInvalidDeviceState (the connector is
-// closing) and what the session has ended with; and, like the outcomes, with what the RPC of the same name in
-// broker.proto lists.
+// closing) and the status that the session has ended with; and, like the outcomes, with what the RPC of the same name
+// in broker.proto lists.
 //
 // From Connect or Accept on, the queue pair's close waits for this connector's. Closing a connector with an established
 // connection ends it and flushes the queue pair.
@@ -67,27 +67,28 @@ class Connector : public BrokerObject {
   // As CompleteConnect, for a connector of a ConnectEvent.
   NdkStatus Accept(QueuePair* queue_pair, const AcceptParameters& parameters, DisconnectEventCallback on_disconnect,
                    OutcomeCompletion completion);
-  // Instead of Accept, or of CompleteConnect. The completion tells whether the peer still waited: kConnectionAborted
-  // where it had given up. Without one it is kSuccess inline, and nobody is told.
+  // Turns the peer down, instead of Accept or CompleteConnect. The completion says whether the peer was still waiting:
+  // kConnectionAborted where it had given up. Without a completion the function returns kSuccess in place of kPending,
+  // and nobody is told.
   NdkStatus Reject(const std::string& private_data, OutcomeCompletion completion = {});
-  // Ends when the peer has disconnected too; the queue pair is flushed then. Do it after the queue pair's requests
-  // have completed. Also possible when the session is over, where the data path ends connections, or where the
+  // Ends when the peer has disconnected too; the queue pair is flushed then. Call it after the queue pair's requests
+  // have completed. After the session's end it still works where the data path ends connections, or where the
   // connection goes on without a broker (session.h).
   NdkStatus Disconnect(OutcomeCompletion completion);
 
   // NDK_FN_GET_CONNECTION_DATA: each pointer may be null. *private_data_length is the buffer's size and becomes the
-  // size of the private data area; as much as fits is copied. kBufferTooSmall: not all did, unless buffer and length
-  // are both null or 0. kInvalidParameter: a length without a buffer, or the reverse. kConnectionInvalid: nothing is
-  // known yet. Also after a reject by the peer, and until the connector is closed.
+  // size of the private data area; as much as fits is copied. kBufferTooSmall: not all of it fits; not so where the
+  // buffer is null and its length null or 0. kInvalidParameter: a length without a buffer, or the reverse.
+  // kConnectionInvalid: nothing is known yet. Works also after a reject by the peer, and until the connector is closed.
   NdkStatus GetConnectionData(uint32_t* inbound_read_limit, uint32_t* outbound_read_limit, void* private_data,
                               uint32_t* private_data_length) const;
-  // A sockaddr_in or sockaddr_in6 of *length bytes. `length` is the buffer's size and becomes the address's; `address`
-  // may be null if it is 0. kBufferTooSmall: nothing but *length has changed. kInvalidParameter: a pointer is null.
-  // kConnectionInvalid where GetConnectionData has it.
+  // Writes a sockaddr_in or sockaddr_in6. *length is the buffer's size and becomes the address's; `address` may be null
+  // if it is 0. kBufferTooSmall: nothing but *length has changed. kInvalidParameter: a pointer is null.
+  // kConnectionInvalid where GetConnectionData returns it.
   NdkStatus GetLocalAddress(sockaddr* address, uint32_t* length) const;
   // As GetLocalAddress.
   NdkStatus GetPeerAddress(sockaddr* address, uint32_t* length) const;
-  // The same, all at once.
+  // The same three, at once.
   std::optional<ConnectionData> connection_data() const;
 
  private:
@@ -101,7 +102,7 @@ class Connector : public BrokerObject {
     kRequested,      // Delivered, undecided.
     kDeciding,       // Accept or CompleteConnect is pending.
     kEstablished,    // Data may flow.
-    kPeerEnded,      // Not by this side.
+    kPeerEnded,      // Ended, but not by this side.
     kDisconnecting,  // Disconnect is pending.
     kDead,           // Can only be closed.
   };
@@ -116,13 +117,14 @@ class Connector : public BrokerObject {
   // Any thread: kPending if the phase was `from` and is now `to`; else `otherwise`.
   NdkStatus Enter(Phase from, Phase to, NdkStatus otherwise);
   NdkStatus EnterConnecting();
-  // Likewise, and tells the phase before; what the session has ended with where nobody is left who disconnects.
+  // Likewise, and tells the phase before; where nobody is left who disconnects, what the session has ended with.
   NdkStatus EnterDisconnecting(Phase* before);
-  // Posts the work; if that fails, the phase goes back.
+  // Posts the work; if that fails, restores the phase.
   NdkStatus PostOr(Phase back, std::function<void()> work);
   void SetPhase(Phase phase);
   Phase phase() const;
-  // A connector depends on the shared endpoint of its last attempt only, as at the broker. Null: on none.
+  // A connector depends on the shared endpoint of its last attempt only, as it does at the broker; on none if it is
+  // null.
   void UseEndpoint(const std::shared_ptr<SharedEndpoint>& endpoint);
   NdkStatus CheckConnect(const QueuePair* queue_pair, const ConnectParameters& parameters,
                          const OutcomeCompletion& completion) const;
@@ -144,7 +146,7 @@ class Connector : public BrokerObject {
   void HandleDataPathEnd(const ConnectionEnd& end);
   void HandleDisconnectEvent(const DisconnectEvent& event);
   void Report(bool graceful, uint32_t provider_error);
-  // The broker is not needed for the connection's end.
+  // Whether the connection ends without the broker's help.
   bool EndsByItself() const;
   void RunDisconnect(OutcomeCompletion completion);
   void HandleDisconnected(NdkStatus status);

@@ -11,13 +11,13 @@
 
 namespace rdmabroker::client {
 
-// Where a broker listens if nothing else is said.
+// Where a broker listens unless it is told otherwise.
 inline constexpr std::string_view kDefaultControlSocket = "/run/rdma-broker/control.sock";
 
 // The environment's RDMA_BROKER_SOCKET if it is set and not empty, else kDefaultControlSocket.
 std::string ControlSocketPath();
 
-// The hand-off socket of the broker whose control socket this is: "handoff.sock" in the same folder.
+// The hand-off socket of the broker that has this control socket: "handoff.sock" in the same folder.
 std::string HandoffSocketPath(std::string_view control_socket);
 
 // Why a Unix socket cannot have this path; empty if it can. Its limit is 107 bytes (unix(7)).
@@ -27,11 +27,11 @@ std::string_view SocketPathProblem(std::string_view path);
 // broker answers. Never waits.
 bool SomebodyListens(const std::string& control_socket);
 
-// What to do when no broker answers on that socket, for a person.
+// Tells a person what to do when no broker answers on that socket.
 std::string NoBrokerHint(std::string_view control_socket);
 
-// A connection of its own to the control socket, which no other channel of the process shares. The path must be one
-// that SocketPathProblem finds nothing wrong with.
+// Opens a connection to the control socket that no other channel of the process shares. SocketPathProblem must find
+// nothing wrong with the path.
 //
 // Switches off the deadlock detection of Abseil's mutexes in this process: Debian builds it in, and it ends the process
 // on lock orders within gRPC that are harmless.

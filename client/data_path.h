@@ -31,7 +31,8 @@ struct DataPath {
   std::function<Attachment(const v1::QpAttributes& attributes)> transition;
 };
 
-// Those that this library brings: user-space iWARP, and libibverbs for the kernel's devices of each technology.
+// The data paths that this library brings: user-space iWARP, and libibverbs for the kernel's devices of each
+// technology.
 std::vector<DataPath> BuiltInDataPaths();
 
 }  // namespace rdmabroker::client

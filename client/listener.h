@@ -25,26 +25,27 @@ class Adapter;
 class Connector;
 class Reservation;
 
-// NDK_FN_CONNECT_EVENT_CALLBACK. The connector is the consumer's, who closes it in the end whatever becomes of it. It
-// is never null.
+// NDK_FN_CONNECT_EVENT_CALLBACK. The connector is never null. It belongs to the consumer, who must close it in the end,
+// whatever becomes of it.
 using ConnectEventCallback = std::function<void(std::shared_ptr<Connector>)>;
 
 // NDK_LISTENER. Its close waits for every connector that it delivered; from the moment of Close on, peers are turned
-// down, also those that are on their way to a ConnectEvent.
+// down, even those that are on their way to a ConnectEvent.
 class Listener : public BrokerObject {
  public:
-  // Binds the address and starts. Connect events come after the completion with success. Its failures: Listen in
-  // broker.proto; after one, another Listen is allowed. The second form takes a reservation's place.
+  // Binds the address and starts. Connect events come after the completion has been called with success. Listen in
+  // broker.proto lists the failures; after one, another Listen is allowed. In the second form the listener takes the
+  // reservation's place.
   NdkStatus Listen(const SocketAddress& address, OutcomeCompletion completion);
   NdkStatus Listen(const std::shared_ptr<Reservation>& reservation, OutcomeCompletion completion);
 
-  // Stops or resumes the delivery of connect events: peers are turned down as if nothing listened. Of those that came
-  // before, the one that the session's thread is delivering may still arrive when this has returned. Allowed before
-  // Listen.
+  // Stops or resumes the delivery of connect events: while it is stopped, peers are turned down as if nothing listened.
+  // The one event that the session's thread is delivering at that moment may still arrive after this has returned.
+  // Allowed before Listen.
   void ControlConnectEvents(bool pause);
 
-  // As Connector::GetLocalAddress, with the port that was chosen where 0 was asked for; kInvalidDeviceState where it
-  // does not listen.
+  // As Connector::GetLocalAddress, with the port that was chosen where 0 was asked for; kInvalidDeviceState: it does
+  // not listen.
   NdkStatus GetLocalAddress(sockaddr* address, uint32_t* length) const;
   std::optional<SocketAddress> address() const;
 

@@ -10,11 +10,11 @@
 
 namespace rdmabroker::client {
 
-// A held address, for a later Listen or CreateSharedEndpoint. Close lets it go, unless one of those has taken it over.
-// Close may be called while one of them is pending: it waits for that.
+// A held address, for a later Listen or CreateSharedEndpoint. Close gives it up, unless one of those has taken it over.
+// Close may be called while one of them is pending, and waits for it.
 class Reservation : public BrokerObject {
  public:
-  // With the port that was chosen where 0 was asked for.
+  // The address, with the port that was chosen where 0 was asked for.
   const SocketAddress& address() const { return address_; }
 
  private:

@@ -24,25 +24,25 @@ namespace rdmabroker::client {
 //
 // If the session ends other than by Close (the broker has gone for good, or an administrator ended it), every pending
 // request completes with the reason, kConnectionDisconnected or kRequestAborted; then every established connector gets
-// its DisconnectEvent with it; then SessionOptions.on_end is called. Objects take no more requests but Close, and,
-// where Connector::Disconnect says so, Disconnect. A new session can be opened as soon as a broker runs. A request that
-// completes with kConnectionDisconnected may have been carried out, where its hint says so; what it made ends with the
-// session, if only when Limits.session_grace_ms are over. So look at what is there (rdma-brokerctl lists it) before it
-// is made again in the new session.
+// its DisconnectEvent with that reason; then SessionOptions.on_end is called. Objects take no more requests but Close,
+// and, where Connector::Disconnect says so, Disconnect. A new session can be opened as soon as a broker runs. A request
+// that completes with kConnectionDisconnected may have been carried out, where its hint says so; what it made ends with
+// the session, though perhaps only when Limits.session_grace_ms are over. So look at what is there (rdma-brokerctl
+// lists it) before making it again in the new session.
 //
 // Where the broker has lost the session with all its records, as a damaged store makes it, nobody has ended the
 // connections: they get no DisconnectEvent, and go on without a broker until a peer ends them, they are disconnected,
 // or the session is closed. For the kernel's devices, only QueuePairAttributes::keepalive then reveals a peer's end.
 //
-// A stream that the broker ends while it keeps the session, as when callbacks hold this thread up for long, is not an
-// end, and neither is the broker's death where another process goes on in its place: the session returns, for as long
-// as Limits.session_grace_ms, and requests wait until then. Another process takes it only from the user who opened it:
-// so open it as the user that the process stays, and who may use the socket.
+// The session does not end where the broker ends its stream but keeps the session, as when callbacks hold this thread
+// up for long, nor where the broker dies and another process goes on in its place: the session tries to return for
+// Limits.session_grace_ms, and requests wait until then. Another process accepts it only from the user who opened it:
+// so open it as the user that the process will stay, who must be allowed to use the socket.
 class Session {
  public:
   struct Opening;
-  // Waits for the broker, and for the one that comes after it where it has gone and a supervisor keeps its socket, at
-  // most SessionOptions.open_timeout. kConnectionRefused: nobody listens on the socket, or who does turns every
+  // Waits for the broker, or for its successor where it has gone and a supervisor keeps its socket, for
+  // SessionOptions.open_timeout at most. kConnectionRefused: nobody listens on the socket, or whoever does turns every
   // attempt away; kIoTimeout; kInvalidParameter: the socket's path; and those of Broker.Session in broker.proto.
   static Opening Open(SessionOptions options = {});
 
@@ -51,19 +51,20 @@ class Session {
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
 
-  // The devices that the broker knows, those included that cannot be used now. kPending: the completion is called once.
+  // Lists the devices that the broker knows, including those that cannot be used now. kPending: the completion is
+  // called once.
   NdkStatus ListAdapters(std::function<void(const Outcome&, std::vector<Device>)> completion);
 
-  // Opens an instance of a device's adapter, by Device::name. `on_event` may be empty. As Adapter's creates;
-  // kInvalidParameter also for a name that is no UTF-8.
+  // Opens an instance of a device's adapter, by Device::name. `on_event` may be empty. Returns as Adapter's Create
+  // functions do; kInvalidParameter also for a name that is not UTF-8.
   NdkStatus OpenAdapter(const std::string& device, NdkVersion version, AdapterEventCallback on_event,
                         CreateCompletion<Adapter> completion);
 
   // Ends the session with everything in it: pending requests complete with kCancelled, pending closes complete,
   // connections end, and their peers learn of it. kPending: the completion is the session's last callback. kSuccess,
   // and no completion: Close was called before. The completion may be empty. A session that is away from its broker, or
-  // whose broker goes away meanwhile, returns first, for two seconds at most; else the broker ends it when
-  // Limits.session_grace_ms are over.
+  // whose broker goes away meanwhile, first tries to return for two seconds at most; failing that, the broker ends it
+  // when Limits.session_grace_ms are over.
   NdkStatus Close(CloseCompletion completion);
 
  private:
@@ -73,7 +74,7 @@ class Session {
   std::atomic<bool> close_called_ = false;
 };
 
-// What Session::Open has come to.
+// The result of Session::Open.
 struct Session::Opening {
   Outcome outcome;
   std::unique_ptr<Session> session;  // Null unless the outcome is success.

@@ -20,9 +20,10 @@ struct SessionOptions {
   std::string control_socket = ControlSocketPath();
   // How long Session::Open waits for the broker.
   std::chrono::milliseconds open_timeout{10'000};
-  // The first that fits an adapter is taken; where none does, Adapter::data is null.
+  // An adapter gets the first that fits it; where none does, Adapter::data is null.
   std::vector<DataPath> data_paths = BuiltInDataPaths();
-  // Called once if the session ends other than by Session::Close, after everything in it has been told. May be empty.
+  // Called once if the session ends other than by Session::Close, after everything in it has been told of the end. May
+  // be empty.
   OutcomeCompletion on_end;
 };
 

@@ -15,7 +15,7 @@ namespace rdmabroker::client {
 // NDK_SHARED_ENDPOINT: a local address from which several connectors connect. Its close waits for them.
 class SharedEndpoint : public BrokerObject {
  public:
-  // With the port that was chosen where 0 was asked for.
+  // The address, with the port that was chosen where 0 was asked for.
   const SocketAddress& address() const { return address_; }
   // As Connector::GetLocalAddress; never kConnectionInvalid.
   NdkStatus GetLocalAddress(sockaddr* address, uint32_t* length) const {

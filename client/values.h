@@ -43,7 +43,7 @@ struct ConnectionData {
   bool three_way = false;    // Whether the handshake has a third message.
 };
 
-// An established connection has ended, not by this side.
+// An established connection has ended other than by this side.
 struct DisconnectEvent {
   // kSuccess: the peer disconnected gracefully. kConnectionAborted: it or its host failed, or closed abortively.
   // kIoTimeout: it no longer answers. kDeviceRemoved: this side's device is gone. kConnectionDisconnected and

@@ -2,10 +2,10 @@
 
 /* The client library of rdma-broker for C, and for bindings of other languages. C99; link librdma_broker.so.
  *
- * Handles. Everything is named by a number that the library gives and never gives again in the process; 0 names
- * nothing. A handle is good until rdma_broker_close, of the object or of its session. A call with 0 returns
- * STATUS_INVALID_PARAMETER, with a handle that is no good, of another kind or made up STATUS_OBJECT_NAME_NOT_FOUND;
- * none is unsafe, on whatever thread.
+ * Handles. Every object is named by a number, which the library gives only once in a process; 0 names nothing. A handle
+ * is good until rdma_broker_close is called for the object or its session. A call with 0 returns
+ * STATUS_INVALID_PARAMETER; with a handle that is no longer good, of another kind or made up,
+ * STATUS_OBJECT_NAME_NOT_FOUND. No call is unsafe, on whatever thread.
  *
  * Requests and events. No function calls back. One that asks the broker or waits for a peer returns STATUS_PENDING, and
  * one event says how it ended, perhaps before the call has returned; or it returns why not, and no event comes. Events
@@ -26,14 +26,14 @@
  * be good for nothing but their close. Where memory runs out in rdma_broker_close, for an event, or on a thread of the
  * library's own or gRPC's, the process ends: the library could not keep its word.
  *
- * Structs. Those with a `size` may grow at their end: set it to sizeof the struct. What a program is compiled with and
- * an older library does not know must be 0; what a newer library has besides, an older program does not see. Those
- * without never change. Fields called `reserved` are to be 0.
+ * Structs. Those with a `size` may grow at their end: set it to sizeof the struct. Fields that an older library does
+ * not know must be 0; those that a newer library adds stay unseen by an older program. Those without a `size` never
+ * change. Fields called `reserved` must be 0.
  *
  * Addresses are text, numeric: "192.0.2.1:4420", "[2001:db8::1]:4420", "[fe80::1%3]:4420" with the interface's index.
  *
- * Memory. What a call is given is copied, but for registered memory and what scatter/gather entries name: that must
- * stay until the region's close, or the request's result. Nothing that the library returns is to be freed.
+ * Memory. A call copies what it is given, except for registered memory and what scatter/gather entries name: these must
+ * stay until the region's close, or the request's result. Do not free anything that the library returns.
  *
  * Semantics are NDKPI's, as the comments of proto/rdmabroker/v1/broker.proto and of the C++ library's headers give
  * them; docs/from-ndkpi.md maps the names. Not here: memory windows, shared receive queues, fast registration, sends
@@ -55,7 +55,7 @@ extern "C" {
 
 typedef uint64_t rdma_broker_handle;
 
-/* Bytes of text with its end. */
+/* Bytes of text, with the null that ends it. */
 #define RDMA_BROKER_ADDRESS_SIZE 64
 #define RDMA_BROKER_NAME_SIZE 64
 #define RDMA_BROKER_HINT_SIZE 1032
@@ -118,8 +118,8 @@ rdma_broker_status rdma_broker_events_next(rdma_broker_handle events, int timeou
 rdma_broker_status rdma_broker_events_await(rdma_broker_handle events, uint64_t context, int timeout_ms,
                                             rdma_broker_event* event);
 
-/* Ends any object, with everything that a session has, or lets its memory go. It fails only for a bad handle; the
- * handle is invalid from this call on. STATUS_PENDING: a CLOSED event follows, once everything that depends on the
+/* Closes any object: a session with everything that it has, a list by freeing its memory. Fails only for a bad handle;
+ * the handle is invalid from this call on. STATUS_PENDING: a CLOSED event follows, once everything that depends on the
  * object is closed; of queue pairs and memory regions that is when nothing uses their memory any more. STATUS_SUCCESS:
  * it is closed, and no event follows. Objects may be closed in any order. What a program makes on an adapter's data
  * half (domains, queues, queue pairs, regions) it closes itself, also when the session is closed. */
@@ -136,8 +136,8 @@ typedef struct rdma_broker_session_options {
 
 /* Opens a session, and waits for the broker. `options` may be null. `failure`, if it is not null, is filled in as an
  * OUTCOME where this fails and there is more to say than the status. STATUS_CONNECTION_REFUSED: nobody listens on the
- * socket. A session outlives the broker's process only as the user's who opened it: open it as the user that the
- * process stays. */
+ * socket. A session outlives the broker's process only for the user who opened it: open it as the user that the process
+ * will stay. */
 rdma_broker_status rdma_broker_session_open(const rdma_broker_session_options* options, rdma_broker_handle events,
                                             rdma_broker_handle* session, rdma_broker_event* failure);
 
@@ -177,9 +177,9 @@ typedef struct rdma_broker_device {
   char unusable_reason[RDMA_BROKER_HINT_SIZE]; /* For a person; empty if usable. */
 } rdma_broker_device;
 
-/* The devices that the broker knows: the event's `object` is the list, to be closed. */
+/* Lists the devices that the broker knows: the event's `object` is the list, which the program closes. */
 rdma_broker_status rdma_broker_list_devices(rdma_broker_handle session, uint64_t context);
-/* The device at a place of the list, from 0. STATUS_NO_MORE_ENTRIES: there are fewer. */
+/* The device at an index of the list, from 0. STATUS_NO_MORE_ENTRIES: there are fewer. */
 rdma_broker_status rdma_broker_list_device(rdma_broker_handle list, uint32_t index, rdma_broker_device* device);
 /* An address of that device, without a port: "192.0.2.1". As rdma_broker_list_device. */
 rdma_broker_status rdma_broker_list_address(rdma_broker_handle list, uint32_t index, uint32_t address_index,
@@ -198,7 +198,7 @@ rdma_broker_status rdma_broker_adapter_get_info(rdma_broker_handle adapter, rdma
 rdma_broker_status rdma_broker_listener_create(rdma_broker_handle adapter, uint64_t listener_context, uint64_t context);
 /* Binds the address and starts; CONNECT events follow the OUTCOME. Port 0 asks for a free one. */
 rdma_broker_status rdma_broker_listen(rdma_broker_handle listener, const char* address, uint64_t context);
-/* Likewise, in a reservation's place, which is used up by success. */
+/* Likewise, in the place of a reservation, which success uses up. */
 rdma_broker_status rdma_broker_listen_reserved(rdma_broker_handle listener, rdma_broker_handle reservation,
                                                uint64_t context);
 /* Turns peers away while `pause` is not 0. */
@@ -207,7 +207,7 @@ rdma_broker_status rdma_broker_listener_pause(rdma_broker_handle listener, int p
 /* A local address from which several connectors connect: `object`. Port 0 asks for a free one. */
 rdma_broker_status rdma_broker_shared_endpoint_create(rdma_broker_handle adapter, const char* address,
                                                       uint64_t context);
-/* Likewise, in a reservation's place, which is used up by success. */
+/* Likewise, in the place of a reservation, which success uses up. */
 rdma_broker_status rdma_broker_shared_endpoint_create_reserved(rdma_broker_handle adapter,
                                                                rdma_broker_handle reservation, uint64_t context);
 /* Holds an address: `object`. Port 0 asks for a free one. */
@@ -221,8 +221,8 @@ rdma_broker_status rdma_broker_get_local_address(rdma_broker_handle object, char
 
 typedef struct rdma_broker_connect_parameters {
   uint32_t size;
-  uint32_t inbound_reads;             /* Of the peer, which this side serves at a time. */
-  uint32_t outbound_reads;            /* Of this side. */
+  uint32_t inbound_reads;             /* Reads of the peer that this side serves at a time. */
+  uint32_t outbound_reads;            /* Reads of this side. */
   uint32_t private_data_length;       /* At most max_caller_data of the adapter. */
   const void* private_data;           /* May be null if the length is 0. */
   const char* source;                 /* One of the adapter's addresses, port 0 for a free one; or null, and ... */
@@ -253,20 +253,21 @@ typedef struct rdma_broker_connection_data {
 /* Makes a connector: `object`. */
 rdma_broker_status rdma_broker_connector_create(rdma_broker_handle adapter, uint64_t context);
 /* Connects; ends when the peer has accepted or rejected. rdma_broker_complete_connect or rdma_broker_reject is next.
- * STATUS_INVALID_PARAMETER: also where source and shared endpoint are both there, or neither. */
+ * STATUS_INVALID_PARAMETER: also where both source and shared endpoint are given, or neither. */
 rdma_broker_status rdma_broker_connect(rdma_broker_handle connector, rdma_broker_handle queue_pair,
                                        const rdma_broker_connect_parameters* parameters, uint64_t context);
 /* Ends when the connection is established. `connector_context` is that of its DISCONNECT. */
 rdma_broker_status rdma_broker_complete_connect(rdma_broker_handle connector, uint64_t connector_context,
                                                 uint64_t context);
-/* Accepts the peer of a CONNECT event; otherwise likewise. `parameters` may be null: no reads, no private data. */
+/* Accepts the peer of a CONNECT event; otherwise as rdma_broker_complete_connect. `parameters` may be null: no reads,
+ * no private data. */
 rdma_broker_status rdma_broker_accept(rdma_broker_handle connector, rdma_broker_handle queue_pair,
                                       const rdma_broker_accept_parameters* parameters, uint64_t connector_context,
                                       uint64_t context);
 /* Turns the peer away, instead of accept or complete_connect. */
 rdma_broker_status rdma_broker_reject(rdma_broker_handle connector, const void* private_data, size_t length,
                                       uint64_t context);
-/* Ends when the peer has disconnected, too. Do it after the queue pair's requests have completed. */
+/* Ends when the peer has disconnected, too. Call it after the queue pair's requests have completed. */
 rdma_broker_status rdma_broker_disconnect(rdma_broker_handle connector, uint64_t context);
 /* STATUS_CONNECTION_INVALID: nothing is known yet. */
 rdma_broker_status rdma_broker_get_connection_data(rdma_broker_handle connector, rdma_broker_connection_data* data);
@@ -277,20 +278,20 @@ typedef struct rdma_broker_address {
   char text[RDMA_BROKER_ADDRESS_SIZE];
 } rdma_broker_address;
 
-/* Resolves "rdma-broker://NAME" where the environment's RDMA_BROKER_NAMES says, and waits so many milliseconds at most;
- * 0: five seconds. `count` is how many addresses there is room for, and becomes how many there are; there are never
- * more than sixteen, and a literal address stands for itself. They come in the order in which to try them.
- * `time_to_live`, if it is not null, becomes the seconds for which they may be kept. `failure` as in
- * rdma_broker_session_open.
+/* Resolves "rdma-broker://NAME" where the environment's RDMA_BROKER_NAMES says, and waits `timeout_ms` at most; 0: five
+ * seconds. `count` is how many addresses there is room for, and becomes how many there are, never more than sixteen. A
+ * literal address stands for itself. They come in the order in which to try them. `time_to_live`, if it is not null,
+ * becomes the seconds for which they may be kept. `failure` as in rdma_broker_session_open.
  * STATUS_OBJECT_NAME_NOT_FOUND: nobody has the name; STATUS_NOT_SUPPORTED: names are resolved nowhere. */
 rdma_broker_status rdma_broker_resolve_name(const char* name, uint32_t timeout_ms, rdma_broker_address* addresses,
                                             uint32_t* count, uint32_t* time_to_live, rdma_broker_event* failure);
-/* Gives a listener's address a name in etcd, until the registration is closed, which may wait for a second, or until
- * this process ends, by a lease of so many seconds; 0: ten. Otherwise as rdma_broker_resolve_name. */
+/* Gives a listener's address a name in etcd, until the registration is closed, which may take a second, or, where this
+ * process dies, for the `lease` in seconds; 0: ten. Otherwise as rdma_broker_resolve_name; STATUS_NOT_SUPPORTED also
+ * where names are kept in DNS. */
 rdma_broker_status rdma_broker_register_name(const char* name, const char* address, uint32_t timeout_ms, uint32_t lease,
                                              rdma_broker_handle* registration, rdma_broker_event* failure);
 
-/* ---- Data path: nothing here asks the broker, and all ends at once ---- */
+/* ---- Data path: nothing here asks the broker, and every call ends at once ---- */
 
 enum { RDMA_BROKER_NOTIFY_ERRORS = 0, RDMA_BROKER_NOTIFY_ANY = 1, RDMA_BROKER_NOTIFY_SOLICITED = 2 };
 
@@ -350,7 +351,8 @@ rdma_broker_status rdma_broker_domain_create(rdma_broker_handle adapter, rdma_br
 rdma_broker_status rdma_broker_completion_queue_create(rdma_broker_handle adapter, uint32_t depth,
                                                        rdma_broker_handle events, uint64_t context,
                                                        rdma_broker_handle* completion_queue);
-/* One event for the next result of the kind; at once where one has come since the last event and was not taken. */
+/* Asks for one event, for the next result of the kind; at once where one has come since the last event and was not
+ * taken. */
 rdma_broker_status rdma_broker_completion_queue_arm(rdma_broker_handle completion_queue, uint32_t notify);
 /* Takes up to *count results out; *count becomes how many. */
 rdma_broker_status rdma_broker_completion_queue_take(rdma_broker_handle completion_queue, rdma_broker_result* results,
@@ -363,7 +365,7 @@ rdma_broker_status rdma_broker_queue_pair_create(rdma_broker_handle domain,
                                                  const rdma_broker_queue_pair_attributes* attributes,
                                                  rdma_broker_handle* queue_pair);
 
-/* Posts: one result each in the completion queue. Serialise those of one queue of one queue pair. */
+/* Posts: each gives one result in the completion queue. Serialise the posts to one queue of a queue pair. */
 rdma_broker_status rdma_broker_send(rdma_broker_handle queue_pair, uint64_t request_context,
                                     const rdma_broker_sge* sges, uint32_t count, uint32_t flags);
 rdma_broker_status rdma_broker_receive(rdma_broker_handle queue_pair, uint64_t request_context,
@@ -374,7 +376,7 @@ rdma_broker_status rdma_broker_read(rdma_broker_handle queue_pair, uint64_t requ
 rdma_broker_status rdma_broker_write(rdma_broker_handle queue_pair, uint64_t request_context,
                                      const rdma_broker_sge* sges, uint32_t count, uint64_t remote_address,
                                      uint32_t remote_token, uint32_t flags);
-/* Cancels every request; a connection ends by it. */
+/* Cancels every request, which ends a connection. */
 rdma_broker_status rdma_broker_flush(rdma_broker_handle queue_pair);
 
 /* NOLINTEND(readability-identifier-naming) */
