@@ -15,7 +15,7 @@
 
 namespace rdmabroker {
 
-// A peer's silence by which its host counts as dead. The least leaves TCP, which counts in seconds, time for a
+// A peer's silence by which its host counts as dead. The minimum leaves TCP, which counts in seconds, time for one
 // question.
 inline constexpr std::chrono::seconds kDefaultKeepalive{30};
 inline constexpr std::chrono::seconds kMinKeepalive{2};
@@ -25,21 +25,21 @@ inline constexpr std::chrono::hours kMaxKeepalive{1};
 struct QueuePairAttributes {
   CompletionQueue* receive_cq = nullptr;
   CompletionQueue* initiator_cq = nullptr;  // May be the same.
-  SharedReceiveQueue* srq = nullptr;        // Instead of an own receive queue, if not null.
+  SharedReceiveQueue* srq = nullptr;        // Instead of a receive queue of its own, if not null.
   void* context = nullptr;                  // Comes back in each result.
-  uint32_t receive_queue_depth = 0;         // Ignored with an SRQ, like the next but one.
+  uint32_t receive_queue_depth = 0;         // Ignored with an SRQ, like max_receive_request_sge.
   uint32_t initiator_queue_depth = 0;
   uint32_t max_receive_request_sge = 0;
   uint32_t max_initiator_request_sge = 0;
   uint32_t inline_data_size = 0;  // Bytes.
-  // A connection whose peer's host has not been heard for so long, though it was asked meanwhile, ends as one that
-  // breaks. The host answers, not the program: one that is stopped, or takes nothing, is not dead. 0: nobody asks, and
-  // a host that dies silently may go unnoticed for good. Anything else below kMinKeepalive or above kMaxKeepalive is
-  // kInvalidParameter. docs/reliability.md says which adapters may take longer.
+  // Where the peer's host has not been heard for so long, though it was asked meanwhile, the connection ends like one
+  // that breaks. The host answers, not the program: a program that is stopped, or takes nothing, is not dead. 0: nobody
+  // asks, and a host that dies silently may go unnoticed for good. Anything else below kMinKeepalive or above
+  // kMaxKeepalive is kInvalidParameter. docs/reliability.md says which adapters may take longer.
   std::chrono::seconds keepalive = kDefaultKeepalive;
 };
 
-// Whether its numbers are within the adapter's limits, and its keepalive within its own.
+// Whether the attributes' numbers are within the adapter's limits, and their keepalive within its own.
 bool Fits(const QueuePairAttributes& attributes, const AdapterInfo& info);
 
 // The numbers are bounded by AdapterInfo; more, or a depth of 0, is kInvalidParameter.
@@ -52,18 +52,19 @@ struct SharedReceiveQueueAttributes {
 
 // NDK_PD: regions, windows and queue pairs of one domain work together, and with no others.
 //
-// Its creates complete inline. Besides what they say: kInsufficientResources: the device or the process has no room;
-// kNotSupported: the device has no such objects.
+// Its Create functions complete inline. Besides the statuses that each names: kInsufficientResources: the device or the
+// process has no room; kNotSupported: the device has no such objects.
 class ProtectionDomain : public DataObject {
  public:
-  // Of no memory yet. `fast_register`: for QueuePair::FastRegister, else for MemoryRegion::Register.
+  // The region has no memory yet. It is for QueuePair::FastRegister if `fast_register`, else for
+  // MemoryRegion::Register.
   virtual Created<MemoryRegion> CreateMemoryRegion(bool fast_register) = 0;
-  // Bound to nothing yet.
+  // The window is bound to nothing yet.
   virtual Created<MemoryWindow> CreateMemoryWindow() = 0;
-  // Empty. kInvalidParameter: the attributes are beyond the adapter's limits.
+  // The queue is empty. kInvalidParameter: the attributes are beyond the adapter's limits.
   virtual Created<SharedReceiveQueue> CreateSharedReceiveQueue(SharedReceiveQueueAttributes attributes) = 0;
-  // Not connected. Receives may be posted to it. kInvalidParameter: the attributes are beyond the adapter's limits,
-  // keepalive is beyond its own, or a queue is missing or another adapter's.
+  // The queue pair is not connected, but receives may be posted to it. kInvalidParameter: the attributes are beyond the
+  // adapter's limits, keepalive is beyond its own, or a queue is missing or belongs to another adapter.
   virtual Created<QueuePair> CreateQueuePair(const QueuePairAttributes& attributes) = 0;
 };
 

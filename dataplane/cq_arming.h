@@ -10,8 +10,8 @@
 
 namespace rdmabroker {
 
-// What a completion queue is armed for, and which of its results have not been notified of. For one queue, under its
-// lock.
+// What a completion queue is armed for, and of which results it has not notified yet. One for each queue, used under
+// the queue's lock.
 class CqArming {
  public:
   // True: a notification is due at once, and nothing is armed any more.
@@ -21,15 +21,15 @@ class CqArming {
     return Fire((type_ == CqNotify::kAny && fresh_ > 0) || (type_ == CqNotify::kSolicited && since_solicited_ > 0));
   }
 
-  // A result has come and waits in the queue. True: a notification is due, and nothing is armed any more. `solicited`:
-  // also for a failure.
+  // A result has come and waits in the queue. True: a notification is due, and nothing is armed any more. `solicited`
+  // is true for a failure, too.
   bool HandleResult(bool solicited) {
     ++fresh_;
     if (solicited || since_solicited_ > 0) since_solicited_ = solicited ? 1 : since_solicited_ + 1;
     return Fire(armed_for(CqNotify::kAny) || (armed_for(CqNotify::kSolicited) && solicited));
   }
 
-  // So many results wait, now that the consumer has taken some out.
+  // The consumer has taken some results out, and so many still wait.
   void HandleTaken(size_t waiting) {
     fresh_ = std::min(fresh_, waiting);
     if (since_solicited_ > waiting) since_solicited_ = 0;
@@ -53,9 +53,9 @@ class CqArming {
 
   bool armed_ = false;
   CqNotify type_ = CqNotify::kErrors;  // Of what is armed.
-  // What came since the last notification and waits still: counted from the queue's end.
+  // The results that came since the last notification and still wait: counted from the queue's end.
   size_t fresh_ = 0;
-  size_t since_solicited_ = 0;  // Of those the last solicited one and what came after it; 0: none was.
+  size_t since_solicited_ = 0;  // The last solicited one of these and those after it; 0: there is none.
 };
 
 }  // namespace rdmabroker

@@ -31,10 +31,10 @@ class DataObject : public Extensible {
   // Close returns, as the object's last callback. Never fails. Cancels what the object has pending.
   NdkStatus Close(CloseCompletion completion);
 
-  // For whoever makes this object its antecedent, as a connector does with its queue pair, and for code that uses it on
-  // another thread. The reference is given back with none of the data plane's locks held: it may complete a close.
+  // For whatever depends on this object, as a connector does on its queue pair, and for code that uses it on another
+  // thread. Give the reference back with none of the data plane's locks held: that may complete a close.
   void AddReference() { references_.fetch_add(1, std::memory_order_relaxed); }
-  // Once for each AddReference.
+  // Call it once for each AddReference.
   void ReleaseReference();
 
  protected:
@@ -49,7 +49,8 @@ class DataObject : public Extensible {
   CloseCompletion close_completion_;
 };
 
-// A counted reference to an antecedent. The member that holds it goes with the successor, after its close completed.
+// A counted reference to an antecedent. The member that holds it is destroyed with the successor, after the successor's
+// close has completed.
 template <typename Object>
 class ObjectReference {
  public:

@@ -16,18 +16,19 @@ namespace rdmabroker {
 inline constexpr size_t kFastRegisterPageSize = 4096;
 
 // NDK_MR. Made either for Register or for fast-registering, never both; the other kind's functions then return
-// kInvalidDeviceRequest. Closing it deregisters, once no window is bound to it: a window lets go of it when it is
-// invalidated, by either side, when its next bind elsewhere succeeds, or with its own close.
+// kInvalidDeviceRequest. Closing a region deregisters it once no window is bound to it: a window lets go of the region
+// when the window is invalidated by either side, is bound elsewhere with success, or is closed.
 class MemoryRegion : public DataObject {
  public:
-  // kInvalidParameter: null, length 0, longer than max_registration_size, wraps around, unknown flags, or registered
-  // already. kInsufficientResources. The memory must stay mapped until Deregister returns or the close completes.
+  // kInvalidParameter: the address is null, the length is 0 or above max_registration_size, the range wraps around, a
+  // flag is unknown, or the region is registered already. kInsufficientResources. The memory must stay mapped until
+  // Deregister returns or the close completes.
   virtual NdkStatus Register(void* address, size_t length, MrFlags flags) = 0;
   // For a person: which limit the last Register met, and how to raise it. Empty where its status says all.
   virtual std::string objection() const { return {}; }
 
-  // kDeviceBusy while windows are bound to the region. When it returns success nothing reads or writes the memory any
-  // more; requests that still name it fail.
+  // kDeviceBusy while windows are bound to the region. Once it has returned success, nothing reads or writes the memory
+  // any more; requests that still name it fail.
   virtual NdkStatus Deregister() = 0;
 
   // kImplementationLimit: more pages than the adapter can do. `remote_access` allows remote flags later on.

@@ -12,7 +12,7 @@ namespace rdmabroker {
 
 // Names a memory region in this process's own requests.
 enum class LocalToken : uint32_t {};
-// Names a memory region or window to the peer. Host byte order; how it travels between the applications is theirs.
+// Names a memory region or window to the peer. Host byte order; how it travels between the applications is up to them.
 enum class RemoteToken : uint32_t {};
 
 // NDK_SGE. With kOpInline the token is ignored and the bytes are copied before the call returns.
@@ -32,7 +32,7 @@ struct RemoteMemory {
 // NDK_OP_FLAG_*.
 using OpFlags = uint32_t;
 inline constexpr OpFlags kOpSilentSuccess = 0x001;        // No completion unless it fails. Every initiator request.
-inline constexpr OpFlags kOpReadFence = 0x002;            // Starts when all earlier reads have completed. Every one.
+inline constexpr OpFlags kOpReadFence = 0x002;            // Waits until all earlier reads end. Every initiator request.
 inline constexpr OpFlags kOpSendAndSolicitEvent = 0x004;  // Send, SendAndInvalidate.
 inline constexpr OpFlags kOpAllowRemoteRead = 0x008;      // Bind, FastRegister.
 inline constexpr OpFlags kOpAllowLocalWrite = 0x010;      // FastRegister.
@@ -63,9 +63,9 @@ enum class OperationType : uint32_t {
   kWrite = 64,
 };
 
-// Those that an initiator request of the type may carry.
+// The flags that an initiator request of the type may carry.
 OpFlags AllowedFlags(OperationType type);
-// Bytes.
+// The sum of the lengths, in bytes.
 uint64_t TotalLength(std::span<const Sge> sges);
 
 // NDK_RESULT.

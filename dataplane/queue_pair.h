@@ -20,14 +20,15 @@ namespace rdmabroker {
 class Adapter;
 
 // One step of making a queue pair ready, as the broker sent it. User-space iWARP: one step, the connected socket and
-// its encoded ConnectionState. Verbs: no socket, and the attributes of one transition (INIT, RTR, RTS) a step, where
-// the kernel's driver does not move the queue pair itself; then an empty one, when the connection is established.
+// its encoded ConnectionState. Verbs: no socket, but a step with the attributes of each transition (INIT, RTR, RTS),
+// where the kernel's driver does not move the queue pair itself; then an empty step, when the connection is
+// established.
 struct Attachment {
   UniqueFd socket;
   std::string state;
 };
 
-// How a connection ended that the local side did not end.
+// How a connection ended, other than by the local side.
 struct ConnectionEnd {
   bool graceful = false;  // The peer said goodbye; requests stay queued until the local side disconnects or flushes.
   uint32_t provider_error = 0;  // Why an abortive one ended, in the adapter's own numbers; 0: unknown.
@@ -42,32 +43,32 @@ using ConnectionEndCallback = std::function<void(const ConnectionEnd&)>;
 // After the first result that is a failure, the connection is dead and all other requests end with kCancelled.
 //
 // Inline statuses of posts: kConnectionInvalid: not connected (any more); kInvalidParameter: flags that the request
-// does not know; kInsufficientResources: the queue is full; kDataOverrun: too many SGEs, too much data, or more inline
+// does not take; kInsufficientResources: the queue is full; kDataOverrun: too many SGEs, too much data, or more inline
 // bytes than the queue pair was made for; kNotSupported: the adapter cannot do it; kUnsuccessful: its hardware refuses.
 //
 // Consumers serialise posts to the initiator queue, and posts to the receive queue; the two may run concurrently, and
 // Flush and Disconnect with both.
 class QueuePair : public DataObject {
  public:
-  // The bytes of `sges`, one after the other, as one message, which takes up one receive of the peer's; a receive that
-  // is missing or too short ends the connection.
+  // Sends the bytes of `sges`, one after the other, as one message, which takes up one receive of the peer's; a receive
+  // that is missing or too short ends the connection.
   virtual NdkStatus Send(void* request_context, std::span<const Sge> sges, OpFlags flags) = 0;
-  // The peer's receive completes after the token is invalid at the peer; a token that cannot be invalidated ends the
-  // connection.
+  // As Send, and invalidates the token at the peer before the peer's receive completes; a token that cannot be
+  // invalidated ends the connection.
   virtual NdkStatus SendAndInvalidate(void* request_context, std::span<const Sge> sges, OpFlags flags,
                                       RemoteToken token) = 0;
   // Allowed before the queue pair is connected. kInvalidDeviceRequest with a shared receive queue.
   virtual NdkStatus Receive(void* request_context, std::span<const Sge> sges) = 0;
-  // From the peer's memory to `sges`, without the peer taking part; it must have granted the right to read there. No
-  // more are in flight than the read limits of the connection; the others wait. With a limit of 0 there are none:
-  // kInvalidDeviceRequest, where the adapter sees it.
+  // Reads from the peer's memory into `sges`, without the peer taking part; it must have granted the right to read
+  // there. No more reads are in flight than the connection's read limits allow; the others wait. A limit of 0 allows
+  // none: kInvalidDeviceRequest, where the adapter sees it.
   virtual NdkStatus Read(void* request_context, std::span<const Sge> sges, RemoteMemory source, OpFlags flags) = 0;
-  // From `sges` to the peer's memory, likewise. The result says that the bytes are out of this side's hands; only a
-  // later message from the peer shows that they have arrived.
+  // Writes from `sges` to the peer's memory, likewise. The result says that the bytes are out of this side's hands;
+  // only a later message from the peer shows that they have arrived.
   virtual NdkStatus Write(void* request_context, std::span<const Sge> sges, RemoteMemory target, OpFlags flags) = 0;
 
-  // In this and the next three: kInvalidParameter where region or window is null or another domain's.
-  // kAccessViolation: the region does not allow what the flags ask. The window's token is good when Bind returns. A
+  // Of this and the next three: kInvalidParameter: region or window is null or belongs to another domain.
+  // kAccessViolation: the region does not allow what the flags ask for. The window's token is good when Bind returns. A
   // bind or fast registration that is refused, or ends with a failure, leaves the window or region as it was.
   virtual NdkStatus Bind(void* request_context, MemoryRegion* region, MemoryWindow* window, void* address,
                          size_t length, OpFlags flags) = 0;
@@ -76,17 +77,17 @@ class QueuePair : public DataObject {
   // kAccessViolation: remote flags on a region that was initialised without remote access.
   virtual NdkStatus FastRegister(void* request_context, MemoryRegion* region, std::span<void* const> pages,
                                  size_t first_byte_offset, size_t length, uint64_t base_address, OpFlags flags) = 0;
-  // A fast-registered region or a bound window; never a region from MemoryRegion::Register.
+  // Invalidates a fast-registered region or a bound window; never a region from MemoryRegion::Register.
   virtual NdkStatus Invalidate(void* request_context, MemoryRegion* region, OpFlags flags) = 0;
   virtual NdkStatus Invalidate(void* request_context, MemoryWindow* window, OpFlags flags) = 0;
 
-  // Cancels every request of both queues: each gives a result with kCancelled. This ends a connection. Before one,
-  // the queue pair can still be connected afterwards.
+  // Cancels every request of both queues: each gives a result with kCancelled. This ends a connection; a queue pair
+  // that has had none can still be connected afterwards.
   virtual void Flush() = 0;
 
   // Takes over what the broker handed out. kConnectionActive: it is or was connected; kInvalidParameter: the attachment
   // makes no sense. `on_end` is called at most once, when the peer ends the connection or it breaks, unless Disconnect,
-  // Flush or Close came first; on the adapter's own thread; must not block.
+  // Flush or Close came first. It runs on the adapter's own thread and must not block.
   virtual NdkStatus Attach(Attachment attachment, ConnectionEndCallback on_end) = 0;
 
   // From now on only the queue pair can tell of the connection's end; where others hold the connection, only by its
@@ -99,7 +100,7 @@ class QueuePair : public DataObject {
   // kInvalidParameter: no completion. kNotSupported: the adapter leaves it to the broker.
   virtual NdkStatus Disconnect(std::chrono::milliseconds timeout, RequestCompletion completion) = 0;
 
-  // The number by which the connection manager of the adapter knows it; 0 where there is none.
+  // The number by which the adapter's connection manager knows the queue pair; 0 where there is none.
   virtual uint32_t number() const = 0;
   // The instance on which its protection domain was made.
   virtual const Adapter* adapter() const = 0;

@@ -9,8 +9,9 @@
 namespace rdmabroker {
 
 // The attributes with which a client moves its queue pair by ibv_modify_qp: the fields of struct ibv_qp_attr that
-// rdma_cm sets (rdma_init_qp_attr(3)); `mask` tells which count (enum ibv_qp_attr_mask). One for each step that is the
-// client's: INIT, RTR and RTS with a three-way handshake; where the driver moves the queue pair (iWARP), INIT at most.
+// rdma_cm sets (rdma_init_qp_attr(3)); `mask` says which of them count (enum ibv_qp_attr_mask). There is one for each
+// step that the client takes: INIT, RTR and RTS with a three-way handshake; where the driver moves the queue pair
+// (iWARP), INIT at most.
 struct QpAttributes {
   uint32_t mask = 0;
   uint32_t qp_state = 0;  // enum ibv_qp_state.

@@ -26,14 +26,14 @@ struct IpAddress {
 
   // The wildcard: 0.0.0.0 or ::.
   static IpAddress Any(IpFamily family) { return {.family = family}; }
-  // "192.0.2.1", "2001:db8::1", "fe80::1%3" (a number, not an interface name). Nothing for anything else.
+  // "192.0.2.1", "2001:db8::1", "fe80::1%3" (a number, not an interface name). Empty for anything else.
   static std::optional<IpAddress> Parse(std::string_view text);
 
   // 0.0.0.0 or ::.
   bool IsAny() const { return bytes == std::array<uint8_t, 16>{}; }
   bool IsLoopback() const;
   bool IsMulticast() const;
-  // fe80::/10, which means something on one interface only. No IPv4 address is.
+  // An address in fe80::/10, which means something on one interface only. False for every IPv4 address.
   bool IsLinkLocal() const;
   std::string ToString() const;
 
@@ -50,7 +50,7 @@ struct SocketAddress {
 
   auto operator<=>(const SocketAddress&) const = default;
 
-  // "192.0.2.1:4420", "[2001:db8::1]:4420". Nothing for anything else.
+  // "192.0.2.1:4420", "[2001:db8::1]:4420". Empty for anything else.
   static std::optional<SocketAddress> Parse(std::string_view text);
   std::string ToString() const;
 

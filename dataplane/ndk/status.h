@@ -64,9 +64,9 @@ constexpr bool IsSuccess(NdkStatus status) { return static_cast<int32_t>(status)
 // "STATUS_SHARING_VIOLATION"; "NDIS_STATUS_BAD_VERSION" for the two that NDIS names. Never empty.
 std::string_view StatusName(NdkStatus status);
 
-// Nothing for a number that is not in the enumeration.
+// Empty for a number that is not in the enumeration.
 std::optional<NdkStatus> StatusFromNumber(uint32_t number);
-// Nothing for a name that StatusName does not give.
+// Empty for a name that StatusName does not give.
 std::optional<NdkStatus> StatusFromName(std::string_view name);
 
 }  // namespace rdmabroker
