@@ -30,9 +30,7 @@ class SessionStream : public std::enable_shared_from_this<SessionStream> {
   // At most one message waits while another is being written: a later one takes its place. That suits
   // acknowledgements, each of which says all that the one before did, and a close, after which nothing matters.
   void Send(v1::SessionRequest message);
-  // Breaks the call off; it ends soon.
-  void Cancel() { context_.TryCancel(); }
-  // Likewise, and calls no handler any more.
+  // Breaks the call off, which ends soon, and calls no handler any more.
   void Abandon();
 
  private:

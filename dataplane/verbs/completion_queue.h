@@ -91,7 +91,6 @@ class VerbsCompletionQueue final : public CompletionQueue, public EventTarget {
   void ArmHardware(DroppedReferences* dropped);
   void Notify(NdkStatus status);
   void RunNotification(NdkStatus status);
-  void Die(NdkStatus status);
 
   // What it is armed for tells which receives were solicited, and not this queue's own guess.
   bool HardwareDecides() const;

@@ -25,7 +25,6 @@ class HandoffFetcher {
   bool Acknowledge(uint64_t connector);
   // The broker's reply, and the transport that came with it; nothing where the broker has closed the socket.
   std::optional<v1::HandoffReply> Receive();
-  void Leave() { socket_.Reset(); }
 
   UniqueFd transport;
 

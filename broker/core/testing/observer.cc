@@ -162,7 +162,6 @@ void Observer::See(const Event& event, const SessionOpened& effect) {
 void Observer::See(const Event&, const SessionRefused& effect) {
   Require(answers_due_-- == 1, "stream ", effect.stream.value(), ": answered twice, or without asking");
   Require(!IsSuccess(effect.outcome.status), "stream ", effect.stream.value(), ": refused with success");
-  ++statuses_[effect.outcome.status];
 }
 
 void Observer::See(const Event& event, const Answer& effect) {
@@ -171,7 +170,6 @@ void Observer::See(const Event& event, const Answer& effect) {
   Require(due && asked->session == effect.session && asked->id == effect.id, "request ", effect.id.value(),
           ": answered twice, or without asking");
   if (!due) return;
-  ++statuses_[effect.outcome.status];
   if (repeat_of_) return Require(effect.outcome == *repeat_of_, "request ", effect.id.value(), ": a repeat differs");
   if (!new_request_) {
     return Require(!IsSuccess(effect.outcome.status), "request ", effect.id.value(), ": cannot be and succeeds");
@@ -238,7 +236,6 @@ void Observer::SeeNews(SessionId id, const OutcomeEvent& news) {
   const Request request = owed->second;
   session.owed.erase(owed);
   Require(news.outcome.status != NdkStatus::kPending, "request ", news.request.value(), ": its outcome is PENDING");
-  ++statuses_[news.outcome.status];
   const std::optional<ObjectId> subject = SubjectOf(request);
   Require(!subject || objects_.contains(*subject), "request ", news.request.value(),
           ": an outcome for a closed object");
@@ -258,7 +255,6 @@ void Observer::SeeNews(SessionId session, const ConnectEvent& news) {
 
 void Observer::SeeNews(SessionId session, const DisconnectEvent& news) {
   const auto connector = objects_.find(news.connector);
-  ++statuses_[news.status];
   const bool told = connector != objects_.end() && connector->second.session == session && !connector->second.closing &&
                     connector->second.told == Told::kEstablished;
   Require(told, "connector ", news.connector.value(), ": disconnected, but not known as connected");

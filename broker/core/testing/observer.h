@@ -83,9 +83,6 @@ class Observer {
   };
   const std::map<RequestId, GivenAnswer>& answers(SessionId session) const;
 
-  // Which of NDKPI's statuses have been answered or told, and how often. For reports of coverage.
-  const std::map<NdkStatus, uint64_t>& statuses() const { return statuses_; }
-
  private:
   struct SeenSession {
     StreamId stream;
@@ -169,7 +166,6 @@ class Observer {
   std::map<ConnectionId, SeenConnection> connections_;
   EndpointId newest_endpoint_;
   ConnectionId newest_connection_;  // Of those that the core started.
-  std::map<NdkStatus, uint64_t> statuses_;
   // From Recover to FabricAdopted.
   std::set<DeviceId> recovering_;
   std::set<EndpointId> adopted_endpoints_;
