@@ -4,20 +4,14 @@
 
 #include <utility>
 
-#include "absl/status/status.h"
-#include "absl/strings/str_cat.h"
 #include "broker/log/log.h"
-#include "dataplane/ndk/socket_address.h"
+#include "broker/runtime/tcp_listener.h"
 
 namespace rdmabroker {
 namespace {
 
-absl::StatusOr<UniqueFd> ListenAt(const std::string& text) {
-  const auto address = SocketAddress::Parse(text);
-  if (!address) return absl::InvalidArgumentError(absl::StrCat("metrics.address ", text, ": is not IP:PORT"));
-  absl::StatusOr<UniqueFd> listener = ScrapeServer::Listen(*address);
-  if (listener.ok()) return listener;
-  return absl::Status(listener.status().code(), absl::StrCat("metrics.address ", listener.status().message()));
+absl::StatusOr<UniqueFd> ListenAt(const std::string& address) {
+  return ListenOnTcp("metrics.address", address, ScrapeServer::kMostConnections);
 }
 
 }  // namespace
@@ -49,7 +43,7 @@ MetricsPort::~MetricsPort() {
 }
 
 void MetricsPort::Serve(UniqueFd listener) {
-  LogInfo("metrics served", {{"address", ScrapeServer::AddressOf(listener).ToString()}});
+  LogInfo("metrics served", {{"address", AddressOf(listener).ToString()}});
   lag_.emplace(metrics_, watcher_);
   exposition_ = std::make_unique<Exposition>(
       executor_,

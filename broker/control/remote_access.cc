@@ -2,10 +2,13 @@
 
 #include "broker/control/remote_access.h"
 
+#include <sys/socket.h>
+
 #include <utility>
 
 #include "absl/time/clock.h"
 #include "broker/log/log.h"
+#include "broker/runtime/tcp_listener.h"
 
 namespace rdmabroker {
 namespace {
@@ -20,7 +23,7 @@ constexpr absl::Duration kLastWords = absl::Milliseconds(500);
 
 absl::StatusOr<std::optional<RemoteAccess::Port>> RemoteAccess::Open(const LoadedConfiguration& loaded) {
   if (!loaded.certificates) return std::nullopt;
-  absl::StatusOr<UniqueFd> listener = ListenOnTcp(loaded.configuration.tcp_address);
+  absl::StatusOr<UniqueFd> listener = ListenOnTcp("tcp.address", loaded.configuration.tcp_address, SOMAXCONN);
   if (!listener.ok()) return listener.status();
   return Port{*std::move(listener), *loaded.certificates, TcpBounds()};
 }

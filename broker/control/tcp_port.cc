@@ -10,15 +10,13 @@
 
 #include <algorithm>
 #include <array>
-#include <cerrno>
 #include <utility>
 #include <vector>
 
-#include "absl/status/status.h"
-#include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "broker/fabric/kernel_address.h"
 #include "broker/log/log.h"
+#include "broker/runtime/tcp_listener.h"
 #include "dataplane/ndk/socket_address.h"
 
 namespace rdmabroker {
@@ -41,14 +39,6 @@ void KeepAlive(int fd) {
   Set(fd, IPPROTO_TCP, TCP_KEEPCNT, kProbes);
   Set(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, kUnacknowledgedMs);
   Set(fd, IPPROTO_TCP, TCP_NODELAY, 1);
-}
-
-absl::Status Cannot(int error, const std::string& address) {
-  if (error == EADDRINUSE) {
-    return absl::AlreadyExistsError(
-        absl::StrCat("tcp.address: ", address, ": the port is in use; name another, or end who has it (ss -ltnp)"));
-  }
-  return absl::ErrnoToStatus(error, absl::StrCat("tcp.address: ", address, ": cannot be listened on"));
 }
 
 // An IPv4 client of a socket for both is one of IPv4.
@@ -78,30 +68,9 @@ std::optional<SocketAddress> TcpPeerOf(const std::string& peer) {
   return SocketAddress::Parse(absl::StrReplaceAll(peer.substr(scheme + 1), {{"%5B", "["}, {"%5D", "]"}, {"%25", "%"}}));
 }
 
-absl::StatusOr<UniqueFd> ListenOnTcp(const std::string& address) {
-  const auto parsed = SocketAddress::Parse(address);
-  if (!parsed) return absl::InvalidArgumentError(absl::StrCat("tcp.address: ", address, ": is no IP:PORT"));
-  KernelAddress kernel = ToKernel(*parsed);
-  UniqueFd socket(::socket(kernel.storage.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  if (!socket) return Cannot(errno, address);
-  // Connections of the process before may linger.
-  Set(socket.get(), SOL_SOCKET, SO_REUSEADDR, 1);
-  // [::] is every address, IPv4's too, whatever the system's default is.
-  if (parsed->ip.family == IpFamily::kIpv6) Set(socket.get(), IPPROTO_IPV6, IPV6_V6ONLY, 0);
-  if (::bind(socket.get(), kernel.get(), kernel.length) != 0) return Cannot(errno, address);
-  if (::listen(socket.get(), SOMAXCONN) != 0) return Cannot(errno, address);
-  return socket;
-}
-
-std::string AddressOf(const UniqueFd& listener) {
-  KernelAddress kernel;
-  (void)::getsockname(listener.get(), kernel.get(), &kernel.length);
-  return FromKernel(kernel).ToString();
-}
-
 TcpPort::TcpPort(UniqueFd listener, std::unique_ptr<grpc::experimental::ExternalConnectionAcceptor> give,
                  Watcher& watcher, const TcpBounds& bounds)
-    : address_(AddressOf(listener)),
+    : address_(AddressOf(listener).ToString()),
       give_(std::move(give)),
       watcher_(watcher),
       bounds_(bounds),

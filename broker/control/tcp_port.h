@@ -12,7 +12,6 @@
 #include <optional>
 #include <string>
 
-#include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "broker/control/acceptor.h"
 #include "broker/runtime/warning_limit.h"
@@ -21,12 +20,6 @@
 #include "dataplane/unique_fd.h"
 
 namespace rdmabroker {
-
-// Makes the socket, listening. INVALID_ARGUMENT where `address` is no IP:PORT, else what the system says,
-// ALREADY_EXISTS where the port is in use; both name tcp.address.
-absl::StatusOr<UniqueFd> ListenOnTcp(const std::string& address);
-// IP:PORT of such a socket, with the port that it has in fact.
-std::string AddressOf(const UniqueFd& listener);
 
 // Whose connection a call has come over, by grpc::ServerContext::peer(). Nothing for what is no IP address.
 std::optional<SocketAddress> TcpPeerOf(const std::string& peer);

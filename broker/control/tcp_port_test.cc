@@ -13,6 +13,7 @@
 
 #include "absl/time/time.h"
 #include "broker/runtime/queue_executor_for_test.h"
+#include "broker/runtime/tcp_listener.h"
 #include "broker/runtime/watcher.h"
 #include "dataplane/ndk/socket_address.h"
 #include "dataplane/unique_fd.h"
@@ -35,8 +36,10 @@ class Given final : public grpc::experimental::ExternalConnectionAcceptor {
 
 class TcpPortTest : public testing::Test {
  protected:
-  void Start(const TcpBounds& bounds) {
-    port_ = std::make_unique<TcpPort>(*ListenOnTcp("127.0.0.1:0"), std::make_unique<Given>(given_), watcher_, bounds);
+  void Start(const TcpBounds& bounds, const char* address = "127.0.0.1:0") {
+    auto listener = ListenOnTcp("address", address, SOMAXCONN);
+    ASSERT_TRUE(listener.ok()) << listener.status();
+    port_ = std::make_unique<TcpPort>(*std::move(listener), std::make_unique<Given>(given_), watcher_, bounds);
     port_->StartAccepting();
   }
 
@@ -51,7 +54,6 @@ class TcpPortTest : public testing::Test {
     EXPECT_EQ(::connect(fd.get(), reinterpret_cast<const sockaddr*>(&to), sizeof to), 0);
     return fd;
   }
-  static SocketAddress AddressOfClient(const UniqueFd& client) { return *SocketAddress::Parse(AddressOf(client)); }
   static bool IsOver(const UniqueFd& client) {
     char byte = 0;
     return ::recv(client.get(), &byte, 1, MSG_DONTWAIT) == 0;
@@ -76,6 +78,14 @@ TEST_F(TcpPortTest, OneHostTakesNoOthersConnections) {
   EXPECT_FALSE(IsTaken(ConnectFrom("127.0.0.2")));
   const UniqueFd another = ConnectFrom("127.0.0.3");
   EXPECT_TRUE(IsTaken(another));
+}
+
+TEST_F(TcpPortTest, AtEveryAddressAHostOfIpv4IsOneOfMany) {
+  Start({.of_host = 1, .patience = kNever}, "[::]:0");
+  const UniqueFd first = ConnectFrom("127.0.0.2");
+  EXPECT_TRUE(IsTaken(first));
+  EXPECT_FALSE(IsTaken(ConnectFrom("127.0.0.2")));
+  EXPECT_TRUE(IsTaken(ConnectFrom("127.0.0.3")));
 }
 
 TEST_F(TcpPortTest, ConnectionsAreBoundedInAll) {
@@ -107,7 +117,7 @@ TEST_F(TcpPortTest, WhoIsAdmittedStaysAndLeavesHisPlaceAtOnce) {
   Start({.of_host = 1, .patience = kNever});
   UniqueFd client = ConnectFrom("127.0.0.2");
   ASSERT_TRUE(IsTaken(client));
-  port_->Keep(AddressOfClient(client), kNever);
+  port_->Keep(AddressOf(client), kNever);
   EXPECT_FALSE(IsTaken(ConnectFrom("127.0.0.2"))) << "it is there";
   client.Reset();
   EXPECT_TRUE(executor_.RunUntil([&] { return IsTaken(ConnectFrom("127.0.0.2")); }));
@@ -117,7 +127,7 @@ TEST_F(TcpPortTest, AnAdmittedOneEndsInItsTime) {
   Start({.patience = kNever});
   const UniqueFd client = ConnectFrom("127.0.0.2");
   ASSERT_TRUE(IsTaken(client));
-  port_->Keep(AddressOfClient(client), absl::Milliseconds(1));
+  port_->Keep(AddressOf(client), absl::Milliseconds(1));
   EXPECT_TRUE(executor_.RunUntil([&] { return IsOver(client); }));
 }
 
@@ -125,7 +135,7 @@ TEST_F(TcpPortTest, AnAdmittedOneEndsWhenItHasLastedLongEnough) {
   Start({.patience = kNever, .longest = absl::Milliseconds(1)});
   const UniqueFd client = ConnectFrom("127.0.0.2");
   ASSERT_TRUE(IsTaken(client));
-  port_->Keep(AddressOfClient(client), kNever);
+  port_->Keep(AddressOf(client), kNever);
   EXPECT_TRUE(executor_.RunUntil([&] { return IsOver(client); }));
 }
 

@@ -2,7 +2,6 @@
 
 #include "broker/monitoring/scrape_server.h"
 
-#include <netinet/in.h>
 #include <poll.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
@@ -10,14 +9,10 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstring>
 #include <utility>
 #include <vector>
 
-#include "absl/status/status.h"
-#include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
-#include "broker/fabric/kernel_address.h"
 #include "broker/monitoring/http_request.h"
 #include "broker/runtime/watcher.h"
 
@@ -28,33 +23,6 @@ namespace {
 constexpr absl::Duration kRest = absl::Milliseconds(100);
 
 }  // namespace
-
-absl::StatusOr<UniqueFd> ScrapeServer::Listen(const SocketAddress& address) {
-  KernelAddress kernel = ToKernel(address);
-  UniqueFd socket(::socket(kernel.storage.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  const int yes = 1;
-  // What the process before has served is no hindrance (TIME_WAIT).
-  if (socket) ::setsockopt(socket.get(), SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
-  if (socket && address.ip.family == IpFamily::kIpv6) {
-    ::setsockopt(socket.get(), IPPROTO_IPV6, IPV6_V6ONLY, &yes, sizeof yes);
-  }
-  if (!socket || ::bind(socket.get(), kernel.get(), kernel.length) != 0 ||
-      ::listen(socket.get(), kMostConnections) != 0) {
-    const int error = errno;
-    const char* const remedy = error == EADDRINUSE      ? "; end what uses the port, or name another"
-                               : error == EADDRNOTAVAIL ? "; name an address of this machine"
-                                                        : "";
-    return absl::UnavailableError(
-        absl::StrCat(address.ToString(), ": cannot be listened on: ", std::strerror(error), remedy));
-  }
-  return socket;
-}
-
-SocketAddress ScrapeServer::AddressOf(const UniqueFd& listener) {
-  KernelAddress kernel;
-  if (::getsockname(listener.get(), kernel.get(), &kernel.length) != 0) return {};
-  return FromKernel(kernel);
-}
 
 ScrapeServer::ScrapeServer(UniqueFd listener, std::function<std::string()> page, absl::Duration patience)
     : listener_(std::move(listener)),

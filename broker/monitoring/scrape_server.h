@@ -9,9 +9,7 @@
 #include <string>
 #include <thread>
 
-#include "absl/status/statusor.h"
 #include "absl/time/time.h"
-#include "dataplane/ndk/socket_address.h"
 #include "dataplane/unique_fd.h"
 
 namespace rdmabroker {
@@ -23,11 +21,6 @@ class ScrapeServer {
   static constexpr size_t kMostConnections = 16;  // Two Prometheus servers and some people.
   // Longer than it takes to make a page and to send it over any network on which scrapes are of use.
   static constexpr absl::Duration kPatience = absl::Seconds(5);
-
-  // A socket for it, which serves nobody yet. The error says what is wrong with `address`, but not where that stands.
-  static absl::StatusOr<UniqueFd> Listen(const SocketAddress& address);
-  // The port that port 0 has become.
-  static SocketAddress AddressOf(const UniqueFd& listener);
 
   // `page` is called on the server's thread and should not take long.
   ScrapeServer(UniqueFd listener, std::function<std::string()> page, absl::Duration patience = kPatience);

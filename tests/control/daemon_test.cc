@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "broker/monitoring/scrape_server.h"
+#include "broker/runtime/tcp_listener.h"
 #include "tests/control/child_process.h"
 #include "tests/control/hanging_file.h"
 #include "tests/control/scrape.h"
@@ -236,13 +237,13 @@ TEST_F(DaemonTest, AStartThatFailsLeavesNoSocketBehind) {
 }
 
 TEST_F(DaemonTest, AMetricsPortInUseIsAnErrorAtTheFirstStart) {
-  const auto used = ScrapeServer::Listen(*SocketAddress::Parse("127.0.0.1:0"));
+  const auto used = ListenOnTcp("address", "127.0.0.1:0", 1);
   ASSERT_TRUE(used.ok()) << used.status();
-  const std::string address = ScrapeServer::AddressOf(*used).ToString();
+  const std::string address = AddressOf(*used).ToString();
   Configure("[metrics]\naddress = \"" + address + "\"\n");
   const Ending ending = Run({"--config", file()});
   EXPECT_EQ(ending.status, 1);
-  EXPECT_NE(ending.error.find("rdma-brokerd: metrics.address " + address + ": cannot be listened on: Address already"),
+  EXPECT_NE(ending.error.find("rdma-brokerd: metrics.address: " + address + ": cannot be listened on: Address already"),
             std::string::npos)
       << ending.error;
   EXPECT_FALSE(HasSockets());
@@ -254,9 +255,9 @@ TEST_F(DaemonTest, AMetricsPortInUseCostsNobodyWhatThereIsToTakeOver) {
   TestClient client(NewChannel("unix:" + control()));
   ASSERT_EQ(client.Open(), NdkStatus::kSuccess);
   process->Kill();
-  const auto used = ScrapeServer::Listen(*SocketAddress::Parse("127.0.0.1:0"));
+  const auto used = ListenOnTcp("address", "127.0.0.1:0", 1);
   ASSERT_TRUE(used.ok()) << used.status();
-  Configure("[metrics]\naddress = \"" + ScrapeServer::AddressOf(*used).ToString() + "\"\n");
+  Configure("[metrics]\naddress = \"" + AddressOf(*used).ToString() + "\"\n");
   process = BeginToServe();
   TestClient returned(NewChannel("unix:" + control()));
   EXPECT_EQ(returned.Resume(client, 0), NdkStatus::kSuccess);

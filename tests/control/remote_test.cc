@@ -575,7 +575,8 @@ TEST_F(RemoteTest, APortThatIsInUseIsNamedWithItsKey) {
   const absl::Status status = OpenTcpPort(second).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kAlreadyExists);
   EXPECT_THAT(std::string(status.message()),
-              StartsWith("tcp.address: " + daemon_->tcp_address() + ": the port is in use; name another"));
+              StartsWith("tcp.address: " + daemon_->tcp_address() +
+                         ": cannot be listened on: Address already in use; name another port"));
   second.tcp_address = "192.0.2.1:0";
   EXPECT_THAT(std::string(OpenTcpPort(second).status().message()),
               StartsWith("tcp.address: 192.0.2.1:0: cannot be listened on: Cannot assign requested address"));
