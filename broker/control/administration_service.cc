@@ -2,7 +2,6 @@
 
 #include "broker/control/administration_service.h"
 
-#include <cstddef>
 #include <functional>
 #include <optional>
 #include <string>
@@ -12,15 +11,13 @@
 #include "broker/control/log_levels.h"
 #include "broker/control/status_mapping.h"
 #include "broker/control/translation.h"
+#include "broker/core/fabric_messages.h"
 #include "broker/core/index.h"
 #include "broker/log/log.h"
 #include "broker/runtime/watcher.h"
 
 namespace rdmabroker {
 namespace {
-
-// adapter.proto, Device.name.
-constexpr size_t kMaxDeviceName = 63;
 
 using Service = v1::Administration::AsyncService;
 
@@ -76,7 +73,8 @@ grpc::Status End(Broker& broker, const v1::EndSessionRequest& request) {
 grpc::Status Switch(Broker& broker, const std::string& name, bool enabled, DeviceId* device) {
   if (name.empty()) return Missing("device");
   if (name.size() > kMaxDeviceName) {
-    return GrpcStatusOf({.status = NdkStatus::kInvalidParameter, .hint = "device: longer than 63 bytes"});
+    return GrpcStatusOf({.status = NdkStatus::kInvalidParameter,
+                         .hint = absl::StrCat("device: longer than ", kMaxDeviceName, " bytes")});
   }
   const auto devices = DeviceNames(broker.core().records());
   const auto found = devices.find(name);

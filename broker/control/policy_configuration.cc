@@ -12,11 +12,11 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "broker/control/spiffe_id.h"
+#include "broker/core/fabric_messages.h"
 
 namespace rdmabroker {
 namespace {
 
-constexpr size_t kLongestAdapter = 63;     // adapter.proto, Device.name.
 constexpr int64_t kMostQuota = 1'000'000;  // As the limits of configuration.cc.
 
 // What is wrong, and where; nothing wrong where `what` is empty.
@@ -111,7 +111,8 @@ std::string ReadText(const toml::node& node, std::string (*check)(const std::str
 }
 
 std::string WrongWithAdapter(const std::string& name) {
-  return name.empty() || name.size() > kLongestAdapter ? Quoted(name) + ": names have 1 to 63 bytes" : "";
+  if (!name.empty() && name.size() <= kMaxDeviceName) return "";
+  return absl::StrCat(Quoted(name), ": names have 1 to ", kMaxDeviceName, " bytes");
 }
 
 std::string WrongWithSpiffeId(const std::string& text) {

@@ -5,11 +5,11 @@
 
 #include "absl/strings/str_cat.h"
 #include "broker/control/translation.h"
+#include "broker/core/fabric_messages.h"
 
 namespace rdmabroker {
 namespace {
 
-constexpr size_t kMaxDeviceName = 63;    // adapter.proto, Device.name.
 constexpr uint32_t kMaxVersion = 65535;  // NDK_VERSION has two USHORTs.
 constexpr uint32_t kMaxPort = 65535;
 
@@ -88,7 +88,9 @@ Translated NameOnly(const char* field, uint64_t value, Id kind) {
 Translated FromProto(const v1::OpenAdapterRequest& request) {
   Fields fields;
   if (request.device().empty()) fields.Complain("device", "missing");
-  if (request.device().size() > kMaxDeviceName) fields.Complain("device", "longer than 63 bytes");
+  if (request.device().size() > kMaxDeviceName) {
+    fields.Complain("device", absl::StrCat("longer than ", kMaxDeviceName, " bytes"));
+  }
   if (!request.has_version()) fields.Complain("version", "missing");
   return fields.Finish(OpenAdapter{request.device(), fields.Version(request.version())});
 }

@@ -27,6 +27,7 @@
 #ifndef BROKER_CORE_FABRIC_MESSAGES_H_
 #define BROKER_CORE_FABRIC_MESSAGES_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -58,10 +59,13 @@ enum class PortSpace : uint8_t {
   kTcp,     // iWARP, in hardware and in user space: the host's TCP ports.
 };
 
+// In bytes: adapter.proto, Device.name. The kernel's have no longer ones (IB_DEVICE_NAME_MAX).
+inline constexpr size_t kMaxDeviceName = 63;
+
 // A device as its fabric describes it. A device with the same name that comes back has a new id.
 struct Device {
   DeviceId id;
-  std::string name;  // "iwarp0", "mlx5_0": what OpenAdapter names it by.
+  std::string name;  // "iwarp0", "mlx5_0": what OpenAdapter names it by. At most kMaxDeviceName.
   AdapterInfo info;
   uint64_t network_namespace = 0;  // The namespace's inode number; addresses in different ones never conflict.
   PortSpace port_space = PortSpace::kRdmaCm;
