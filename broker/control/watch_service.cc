@@ -165,18 +165,7 @@ void WatchService::Serve() { std::make_shared<Watch>(*this)->Wait(); }
 
 std::optional<Outcome> WatchService::RefuseTo(const Caller* caller) const {
   if (stopping_) return Stopping();
-  if (caller == nullptr) return Outcome{.status = NdkStatus::kAccessDenied, .hint = "caller: has gone"};
-  const std::string who = WhoIs(*caller);
-  const auto of_user = static_cast<size_t>(
-      std::count_if(watches_.begin(), watches_.end(), [&](const auto& watch) { return watch->who() == who; }));
-  if (of_user >= kMostOfUser) {
-    return Outcome{.status = NdkStatus::kInsufficientResources,
-                   .hint = absl::StrCat("watch: ", who, " has ", of_user, " already; end one")};
-  }
-  if (watches_.size() >= (caller->administrator ? kMostInAll : kMostOfOthers)) {
-    return Outcome{.status = NdkStatus::kInsufficientResources,
-                   .hint = "watch: there are too many already; have somebody end one"};
-  }
+  if (auto refusal = open_.RefuseTo(caller)) return refusal;
   return broker_.gate().Look(*caller, "Watch", Watcher::Now());
 }
 
@@ -188,6 +177,7 @@ void WatchService::Begin(const std::shared_ptr<Watch>& watch) {
   if (const auto refusal = RefuseTo(caller.get())) return watch->Finish(*refusal);
   if (watches_.empty()) broker_.Follow([this](const Changes& changes) { Note(changes); });
   watches_.push_back(watch);
+  open_.Enter(WhoIs(*caller));
   watch->Start(broker_.core(), broker_.gate(), *caller);
 }
 
@@ -200,6 +190,7 @@ void WatchService::Forget(const Watch& watch) {
       std::find_if(watches_.begin(), watches_.end(), [&](const auto& each) { return each.get() == &watch; });
   if (found == watches_.end()) return;
   (*found)->CancelTimers();
+  open_.Leave((*found)->who());
   watches_.erase(found);
   if (watches_.empty()) broker_.Follow(nullptr);
 }

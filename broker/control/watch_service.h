@@ -3,12 +3,13 @@
 #ifndef BROKER_CONTROL_WATCH_SERVICE_H_
 #define BROKER_CONTROL_WATCH_SERVICE_H_
 
-#include <cstddef>
+#include <memory>
 #include <optional>
 #include <vector>
 
 #include "absl/time/time.h"
 #include "broker/control/broker.h"
+#include "broker/control/open_calls.h"
 #include "broker/control/unary_call.h"
 #include "broker/runtime/warning_limit.h"
 #include "broker/runtime/watcher.h"
@@ -21,10 +22,7 @@ class WatchService {
  public:
   // A person has a few terminals, and a node a monitor or two. Each watch takes up to a MiB of changed ids, 24 bytes
   // for each row that it has told, and the loop's time for ten messages a second.
-  static constexpr size_t kMostOfUser = 8;
-  static constexpr size_t kMostInAll = 32;
-  // Of those, so that there is always room for an administrator.
-  static constexpr size_t kMostOfOthers = 24;
+  static constexpr CallBounds kBounds = {.of_caller = 8, .of_users = 24, .in_all = 32};
 
   // `patience`: how long a watch may leave a message unread.
   WatchService(UnaryContext& context, Watcher& watcher, Broker& broker, v1::Inspection::AsyncService& service,
@@ -53,6 +51,7 @@ class WatchService {
   v1::Inspection::AsyncService& service_;
   absl::Duration patience_;
   std::vector<std::shared_ptr<Watch>> watches_;
+  OpenCalls open_{"watch", kBounds};  // Those.
   bool stopping_ = false;
   WarningLimit unread_;  // Of watches that end since nobody reads.
 };

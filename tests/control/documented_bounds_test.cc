@@ -17,6 +17,7 @@
 #include "broker/control/configuration.h"
 #include "broker/control/configuration_reload.h"
 #include "broker/control/handoff_socket.h"
+#include "broker/control/open_calls.h"
 #include "broker/control/policy_configuration.h"
 #include "broker/control/row_feed.h"
 #include "broker/control/tcp_port.h"
@@ -56,6 +57,11 @@ std::map<std::string, std::string> RowsOf(const std::string& heading, const std:
   return rows;
 }
 
+std::string Documented(const CallBounds& bounds) {
+  return absl::StrCat(bounds.of_caller, " of a user, ", bounds.of_users, " of users, ", bounds.in_all,
+                      " with administrators'");
+}
+
 TEST(DocumentedBounds, AreTheCodes) {
   const HandoffSocket::Settings handoff;
   const IwarpOptions iwarp;
@@ -63,8 +69,7 @@ TEST(DocumentedBounds, AreTheCodes) {
   const WorkShares& waits = kWorkShares[static_cast<size_t>(PeerWait::kTimed)];
   const std::map<std::string, std::string> bounds = {
       {"connections to the TCP port", absl::StrCat(TcpBounds().connections)},
-      {"watches", absl::StrCat(WatchService::kMostOfUser, " of a user, ", WatchService::kMostOfOthers, " of users, ",
-                               WatchService::kMostInAll, " with administrators'")},
+      {"watches", Documented(WatchService::kBounds)},
       {"changed rows of a kind that a watch has not read", absl::StrCat(RowFeed::kMostChanges)},
       {"reloads that wait for one that is under way", absl::StrCat(ConfigurationReload::kMostWaiting)},
       {"a configuration's size", absl::StrCat(kMaxConfigurationBytes >> 20, " MiB")},

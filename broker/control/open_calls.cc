@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "broker/control/open_calls.h"
+
+#include "absl/strings/str_cat.h"
+
+namespace rdmabroker {
+
+std::optional<Outcome> OpenCalls::RefuseTo(const Caller* caller) const {
+  if (caller == nullptr) return Outcome{.status = NdkStatus::kAccessDenied, .hint = "caller: has gone"};
+  const std::string who = WhoIs(*caller);
+  const auto own = of_caller_.find(who);
+  if (own != of_caller_.end() && own->second >= bounds_.of_caller) {
+    return Outcome{.status = NdkStatus::kInsufficientResources,
+                   .hint = absl::StrCat(kind_, ": ", who, " has ", own->second, " already; end one")};
+  }
+  if (in_all_ >= (caller->administrator ? bounds_.in_all : bounds_.of_users)) {
+    return Outcome{.status = NdkStatus::kInsufficientResources,
+                   .hint = absl::StrCat(kind_, ": there are too many already; have somebody end one")};
+  }
+  return std::nullopt;
+}
+
+void OpenCalls::Enter(const std::string& who) {
+  ++in_all_;
+  ++of_caller_[who];
+}
+
+void OpenCalls::Leave(const std::string& who) {
+  --in_all_;
+  const auto own = of_caller_.find(who);
+  if (--own->second == 0) of_caller_.erase(own);
+}
+
+}  // namespace rdmabroker
