@@ -15,7 +15,8 @@
  * bounds, and one or two for each object.
  *
  * Threads. Every function may be called on any thread at any time. The library has threads of its own, on which nothing
- * of the program runs. A process that has forked without exec must not use what its parent opened.
+ * of the program runs. A process that has forked without exec must not use what its parent opened. A thread must not be
+ * cancelled (pthread_cancel) within a call, which ends the process; the close of a queue of events ends a wait for one.
  *
  * Errors. Functions return NDK statuses (rdma_broker_status.h). A pointer that is null where a value is needed, a
  * struct that is too small, and text that is no address or no UTF-8 are STATUS_INVALID_PARAMETER. Out parameters are
@@ -347,7 +348,8 @@ typedef struct rdma_broker_queue_pair_attributes {
 
 /* STATUS_NOT_SUPPORTED: the library has no data path for the adapter's technology. */
 rdma_broker_status rdma_broker_domain_create(rdma_broker_handle adapter, rdma_broker_handle* domain);
-/* `events` gets a COMPLETION_QUEUE event for each arming; 0: none, and the queue is only polled. */
+/* `events` gets a COMPLETION_QUEUE event for each arming; 0: none, and the queue is only polled. The CLOSED event of
+ * its close comes to the session's events, as every object's. */
 rdma_broker_status rdma_broker_completion_queue_create(rdma_broker_handle adapter, uint32_t depth,
                                                        rdma_broker_handle events, uint64_t context,
                                                        rdma_broker_handle* completion_queue);
