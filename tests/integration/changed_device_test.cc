@@ -4,14 +4,18 @@
 // the kind of the one that RDMA_DEVICE names, and changes their files' rights, so it needs root's rights and a machine
 // of its own.
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cstdlib>
+#include <filesystem>
+#include <fstream>
 #include <functional>
 #include <memory>
+#include <numeric>
 #include <string>
 #include <utility>
 #include <variant>
@@ -25,6 +29,7 @@
 #include "broker/fabric/rdmacm/rdmacm_fabric.h"
 #include "broker/fabric/rdmacm/testing/no_past.h"
 #include "broker/runtime/watcher.h"
+#include "dataplane/unique_fd.h"
 #include "tests/control/child_process.h"
 #include "tests/control/patience.h"
 
@@ -69,6 +74,22 @@ class ChangedDevice : public testing::Test {
   bool Removed(DeviceId id) const {
     return std::ranges::find(reports_, FabricReport(DeviceRemoved{id})) != reports_.end();
   }
+  // Until it looks at devices no more.
+  void LookToTheEnd() {
+    const auto& looks = RdmaCmFabric::kLooksAgain;
+    const absl::Time end = absl::Now() + std::accumulate(looks.begin(), looks.end(), absl::ZeroDuration());
+    while (absl::Now() < end) tasks_.RunOne(end - absl::Now());
+    while (tasks_.RunOne(kQuiet)) continue;
+  }
+  // By which it is opened.
+  std::string FileOfDevice() const {
+    for (const auto& entry : std::filesystem::directory_iterator("/sys/class/infiniband_verbs")) {
+      std::string name;
+      std::ifstream(entry.path() / "ibdev") >> name;
+      if (name == device_) return "/dev/infiniband/" + entry.path().filename().string();
+    }
+    return {};
+  }
   static void Run(const std::vector<std::string>& command) {
     EXPECT_EQ(ChildProcess(command).End(), 0) << ::testing::PrintToString(command);
   }
@@ -81,40 +102,59 @@ class ChangedDevice : public testing::Test {
   std::unique_ptr<RdmaCmFabric> fabric_;
 };
 
-// While it lives, this process is nobody, who may not open the connection manager's file until he is let.
+// While it lives, this process is nobody, who may not open the file until he is let.
 class Nobody {
  public:
-  Nobody() {
-    EXPECT_EQ(::stat(kFile, &before_), 0);
-    EXPECT_EQ(::chmod(kFile, 0600), 0);
+  explicit Nobody(std::string file) : file_(std::move(file)) {
+    EXPECT_EQ(::stat(file_.c_str(), &before_), 0);
+    EXPECT_EQ(::chmod(file_.c_str(), 0600), 0);
     EXPECT_EQ(::seteuid(kId), 0);
   }
   ~Nobody() {
     EXPECT_EQ(::seteuid(0), 0);
-    EXPECT_EQ(::chmod(kFile, before_.st_mode & 0777), 0);
+    EXPECT_EQ(::chmod(file_.c_str(), before_.st_mode & 0777), 0);
   }
   Nobody(const Nobody&) = delete;
   Nobody& operator=(const Nobody&) = delete;
 
-  void Let() const {
+  void Let(bool may) const {
     EXPECT_EQ(::seteuid(0), 0);
-    EXPECT_EQ(::chmod(kFile, 0666), 0);
+    EXPECT_EQ(::chmod(file_.c_str(), may ? 0666 : 0600), 0);
     EXPECT_EQ(::seteuid(kId), 0);
   }
 
  private:
-  static constexpr char kFile[] = "/dev/infiniband/rdma_cm";
   static constexpr uid_t kId = 65534;
+  const std::string file_;
   struct stat before_ = {};
 };
 
 TEST_F(ChangedDevice, IsUsableSoonAfterTheDaemonMayOpenTheConnectionManagerOfWhichNothingTells) {
-  const Nobody nobody;
+  const Nobody nobody("/dev/infiniband/rdma_cm");
   ASSERT_NO_FATAL_FAILURE(Open());
   ASSERT_NE(Last(device_).unusable_reason.find("Permission denied"), std::string::npos)
       << Last(device_).unusable_reason;
-  nobody.Let();
+  nobody.Let(true);
   EXPECT_TRUE(Becomes([this] { return Last(device_).unusable_reason.empty(); })) << Last(device_).unusable_reason;
+  fabric_ = nullptr;
+}
+
+// Nothing tells of the rights to the device's file either, and they wait until they are asked for.
+TEST_F(ChangedDevice, IsLookedAtAgainAfterTheStartAndEachChangeAsItMayHaveAnAddressLater) {
+  const auto opens = [this] { return Last(device_).unusable_reason.find("cannot be opened") == std::string::npos; };
+  const UniqueFd uevent(::open(("/sys/class/infiniband/" + device_ + "/uevent").c_str(), O_WRONLY | O_CLOEXEC));
+  const Nobody nobody(FileOfDevice());
+  ASSERT_NO_FATAL_FAILURE(Open());
+  ASSERT_FALSE(opens()) << Last(device_).unusable_reason;
+  nobody.Let(true);
+  EXPECT_TRUE(Becomes(opens)) << Last(device_).unusable_reason;
+
+  LookToTheEnd();
+  nobody.Let(false);
+  ASSERT_EQ(::write(uevent.get(), "change", 6), 6);
+  ASSERT_TRUE(Becomes([&] { return !opens(); }));
+  nobody.Let(true);
+  EXPECT_TRUE(Becomes(opens)) << Last(device_).unusable_reason;
   fabric_ = nullptr;
 }
 
@@ -155,6 +195,7 @@ class MovedAddress : public ChangedDevice {
 
 TEST_F(MovedAddress, ToAnotherDeviceWhileItWasLookedForTakesTheFirstDeviceNotAlongWhenThatGoes) {
   ASSERT_NO_FATAL_FAILURE(Open());
+  LookToTheEnd();
   const DeviceId from = Last(kFrom).id, to = Last(kTo).id;
   ASSERT_TRUE(from && to);
   Address("add", kFrom);

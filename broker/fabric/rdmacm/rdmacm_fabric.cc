@@ -88,7 +88,7 @@ RdmaCmFabric::RdmaCmFabric(DeviceId first_device, const RdmaCmOptions& options, 
 
 RdmaCmFabric::~RdmaCmFabric() {
   for (const WatchId watch : {file_watch_, address_watch_, device_watch_}) surroundings_.watcher.Unwatch(watch);
-  for (const TimerId timer : {scan_retry_, go_on_, begin_}) surroundings_.watcher.CancelTimer(timer);
+  for (const TimerId timer : {scan_timer_, go_on_, begin_}) surroundings_.watcher.CancelTimer(timer);
 }
 
 absl::Status RdmaCmFabric::Prepare(DescriptorKeep& keep) {
@@ -161,14 +161,19 @@ void RdmaCmFabric::OpenFile() {
 }
 
 void RdmaCmFabric::OnDeviceEvents() {
-  if (device_events_.Take()) Scan();
+  if (device_events_.Take()) OnChange();
   surroundings_.watcher.Rearm(device_watch_, EPOLLIN);
 }
 
 void RdmaCmFabric::OnAddressesChanged() {
   addresses_->Refresh();
-  Scan();
+  OnChange();
   surroundings_.watcher.Rearm(address_watch_, EPOLLIN);
+}
+
+void RdmaCmFabric::OnChange() {
+  looks_again_ = 0;
+  Scan();
 }
 
 void RdmaCmFabric::Scan() {
@@ -199,13 +204,13 @@ ScanTask RdmaCmFabric::NextScan() const {
   return task;
 }
 
-void RdmaCmFabric::ScanLater() {
-  surroundings_.watcher.CancelTimer(scan_retry_);
-  scan_retry_ = surroundings_.watcher.StartTimer(Watcher::Now() + kScanPause, [this] {
+void RdmaCmFabric::ScanAfter(absl::Duration pause) {
+  surroundings_.watcher.CancelTimer(scan_timer_);
+  scan_timer_ = surroundings_.watcher.StartTimer(Watcher::Now() + pause, [this] {
     const absl::Status before = file_status_;
     if (file_ == nullptr) OpenFile();
     // Nothing is to be found out at the devices as long as somebody must let us have the file.
-    CmFile::WaitsForSomebody(before) && file_status_ == before ? ScanLater() : Scan();
+    CmFile::WaitsForSomebody(before) && file_status_ == before ? ScanAfter(kScanPause) : Scan();
   });
 }
 
@@ -215,9 +220,8 @@ void RdmaCmFabric::OnScanned(WatchId watch, absl::StatusOr<ScanResult> found) {
   if (watch != file_watch_) return Scan();
   if (!found.ok()) {
     LogWarning("devices not known", {{"cause", found.status().message()}});
-    return ScanLater();
+    return ScanAfter(kScanPause);
   }
-  if (!file_status_.ok() && !found->devices.empty()) ScanLater();
   std::set<uint32_t> seen;
   for (FoundDevice& device : found->devices) {
     seen.insert(device.index);
@@ -230,7 +234,9 @@ void RdmaCmFabric::OnScanned(WatchId watch, absl::StatusOr<ScanResult> found) {
   // An index that is there no more may come again, as a device does that visits another network namespace.
   std::erase_if(leaving_, [&](uint32_t index) { return !seen.contains(index) && !found->leaving.contains(index); });
   for (const DeviceId id : gone) RemoveDevice(id);
-  if (std::exchange(scan_again_, false)) Scan();
+  if (std::exchange(scan_again_, false)) return Scan();
+  if (!file_status_.ok() && !found->devices.empty()) return ScanAfter(kScanPause);
+  if (looks_again_ < kLooksAgain.size()) ScanAfter(kLooksAgain[looks_again_++]);
 }
 
 void RdmaCmFabric::AddDevice(FoundDevice found) {

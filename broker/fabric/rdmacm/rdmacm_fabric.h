@@ -3,6 +3,8 @@
 #ifndef BROKER_FABRIC_RDMACM_RDMACM_FABRIC_H_
 #define BROKER_FABRIC_RDMACM_RDMACM_FABRIC_H_
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <deque>
 #include <map>
@@ -14,6 +16,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/time/time.h"
 #include "broker/fabric/fabric.h"
 #include "broker/fabric/fabric_records.h"
 #include "broker/fabric/handshake_turns.h"
@@ -59,6 +62,12 @@ struct RdmaCmPast {
 // stays open, as that would keep it from being removed.
 class RdmaCmFabric final : public Fabric {
  public:
+  // The kernel tells of an address at once, while a work queue enters it into a RoCE device's table of GIDs, without
+  // which no id is bound to it (drivers/infiniband/core/roce_gid_mgmt.c). That is told only to those who have the
+  // device open. So devices are looked at again after each change, and after the start, this long after the look
+  // before. A work queue takes milliseconds, and seconds on a machine that is too busy.
+  static constexpr std::array kLooksAgain = {absl::Milliseconds(100), absl::Seconds(1), absl::Seconds(10)};
+
   // Devices are numbered from `first_device`, which has 15 bits, and above those of `past`. Executor and watcher
   // outlive it. UNAVAILABLE where the kernel does not tell of addresses or devices; that it has none is no error. Nor
   // is it that the kernel's connection manager cannot be opened, but where there is something of the process before in
@@ -92,11 +101,13 @@ class RdmaCmFabric final : public Fabric {
   void OpenFile();
   void OnDeviceEvents();
   void OnAddressesChanged();
+  // Of addresses or devices.
+  void OnChange();
   void Scan();
   ScanTask NextScan() const;
   // `watch`: file_watch_ when the scan began.
   void OnScanned(WatchId watch, absl::StatusOr<ScanResult> found);
-  void ScanLater();
+  void ScanAfter(absl::Duration pause);
   void AddDevice(FoundDevice found);
   // An id that the core has for it, or a new one.
   DeviceId NewId(const std::string& name);
@@ -190,7 +201,8 @@ class RdmaCmFabric final : public Fabric {
   WatchId device_watch_ = WatchId::kNone;
   bool scanning_ = false;
   bool scan_again_ = false;
-  TimerId scan_retry_ = TimerId::kNone;
+  TimerId scan_timer_ = TimerId::kNone;
+  size_t looks_again_ = 0;  // Since the last change, the one that is due included.
   std::map<DeviceId, KnownDevice> devices_;
   std::set<uint32_t> leaving_;  // Indices of devices that are being removed and still seen.
   CmEndpoints endpoints_;
