@@ -2,7 +2,10 @@
 
 #include "broker/control/health_service.h"
 
-#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "broker/control/status_mapping.h"
 
 namespace rdmabroker {
 
@@ -11,8 +14,8 @@ using grpc::health::v1::HealthCheckResponse;
 
 // One Watch call. It has at most two things to say: what is, and that serving has stopped; then it ends, for a stream
 // that is left open holds the server's shutdown up.
-struct HealthService::Watcher : std::enable_shared_from_this<HealthService::Watcher> {
-  explicit Watcher(GrpcLoop& event_loop) : loop(event_loop) {}
+struct HealthService::Call : std::enable_shared_from_this<HealthService::Call> {
+  explicit Call(GrpcLoop& event_loop) : loop(event_loop) {}
 
   void Say(HealthCheckResponse::ServingStatus status) {
     if (writing) {
@@ -41,6 +44,7 @@ struct HealthService::Watcher : std::enable_shared_from_this<HealthService::Watc
   bool writing = false;
   bool last = false;  // What is being said is the last.
   std::optional<HealthCheckResponse::ServingStatus> next;
+  std::string who;  // Once it counts.
 };
 
 HealthService::HealthService(UnaryContext& context, grpc::health::v1::Health::AsyncService& service)
@@ -61,32 +65,39 @@ HealthCheckResponse::ServingStatus HealthService::StatusOf(const std::string& na
 }
 
 void HealthService::ServeWatch() {
-  auto watcher = std::make_shared<Watcher>(context_.loop);
+  auto call = std::make_shared<Call>(context_.loop);
   auto* queue = context_.loop.queue();
-  // Until the client is gone or the server shuts down, the call's end is the only thing that is waited for.
-  void* done = context_.loop.Tag([watcher](bool) {});
-  watcher->context.AsyncNotifyWhenDone(done);
-  service_.RequestWatch(&watcher->context, &watcher->request, &watcher->writer, queue, queue,
-                        context_.loop.Tag([this, watcher, done](bool ok) {
+  void* done = context_.loop.Tag([this, call](bool) { Forget(call); });
+  call->context.AsyncNotifyWhenDone(done);
+  service_.RequestWatch(&call->context, &call->request, &call->writer, queue, queue,
+                        context_.loop.Tag([this, call, done](bool ok) {
                           if (!ok) return context_.loop.Drop(done);
                           ServeWatch();
-                          std::shared_ptr<const Caller> caller;
-                          const grpc::Status admitted = context_.Admit(watcher->context, "HealthWatch", &caller);
-                          if (!admitted.ok()) return watcher->Finish(admitted);
-                          std::erase_if(watchers_, [](const auto& weak) { return weak.expired(); });
-                          watchers_.push_back(watcher);
-                          watcher->last = !serving_;
-                          watcher->Say(StatusOf(watcher->request.service()));
+                          Begin(call);
                         }));
+}
+
+void HealthService::Begin(const std::shared_ptr<Call>& call) {
+  std::shared_ptr<const Caller> caller;
+  const grpc::Status admitted = context_.Admit(call->context, "HealthWatch", &caller);
+  if (!admitted.ok()) return call->Finish(admitted);
+  if (const auto refusal = open_.RefuseTo(caller.get())) return call->Finish(GrpcStatusOf(*refusal));
+  call->who = WhoIs(*caller);
+  open_.Enter(call->who);
+  watches_.insert(call);
+  call->last = !serving_;
+  call->Say(StatusOf(call->request.service()));
+}
+
+void HealthService::Forget(const std::shared_ptr<Call>& call) {
+  if (watches_.erase(call) == 1) open_.Leave(call->who);
 }
 
 void HealthService::StopServing() {
   serving_ = false;
-  for (const auto& weak : watchers_) {
-    const auto watcher = weak.lock();
-    if (!watcher) continue;
-    watcher->last = true;
-    watcher->Say(StatusOf(watcher->request.service()));
+  for (const auto& call : watches_) {
+    call->last = true;
+    call->Say(StatusOf(call->request.service()));
   }
 }
 

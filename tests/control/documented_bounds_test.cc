@@ -17,6 +17,7 @@
 #include "broker/control/configuration.h"
 #include "broker/control/configuration_reload.h"
 #include "broker/control/handoff_socket.h"
+#include "broker/control/health_service.h"
 #include "broker/control/open_calls.h"
 #include "broker/control/policy_configuration.h"
 #include "broker/control/row_feed.h"
@@ -70,6 +71,7 @@ TEST(DocumentedBounds, AreTheCodes) {
   const std::map<std::string, std::string> bounds = {
       {"connections to the TCP port", absl::StrCat(TcpBounds().connections)},
       {"watches", Documented(WatchService::kBounds)},
+      {"watches of health", Documented(HealthService::kBounds)},
       {"changed rows of a kind that a watch has not read", absl::StrCat(RowFeed::kMostChanges)},
       {"reloads that wait for one that is under way", absl::StrCat(ConfigurationReload::kMostWaiting)},
       {"a configuration's size", absl::StrCat(kMaxConfigurationBytes >> 20, " MiB")},

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <limits>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <thread>
@@ -15,6 +16,7 @@
 #include <vector>
 
 #include "absl/time/time.h"
+#include "broker/control/health_service.h"
 #include "broker/fabric/fabric.h"
 #include "broker/runtime/watcher.h"
 #include "proto/grpc/health/v1/health.grpc.pb.h"
@@ -22,6 +24,7 @@
 #include "proto/rdmabroker/v1/administration.grpc.pb.h"
 #include "proto/rdmabroker/v1/inspection.grpc.pb.h"
 #include "tests/control/network_thread.h"
+#include "tests/control/patience.h"
 #include "tests/control/temporary_folder.h"
 #include "tests/control/test_client.h"
 #include "tests/control/test_daemon.h"
@@ -467,6 +470,52 @@ TEST_F(HealthTest, WhoWatchesIsToldOfTheStopAndNeedNotLeaveFirst) {
   EXPECT_EQ(response.status(), HealthCheckResponse::NOT_SERVING);
   EXPECT_FALSE(known->Read(&response));
   EXPECT_EQ(known->Finish().error_message(), "the broker is stopping");
+}
+
+// One Watch call.
+class HealthWatch {
+ public:
+  explicit HealthWatch(const std::shared_ptr<grpc::Channel>& channel) {
+    Limit(context_);
+    reader_ = Health::NewStub(channel)->Watch(&context_, {});
+  }
+  ~HealthWatch() {
+    context_.TryCancel();
+    (void)End();
+  }
+  HealthWatch(const HealthWatch&) = delete;
+  HealthWatch& operator=(const HealthWatch&) = delete;
+
+  bool Begins() { return reader_->Read(&response_) && response_.status() == HealthCheckResponse::SERVING; }
+  grpc::Status End() {
+    while (!ended_ && reader_->Read(&response_)) {
+    }
+    if (!ended_) ended_ = reader_->Finish();
+    return *ended_;
+  }
+
+ private:
+  grpc::ClientContext context_;
+  std::unique_ptr<grpc::ClientReader<HealthCheckResponse>> reader_;
+  HealthCheckResponse response_;
+  std::optional<grpc::Status> ended_;
+};
+
+TEST_F(HealthTest, MoreWatchesThanAUserMayHaveAreRefused) {
+  // Of one connection, which has no more than 128.
+  constexpr size_t kWatches = 64;
+  std::shared_ptr<grpc::Channel> channel;
+  std::vector<std::unique_ptr<HealthWatch>> watches;
+  while (watches.size() < HealthService::kBounds.of_caller) {
+    if (watches.size() % kWatches == 0) channel = NewChannel(daemon_.target());
+    watches.push_back(std::make_unique<HealthWatch>(channel));
+    ASSERT_TRUE(watches.back()->Begins()) << watches.size();
+  }
+  const grpc::Status refused = HealthWatch(channel).End();
+  EXPECT_EQ(NdkStatusOf(refused), NdkStatus::kInsufficientResources) << refused.error_message();
+  watches.pop_back();
+  // The broker hears of its end some time later.
+  EXPECT_TRUE(Becomes([&] { return HealthWatch(channel).Begins(); }));
 }
 
 class ReflectionTest : public testing::Test {
