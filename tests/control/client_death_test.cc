@@ -111,11 +111,7 @@ TEST_F(ClientDeathTest, AClientThatDoesNotReadLosesItsStreamAndNothingElse) {
   Configuration configuration = TestConfiguration();
   configuration.patience = absl::Seconds(1);
   Start(configuration);
-  grpc::ChannelArguments arguments;
-  // The smallest window that gRPC offers, so that it is soon full.
-  arguments.SetInt(GRPC_ARG_HTTP2_BDP_PROBE, 0);
-  arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
-  const auto channel = grpc::CreateCustomChannel(daemon_->target(), grpc::InsecureChannelCredentials(), arguments);
+  const auto channel = NarrowChannel(daemon_->target());
   TestClient lazy(channel);
   ASSERT_EQ(lazy.Open(), NdkStatus::kSuccess);
   const uint64_t adapter = lazy.OpenAdapter("fake1");

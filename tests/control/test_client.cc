@@ -39,6 +39,12 @@ UniqueFd ConnectTo(const std::string& path, int type) {
   return fd;
 }
 
+std::shared_ptr<grpc::Channel> ChannelWith(grpc::ChannelArguments arguments, const std::string& target) {
+  // Channels with the same target share a connection otherwise.
+  arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
+  return grpc::CreateCustomChannel(target, grpc::InsecureChannelCredentials(), arguments);
+}
+
 }  // namespace
 
 void PrintTo(NdkStatus status, std::ostream* out) { *out << StatusName(status); }
@@ -73,10 +79,13 @@ std::shared_ptr<grpc::Channel> ChannelAs(uid_t uid, const std::string& path) {
 }
 
 std::shared_ptr<grpc::Channel> NewChannel(const std::string& target) {
+  return ChannelWith(grpc::ChannelArguments(), target);
+}
+
+std::shared_ptr<grpc::Channel> NarrowChannel(const std::string& target) {
   grpc::ChannelArguments arguments;
-  // Channels with the same target share a connection otherwise.
-  arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
-  return grpc::CreateCustomChannel(target, grpc::InsecureChannelCredentials(), arguments);
+  arguments.SetInt(GRPC_ARG_HTTP2_BDP_PROBE, 0);
+  return ChannelWith(std::move(arguments), target);
 }
 
 std::optional<v1::Outcome> DetailOf(const grpc::Status& status) {

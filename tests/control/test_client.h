@@ -38,6 +38,9 @@ std::shared_ptr<grpc::Channel> ChannelAs(uid_t uid, const std::string& path);
 std::shared_ptr<grpc::Channel> ChannelOver(UniqueFd connection);
 // A gRPC channel with a connection of its own, as this process.
 std::shared_ptr<grpc::Channel> NewChannel(const std::string& target);
+// The same with the smallest window that gRPC offers, 64 KiB, as the C++ library's channels have: soon full for who
+// does not read.
+std::shared_ptr<grpc::Channel> NarrowChannel(const std::string& target);
 
 // The Outcome that a failed call carries; nothing where it carries none.
 std::optional<v1::Outcome> DetailOf(const grpc::Status& status);

@@ -227,14 +227,6 @@ TEST_F(WatchTest, EndsWithTheBrokerAndSaysSo) {
 // More rows of connectors than the broker can send before they are read: several times a window.
 constexpr size_t kConnectors = 8000;
 
-// With a window of 64 KiB, as the C++ library's channels have.
-std::shared_ptr<grpc::Channel> NarrowChannel(const TestDaemon& daemon) {
-  grpc::ChannelArguments arguments;
-  arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
-  arguments.SetInt(GRPC_ARG_HTTP2_BDP_PROBE, 0);
-  return grpc::CreateCustomChannel(daemon.target(), grpc::InsecureChannelCredentials(), arguments);
-}
-
 TEST(AWatchThatDoesNotRead, LosesItsStreamAndNobodyElseAnything) {
   CapturedLog log;
   NetworkThread network;
@@ -245,7 +237,7 @@ TEST(AWatchThatDoesNotRead, LosesItsStreamAndNobodyElseAnything) {
   ASSERT_EQ(client.Open(), NdkStatus::kSuccess);
   const uint64_t adapter = client.OpenAdapter("fake1");
   for (size_t i = 0; i < kConnectors; ++i) client.CreateConnector(adapter);
-  TestWatch watch(NarrowChannel(daemon), {v1::ROW_KIND_CONNECTOR});
+  TestWatch watch(NarrowChannel(daemon.target()), {v1::ROW_KIND_CONNECTOR});
   EXPECT_TRUE(Becomes([&] { return !log.LinesWith("watch ended").empty(); }));
   EXPECT_EQ(watch.End().error_code(), grpc::StatusCode::CANCELLED);
   TestWatch another(NewChannel(daemon.target()), {v1::ROW_KIND_CONNECTOR});
@@ -266,7 +258,7 @@ class AWatchThatReadsSlowly : public testing::Test {
     ASSERT_EQ(client_.Open(), NdkStatus::kSuccess);
     adapter_ = client_.OpenAdapter("fake1");
     for (size_t i = 0; i < kConnectors; ++i) client_.CreateConnector(adapter_);
-    watch_.emplace(NarrowChannel(daemon_), std::vector{v1::ROW_KIND_SESSION, v1::ROW_KIND_CONNECTOR});
+    watch_.emplace(NarrowChannel(daemon_.target()), std::vector{v1::ROW_KIND_SESSION, v1::ROW_KIND_CONNECTOR});
     ASSERT_TRUE(watch_->Begins());
   }
 
