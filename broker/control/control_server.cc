@@ -99,10 +99,11 @@ void ControlServer::Serve(const Configuration& configuration) {
                        .reload = [this](ReloadDone done) { Reload(std::move(done)); }});
   health_ = std::make_unique<HealthService>(*unary_, health_service_);
   if (!configuration.reflection) return;
-  ServeReflection(
-      *unary_, reflection_service_,
-      {grpc::health::v1::Health::service_full_name(), grpc::reflection::v1alpha::ServerReflection::service_full_name(),
-       v1::Administration::service_full_name(), v1::Broker::service_full_name(), v1::Inspection::service_full_name()});
+  const std::vector<std::string> services = {
+      grpc::health::v1::Health::service_full_name(), grpc::reflection::v1alpha::ServerReflection::service_full_name(),
+      v1::Administration::service_full_name(), v1::Broker::service_full_name(), v1::Inspection::service_full_name()};
+  reflection_ =
+      std::make_unique<ReflectionService>(*unary_, *watcher_, reflection_service_, services, configuration.patience);
 }
 
 void ControlServer::Reload(ReloadDone done) {
@@ -118,6 +119,7 @@ Configuration ControlServer::Apply(const LoadedConfiguration& loaded, const Conf
   handoff_socket_->Set(administrators, in_use.patience);
   streams_->patience = in_use.patience;
   watches_->Apply(in_use.patience);
+  if (reflection_) reflection_->SetPatience(in_use.patience);
   return remotes_->Apply(in_use, loaded.certificates);
 }
 

@@ -112,6 +112,7 @@ class ControlServer {
   std::unique_ptr<UnaryContext> unary_;
   std::unique_ptr<SessionStream::Context> streams_;
   std::unique_ptr<HealthService> health_;
+  std::unique_ptr<ReflectionService> reflection_;  // Where it is asked for.
   std::unique_ptr<MetricsPort> metrics_port_;
   std::unique_ptr<WatchService> watches_;
   std::function<bool()> restart_;

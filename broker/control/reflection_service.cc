@@ -9,6 +9,8 @@
 #include <set>
 #include <utility>
 
+#include "broker/control/status_mapping.h"
+
 namespace rdmabroker {
 namespace {
 
@@ -37,50 +39,11 @@ void AnswerWithFile(const FileDescriptor* file, ServerReflectionResponse* respon
   AddFile(file, added, response);
 }
 
-// One ServerReflectionInfo call; what is under way on it owns it. Questions are read one at a time.
-class ReflectionCall : public std::enable_shared_from_this<ReflectionCall> {
- public:
-  ReflectionCall(UnaryContext& context, ServerReflection::AsyncService& service, std::vector<std::string> services)
-      : context_(context), service_(service), services_(std::move(services)) {}
-
-  void Wait() {
-    auto* queue = context_.loop.queue();
-    service_.RequestServerReflectionInfo(&call_, &stream_, queue, queue,
-                                         context_.loop.Tag([self = shared_from_this()](bool ok) { self->Start(ok); }));
-  }
-
- private:
-  void Start(bool ok) {
-    if (!ok) return;
-    std::make_shared<ReflectionCall>(context_, service_, services_)->Wait();
-    std::shared_ptr<const Caller> caller;
-    const grpc::Status admitted = context_.Admit(call_, "ServerReflectionInfo", &caller);
-    if (!admitted.ok()) return Finish(admitted);
-    Read();
-  }
-
-  void Read() {
-    stream_.Read(&request_, context_.loop.Tag([self = shared_from_this()](bool ok) { self->Answer(ok); }));
-  }
-
-  void Answer(bool ok) {
-    if (!ok) return Finish(grpc::Status::OK);
-    response_ = Reflect(request_, services_);
-    stream_.Write(response_, context_.loop.Tag([self = shared_from_this()](bool) { self->Read(); }));
-  }
-
-  void Finish(const grpc::Status& status) {
-    stream_.Finish(status, context_.loop.Tag([self = shared_from_this()](bool) {}));
-  }
-
-  UnaryContext& context_;
-  ServerReflection::AsyncService& service_;
-  const std::vector<std::string> services_;
-  grpc::ServerContext call_;
-  grpc::ServerAsyncReaderWriter<ServerReflectionResponse, ServerReflectionRequest> stream_{&call_};
-  ServerReflectionRequest request_;
-  ServerReflectionResponse response_;
-};
+Outcome Silent() {
+  return {.status = NdkStatus::kIoTimeout,
+          .retryable = true,
+          .hint = "reflection: no question came in time; ask by another call"};
+}
 
 }  // namespace
 
@@ -107,9 +70,84 @@ ServerReflectionResponse Reflect(const ServerReflectionRequest& request, const s
   return response;
 }
 
-void ServeReflection(UnaryContext& context, ServerReflection::AsyncService& service,
-                     const std::vector<std::string>& services) {
-  std::make_shared<ReflectionCall>(context, service, services)->Wait();
+// One ServerReflectionInfo call; what is under way on it owns it. Questions are read one at a time.
+class ReflectionService::Call : public std::enable_shared_from_this<Call> {
+ public:
+  explicit Call(ReflectionService& service) : service_(service) {}
+
+  void Wait() {
+    const auto self = shared_from_this();
+    GrpcLoop& loop = service_.context_.loop;
+    void* done = loop.Tag([self](bool) { self->Leave(); });
+    call_.AsyncNotifyWhenDone(done);
+    auto* queue = loop.queue();
+    service_.service_.RequestServerReflectionInfo(&call_, &stream_, queue, queue, loop.Tag([self, done](bool ok) {
+      if (!ok) return self->service_.context_.loop.Drop(done);
+      self->service_.Serve();
+      self->Begin();
+    }));
+  }
+
+ private:
+  void Begin() {
+    std::shared_ptr<const Caller> caller;
+    const grpc::Status admitted = service_.context_.Admit(call_, "ServerReflectionInfo", &caller);
+    if (!admitted.ok()) return Finish(admitted);
+    if (const auto refusal = service_.open_.RefuseTo(caller.get())) return Finish(GrpcStatusOf(*refusal));
+    who_ = WhoIs(*caller);
+    service_.open_.Enter(who_);
+    Read();
+  }
+
+  void Read() {
+    StartPatience([](Call& self) { self.Finish(GrpcStatusOf(Silent())); });
+    stream_.Read(&request_, service_.context_.loop.Tag([self = shared_from_this()](bool ok) { self->Answer(ok); }));
+  }
+
+  void Answer(bool ok) {
+    if (finishing_) return;
+    CancelPatience();
+    if (!ok) return Finish(grpc::Status::OK);
+    // What is unread is lost, and the status with it: it would come after it.
+    StartPatience([](Call& self) { self.call_.TryCancel(); });
+    stream_.Write(Reflect(request_, service_.services_), service_.context_.loop.Tag([self = shared_from_this()](bool) {
+      self->CancelPatience();
+      self->Read();
+    }));
+  }
+
+  void Finish(const grpc::Status& status) {
+    finishing_ = true;
+    stream_.Finish(status, service_.context_.loop.Tag([self = shared_from_this()](bool) {}));
+  }
+
+  // The call is over.
+  void Leave() {
+    if (!who_.empty()) service_.open_.Leave(who_);
+  }
+
+  void StartPatience(void (*lose)(Call& self)) {
+    patience_ = service_.watcher_.StartTimer(Watcher::Now() + service_.patience_, [weak = weak_from_this(), lose] {
+      if (const auto self = weak.lock()) lose(*self);
+    });
+  }
+  void CancelPatience() { service_.watcher_.CancelTimer(std::exchange(patience_, TimerId::kNone)); }
+
+  ReflectionService& service_;
+  grpc::ServerContext call_;
+  grpc::ServerAsyncReaderWriter<ServerReflectionResponse, ServerReflectionRequest> stream_{&call_};
+  ServerReflectionRequest request_;
+  std::string who_;  // Once it counts.
+  bool finishing_ = false;
+  TimerId patience_ = TimerId::kNone;
+};
+
+ReflectionService::ReflectionService(UnaryContext& context, Watcher& watcher, ServerReflection::AsyncService& service,
+                                     std::vector<std::string> services, absl::Duration patience)
+    : context_(context), watcher_(watcher), service_(service), services_(std::move(services)), patience_(patience) {
+  Serve();
 }
+
+void ReflectionService::Serve() { std::make_shared<Call>(*this)->Wait(); }
 
 }  // namespace rdmabroker

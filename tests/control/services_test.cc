@@ -17,6 +17,7 @@
 
 #include "absl/time/time.h"
 #include "broker/control/health_service.h"
+#include "broker/control/reflection_service.h"
 #include "broker/fabric/fabric.h"
 #include "broker/runtime/watcher.h"
 #include "proto/grpc/health/v1/health.grpc.pb.h"
@@ -518,8 +519,50 @@ TEST_F(HealthTest, MoreWatchesThanAUserMayHaveAreRefused) {
   EXPECT_TRUE(Becomes([&] { return HealthWatch(channel).Begins(); }));
 }
 
+ServerReflectionRequest AskForServices() {
+  ServerReflectionRequest question;
+  question.set_list_services("*");
+  return question;
+}
+
+// One ServerReflectionInfo call.
+class ReflectionCall {
+ public:
+  explicit ReflectionCall(const std::shared_ptr<grpc::Channel>& channel) {
+    Limit(context_);
+    stream_ = ServerReflection::NewStub(channel)->ServerReflectionInfo(&context_);
+  }
+  ~ReflectionCall() {
+    context_.TryCancel();
+    (void)End();
+  }
+  ReflectionCall(const ReflectionCall&) = delete;
+  ReflectionCall& operator=(const ReflectionCall&) = delete;
+
+  bool Ask(const ServerReflectionRequest& question) { return stream_->Write(question); }
+  bool IsAnswered() { return Ask(AskForServices()) && stream_->Read(&answer_); }
+  grpc::Status End() {
+    while (!ended_ && stream_->Read(&answer_)) {
+    }
+    if (!ended_) ended_ = stream_->Finish();
+    return *ended_;
+  }
+
+ private:
+  grpc::ClientContext context_;
+  std::unique_ptr<grpc::ClientReaderWriter<ServerReflectionRequest, ServerReflectionResponse>> stream_;
+  ServerReflectionResponse answer_;
+  std::optional<grpc::Status> ended_;
+};
+
 class ReflectionTest : public testing::Test {
  protected:
+  static Configuration Reflecting(absl::Duration patience = absl::Hours(1)) {
+    Configuration configuration = TestConfiguration();
+    configuration.reflection = true;
+    configuration.patience = patience;
+    return configuration;
+  }
   std::vector<ServerReflectionResponse> Ask(TestDaemon& daemon, const std::vector<ServerReflectionRequest>& questions,
                                             grpc::Status* end) {
     auto stub = ServerReflection::NewStub(NewChannel(daemon.target()));
@@ -550,9 +593,7 @@ TEST_F(ReflectionTest, IsNotServedUnlessItIsAskedFor) {
 }
 
 TEST_F(ReflectionTest, ListsServicesAndGivesTheirFilesWithAllImports) {
-  Configuration configuration = TestConfiguration();
-  configuration.reflection = true;
-  TestDaemon daemon(network_, {TestDevice(1)}, configuration);
+  TestDaemon daemon(network_, {TestDevice(1)}, Reflecting());
   ServerReflectionRequest list;
   list.set_host("somewhere");
   list.set_list_services("*");
@@ -590,9 +631,7 @@ TEST_F(ReflectionTest, ListsServicesAndGivesTheirFilesWithAllImports) {
 }
 
 TEST_F(ReflectionTest, AnswersWhatItDoesNotKnowWithAnErrorAndGoesOn) {
-  Configuration configuration = TestConfiguration();
-  configuration.reflection = true;
-  TestDaemon daemon(network_, {TestDevice(1)}, configuration);
+  TestDaemon daemon(network_, {TestDevice(1)}, Reflecting());
   std::vector<ServerReflectionRequest> questions(5);
   questions[0].set_file_by_filename("no such file");
   questions[1].set_file_containing_symbol("no.such.Symbol");
@@ -606,6 +645,44 @@ TEST_F(ReflectionTest, AnswersWhatItDoesNotKnowWithAnErrorAndGoesOn) {
                                     grpc::StatusCode::UNIMPLEMENTED, grpc::StatusCode::UNIMPLEMENTED,
                                     grpc::StatusCode::UNIMPLEMENTED};
   for (size_t i = 0; i < answers.size(); ++i) EXPECT_EQ(answers[i].error_response().error_code(), codes[i]) << i;
+}
+
+TEST_F(ReflectionTest, MoreCallsThanAUserMayHaveAreRefused) {
+  TestDaemon daemon(network_, {TestDevice(1)}, Reflecting());
+  const auto channel = NewChannel(daemon.target());
+  std::vector<std::unique_ptr<ReflectionCall>> calls;
+  while (calls.size() < ReflectionService::kBounds.of_caller) {
+    calls.push_back(std::make_unique<ReflectionCall>(channel));
+    ASSERT_TRUE(calls.back()->IsAnswered()) << calls.size();
+  }
+  EXPECT_EQ(NdkStatusOf(ReflectionCall(channel).End()), NdkStatus::kInsufficientResources);
+  calls.pop_back();
+  // The broker hears of its end some time later.
+  EXPECT_TRUE(Becomes([&] { return ReflectionCall(channel).IsAnswered(); }));
+}
+
+// Longer than a question of one that does ask takes.
+constexpr absl::Duration kShortPatience = absl::Milliseconds(200);
+
+TEST_F(ReflectionTest, ACallThatAsksNothingEnds) {
+  TestDaemon daemon(network_, {TestDevice(1)}, Reflecting(kShortPatience));
+  const grpc::Status end = ReflectionCall(NewChannel(daemon.target())).End();
+  EXPECT_EQ(NdkStatusOf(end), NdkStatus::kIoTimeout) << end.error_message();
+}
+
+TEST_F(ReflectionTest, CallsThatDoNotReadLeaveTheirPlacesToOthers) {
+  TestDaemon daemon(network_, {TestDevice(1)}, Reflecting(kShortPatience));
+  const auto channel = NarrowChannel(daemon.target());
+  ServerReflectionRequest question;
+  question.set_file_by_filename("proto/rdmabroker/v1/broker.proto");
+  std::vector<std::unique_ptr<ReflectionCall>> calls;
+  while (calls.size() < ReflectionService::kBounds.of_caller) {
+    calls.push_back(std::make_unique<ReflectionCall>(channel));
+    // Each has an answer of 16 KiB, unless the call has ended already.
+    for (int i = 0; i < 64; ++i) (void)calls.back()->Ask(question);
+  }
+  // Sooner than they would end by themselves.
+  EXPECT_TRUE(Becomes([&] { return ReflectionCall(NewChannel(daemon.target())).IsAnswered(); }, kTestPatience / 2));
 }
 
 class ShutdownTest : public testing::Test {
