@@ -344,8 +344,10 @@ struct BrokerLink::DeviceListing final : CompletionThread::Tag {
   void Complete(bool) override {
     std::unique_ptr<DeviceListing> self(this);
     if (link == nullptr) return;
-    const milliseconds wait = link->back_off_(kFirstWait, kLongestWait, before);
-    if (HasGone(status) && Clock::now() + wait < deadline) return link->ListAgain(std::move(self), wait);
+    if (HasGone(status)) {
+      const milliseconds wait = link->back_off_(kFirstWait, kLongestWait, before);
+      if (Clock::now() + wait < deadline) return link->ListAgain(std::move(self), wait);
+    }
     link->listings_.erase(this);
     const auto detail = FailureDetail(status);
     std::vector<Device> devices;
