@@ -473,33 +473,42 @@ TEST_F(HealthTest, WhoWatchesIsToldOfTheStopAndNeedNotLeaveFirst) {
   EXPECT_EQ(known->Finish().error_message(), "the broker is stopping");
 }
 
-// One Watch call.
-class HealthWatch {
+// A call whose answers come one by one, which its owner's end cancels.
+template <typename Stream, typename Answer>
+class OpenStream {
  public:
-  explicit HealthWatch(const std::shared_ptr<grpc::Channel>& channel) {
-    Limit(context_);
-    reader_ = Health::NewStub(channel)->Watch(&context_, {});
-  }
-  ~HealthWatch() {
+  OpenStream() { Limit(context_); }
+  ~OpenStream() {
     context_.TryCancel();
     (void)End();
   }
-  HealthWatch(const HealthWatch&) = delete;
-  HealthWatch& operator=(const HealthWatch&) = delete;
+  OpenStream(const OpenStream&) = delete;
+  OpenStream& operator=(const OpenStream&) = delete;
 
-  bool Begins() { return reader_->Read(&response_) && response_.status() == HealthCheckResponse::SERVING; }
   grpc::Status End() {
-    while (!ended_ && reader_->Read(&response_)) {
+    while (!ended_ && stream_->Read(&answer_)) {
     }
-    if (!ended_) ended_ = reader_->Finish();
+    if (!ended_) ended_ = stream_->Finish();
     return *ended_;
   }
 
- private:
+ protected:
   grpc::ClientContext context_;
-  std::unique_ptr<grpc::ClientReader<HealthCheckResponse>> reader_;
-  HealthCheckResponse response_;
+  std::unique_ptr<Stream> stream_;
+  Answer answer_;
+
+ private:
   std::optional<grpc::Status> ended_;
+};
+
+// One Watch call.
+class HealthWatch : public OpenStream<grpc::ClientReader<HealthCheckResponse>, HealthCheckResponse> {
+ public:
+  explicit HealthWatch(const std::shared_ptr<grpc::Channel>& channel) {
+    stream_ = Health::NewStub(channel)->Watch(&context_, {});
+  }
+
+  bool Begins() { return stream_->Read(&answer_) && answer_.status() == HealthCheckResponse::SERVING; }
 };
 
 TEST_F(HealthTest, MoreWatchesThanAUserMayHaveAreRefused) {
@@ -526,33 +535,15 @@ ServerReflectionRequest AskForServices() {
 }
 
 // One ServerReflectionInfo call.
-class ReflectionCall {
+class ReflectionCall : public OpenStream<grpc::ClientReaderWriter<ServerReflectionRequest, ServerReflectionResponse>,
+                                         ServerReflectionResponse> {
  public:
   explicit ReflectionCall(const std::shared_ptr<grpc::Channel>& channel) {
-    Limit(context_);
     stream_ = ServerReflection::NewStub(channel)->ServerReflectionInfo(&context_);
   }
-  ~ReflectionCall() {
-    context_.TryCancel();
-    (void)End();
-  }
-  ReflectionCall(const ReflectionCall&) = delete;
-  ReflectionCall& operator=(const ReflectionCall&) = delete;
 
   bool Ask(const ServerReflectionRequest& question) { return stream_->Write(question); }
   bool IsAnswered() { return Ask(AskForServices()) && stream_->Read(&answer_); }
-  grpc::Status End() {
-    while (!ended_ && stream_->Read(&answer_)) {
-    }
-    if (!ended_) ended_ = stream_->Finish();
-    return *ended_;
-  }
-
- private:
-  grpc::ClientContext context_;
-  std::unique_ptr<grpc::ClientReaderWriter<ServerReflectionRequest, ServerReflectionResponse>> stream_;
-  ServerReflectionResponse answer_;
-  std::optional<grpc::Status> ended_;
 };
 
 class ReflectionTest : public testing::Test {
