@@ -14,9 +14,9 @@
 #include <vector>
 
 #include "absl/strings/str_replace.h"
-#include "broker/fabric/kernel_address.h"
 #include "broker/log/log.h"
 #include "broker/runtime/tcp_listener.h"
+#include "dataplane/ndk/kernel_address.h"
 #include "dataplane/ndk/socket_address.h"
 
 namespace rdmabroker {

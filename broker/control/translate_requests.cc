@@ -38,7 +38,7 @@ class Fields {
     }
     address.ip.family = bytes.size() == 4 ? IpFamily::kIpv4 : IpFamily::kIpv6;
     std::copy(bytes.begin(), bytes.end(), address.ip.bytes.begin());
-    if (address.ip.family == IpFamily::kIpv6 && IsMapped(address.ip)) {
+    if (address.ip.IsIpv4Mapped()) {
       Complain(absl::StrCat(field, ".ip"), "an IPv4-mapped address; send the IPv4 address");
     }
     if (message.scope_id() != 0 && !address.ip.IsLinkLocal()) {
@@ -65,10 +65,6 @@ class Fields {
   }
 
  private:
-  static bool IsMapped(const IpAddress& ip) {
-    return std::all_of(ip.bytes.begin(), ip.bytes.begin() + 10, [](uint8_t byte) { return byte == 0; }) &&
-           ip.bytes[10] == 0xFF && ip.bytes[11] == 0xFF;
-  }
   std::string complaint_;
 };
 

@@ -34,12 +34,6 @@ IpAddress Masked(IpAddress ip, size_t length) {
   return ip;
 }
 
-// ::ffff:0:0/96, which the broker takes from nobody.
-bool IsMapped(const IpAddress& ip) {
-  return ip.family == IpFamily::kIpv6 && ip.bytes[10] == 0xFF && ip.bytes[11] == 0xFF &&
-         std::all_of(ip.bytes.begin(), ip.bytes.begin() + 10, [](uint8_t byte) { return byte == 0; });
-}
-
 }  // namespace
 
 std::optional<PortRange> PortRange::Parse(std::string_view text) {
@@ -91,7 +85,7 @@ std::string Prefix::Parse(const std::string& text, Prefix* prefix) {
     return absl::StrCat("\"", text, "\": bits are set after the first ", *length, "; did you mean ", masked.ToString(),
                         "/", *length, " or ", ip->ToString(), "/", most, "?");
   }
-  if (IsMapped(*ip) && *length >= 96) {
+  if (ip->IsIpv4Mapped() && *length >= 96) {
     return absl::StrCat("\"", text, "\": no destination is an IPv4-mapped address; write the IPv4 prefix");
   }
   *prefix = {*ip, static_cast<uint8_t>(*length)};

@@ -10,7 +10,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
-#include "broker/fabric/kernel_address.h"
+#include "dataplane/ndk/kernel_address.h"
 
 namespace rdmabroker {
 namespace {

@@ -4,6 +4,7 @@
 
 #include <arpa/inet.h>
 
+#include <algorithm>
 #include <charconv>
 #include <cstring>
 
@@ -51,6 +52,11 @@ std::string IpAddress::ToString() const {
 
 bool IpAddress::IsLinkLocal() const {
   return family == IpFamily::kIpv6 && bytes[0] == 0xFE && (bytes[1] & 0xC0) == 0x80;
+}
+
+bool IpAddress::IsIpv4Mapped() const {
+  return family == IpFamily::kIpv6 && bytes[10] == 0xFF && bytes[11] == 0xFF &&
+         std::all_of(bytes.begin(), bytes.begin() + 10, [](uint8_t byte) { return byte == 0; });
 }
 
 std::optional<SocketAddress> SocketAddress::Parse(std::string_view text) {

@@ -35,6 +35,8 @@ struct IpAddress {
   bool IsMulticast() const;
   // An address in fe80::/10, which means something on one interface only. False for every IPv4 address.
   bool IsLinkLocal() const;
+  // An IPv6 address that stands for an IPv4 one, in ::ffff:0:0/96 (RFC 4291, section 2.5.5.2).
+  bool IsIpv4Mapped() const;
   std::string ToString() const;
 
   template <typename H>

@@ -4,10 +4,8 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
-#include <netinet/in.h>
 #include <sys/socket.h>
 
-#include <cstring>
 #include <map>
 #include <memory>
 #include <set>
@@ -19,6 +17,7 @@
 #include "broker/fabric/iwarp/testing/task_queue.h"
 #include "broker/runtime/handoff_table.h"
 #include "broker/runtime/watcher.h"
+#include "dataplane/ndk/kernel_address.h"
 #include "dataplane/unique_fd.h"
 #include "tests/conformance/fabric_conformance.h"
 #include "tests/conformance/fabric_past.h"
@@ -28,27 +27,12 @@ namespace {
 
 // A socket of a process that knows nothing of brokers.
 UniqueFd BindAsOutsider(const SocketAddress& address) {
-  sockaddr_storage storage = {};
-  socklen_t length = 0;
-  if (address.ip.family == IpFamily::kIpv4) {
-    auto* in = reinterpret_cast<sockaddr_in*>(&storage);
-    in->sin_family = AF_INET;
-    in->sin_port = htons(address.port);
-    std::memcpy(&in->sin_addr, address.ip.bytes.data(), sizeof in->sin_addr);
-    length = sizeof *in;
-  } else {
-    auto* in = reinterpret_cast<sockaddr_in6*>(&storage);
-    in->sin6_family = AF_INET6;
-    in->sin6_port = htons(address.port);
-    std::memcpy(&in->sin6_addr, address.ip.bytes.data(), sizeof in->sin6_addr);
-    in->sin6_scope_id = address.ip.scope_id;
-    length = sizeof *in;
-  }
-  UniqueFd socket(::socket(storage.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  KernelAddress kernel = ToKernel(address);
+  UniqueFd socket(::socket(kernel.storage.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0));
   // As servers have it.
   const int on = 1;
   ::setsockopt(socket.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
-  if (::bind(socket.get(), reinterpret_cast<const sockaddr*>(&storage), length) != 0) return UniqueFd();
+  if (::bind(socket.get(), kernel.get(), kernel.length) != 0) return UniqueFd();
   return socket;
 }
 

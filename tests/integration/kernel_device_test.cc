@@ -24,10 +24,10 @@
 #include <vector>
 
 #include "absl/time/time.h"
-#include "broker/fabric/kernel_address.h"
 #include "broker/fabric/rdmacm/testing/mpa_peers.h"
 #include "broker/fabric/rdmacm/testing/silent_peers.h"
 #include "client/blocking.h"
+#include "dataplane/ndk/kernel_address.h"
 #include "dataplane/ndk/socket_address.h"
 #include "dataplane/testing/side.h"
 #include "dataplane/verbs/device/device.h"

@@ -13,7 +13,7 @@
 #include <cstring>
 #include <utility>
 
-#include "broker/fabric/kernel_address.h"
+#include "dataplane/ndk/kernel_address.h"
 
 namespace rdmabroker {
 namespace {

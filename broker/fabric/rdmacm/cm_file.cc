@@ -14,8 +14,8 @@
 #include <cstddef>
 #include <cstring>
 
-#include "broker/fabric/kernel_address.h"
 #include "broker/fabric/rdmacm/qp_attributes.h"
+#include "dataplane/ndk/kernel_address.h"
 
 namespace rdmabroker {
 namespace {

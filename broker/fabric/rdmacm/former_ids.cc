@@ -2,7 +2,7 @@
 
 #include "broker/fabric/rdmacm/former_ids.h"
 
-#include "broker/fabric/kernel_address.h"
+#include "dataplane/ndk/kernel_address.h"
 #include "dataplane/verbs/device/connection_ids.h"
 
 namespace rdmabroker {

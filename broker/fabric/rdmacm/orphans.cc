@@ -9,8 +9,8 @@
 #include <utility>
 
 #include "absl/time/time.h"
-#include "broker/fabric/kernel_address.h"
 #include "broker/log/log.h"
+#include "dataplane/ndk/kernel_address.h"
 #include "dataplane/verbs/device/connection_ids.h"
 #include "dataplane/verbs/device/queue_pair_maker.h"
 

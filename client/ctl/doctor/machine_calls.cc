@@ -20,6 +20,7 @@
 #include "client/control_socket.h"
 #include "client/ctl/broker_queries.h"
 #include "client/ctl/doctor/machine_files.h"
+#include "dataplane/ndk/kernel_address.h"
 #include "dataplane/verbs/device/device.h"
 
 namespace rdmabroker::ctl {
@@ -30,20 +31,10 @@ struct FreeAddresses {
 };
 
 std::optional<IpAddress> ReadIp(const sockaddr* address) {
-  IpAddress ip;
-  if (address != nullptr && address->sa_family == AF_INET) {
-    sockaddr_in in = {};
-    std::memcpy(&in, address, sizeof in);
-    std::memcpy(ip.bytes.data(), &in.sin_addr, sizeof in.sin_addr);
-    return ip;
-  }
-  if (address == nullptr || address->sa_family != AF_INET6) return std::nullopt;
-  sockaddr_in6 in = {};
-  std::memcpy(&in, address, sizeof in);
-  ip.family = IpFamily::kIpv6;
-  std::memcpy(ip.bytes.data(), &in.sin6_addr, sizeof in.sin6_addr);
-  ip.scope_id = in.sin6_scope_id;
-  return ip;
+  if (address == nullptr || (address->sa_family != AF_INET && address->sa_family != AF_INET6)) return std::nullopt;
+  KernelAddress kernel;
+  std::memcpy(&kernel.storage, address, address->sa_family == AF_INET ? sizeof(sockaddr_in) : sizeof(sockaddr_in6));
+  return FromKernel(kernel).ip;
 }
 
 uint32_t PrefixLength(const sockaddr* mask) {

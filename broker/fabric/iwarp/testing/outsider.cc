@@ -8,7 +8,7 @@
 #include <cerrno>
 #include <utility>
 
-#include "broker/fabric/kernel_address.h"
+#include "dataplane/ndk/kernel_address.h"
 
 namespace rdmabroker {
 

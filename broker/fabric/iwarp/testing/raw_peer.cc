@@ -10,25 +10,10 @@
 #include <cerrno>
 #include <cstring>
 
+#include "dataplane/ndk/kernel_address.h"
+
 namespace rdmabroker {
 namespace {
-
-socklen_t ToKernel(const SocketAddress& address, sockaddr_storage* storage) {
-  *storage = {};
-  if (address.ip.family == IpFamily::kIpv4) {
-    auto* in = reinterpret_cast<sockaddr_in*>(storage);
-    in->sin_family = AF_INET;
-    in->sin_port = htons(address.port);
-    std::memcpy(&in->sin_addr, address.ip.bytes.data(), sizeof in->sin_addr);
-    return sizeof *in;
-  }
-  auto* in = reinterpret_cast<sockaddr_in6*>(storage);
-  in->sin6_family = AF_INET6;
-  in->sin6_port = htons(address.port);
-  std::memcpy(&in->sin6_addr, address.ip.bytes.data(), sizeof in->sin6_addr);
-  in->sin6_scope_id = address.ip.scope_id;
-  return sizeof *in;
-}
 
 UniqueFd NewSocket(IpFamily family) {
   UniqueFd socket(::socket(family == IpFamily::kIpv4 ? AF_INET : AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0));
@@ -37,15 +22,13 @@ UniqueFd NewSocket(IpFamily family) {
 }
 
 void BindTo(int socket, const SocketAddress& address) {
-  sockaddr_storage storage;
-  const socklen_t length = ToKernel(address, &storage);
-  EXPECT_EQ(::bind(socket, reinterpret_cast<const sockaddr*>(&storage), length), 0) << std::strerror(errno);
+  KernelAddress kernel = ToKernel(address);
+  EXPECT_EQ(::bind(socket, kernel.get(), kernel.length), 0) << std::strerror(errno);
 }
 
 RawPeer Connected(UniqueFd socket, const SocketAddress& listener) {
-  sockaddr_storage storage;
-  const socklen_t length = ToKernel(listener, &storage);
-  EXPECT_EQ(::connect(socket.get(), reinterpret_cast<const sockaddr*>(&storage), length), 0) << std::strerror(errno);
+  KernelAddress kernel = ToKernel(listener);
+  EXPECT_EQ(::connect(socket.get(), kernel.get(), kernel.length), 0) << std::strerror(errno);
   return RawPeer(std::move(socket));
 }
 
@@ -95,14 +78,11 @@ void RawPeer::Poll() {
 }
 
 RawListener::RawListener(IpFamily family) : socket_(NewSocket(family)) {
-  const SocketAddress local = {LoopbackOf(family), 0};
-  BindTo(socket_.get(), local);
+  BindTo(socket_.get(), {LoopbackOf(family), 0});
   EXPECT_EQ(::listen(socket_.get(), 16), 0);
-  sockaddr_storage storage;
-  socklen_t length = sizeof storage;
-  EXPECT_EQ(::getsockname(socket_.get(), reinterpret_cast<sockaddr*>(&storage), &length), 0);
-  // Both families have the port at the same place.
-  address_ = {local.ip, ntohs(reinterpret_cast<const sockaddr_in*>(&storage)->sin_port)};
+  KernelAddress kernel;
+  EXPECT_EQ(::getsockname(socket_.get(), kernel.get(), &kernel.length), 0);
+  address_ = FromKernel(kernel);
   EXPECT_EQ(::fcntl(socket_.get(), F_SETFL, O_NONBLOCK), 0);
 }
 

@@ -9,7 +9,7 @@
 
 #include <vector>
 
-#include "broker/fabric/kernel_address.h"
+#include "dataplane/ndk/kernel_address.h"
 #include "dataplane/ndk/socket_address.h"
 #include "dataplane/unique_fd.h"
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "broker/fabric/kernel_address.h"
+#include "dataplane/ndk/kernel_address.h"
 
 #include <netinet/in.h>
 

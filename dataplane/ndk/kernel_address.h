@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#ifndef BROKER_FABRIC_KERNEL_ADDRESS_H_
-#define BROKER_FABRIC_KERNEL_ADDRESS_H_
+#ifndef DATAPLANE_NDK_KERNEL_ADDRESS_H_
+#define DATAPLANE_NDK_KERNEL_ADDRESS_H_
 
 #include <sys/socket.h>
 
@@ -26,4 +26,4 @@ SocketAddress FromKernelWithoutScope(const sockaddr_storage& storage);
 
 }  // namespace rdmabroker
 
-#endif  // BROKER_FABRIC_KERNEL_ADDRESS_H_
+#endif  // DATAPLANE_NDK_KERNEL_ADDRESS_H_
