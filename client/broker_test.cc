@@ -175,8 +175,10 @@ void Connect(Side& passive, const SocketAddress& local, Side& active, const Sock
   if (!active.adapter->client_ends_connections()) {
     EXPECT_TRUE(last.ParseFromString(active.qp->state()));
     EXPECT_EQ(last.qp_state(), 3u) << "the queue pair was not taken to ready-to-send";
-    EXPECT_TRUE(active.qp->established());
-    EXPECT_TRUE(passive.qp->established());
+    for (const Side* const side : {&active, &passive}) {
+      const auto data = side->connector->connection_data();
+      EXPECT_EQ(side->qp->established(), std::pair(data->local, data->peer));
+    }
   }
   EXPECT_EQ(active.connector->connection_data()->limits.outbound, 2u);
   EXPECT_EQ(passive.connector->connection_data()->limits.inbound, 2u);

@@ -33,7 +33,9 @@ NdkStatus Connector::ApplyTransitions(const ReadLimits* lowered) {
 Outcome Connector::TakeOver(const v1::ConnectionEstablished& established) {
   if (established.handoff_secret().empty()) {
     const bool needs_none = adapter_->client_ends_connections() || adapter_->data_path() == nullptr;
-    return needs_none ? Outcome() : AttachAs({});
+    if (needs_none) return {};
+    const ConnectionData data = connection_data().value_or(ConnectionData());
+    return AttachAs({.local = data.local, .peer = data.peer});
   }
   v1::HandoffRequest request;
   request.set_session_id(link().session().session_id());

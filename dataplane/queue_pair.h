@@ -12,6 +12,7 @@
 
 #include "dataplane/data_object.h"
 #include "dataplane/memory.h"
+#include "dataplane/ndk/socket_address.h"
 #include "dataplane/operation.h"
 #include "dataplane/unique_fd.h"
 
@@ -21,11 +22,12 @@ class Adapter;
 
 // One step of making a queue pair ready, as the broker sent it. User-space iWARP: one step, the connected socket and
 // its encoded ConnectionState. Verbs: no socket, but a step with the attributes of each transition (INIT, RTR, RTS),
-// where the kernel's driver does not move the queue pair itself; then an empty step, when the connection is
-// established.
+// where the kernel's driver does not move the queue pair itself; then a step with the connection's addresses alone,
+// when it is established.
 struct Attachment {
   UniqueFd socket;
   std::string state;
+  SocketAddress local, peer;
 };
 
 // How a connection ended, other than by the local side.

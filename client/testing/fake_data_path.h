@@ -6,12 +6,14 @@
 #include <atomic>
 #include <chrono>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
 
 #include "client/data_path.h"
 #include "dataplane/adapter.h"
+#include "dataplane/ndk/socket_address.h"
 
 namespace rdmabroker::client {
 
@@ -41,8 +43,12 @@ class FakeQueuePair final : public QueuePair {
   NdkStatus Attach(Attachment attachment, ConnectionEndCallback on_end) override {
     const std::lock_guard lock(mutex_);
     if (attach_status_ != NdkStatus::kSuccess) return attach_status_;
-    established_ = !attachment.socket && attachment.state.empty();
-    if (!established_) attachment_ = std::move(attachment);
+    const bool step = attachment.socket || !attachment.state.empty();
+    if (step) {
+      attachment_ = std::move(attachment);
+    } else {
+      established_.emplace(attachment.local, attachment.peer);
+    }
     on_end_ = std::move(on_end);
     return NdkStatus::kSuccess;
   }
@@ -72,8 +78,8 @@ class FakeQueuePair final : public QueuePair {
     const std::lock_guard lock(mutex_);
     return attachment_.state;
   }
-  // By an attachment that says no more than that.
-  bool established() {
+  // The local address and the peer's, of an attachment that says no more than them.
+  std::optional<std::pair<SocketAddress, SocketAddress>> established() {
     const std::lock_guard lock(mutex_);
     return established_;
   }
@@ -101,7 +107,7 @@ class FakeQueuePair final : public QueuePair {
   std::mutex mutex_;
   NdkStatus attach_status_ = NdkStatus::kSuccess;
   Attachment attachment_;
-  bool established_ = false;
+  std::optional<std::pair<SocketAddress, SocketAddress>> established_;
   ConnectionEndCallback on_end_;
   RequestCompletion disconnect_;
   std::atomic<int> flushes_ = 0;

@@ -15,11 +15,11 @@
 #include "dataplane/iwarp/completion_queue.h"
 #include "dataplane/iwarp/driven_queue_pair.h"
 #include "dataplane/iwarp/memory_table.h"
-#include "dataplane/iwarp/peer_silence.h"
 #include "dataplane/iwarp/receive_queue.h"
 #include "dataplane/iwarp/receiver.h"
 #include "dataplane/iwarp/timed.h"
 #include "dataplane/iwarp/transmitter.h"
+#include "dataplane/tcp/peer_silence.h"
 
 namespace rdmabroker::iwarp {
 
@@ -110,7 +110,7 @@ class SoftwareQueuePair final : public DrivenQueuePair, public Timed {
   bool closed_ = false;
   bool said_goodbye_ = false;
   Receiver receiver_;
-  PeerSilence silence_;
+  tcp::PeerSilence silence_;
   UniqueFd socket_;
   ConnectionEndCallback on_end_;
   RequestCompletion disconnect_completion_;

@@ -12,11 +12,12 @@
 #include <vector>
 
 #include "dataplane/iwarp/limits.h"
-#include "dataplane/iwarp/peer_silence.h"
 #include "dataplane/iwarp/progress_thread.h"
 #include "dataplane/iwarp/provider_error.h"
 #include "dataplane/iwarp/queue_pair.h"
 #include "dataplane/iwarp/wire/adapter_limits.h"
+#include "dataplane/tcp/peer_silence.h"
+#include "dataplane/tcp/tcp_state.h"
 
 namespace rdmabroker::iwarp {
 namespace {
@@ -63,7 +64,7 @@ NdkStatus SoftwareQueuePair::Attach(Attachment attachment, ConnectionEndCallback
 
 // The broker has its own times while it has the socket.
 void SoftwareQueuePair::StartKeepalive() {
-  AskSilentPeer(socket_.get(), keepalive_);
+  tcp::AskSilentPeer(socket_.get(), keepalive_);
   if (keepalive_.count() == 0) return;
   const auto now = ProgressThread::Clock::now();
   ProgressThread::Get().SetTimer(this, silence_.NextLook({}, now));
@@ -73,7 +74,7 @@ void SoftwareQueuePair::OnTimer() {
   const std::lock_guard lock(mutex_);
   if (phase_ != Phase::kConnected) return;
   const auto now = ProgressThread::Clock::now();
-  const TcpState state = ReadTcpState(socket_.get()).value_or(TcpState());
+  const tcp::TcpState state = tcp::ReadTcpState(socket_.get()).value_or(tcp::TcpState());
   if (silence_.IsDead(state, now)) {
     constexpr uint32_t kDead = kSocketError | ETIMEDOUT;
     return Break({NdkStatus::kIoTimeout, kDead}, kDead);
@@ -147,7 +148,7 @@ void SoftwareQueuePair::HandleReceived(Receiver::Outcome outcome) {
 // Nobody reads any more, so nobody would notice that the peer has reset the connection after its goodbye. SO_ERROR
 // alone would also tell what a router has said of a single packet, which is the end of nothing.
 void SoftwareQueuePair::CheckHalfOpenSocket() {
-  if (const auto state = ReadTcpState(socket_.get()); !state || !state->closed) return;
+  if (const auto state = tcp::ReadTcpState(socket_.get()); !state || !state->closed) return;
   int error = 0;
   socklen_t length = sizeof error;
   if (::getsockopt(socket_.get(), SOL_SOCKET, SO_ERROR, &error, &length) != 0 || error == 0) return;

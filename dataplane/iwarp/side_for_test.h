@@ -9,9 +9,9 @@
 
 #include "dataplane/adapter.h"
 #include "dataplane/iwarp/adapter.h"
-#include "dataplane/iwarp/tcp_pair_for_test.h"
 #include "dataplane/iwarp/wire/connection_state.h"
 #include "dataplane/testing/side.h"
+#include "dataplane/testing/tcp_pair.h"
 
 namespace rdmabroker::iwarp {
 

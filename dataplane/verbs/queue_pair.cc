@@ -43,6 +43,8 @@ VerbsQueuePair::VerbsQueuePair(VerbsProtectionDomain* domain, const QueuePairAtt
       initiator_cq_(static_cast<VerbsCompletionQueue*>(attributes.initiator_cq)),
       srq_(static_cast<VerbsSharedReceiveQueue*>(attributes.srq)),
       attributes_(attributes),
+      silence_(attributes.keepalive, tcp::PeerSilence::Asking::kDataOnly),
+      shown_by_tcp_(domain->adapter()->description().speaks_by_the_kernels_tcp),
       initiator_ring_(InitiatorDepth(attributes), kHiddenRequests),
       chain_(std::max(attributes.max_initiator_request_sge, 1u)),
       gathered_(attributes.inline_data_size),

@@ -16,6 +16,8 @@
 #include <vector>
 
 #include "dataplane/adapter.h"
+#include "dataplane/ndk/socket_address.h"
+#include "dataplane/tcp/peer_silence.h"
 #include "dataplane/verbs/adapter_thread.h"
 #include "dataplane/verbs/completion_queue.h"
 #include "dataplane/verbs/connection_watch.h"
@@ -137,12 +139,14 @@ class VerbsQueuePair final : public QueuePair, public EventTarget {
   void AskPeer();
   // Whether nobody has the connection any more, which this queue pair watches alone.
   bool IsGivenUp(bool unanswered);
+  // Whether the kernel's TCP has not heard the peer for too long; *next may become sooner.
+  bool IsDeadToTcp(AdapterThread::Clock::time_point now, AdapterThread::Clock::time_point* next);
 
   // queue_pair_connection.cc.
   NdkStatus MakeHardware(ibv_qp** queue_pair);
   static NdkStatus MoveToInit(ibv_qp* queue_pair, bool iwarp);
   NdkStatus MoveToError();
-  NdkStatus Establish(ConnectionEndCallback on_end);
+  NdkStatus Establish(const Attachment& attachment, ConnectionEndCallback on_end);
   void FlushIdle();
   void FlushIdleIwarp();
   bool LeftToTheDriver();
@@ -160,7 +164,11 @@ class VerbsQueuePair final : public QueuePair, public EventTarget {
   const QueuePairAttributes attributes_;
   void* cookie_ = nullptr;
   std::atomic<bool> alone_ = false;
-  ConnectionWatch watch_;  // The adapter's thread only.
+  SocketAddress local_, peer_;  // Of the connection; they do not change from kConnected on.
+  // The adapter's thread only.
+  ConnectionWatch watch_;
+  tcp::PeerSilence silence_;
+  bool shown_by_tcp_;
   std::atomic<uint32_t> number_ = 0;
 
   // Changed with both locks, read with either.

@@ -166,8 +166,9 @@ void VerbsQueuePair::Break(uint32_t provider_error, bool tells) {
   domain_->adapter()->thread().Call([this] { HandleBroken(); });
 }
 
+// The end is told first: an iWARP device's connection manager hears of what follows, and what it tells of that, by way
+// of the broker, is an end in order.
 void VerbsQueuePair::HandleBroken() {
-  EndRequests();
   ConnectionEndCallback callback;
   ConnectionEnd end;
   {
@@ -176,6 +177,7 @@ void VerbsQueuePair::HandleBroken() {
     end.provider_error = break_error_.value_or(0);
   }
   if (callback) callback(end);
+  EndRequests();
   ReleaseReference();
 }
 
@@ -193,7 +195,7 @@ void VerbsQueuePair::OnAsyncEvent(ibv_event_type type) {
 
 NdkStatus VerbsQueuePair::Attach(Attachment attachment, ConnectionEndCallback on_end) {
   if (attachment.socket) return NdkStatus::kInvalidParameter;
-  if (attachment.state.empty()) return Establish(std::move(on_end));
+  if (attachment.state.empty()) return Establish(attachment, std::move(on_end));
   const auto transition = TransitionOf(attachment.state);
   if (!transition.has_value()) return NdkStatus::kInvalidParameter;
   auto attributes = AttributesOf(*transition);
@@ -212,12 +214,14 @@ NdkStatus VerbsQueuePair::Attach(Attachment attachment, ConnectionEndCallback on
   return NdkStatus::kSuccess;
 }
 
-NdkStatus VerbsQueuePair::Establish(ConnectionEndCallback on_end) {
+NdkStatus VerbsQueuePair::Establish(const Attachment& attachment, ConnectionEndCallback on_end) {
   const std::scoped_lock lock(initiator_mutex_, receive_mutex_);
   if (phase_ != Phase::kIdle && phase_ != Phase::kMoving) return NdkStatus::kConnectionActive;
   // iWARP's drivers move the queue pair themselves.
   if (!ready_to_send_ && !domain_->adapter()->iwarp()) return NdkStatus::kInvalidParameter;
   phase_ = Phase::kConnected;
+  local_ = attachment.local;
+  peer_ = attachment.peer;
   on_end_ = std::move(on_end);
   StartKeepalive();
   return NdkStatus::kSuccess;

@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
+#include <algorithm>
 #include <chrono>
+#include <optional>
 #include <utility>
 
+#include "dataplane/tcp/tcp_state.h"
 #include "dataplane/verbs/keepalive_times.h"
 #include "dataplane/verbs/queue_pair.h"
 
@@ -37,9 +40,22 @@ bool VerbsQueuePair::IsGivenUp(bool unanswered) {
   return unanswered && watch_.IsOver();
 }
 
+// Soft iWARP calls a write done as soon as TCP has it (siw_qp_sq_process in drivers/infiniband/sw/siw/siw_qp_tx.c), and
+// the kernel's TCP tries for a quarter of an hour. Where the kernel does not show the connection once, it never will.
+bool VerbsQueuePair::IsDeadToTcp(AdapterThread::Clock::time_point now, AdapterThread::Clock::time_point* next) {
+  if (!shown_by_tcp_) return false;
+  const std::optional<tcp::TcpState> state = tcp::FindTcpState(local_, peer_);
+  shown_by_tcp_ = state.has_value();
+  if (!shown_by_tcp_) return false;
+  *next = std::min(*next, silence_.NextLook(*state, now));
+  return silence_.IsDead(*state, now);
+}
+
 // The hardware gives the peer up, and its completion says so, which nobody may be waiting for.
 void VerbsQueuePair::OnTimer() {
   initiator_cq_->Reap();
+  const auto now = AdapterThread::Clock::now();
+  auto next = now;
   bool refused = false;
   bool unanswered = false;
   {
@@ -48,11 +64,12 @@ void VerbsQueuePair::OnTimer() {
     const bool heard = std::exchange(acknowledged_, false);
     unanswered = !heard && initiator_ring_.beyond() != 0;
     if (!heard && !unanswered) AskPeer();
-    const auto pause = heard ? LookWhenHeard(attributes_.keepalive) : LookWhenAsked(attributes_.keepalive);
-    domain_->adapter()->thread().SetTimer(cookie_, AdapterThread::Clock::now() + pause);
+    next += heard ? LookWhenHeard(attributes_.keepalive) : LookWhenAsked(attributes_.keepalive);
     refused = std::exchange(ended_by_software_, false);
   }
-  if (!refused && !IsGivenUp(unanswered)) return;
+  const bool dead = IsDeadToTcp(now, &next);
+  domain_->adapter()->thread().SetTimer(cookie_, next);
+  if (!refused && !dead && !IsGivenUp(unanswered)) return;
   Break(0);
   initiator_cq_->TakeEnded(this);
 }

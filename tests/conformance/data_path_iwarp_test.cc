@@ -7,7 +7,7 @@
 
 #include "dataplane/iwarp/adapter.h"
 #include "dataplane/iwarp/side_for_test.h"
-#include "dataplane/iwarp/tcp_pair_for_test.h"
+#include "dataplane/testing/tcp_pair.h"
 #include "tests/conformance/data_path_conformance.h"
 
 namespace rdmabroker {
@@ -18,7 +18,7 @@ class IwarpDataPaths final : public DataPathPair {
   Adapter* Open() override { return iwarp::OpenAdapter().object; }
   void Connect(QueuePair* one, ConnectionEndCallback on_end_of_one, QueuePair* other,
                ConnectionEndCallback on_end_of_other) override {
-    iwarp::TcpPair pair = iwarp::ConnectTcpPair();
+    TcpPair pair = ConnectTcpPair();
     const iwarp::States states = iwarp::StatesFor();
     ASSERT_EQ(one->Attach({std::move(pair.active), EncodeConnectionState(states.active)}, std::move(on_end_of_one)),
               NdkStatus::kSuccess);

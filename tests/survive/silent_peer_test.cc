@@ -27,6 +27,7 @@
 #include "client/blocking.h"
 #include "dataplane/iwarp/side_for_test.h"
 #include "dataplane/testing/side.h"
+#include "dataplane/testing/tcp_pair.h"
 #include "dataplane/unique_fd.h"
 #include "tests/control/child_process.h"
 #include "tests/control/patience.h"
@@ -274,7 +275,7 @@ TEST_F(SilentPeerTest, ACompleteConnectWaitsForNobodyAndItsConnectionEndsByTheKe
 }
 
 // One end of a TCP connection in each network.
-iwarp::TcpPair ConnectToFar() {
+TcpPair ConnectToFar() {
   sockaddr_in address = {.sin_family = AF_INET};
   std::memcpy(&address.sin_addr, At(Neighbour::kItsAddress).ip.bytes.data(), sizeof address.sin_addr);
   auto* const generic = reinterpret_cast<sockaddr*>(&address);
@@ -284,7 +285,7 @@ iwarp::TcpPair ConnectToFar() {
   EXPECT_EQ(::bind(listener.get(), generic, length), 0);
   EXPECT_EQ(::listen(listener.get(), 1), 0);
   EXPECT_EQ(::getsockname(listener.get(), generic, &length), 0);
-  iwarp::TcpPair pair;
+  TcpPair pair;
   pair.active.Reset(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
   EXPECT_EQ(::connect(pair.active.get(), generic, length), 0);
   pair.passive.Reset(::accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC));
@@ -295,7 +296,7 @@ iwarp::TcpPair ConnectToFar() {
 // TCP asks one with a closed window after 0.2, 0.6, 1.4, 3 and 6.2 seconds.
 TEST(SilentPeerDataPathTest, APeerThatTakesNothingIsNotDead) {
   constexpr uint32_t kSends = 64;
-  iwarp::TcpPair pair = iwarp::ConnectTcpPair();
+  TcpPair pair = ConnectTcpPair();
   iwarp::Side side(With(absl::Seconds(2)));
   Buffer buffer(side.domain, 256 << 10, kAllAccess);
   ASSERT_EQ(side.Attach(std::move(pair.active), iwarp::StatesFor().active), NdkStatus::kSuccess);
@@ -333,7 +334,7 @@ int64_t Unreachable() {
 // TCP notes it as an error of the socket's, and goes on.
 TEST(SilentPeerDataPathTest, AHalfOpenConnectionSurvivesAMomentInWhichItsPeerCannotBeReached) {
   Far();
-  iwarp::TcpPair pair = ConnectToFar();
+  TcpPair pair = ConnectToFar();
   iwarp::Side side;
   Buffer buffer(side.domain, 1000, kAllAccess);
   ASSERT_EQ(side.Attach(std::move(pair.active), iwarp::StatesFor().active), NdkStatus::kSuccess);

@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "dataplane/netlink.h"
 #include "dataplane/verbs/device/rdma_netlink.h"
 
 namespace rdmabroker::verbs {

@@ -34,6 +34,9 @@ struct DeviceDescription {
   // says anything of it (siw_post_send, siw_qp_modify in drivers/infiniband/sw/siw). What it does cancel is in the
   // completion queue when ibv_modify_qp(3) to that state has returned, or comes when the socket is closed.
   bool forgets_late_posts = false;
+  // Soft-iWARP's connections are sockets of the kernel's. Other iWARP devices have a TCP of their own, even where their
+  // handshakes go by a socket of the kernel's (drivers/infiniband/hw/erdma), which hears nothing more after them.
+  bool speaks_by_the_kernels_tcp = false;
   // Soft-iWARP, as MakeQueuePair says.
   bool hides_queue_pairs = false;
   // Soft-RoCE tells of an invalidated token by the kernel's flag and not by libibverbs'.

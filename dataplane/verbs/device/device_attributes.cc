@@ -84,6 +84,7 @@ DeviceDescription Describe(ibv_transport_type transport, const ibv_device_attr_e
   description.loses_an_offset = soft_iwarp;
   description.raises_sigpipe = soft_iwarp;
   description.forgets_late_posts = soft_iwarp;
+  description.speaks_by_the_kernels_tcp = soft_iwarp;
   description.hides_queue_pairs = soft_iwarp;
   description.kernel_invalidate_flag = soft_roce;
   return description;

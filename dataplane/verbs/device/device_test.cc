@@ -90,6 +90,7 @@ TEST_F(Devices, SoftIwarpHasItsQuirksAndReachesItself) {
   EXPECT_FALSE(Describe(IBV_TRANSPORT_IB, device, port, trials).loses_an_offset);
   EXPECT_FALSE(Describe(IBV_TRANSPORT_IWARP, device, port, trials).raises_sigpipe);
   EXPECT_FALSE(Describe(IBV_TRANSPORT_IWARP, device, port, trials).forgets_late_posts);
+  EXPECT_FALSE(Describe(IBV_TRANSPORT_IWARP, device, port, trials).speaks_by_the_kernels_tcp);
   EXPECT_FALSE(Describe(IBV_TRANSPORT_IWARP, device, port, trials).hides_queue_pairs);
   EXPECT_EQ(Info(IBV_TRANSPORT_IWARP).adapter_flags & kLoopbackConnectionsSupported, 0u) << "not every adapter does";
   device.orig_attr.vendor_id = 0x626d74;
@@ -97,6 +98,7 @@ TEST_F(Devices, SoftIwarpHasItsQuirksAndReachesItself) {
   EXPECT_TRUE(Describe(IBV_TRANSPORT_IWARP, device, port, trials).loses_an_offset);
   EXPECT_TRUE(Describe(IBV_TRANSPORT_IWARP, device, port, trials).raises_sigpipe);
   EXPECT_TRUE(Describe(IBV_TRANSPORT_IWARP, device, port, trials).forgets_late_posts);
+  EXPECT_TRUE(Describe(IBV_TRANSPORT_IWARP, device, port, trials).speaks_by_the_kernels_tcp);
   EXPECT_TRUE(Describe(IBV_TRANSPORT_IWARP, device, port, trials).hides_queue_pairs);
   EXPECT_NE(Info(IBV_TRANSPORT_IWARP).adapter_flags & kLoopbackConnectionsSupported, 0u);
 }

@@ -7,6 +7,7 @@
 
 #include <vector>
 
+#include "dataplane/netlink.h"
 #include "dataplane/verbs/device/rdma_netlink.h"
 
 namespace rdmabroker::verbs {

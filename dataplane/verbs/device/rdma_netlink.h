@@ -9,6 +9,8 @@
 #include <functional>
 #include <vector>
 
+#include "dataplane/netlink.h"
+
 // What the kernel tells everybody of its RDMA resources (include/uapi/rdma/rdma_netlink.h).
 namespace rdmabroker::verbs {
 
@@ -20,21 +22,10 @@ struct NetlinkNumber {
   uint32_t value = 0;
 };
 
-// Calls `on_message` with the attributes of each message of the answer to `command`, an RDMA_NLDEV_CMD_*: their first,
-// and their length. `all`: it is one for a list. 0, or an errno, of the kernel's answer or of the socket. Takes as long
-// as the kernel needs to look it up, and waits for nobody. From any thread.
+// AskNetlink's question `command`, an RDMA_NLDEV_CMD_*; each message of the answer carries attributes. `all`: it is one
+// for a list. From any thread.
 int AskRdmaNetlink(uint16_t command, const std::vector<NetlinkNumber>& of, bool all,
                    const std::function<void(const void* first, int length)>& on_message);
-
-// It has no header of its own; its attributes are like rtnetlink's. `function` takes the attribute's type, and the
-// attribute.
-template <typename Function>
-void ForEachAttribute(const void* first, int length, const Function& function) {
-  const auto* attribute = static_cast<const rtattr*>(first);
-  for (; RTA_OK(attribute, length); attribute = RTA_NEXT(attribute, length)) {
-    function(attribute->rta_type & NLA_TYPE_MASK, attribute);
-  }
-}
 
 // Calls `function` as ForEachAttribute does for those within a table or one of its entries.
 template <typename Function>

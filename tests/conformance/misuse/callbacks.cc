@@ -9,6 +9,7 @@
 #include <string>
 
 #include "dataplane/iwarp/side_for_test.h"
+#include "dataplane/testing/tcp_pair.h"
 #include "proto/rdmabroker/v1/administration.grpc.pb.h"
 #include "proto/rdmabroker/v1/inspection.grpc.pb.h"
 #include "tests/conformance/ndkpi/world.h"
@@ -279,7 +280,7 @@ const CallbackRow kCallbacks[] = {
     {"ConnectionEnd", "QueuePair.Attach on_end",
      [](Graph& g, const Once& once) {
        if (!g.adapter->client_ends_connections()) return once();  // Where the broker connects.
-       iwarp::TcpPair pair = iwarp::ConnectTcpPair();
+       TcpPair pair = ConnectTcpPair();
        EXPECT_EQ(g.spare->Attach({std::move(pair.passive), EncodeConnectionState(iwarp::StatesFor().passive)},
                                  [once](const ConnectionEnd&) { once(); }),
                  NdkStatus::kSuccess);

@@ -7,8 +7,8 @@
 #include <memory>
 #include <utility>
 
-#include "dataplane/iwarp/tcp_pair_for_test.h"
 #include "dataplane/iwarp/wire/connection_state.h"
+#include "dataplane/testing/tcp_pair.h"
 #include "tests/conformance/misuse/turn.h"
 
 namespace rdmabroker::misuse {
@@ -176,7 +176,7 @@ bool Attach(Turn& turn) {
   if (!one || !other) return false;
   if (turn.Wrong(40)) {
     Attachment senseless = {.state = std::string(turn.dice.Below(200), static_cast<char>(turn.dice.Below(256)))};
-    if (turn.dice.Percent(50)) senseless.socket = iwarp::ConnectTcpPair().active;
+    if (turn.dice.Percent(50)) senseless.socket = ConnectTcpPair().active;
     turn.Did("QueuePair.Attach", one.data<QueuePair>()->Attach(std::move(senseless), OnEnd(turn, one.owned())));
     return true;
   }
@@ -187,7 +187,7 @@ bool Attach(Turn& turn) {
     return true;
   }
   other->used = true;
-  iwarp::TcpPair pair = iwarp::ConnectTcpPair();
+  TcpPair pair = ConnectTcpPair();
   iwarp::ConnectionState state;
   state.ready_to_receive = iwarp::ReadyToReceive::kWrite;
   state.crc = true;

@@ -1,16 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "dataplane/iwarp/peer_silence.h"
+#include "dataplane/tcp/peer_silence.h"
 
-#include <linux/sockios.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
-#include <sys/ioctl.h>
 #include <sys/socket.h>
 
 #include <algorithm>
+#include <cstdint>
 
-namespace rdmabroker::iwarp {
+namespace rdmabroker::tcp {
 namespace {
 
 // How often it looks, and for what part of the time a peer has to owe an answer: a machine that has stood still finds
@@ -28,22 +27,6 @@ void Set(int socket, int level, int option, int64_t value) {
 
 }  // namespace
 
-std::optional<TcpState> ReadTcpState(int socket) {
-  tcp_info info = {};
-  socklen_t length = sizeof info;
-  int unsent = 0;
-  if (::getsockopt(socket, IPPROTO_TCP, TCP_INFO, &info, &length) != 0) return std::nullopt;
-  ::ioctl(socket, SIOCOUTQNSD, &unsent);
-  return TcpState{
-      .closed = info.tcpi_state == TCP_CLOSE,
-      .silence = std::chrono::milliseconds(std::min(info.tcpi_last_ack_recv, info.tcpi_last_data_recv)),
-      .since_sent = std::chrono::milliseconds(info.tcpi_last_data_sent),
-      .unacknowledged = info.tcpi_unacked > 0,
-      .unsent = unsent > 0,
-      .unanswered = info.tcpi_probes,
-  };
-}
-
 void AskSilentPeer(int socket, std::chrono::seconds keepalive) {
   Set(socket, SOL_SOCKET, SO_KEEPALIVE, keepalive.count() > 0 ? 1 : 0);
   if (keepalive.count() == 0) return;
@@ -59,7 +42,7 @@ bool PeerSilence::IsAsked(const TcpState& state) const {
   // Where the peer has taken its window back, what is sent again is answered, and comes at longer intervals, too.
   if (state.unacknowledged) return state.since_sent < state.silence;
   if (state.unsent) return state.unanswered >= kUnansweredWhenClosed;
-  return state.silence >= keepalive_ / 2;
+  return asking_ == Asking::kProbes && state.silence >= keepalive_ / 2;
 }
 
 bool PeerSilence::IsDead(const TcpState& state, Clock::time_point now) {
@@ -78,4 +61,4 @@ PeerSilence::Clock::time_point PeerSilence::NextLook(const TcpState& state, Cloc
   return now + (left > left.zero() ? std::min(left, regular) : regular);
 }
 
-}  // namespace rdmabroker::iwarp
+}  // namespace rdmabroker::tcp

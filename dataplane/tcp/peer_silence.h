@@ -1,25 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#ifndef DATAPLANE_IWARP_PEER_SILENCE_H_
-#define DATAPLANE_IWARP_PEER_SILENCE_H_
+#ifndef DATAPLANE_TCP_PEER_SILENCE_H_
+#define DATAPLANE_TCP_PEER_SILENCE_H_
 
 #include <chrono>
-#include <cstdint>
 #include <optional>
 
-namespace rdmabroker::iwarp {
+#include "dataplane/tcp/tcp_state.h"
 
-// What a connected socket's TCP knows.
-struct TcpState {
-  bool closed = false;                      // The connection is over; an error of the socket's tells why.
-  std::chrono::milliseconds silence{0};     // Since anything came from the peer's TCP.
-  std::chrono::milliseconds since_sent{0};  // Since data was sent, or sent again.
-  bool unacknowledged = false;              // Some of it is.
-  bool unsent = false;                      // Something waits to be sent: alone, it is the peer who takes no more.
-  uint32_t unanswered = 0;                  // Probes, of a silent peer or of one that takes no more.
-};
-// Nothing where the socket is not TCP's.
-std::optional<TcpState> ReadTcpState(int socket);
+namespace rdmabroker::tcp {
 
 // Has TCP ask a silent peer, so that it has been asked for half of `keepalive` when that is over. 0: not at all. The
 // verdict is PeerSilence's, unless it comes much too late.
@@ -32,7 +21,11 @@ class PeerSilence {
  public:
   using Clock = std::chrono::steady_clock;
 
-  explicit PeerSilence(std::chrono::seconds keepalive) : keepalive_(keepalive) {}
+  // What a silent peer owes an answer to: the probes of AskSilentPeer, too, or data alone.
+  enum class Asking { kProbes, kDataOnly };
+
+  explicit PeerSilence(std::chrono::seconds keepalive, Asking asking = Asking::kProbes)
+      : keepalive_(keepalive), asking_(asking) {}
 
   // To be called when NextLook says; the first time an eighth of the time after the connection began.
   bool IsDead(const TcpState& state, Clock::time_point now);
@@ -42,10 +35,11 @@ class PeerSilence {
   bool IsAsked(const TcpState& state) const;
 
   const std::chrono::milliseconds keepalive_;
+  const Asking asking_;
   // Since when, as far as the looks tell, the peer owes an answer.
   std::optional<Clock::time_point> asked_since_;
 };
 
-}  // namespace rdmabroker::iwarp
+}  // namespace rdmabroker::tcp
 
-#endif  // DATAPLANE_IWARP_PEER_SILENCE_H_
+#endif  // DATAPLANE_TCP_PEER_SILENCE_H_

@@ -1,22 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "dataplane/iwarp/peer_silence.h"
+#include "dataplane/tcp/peer_silence.h"
 
 #include <gtest/gtest.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <sys/socket.h>
 
-#include <array>
+#include <chrono>
 #include <functional>
 #include <optional>
 #include <string>
 #include <vector>
 
-#include "dataplane/iwarp/tcp_pair_for_test.h"
-#include "dataplane/testing/side.h"
+#include "dataplane/tcp/tcp_state.h"
+#include "dataplane/testing/tcp_pair.h"
 
-namespace rdmabroker::iwarp {
+namespace rdmabroker::tcp {
 namespace {
 
 using std::chrono::milliseconds;
@@ -104,6 +104,16 @@ TEST(PeerSilence, IsKnownAsSoonAsTheTimeIsOver) {
   }
 }
 
+TEST(PeerSilence, OfOneThatIsNotAskedIsNoDeath) {
+  PeerSilence silence(std::chrono::duration_cast<seconds>(kKeepalive), PeerSilence::Asking::kDataOnly);
+  const PeerSilence::Clock::time_point begin{};
+  for (seconds since(0); since < 10 * kKeepalive; ++since) EXPECT_FALSE(silence.IsDead(Silent(since), begin + since));
+  // Asked only now, it has a quarter of the time.
+  const auto asked = begin + 10 * kKeepalive;
+  EXPECT_FALSE(silence.IsDead(SentAgain(10 * kKeepalive), asked));
+  EXPECT_TRUE(silence.IsDead(SentAgain(10 * kKeepalive + kKeepalive / 4), asked + kKeepalive / 4));
+}
+
 // A machine that slept, or a guest that was moved: the kernel's clocks have gone on.
 TEST(PeerSilence, ThatAStandstillOfThisSideMadeIsNone) {
   PeerSilence silence(std::chrono::duration_cast<seconds>(kKeepalive));
@@ -113,28 +123,6 @@ TEST(PeerSilence, ThatAStandstillOfThisSideMadeIsNone) {
   EXPECT_FALSE(silence.IsDead(SentAgain(seconds(602)), begin + seconds(602)));
   EXPECT_FALSE(silence.IsDead(Silent(milliseconds(10)), begin + seconds(603))) << "now it was heard";
   EXPECT_FALSE(silence.IsDead(SentAgain(seconds(1)), begin + seconds(604)));
-}
-
-TEST(PeerSilence, IsWhatTcpTells) {
-  const TcpPair pair = ConnectTcpPair();
-  auto state = ReadTcpState(pair.active.get());
-  ASSERT_TRUE(state);
-  EXPECT_FALSE(state->closed || state->unacknowledged || state->unsent);
-  EXPECT_TRUE(Eventually([&] { return ReadTcpState(pair.active.get())->silence >= milliseconds(50); }));
-
-  const std::array<char, 65536> bytes = {};
-  while (::send(pair.active.get(), bytes.data(), bytes.size(), MSG_DONTWAIT) > 0) continue;
-  EXPECT_TRUE(Eventually([&] { return ReadTcpState(pair.active.get())->unsent; }));
-  EXPECT_TRUE(Eventually([&] { return !ReadTcpState(pair.active.get())->unacknowledged; })) << "the peer's TCP has it";
-
-  ::shutdown(pair.passive.get(), SHUT_WR);
-  EXPECT_FALSE(ReadTcpState(pair.active.get())->closed);
-  const linger at_once = {.l_onoff = 1, .l_linger = 0};
-  ::setsockopt(pair.active.get(), SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once);
-  sockaddr nobody = {.sa_family = AF_UNSPEC};
-  ::connect(pair.active.get(), &nobody, sizeof nobody);
-  EXPECT_TRUE(Eventually([&] { return ReadTcpState(pair.passive.get())->closed; }));
-  EXPECT_FALSE(ReadTcpState(-1));
 }
 
 struct Times {
@@ -164,4 +152,4 @@ TEST(PeerSilence, IsAskedAboutForHalfTheTimeAndByTcpUntilItIsOver) {
 }
 
 }  // namespace
-}  // namespace rdmabroker::iwarp
+}  // namespace rdmabroker::tcp

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#ifndef DATAPLANE_IWARP_TCP_PAIR_FOR_TEST_H_
-#define DATAPLANE_IWARP_TCP_PAIR_FOR_TEST_H_
+#ifndef DATAPLANE_TESTING_TCP_PAIR_H_
+#define DATAPLANE_TESTING_TCP_PAIR_H_
 
 #include <arpa/inet.h>
 #include <gtest/gtest.h>
@@ -12,7 +12,7 @@
 
 #include "dataplane/unique_fd.h"
 
-namespace rdmabroker::iwarp {
+namespace rdmabroker {
 
 struct TcpPair {
   UniqueFd active, passive;
@@ -42,6 +42,6 @@ inline TcpPair ConnectTcpPair(int family = AF_INET) {
   return pair;
 }
 
-}  // namespace rdmabroker::iwarp
+}  // namespace rdmabroker
 
-#endif  // DATAPLANE_IWARP_TCP_PAIR_FOR_TEST_H_
+#endif  // DATAPLANE_TESTING_TCP_PAIR_H_
