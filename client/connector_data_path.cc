@@ -76,7 +76,7 @@ void Connector::HandleDataPathEnd(const ConnectionEnd& end) {
 void Connector::HandleDisconnectEvent(const DisconnectEvent& event) {
   {
     const std::lock_guard lock(mutex_);
-    if (phase_ == Phase::kDeciding) held_event_ = event;
+    if (phase_ == Phase::kDeciding && !held_event_.has_value()) held_event_ = event;
     if (phase_ != Phase::kEstablished) return;
     phase_ = Phase::kPeerEnded;
   }
