@@ -20,6 +20,7 @@
 #include "tests/conformance/ndkpi/world.h"
 #include "tests/control/child_process.h"
 #include "tests/control/patience.h"
+#include "tests/integration/running_broker.h"
 
 namespace rdmabroker::ndkpi {
 namespace {
@@ -1115,9 +1116,14 @@ void AddConcurrentPosts(Cases* cases) {
 
 constexpr char kConnectedClient[] = "tests/integration/connected_client";
 
-// The kinds of what the broker holds, each as often as there are such objects.
+// The kinds of what the broker holds, each as often as there are such objects. Where it dies meanwhile, its next
+// process is asked.
 std::vector<std::string> KindsHeld(World& w) {
-  std::vector<std::string> kinds = w.broker().Objects();
+  std::vector<std::string> kinds;
+  EXPECT_TRUE(Becomes([&] {
+    kinds = w.broker().Objects();
+    return kinds != std::vector<std::string>{RunningBroker::kNoAnswer};
+  }));
   for (std::string& object : kinds) object.resize(object.find(' '));
   return kinds;
 }
