@@ -91,9 +91,9 @@ Effects BrokerCore::Handle(Instant now, const Event& event) {
     std::fputs("broker core: time went back\n", stderr);
     std::abort();
   }
-  records_.now = now;
+  const Instant before = std::exchange(records_.now, now);
   Effects effects;
-  Turn turn{limits_, records_, index_, effects, tally_};
+  Turn turn{limits_, records_, index_, effects, tally_, before};
   Dispatch(turn, event);
   return effects;
 }

@@ -24,6 +24,13 @@ std::vector<Id> IdsOf(const Table<Id, Record>& table) {
   return ids;
 }
 
+// What came while there was no broker is not late: each has the time left that it had when the last one acted.
+void MoveDeadline(Turn& turn, ConnectorId id) {
+  const Instant deadline = std::as_const(turn.records.connectors).at(id).deadline;
+  if (deadline == absl::InfiniteFuture()) return;
+  SetDeadline(turn, turn.records.connectors.at(id), deadline - turn.before);
+}
+
 void Adopt(Turn& turn, const EndpointRecord& endpoint) {
   if (endpoint.state == EndpointState::kBinding) return;
   const bool turns = endpoint.state == EndpointState::kRepurposing;
@@ -114,6 +121,7 @@ void Handle(Turn& turn, const Recover&) {
   }
   const std::vector<EndpointId> endpoints = IdsOf(records.endpoints);
   const std::vector<ConnectionId> connections = IdsOf(records.connections);
+  for (const ConnectorId id : IdsOf(records.connectors)) MoveDeadline(turn, id);
   for (const EndpointId id : endpoints) Adopt(turn, records.endpoints.at(id));
   for (const ConnectionId id : connections) Adopt(turn, records.connections.at(id));
   // What ends by it may take others with it.

@@ -6,6 +6,7 @@
 //
 //   limits backlog 1, ports 49152 to 49153    anything of Limits that differs, before all else
 //   after 60s                                 time passes, and the clock strikes
+//   after 60s the broker is started again     time passes without a broker
 //   session 1 stops acknowledging             its requests say no more what it has seen; "acknowledges again" ends that
 //   show endpoints, show objects              what there is, with its counts
 //   show counts                               what has become of each device's connections
@@ -104,7 +105,7 @@ class Stage {
   // What one line of a scenario leads to, line by line.
   std::string Play(const std::string& line) {
     if (absl::StartsWith(line, "limits ")) return SetLimits(line.substr(7));
-    if (absl::StartsWith(line, "after ")) return PassTime(line.substr(6));
+    if (absl::StartsWith(line, "after ")) return PassTime(absl::string_view(line).substr(6));
     if (line == "show endpoints") return ShowEndpoints();
     if (line == "show objects") return ShowObjects();
     if (line == "show counts") return ShowCounts();
@@ -138,9 +139,14 @@ class Stage {
     return "";
   }
 
-  std::string PassTime(const std::string& text) {
+  std::string PassTime(absl::string_view text) {
+    const bool dead = absl::ConsumeSuffix(&text, " the broker is started again");
     absl::Duration time;
     EXPECT_TRUE(absl::ParseDuration(text, &time)) << text << ": is no duration";
+    if (dead) {
+      now_ += time;
+      return HandleAlive(Recover{});
+    }
     std::string trace = DieIfDue();
     now_ += time;
     return trace + HandleAlive(DeadlineReached{});
