@@ -18,6 +18,7 @@ constexpr size_t kMessageLength = 32 * 1024;
 // Reads the answer to its end. 0, or an errno of the socket, with which more of it may be on its way.
 int Receive(int netlink, int* answer, const std::function<void(const void*, int)>& on_message) {
   std::vector<char> buffer(kMessageLength);
+  bool interrupted = false;
   while (true) {
     // The kernel has each part ready when it is asked for, so this does not wait.
     const ssize_t received = ::recv(netlink, buffer.data(), buffer.size(), 0);
@@ -26,9 +27,11 @@ int Receive(int netlink, int* answer, const std::function<void(const void*, int)
     auto left = static_cast<uint32_t>(received);
     for (const auto* header = reinterpret_cast<const nlmsghdr*>(buffer.data()); NLMSG_OK(header, left);
          header = NLMSG_NEXT(header, left)) {
+      interrupted |= (header->nlmsg_flags & NLM_F_DUMP_INTR) != 0;
       if (header->nlmsg_type == NLMSG_DONE) {
         // A list that was broken off says so at its end.
         if (NLMSG_PAYLOAD(header, 0) >= sizeof *answer) *answer = -*static_cast<const int*>(NLMSG_DATA(header));
+        if (*answer == 0 && interrupted) *answer = EINTR;
         return 0;
       }
       if (header->nlmsg_type == NLMSG_ERROR) {
