@@ -3,13 +3,11 @@
 #ifndef DATAPLANE_TESTING_TCP_PAIR_H_
 #define DATAPLANE_TESTING_TCP_PAIR_H_
 
-#include <arpa/inet.h>
 #include <gtest/gtest.h>
-#include <netinet/in.h>
 #include <sys/socket.h>
 
-#include <utility>
-
+#include "dataplane/ndk/kernel_address.h"
+#include "dataplane/ndk/socket_address.h"
 #include "dataplane/unique_fd.h"
 
 namespace rdmabroker {
@@ -18,28 +16,25 @@ struct TcpPair {
   UniqueFd active, passive;
 };
 
-// Two connected TCP sockets over loopback, on a port that the kernel picks.
-inline TcpPair ConnectTcpPair(int family = AF_INET) {
-  sockaddr_storage address = {};
-  address.ss_family = static_cast<sa_family_t>(family);
-  socklen_t length = sizeof(sockaddr_in);
-  if (family == AF_INET) {
-    reinterpret_cast<sockaddr_in*>(&address)->sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  } else {
-    reinterpret_cast<sockaddr_in6*>(&address)->sin6_addr = in6addr_loopback;
-    length = sizeof(sockaddr_in6);
-  }
-  auto* const generic = reinterpret_cast<sockaddr*>(&address);
-  const UniqueFd listener(::socket(family, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  EXPECT_EQ(::bind(listener.get(), generic, length), 0);
+// Two connected TCP sockets. `listener` is a new socket, of the network in which the passive one is to be, and `ip` an
+// address there; the kernel picks the port.
+inline TcpPair ConnectTcpPair(const UniqueFd& listener, const IpAddress& ip) {
+  KernelAddress address = ToKernel({ip, 0});
+  EXPECT_EQ(::bind(listener.get(), address.get(), address.length), 0);
   EXPECT_EQ(::listen(listener.get(), 1), 0);
-  EXPECT_EQ(::getsockname(listener.get(), generic, &length), 0);
+  EXPECT_EQ(::getsockname(listener.get(), address.get(), &address.length), 0);
   TcpPair pair;
-  pair.active.Reset(::socket(family, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  EXPECT_EQ(::connect(pair.active.get(), generic, length), 0);
+  pair.active.Reset(::socket(address.storage.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  EXPECT_EQ(::connect(pair.active.get(), address.get(), address.length), 0);
   pair.passive.Reset(::accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC));
   EXPECT_TRUE(pair.passive);
   return pair;
+}
+
+// Over loopback.
+inline TcpPair ConnectTcpPair(int family = AF_INET) {
+  const UniqueFd listener(::socket(family, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  return ConnectTcpPair(listener, *IpAddress::Parse(family == AF_INET ? "127.0.0.1" : "::1"));
 }
 
 }  // namespace rdmabroker

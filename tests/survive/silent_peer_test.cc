@@ -5,14 +5,12 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <netinet/in.h>
 #include <signal.h>
 #include <sys/socket.h>
 
 #include <algorithm>
 #include <array>
 #include <chrono>
-#include <cstring>
 #include <fstream>
 #include <future>
 #include <memory>
@@ -276,21 +274,9 @@ TEST_F(SilentPeerTest, ACompleteConnectWaitsForNobodyAndItsConnectionEndsByTheKe
 
 // One end of a TCP connection in each network.
 TcpPair ConnectToFar() {
-  sockaddr_in address = {.sin_family = AF_INET};
-  std::memcpy(&address.sin_addr, At(Neighbour::kItsAddress).ip.bytes.data(), sizeof address.sin_addr);
-  auto* const generic = reinterpret_cast<sockaddr*>(&address);
-  socklen_t length = sizeof address;
   UniqueFd listener;
   Far().Run([&] { listener.Reset(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)); });
-  EXPECT_EQ(::bind(listener.get(), generic, length), 0);
-  EXPECT_EQ(::listen(listener.get(), 1), 0);
-  EXPECT_EQ(::getsockname(listener.get(), generic, &length), 0);
-  TcpPair pair;
-  pair.active.Reset(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  EXPECT_EQ(::connect(pair.active.get(), generic, length), 0);
-  pair.passive.Reset(::accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC));
-  EXPECT_TRUE(pair.passive);
-  return pair;
+  return ConnectTcpPair(listener, At(Neighbour::kItsAddress).ip);
 }
 
 // TCP asks one with a closed window after 0.2, 0.6, 1.4, 3 and 6.2 seconds.
