@@ -11,6 +11,7 @@
 #include <sys/socket.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstring>
 #include <iterator>
 #include <span>
@@ -74,12 +75,12 @@ std::optional<TcpState> ReadTcpState(int socket) {
   return FromInfo(info);
 }
 
-std::optional<TcpState> FindTcpState(const SocketAddress& local, const SocketAddress& peer) {
-  std::optional<TcpState> found;
+int FindTcpState(const SocketAddress& local, const SocketAddress& peer, TcpState* state) {
+  bool found = false;
   const Request request = RequestAbout(local, peer);
   const std::span bytes(reinterpret_cast<const char*>(&request), sizeof request);
   UniqueFd netlink;
-  AskNetlink(NETLINK_SOCK_DIAG, bytes, &netlink, [&](const void* first, int length) {
+  const int error = AskNetlink(NETLINK_SOCK_DIAG, bytes, &netlink, [&](const void* first, int length) {
     const auto* const about = static_cast<const inet_diag_msg*>(first);
     if (length < static_cast<int>(sizeof *about)) return;
     // Where there is no connection, it is of one that listens there.
@@ -88,10 +89,11 @@ std::optional<TcpState> FindTcpState(const SocketAddress& local, const SocketAdd
       if (type != INET_DIAG_INFO) return;
       tcp_info info = {};
       std::memcpy(&info, RTA_DATA(attribute), std::min<size_t>(sizeof info, RTA_PAYLOAD(attribute)));
-      found = FromInfo(info);
+      *state = FromInfo(info);
+      found = true;
     });
   });
-  return found;
+  return error == 0 && !found ? ENOENT : error;
 }
 
 }  // namespace rdmabroker::tcp

@@ -24,9 +24,10 @@ struct TcpState {
 // Nothing where the socket is not TCP's.
 std::optional<TcpState> ReadTcpState(int socket);
 
-// Of a connection whose socket somebody else has, or the kernel itself (sock_diag(7)). Nothing where the network
-// namespace of the calling thread has no such connection, or the kernel does not tell. From any thread.
-std::optional<TcpState> FindTcpState(const SocketAddress& local, const SocketAddress& peer);
+// Of a connection whose socket somebody else has, or the kernel itself (sock_diag(7)). 0, or an errno: ENOENT where the
+// network namespace of the calling thread has no such connection, or the kernel shows none; others may pass. From any
+// thread.
+int FindTcpState(const SocketAddress& local, const SocketAddress& peer, TcpState* state);
 
 }  // namespace rdmabroker::tcp
 

@@ -3,17 +3,19 @@
 #include "dataplane/tcp/tcp_state.h"
 
 #include <gtest/gtest.h>
-#include <netinet/in.h>
 #include <sys/socket.h>
 
 #include <array>
+#include <cerrno>
 #include <chrono>
+#include <cstring>
 #include <functional>
 #include <optional>
 #include <string>
 
 #include "dataplane/ndk/kernel_address.h"
 #include "dataplane/ndk/socket_address.h"
+#include "dataplane/testing/descriptor_shortage.h"
 #include "dataplane/testing/side.h"
 #include "dataplane/testing/tcp_pair.h"
 #include "dataplane/unique_fd.h"
@@ -30,7 +32,10 @@ SocketAddress AddressOf(const UniqueFd& socket, decltype(::getsockname) get) {
 }
 
 std::optional<TcpState> Find(const UniqueFd& socket) {
-  return FindTcpState(AddressOf(socket, ::getsockname), AddressOf(socket, ::getpeername));
+  TcpState state;
+  const int error = FindTcpState(AddressOf(socket, ::getsockname), AddressOf(socket, ::getpeername), &state);
+  EXPECT_EQ(error, 0) << std::strerror(error);
+  return state;
 }
 
 struct Way {
@@ -83,11 +88,24 @@ TEST(TcpState, OfNoConnectionIsNothing) {
   EXPECT_FALSE(ReadTcpState(-1));
   TcpPair pair = ConnectTcpPair();
   const SocketAddress local = AddressOf(pair.active, ::getsockname), peer = AddressOf(pair.active, ::getpeername);
-  EXPECT_FALSE(FindTcpState(local, {peer.ip, 1}));
+  TcpState state;
+  EXPECT_EQ(FindTcpState(local, {peer.ip, 1}, &state), ENOENT);
   const UniqueFd listener(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
   ASSERT_EQ(::listen(listener.get(), 1), 0);
-  EXPECT_FALSE(FindTcpState({local.ip, AddressOf(listener, ::getsockname).port}, peer)) << "one that listens";
-  EXPECT_FALSE(FindTcpState({}, {})) << "addresses that nobody knows";
+  EXPECT_EQ(FindTcpState({local.ip, AddressOf(listener, ::getsockname).port}, peer, &state), ENOENT)
+      << "one that listens";
+  EXPECT_EQ(FindTcpState({}, {}, &state), ENOENT) << "addresses that nobody knows";
+}
+
+TEST(TcpState, ThatCannotBeAskedForNowIsNotTakenForNoConnections) {
+  const TcpPair pair = ConnectTcpPair();
+  const SocketAddress local = AddressOf(pair.active, ::getsockname), peer = AddressOf(pair.active, ::getpeername);
+  TcpState state;
+  {
+    const DescriptorShortage shortage;
+    EXPECT_EQ(FindTcpState(local, peer, &state), EMFILE);
+  }
+  EXPECT_EQ(FindTcpState(local, peer, &state), 0);
 }
 
 }  // namespace

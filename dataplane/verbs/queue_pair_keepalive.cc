@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 #include <algorithm>
+#include <cerrno>
 #include <chrono>
-#include <optional>
 #include <utility>
 
 #include "dataplane/tcp/tcp_state.h"
@@ -41,14 +41,15 @@ bool VerbsQueuePair::IsGivenUp(bool unanswered) {
 }
 
 // Soft iWARP calls a write done as soon as TCP has it (siw_qp_sq_process in drivers/infiniband/sw/siw/siw_qp_tx.c), and
-// the kernel's TCP tries for a quarter of an hour. Where the kernel does not show the connection once, it never will.
+// the kernel's TCP tries for a quarter of an hour. Where the kernel has no such connection to show, it never will.
 bool VerbsQueuePair::IsDeadToTcp(AdapterThread::Clock::time_point now, AdapterThread::Clock::time_point* next) {
   if (!shown_by_tcp_) return false;
-  const std::optional<tcp::TcpState> state = tcp::FindTcpState(local_, peer_);
-  shown_by_tcp_ = state.has_value();
-  if (!shown_by_tcp_) return false;
-  *next = std::min(*next, silence_.NextLook(*state, now));
-  return silence_.IsDead(*state, now);
+  tcp::TcpState state;
+  const int error = tcp::FindTcpState(local_, peer_, &state);
+  shown_by_tcp_ = error != ENOENT;
+  if (error != 0) return false;
+  *next = std::min(*next, silence_.NextLook(state, now));
+  return silence_.IsDead(state, now);
 }
 
 // The hardware gives the peer up, and its completion says so, which nobody may be waiting for.

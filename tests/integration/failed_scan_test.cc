@@ -5,7 +5,6 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -23,32 +22,13 @@
 #include "broker/fabric/rdmacm/rdmacm_fabric.h"
 #include "broker/fabric/rdmacm/testing/no_past.h"
 #include "broker/runtime/watcher.h"
+#include "dataplane/testing/descriptor_shortage.h"
 #include "dataplane/unique_fd.h"
 #include "tests/captured_log.h"
 #include "tests/control/patience.h"
 
 namespace rdmabroker {
 namespace {
-
-// While it lives, this process can have so many descriptors more than it has.
-class FewDescriptors {
- public:
-  explicit FewDescriptors(int spare) {
-    EXPECT_EQ(::getrlimit(RLIMIT_NOFILE, &before_), 0);
-    int limit = 0;
-    for (int left = spare; left > 0 || ::fcntl(limit, F_GETFD) == 0; ++limit) {
-      if (::fcntl(limit, F_GETFD) != 0) --left;
-    }
-    const rlimit few = {static_cast<rlim_t>(limit), before_.rlim_max};
-    EXPECT_EQ(::setrlimit(RLIMIT_NOFILE, &few), 0);
-  }
-  ~FewDescriptors() { ::setrlimit(RLIMIT_NOFILE, &before_); }
-  FewDescriptors(const FewDescriptors&) = delete;
-  FewDescriptors& operator=(const FewDescriptors&) = delete;
-
- private:
-  rlimit before_ = {};
-};
 
 class FailedScan : public testing::Test {
  protected:
@@ -78,7 +58,7 @@ TEST_F(FailedScan, FindsWhatThereIsOrSaysThatItDoesNotKnow) {
     for (int spare = 0; spare <= kEnough; ++spare) {
       SCOPED_TRACE(testing::Message() << spare << " descriptors left, devices known: " << known);
       const auto scanned = [&] {
-        const FewDescriptors few(spare);
+        const DescriptorShortage few(spare);
         return ScanDevices(task);
       }();
       if (!scanned.ok()) {
@@ -111,7 +91,7 @@ TEST_F(FailedScan, LosesNoDeviceAndIsMadeAgain) {
   const UniqueFd uevent(::open(("/sys/class/infiniband/" + device_ + "/uevent").c_str(), O_WRONLY | O_CLOEXEC));
   const auto failed_scans = [&] { return log.LinesWith("devices not known").size(); };
   {
-    const FewDescriptors none(0);
+    const DescriptorShortage none(0);
     ASSERT_EQ(::write(uevent.get(), "change", 6), 6);
     for (const absl::Time end = absl::Now() + kTestPatience; failed_scans() < 2 && absl::Now() < end;) {
       tasks.RunOne(end - absl::Now());

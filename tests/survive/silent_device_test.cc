@@ -18,6 +18,7 @@
 #include "absl/time/time.h"
 #include "broker/fabric/rdmacm/testing/mpa_peers.h"
 #include "client/blocking.h"
+#include "dataplane/testing/descriptor_shortage.h"
 #include "dataplane/testing/side.h"
 #include "tests/conformance/ndkpi/call.h"
 #include "tests/control/patience.h"
@@ -158,6 +159,9 @@ TEST_P(SilentHostTest, AConnectionToItEndsOnce) {
   ASSERT_EQ(a_->side.qp->Receive(Context(7), {}), NdkStatus::kSuccess);
   if (established) {
     ASSERT_NO_FATAL_FAILURE(Establish());
+    // What cannot be asked meanwhile is asked later.
+    const DescriptorShortage shortage;
+    absl::SleepFor(kKeepalive / 2);
   } else {
     ASSERT_NO_FATAL_FAILURE(Reply());
   }
