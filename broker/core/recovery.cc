@@ -24,7 +24,8 @@ std::vector<Id> IdsOf(const Table<Id, Record>& table) {
   return ids;
 }
 
-// What came while there was no broker is not late: each has the time left that it had when the last one acted.
+// What came while there was no broker is not late: it has the time left that it had at the last event on record. Nobody
+// knows how long the broker lived on without one.
 void MoveDeadline(Turn& turn, ConnectorId id) {
   const Instant deadline = std::as_const(turn.records.connectors).at(id).deadline;
   if (deadline == absl::InfiniteFuture()) return;

@@ -22,7 +22,7 @@ struct Turn {
   Index& index;
   Effects& effects;
   Tally& tally;
-  const Instant before;  // Of the event before; absl::InfinitePast() where there was none.
+  const Instant before;  // Of the event before, or of the last on record; absl::InfinitePast() where there was none.
 
   Instant now() const { return records.now; }
   void Emit(Effect effect) { effects.push_back(std::move(effect)); }
