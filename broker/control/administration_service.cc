@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "broker/control/log_levels.h"
+#include "absl/strings/str_join.h"
 #include "broker/control/status_mapping.h"
 #include "broker/control/translation.h"
 #include "broker/core/fabric_messages.h"
@@ -124,8 +124,8 @@ void Reload(const std::function<void(ReloadDone)>& reload, const UnaryAnswer<v1:
 grpc::Status ChangeLogLevel(const Caller& caller, const std::string& name, v1::SetLogLevelReply* reply) {
   const std::optional<LogLevel> level = LogLevelNamed(name);
   if (!name.empty() && !level) {
-    return GrpcStatusOf(
-        {.status = NdkStatus::kInvalidParameter, .hint = absl::StrCat("level: must be one of ", kLogLevelNames)});
+    return GrpcStatusOf({.status = NdkStatus::kInvalidParameter,
+                         .hint = absl::StrCat("level: must be one of ", absl::StrJoin(kLogLevelNames, ", "))});
   }
   if (level) {
     LogInfoAlways("log level set", {{"new_level", name}, {"by", WhoIs(caller)}});

@@ -13,8 +13,8 @@
 #include "absl/status/status.h"
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "broker/control/file_text.h"
-#include "broker/control/log_levels.h"
 #include "broker/control/policy_configuration.h"
 #include "broker/control/spiffe_id.h"
 #include "broker/log/log.h"
@@ -137,10 +137,12 @@ std::string SpiffeId(const std::string& text) {
 }
 
 std::string LogLevelName(const std::string& text) {
-  return LogLevelNamed(text) ? "" : absl::StrCat("must be one of ", kLogLevelNames);
+  return LogLevelNamed(text) ? "" : absl::StrCat("must be one of ", absl::StrJoin(kLogLevelNames, ", "));
 }
 
-std::string LogFormatName(const std::string& text) { return LogFormatNamed(text) ? "" : "must be one of text, json"; }
+std::string LogFormatName(const std::string& text) {
+  return LogFormatNamed(text) ? "" : absl::StrCat("must be one of ", absl::StrJoin(kLogFormatNames, ", "));
+}
 
 std::map<std::string, Section> Keys(Configuration& configuration) {
   Limits& limits = configuration.limits;

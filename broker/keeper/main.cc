@@ -11,6 +11,7 @@
 #include <cstring>
 #include <iostream>
 #include <string>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
@@ -44,6 +45,12 @@ void OpenStandardDescriptors() {
   for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; ++fd) {
     if (::fcntl(fd, F_GETFD) < 0 && ::open("/dev/null", O_RDWR) != fd) ::_exit(EX_OSERR);
   }
+}
+
+// Of one of log.h's lists of names, for CLI11.
+template <typename Names>
+std::vector<std::string> TextsOf(const Names& names) {
+  return std::vector<std::string>(names.begin(), names.end());
 }
 
 int Keep(Keeper::Settings settings) {
@@ -83,11 +90,11 @@ int main(int argc, char** argv) {
       ->type_name("NUMBER")
       ->capture_default_str();
   app.add_option("--log-level", log_level, "What is logged: this and worse")
-      ->check(CLI::IsMember({"trace", "debug", "info", "warning", "error"}))
+      ->check(CLI::IsMember(TextsOf(rdmabroker::kLogLevelNames)))
       ->type_name("")
       ->capture_default_str();
   app.add_option("--log-format", log_format, "Lines for people, or JSON, an object a line")
-      ->check(CLI::IsMember({"text", "json"}))
+      ->check(CLI::IsMember(TextsOf(rdmabroker::kLogFormatNames)))
       ->type_name("")
       ->capture_default_str();
   // By hand: what is the command's would not all come through CLI11 as it is, such as "[::1]".

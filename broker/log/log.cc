@@ -87,22 +87,17 @@ void Log(LogLevel level, absl::string_view event, LogFields fields) {
   if (level >= CurrentLogLevel()) LogAlways(level, event, fields);
 }
 
+template <typename Value, size_t kValues>
+std::optional<Value> Named(absl::string_view name, const std::array<absl::string_view, kValues>& names) {
+  const auto found = std::find(names.begin(), names.end(), name);
+  if (found == names.end()) return std::nullopt;
+  return static_cast<Value>(found - names.begin());
+}
+
 }  // namespace
 
-std::optional<LogLevel> LogLevelNamed(absl::string_view name) {
-  if (name == "trace") return LogLevel::kTrace;
-  if (name == "debug") return LogLevel::kDebug;
-  if (name == "info") return LogLevel::kInfo;
-  if (name == "warning") return LogLevel::kWarning;
-  if (name == "error") return LogLevel::kError;
-  return std::nullopt;
-}
-
-std::optional<LogFormat> LogFormatNamed(absl::string_view name) {
-  if (name == "text") return LogFormat::kText;
-  if (name == "json") return LogFormat::kJson;
-  return std::nullopt;
-}
+std::optional<LogLevel> LogLevelNamed(absl::string_view name) { return Named<LogLevel>(name, kLogLevelNames); }
+std::optional<LogFormat> LogFormatNamed(absl::string_view name) { return Named<LogFormat>(name, kLogFormatNames); }
 
 void StartLogging(const std::string& program, LogFormat format, LogLevel level) {
   auto logger = std::make_shared<spdlog::logger>(program, std::make_shared<spdlog::sinks::stderr_sink_mt>());

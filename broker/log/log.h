@@ -3,6 +3,8 @@
 #ifndef BROKER_LOG_LOG_H_
 #define BROKER_LOG_LOG_H_
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -20,9 +22,14 @@ enum class LogFormat : uint8_t {
   kJson,  // For programs: an object a line, of the same, with the time in UTC.
 };
 
-// By the names that people give them: trace, debug, info, warning, error; text, json. Nothing for another name.
+// The names that people give them, in their order.
+inline constexpr std::array<absl::string_view, 5> kLogLevelNames = {"trace", "debug", "info", "warning", "error"};
+inline constexpr std::array<absl::string_view, 2> kLogFormatNames = {"text", "json"};
+
+// Nothing for another name.
 std::optional<LogLevel> LogLevelNamed(absl::string_view name);
 std::optional<LogFormat> LogFormatNamed(absl::string_view name);
+inline absl::string_view NameOf(LogLevel level) { return kLogLevelNames[static_cast<size_t>(level)]; }
 
 // Logs to stderr from now on, as what and from which level on. Before it, the level is info and the format text. Under
 // systemd text lines bear their priority, so that journalctl can tell warnings. Once, before there are threads.

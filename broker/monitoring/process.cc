@@ -105,11 +105,12 @@ std::vector<MetricFamily> StoreFamilies(const std::string& directory) {
 }
 
 std::vector<MetricFamily> ProgramFamilies() {
+  Family lines = CounterFamily("rdma_broker_log_lines_total", "Lines that were logged as a warning or an error.");
+  for (const LogLevel level : {LogLevel::kWarning, LogLevel::kError}) {
+    lines.Add(static_cast<double>(LinesLogged(level)), {{"level", std::string(NameOf(level))}});
+  }
   return {GaugeFamily("rdma_broker_build_info", "1; the label has the version.").Add(1, {{"version", kVersion}}).Take(),
-          CounterFamily("rdma_broker_log_lines_total", "Lines that were logged as a warning or an error.")
-              .Add(static_cast<double>(LinesLogged(LogLevel::kWarning)), {{"level", "warning"}})
-              .Add(static_cast<double>(LinesLogged(LogLevel::kError)), {{"level", "error"}})
-              .Take()};
+          std::move(lines).Take()};
 }
 
 }  // namespace rdmabroker
