@@ -29,7 +29,7 @@ void GiveBackEndpoint(Turn& turn, EndpointId endpoint, ReservationId owner);
 bool LeaveEndpoint(Turn& turn, ObjectRecord& object, const ObjectId& id);
 
 void AddReference(Turn& turn, EndpointId endpoint);
-// May start to unbind it; the owner is told by OnUnbound.
+// May start to unbind it, for which the owner's close waits by LeaveEndpoint.
 void DropReference(Turn& turn, EndpointId endpoint);
 // A connection at the fabric stands on the endpoint: its address is not free before the connection is released.
 void StandOn(Turn& turn, ConnectionRecord& connection, EndpointId endpoint);

@@ -112,7 +112,7 @@ struct FabricRepurpose {
 };
 
 // The addresses of a wildcard listener are these from now on: binds those that are new, lets go of those that are not
-// there, as far as it can. Not answered: an address that cannot be had is tried again at the next change.
+// there, as far as it can. Not answered: an address that cannot be had is tried again each second, and at each change.
 struct FabricRebind {
   DeviceId device;
   EndpointId endpoint;

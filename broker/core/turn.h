@@ -15,7 +15,7 @@
 
 namespace rdmabroker {
 
-// What the handling of one event works on. The nouns' functions (sessions.h, listeners.h, ...) take it first.
+// What the handling of one event works on. The nouns' functions (sessions.h, endpoints.h, ...) take it first.
 struct Turn {
   const Limits& limits;
   Records& records;
