@@ -2,13 +2,9 @@
 
 #include "broker/control/configuration.h"
 
-#include <functional>
 #include <map>
 #include <set>
 #include <utility>
-
-#define TOML_EXCEPTIONS 0
-#include <toml++/toml.h>
 
 #include "absl/status/status.h"
 #include "absl/strings/escaping.h"
@@ -17,6 +13,7 @@
 #include "broker/control/file_text.h"
 #include "broker/control/policy_configuration.h"
 #include "broker/control/spiffe_id.h"
+#include "broker/control/toml_setters.h"
 #include "broker/log/log.h"
 #include "dataplane/ndk/socket_address.h"
 
@@ -25,9 +22,6 @@ namespace {
 
 // Has no keys of its own here: ReadPolicy reads it.
 constexpr char kPolicyTable[] = "policy";
-
-// Sets one field from a value; says what is wrong with it, or nothing.
-using Setter = std::function<std::string(const toml::node&)>;
 
 // A key, with the field that it sets. Of the same key in the table of another configuration the field has the same
 // type.
@@ -56,17 +50,6 @@ Key NeedsRestart(Key key) {
 }
 
 template <typename Number>
-Setter SetWhole(Number& field, int64_t least, int64_t most) {
-  return [&field, least, most](const toml::node& node) -> std::string {
-    const auto value = node.value_exact<int64_t>();
-    if (!value) return absl::StrCat("must be a whole number from ", least, " to ", most);
-    if (*value < least || *value > most) return absl::StrCat(*value, " is not from ", least, " to ", most);
-    field = static_cast<Number>(*value);
-    return "";
-  };
-}
-
-template <typename Number>
 Key Whole(Number& field, int64_t least, int64_t most) {
   return Key(field, SetWhole(field, least, most));
 }
@@ -75,51 +58,34 @@ Key Whole(Number& field, int64_t least, int64_t most) {
 constexpr int64_t kLongest = 3600 * 1000;
 
 Key Milliseconds(absl::Duration& field) {
-  return Key(field, [&field](const toml::node& node) -> std::string {
+  return Key(field, [&field](const toml::node& node) {
     int64_t number = 0;
-    std::string complaint = SetWhole(number, 1, kLongest)(node);
-    if (complaint.empty()) field = absl::Milliseconds(number);
+    Complaint complaint = SetWhole(number, 1, kLongest)(node);
+    if (complaint.what.empty()) field = absl::Milliseconds(number);
     return complaint;
   });
 }
 
-using TextCheck = std::function<std::string(const std::string&)>;
+using TextCheck = std::string (*)(const std::string&);
 
-Key Text(std::string& field, TextCheck check) {
-  return Key(field, [&field, check = std::move(check)](const toml::node& node) -> std::string {
-    const auto value = node.value_exact<std::string>();
-    if (!value) return "must be a string";
-    std::string complaint = check(*value);
-    if (complaint.empty()) field = *value;
-    return complaint;
-  });
-}
+Key Text(std::string& field, TextCheck check = nullptr) { return Key(field, SetText(field, check)); }
 
 Key Texts(std::vector<std::string>& field, TextCheck check) {
-  return Key(field, [&field, check = std::move(check)](const toml::node& node) -> std::string {
+  return Key(field, [&field, check](const toml::node& node) -> Complaint {
     std::vector<std::string> texts;
-    if (!node.is_array()) return "must be a list of strings";
+    if (!node.is_array()) return {node.source(), "must be a list of strings"};
     for (const toml::node& element : *node.as_array()) {
       const auto value = element.value_exact<std::string>();
-      if (!value) return "must be a list of strings";
-      if (std::string complaint = check(*value); !complaint.empty()) return complaint;
+      if (!value) return {node.source(), "must be a list of strings"};
+      if (std::string what = check(*value); !what.empty()) return {node.source(), std::move(what)};
       texts.push_back(*value);
     }
     field = std::move(texts);
-    return "";
+    return {};
   });
 }
 
-Key YesOrNo(bool& field) {
-  return Key(field, [&field](const toml::node& node) -> std::string {
-    const auto value = node.value_exact<bool>();
-    if (!value) return "must be a boolean, true or false";
-    field = *value;
-    return "";
-  });
-}
-
-std::string AnyText(const std::string&) { return ""; }
+Key YesOrNo(bool& field) { return Key(field, SetYesOrNo(field)); }
 
 std::string AbsolutePath(const std::string& text) {
   return text.empty() || text[0] != '/' ? "must be an absolute path" : "";
@@ -153,8 +119,8 @@ std::map<std::string, Section> Keys(Configuration& configuration) {
        {{"socket_directory", NeedsRestart(Text(configuration.socket_directory, AbsolutePath))},
         {"state_directory", NeedsRestart(Text(configuration.state_directory, AbsolutePathOrNone))},
         {"socket_mode", NeedsRestart(Whole(configuration.socket_mode, 0, 0777))},
-        {"socket_group", NeedsRestart(Text(configuration.socket_group, AnyText))},
-        {"administrators_group", Text(configuration.administrators_group, AnyText)},
+        {"socket_group", NeedsRestart(Text(configuration.socket_group))},
+        {"administrators_group", Text(configuration.administrators_group)},
         {"root_administers", YesOrNo(configuration.root_administers)},
         {"connections_per_uid", Whole(configuration.connections_per_uid, 1, kMany)},
         {"patience_ms", Milliseconds(configuration.patience)},
@@ -197,10 +163,6 @@ std::map<std::string, Section> Keys(Configuration& configuration) {
   };
 }
 
-absl::Status At(const std::string& name, const toml::source_region& where, const std::string& what) {
-  return absl::InvalidArgumentError(absl::StrCat(name, ":", where.begin.line, ": ", what));
-}
-
 std::string KnownTables(const std::map<std::string, Section>& sections) {
   std::set<std::string> known = {kPolicyTable};
   for (const auto& [name, _] : sections) known.insert(name);
@@ -211,39 +173,23 @@ std::string KnownTables(const std::map<std::string, Section>& sections) {
   return names;
 }
 
-std::string KnownKeys(const Section& section) {
-  std::string keys;
-  for (const auto& [key, _] : section) absl::StrAppend(&keys, keys.empty() ? "" : ", ", key);
-  return keys;
+Setters SettersOf(const Section& section) {
+  Setters setters;
+  for (const auto& [name, key] : section) setters.emplace(name, key.set);
+  return setters;
 }
 
-absl::Status ApplySection(const std::string& name, const std::string& section_name, const Section& section,
-                          const toml::table& table) {
-  for (const auto& [key, node] : table) {
-    const std::string text(key.str());
-    const auto found = section.find(text);
-    if (found == section.end()) {
-      return At(name, node.source(),
-                absl::StrCat(section_name, ".", text, ": unknown key; known are ", KnownKeys(section)));
-    }
-    const std::string complaint = found->second.set(node);
-    if (!complaint.empty()) return At(name, node.source(), absl::StrCat(section_name, ".", text, ": ", complaint));
-  }
-  return absl::OkStatus();
-}
-
-absl::Status CheckPorts(const std::string& name, const Limits& limits, const toml::table& table) {
-  if (limits.first_ephemeral_port <= limits.last_ephemeral_port) return absl::OkStatus();
+Complaint CheckPorts(const Limits& limits, const toml::table& table) {
+  if (limits.first_ephemeral_port <= limits.last_ephemeral_port) return {};
   // The defaults fit, so one of the two is there.
   const auto ports = table["limits"];
   const auto port = ports["first_ephemeral_port"] ? ports["first_ephemeral_port"] : ports["last_ephemeral_port"];
-  return At(name, port.node()->source(),
-            absl::StrCat("limits.first_ephemeral_port: ", limits.first_ephemeral_port,
-                         " is above limits.last_ephemeral_port, ", limits.last_ephemeral_port));
+  return {port.node()->source(), absl::StrCat("limits.first_ephemeral_port: ", limits.first_ephemeral_port,
+                                              " is above limits.last_ephemeral_port, ", limits.last_ephemeral_port)};
 }
 
-absl::Status CheckTcp(const std::string& name, const Configuration& configuration, const toml::table& table) {
-  if (configuration.tcp_address.empty()) return absl::OkStatus();
+Complaint CheckTcp(const Configuration& configuration, const toml::table& table) {
+  if (configuration.tcp_address.empty()) return {};
   const std::pair<const char*, const std::string&> files[] = {
       {"certificate", configuration.tcp_certificate},
       {"private_key", configuration.tcp_private_key},
@@ -251,38 +197,41 @@ absl::Status CheckTcp(const std::string& name, const Configuration& configuratio
   };
   for (const auto& [key, path] : files) {
     if (!path.empty()) continue;
-    return At(name, table["tcp"]["address"].node()->source(),
-              absl::StrCat("tcp.", key,
-                           ": missing; tcp.address needs it, as every connection there is encrypted and "
-                           "shows who it is"));
+    return {table["tcp"]["address"].node()->source(),
+            absl::StrCat("tcp.", key,
+                         ": missing; tcp.address needs it, as every connection there is encrypted and "
+                         "shows who it is")};
   }
-  return absl::OkStatus();
+  return {};
+}
+
+Complaint Read(const toml::table& file, Accounts& accounts, Configuration& configuration) {
+  const auto sections = Keys(configuration);
+  for (const auto& [key, node] : file) {
+    const std::string name(key.str());
+    const auto section = sections.find(name);
+    Complaint complaint;
+    if (name == kPolicyTable && node.is_table()) {
+      complaint = ReadPolicy(*node.as_table(), accounts, &configuration.policy, &configuration.audit);
+    } else if (section != sections.end() && node.is_table()) {
+      complaint = SetAll(SettersOf(section->second), absl::StrCat(name, "."), *node.as_table());
+    } else {
+      complaint = {node.source(), absl::StrCat(name, ": unknown key; known are the tables ", KnownTables(sections))};
+    }
+    if (!complaint.what.empty()) return complaint;
+  }
+  Complaint complaint = CheckPorts(configuration.limits, file);
+  return complaint.what.empty() ? CheckTcp(configuration, file) : complaint;
 }
 
 }  // namespace
 
 absl::StatusOr<Configuration> ParseConfiguration(const std::string& text, const std::string& name, Accounts& accounts) {
   const toml::parse_result parsed = toml::parse(text, name);
-  if (!parsed) return At(name, parsed.error().source(), std::string(parsed.error().description()));
   Configuration configuration;
-  const auto sections = Keys(configuration);
-  for (const auto& [key, node] : parsed.table()) {
-    const std::string section_name(key.str());
-    if (section_name == kPolicyTable && node.is_table()) {
-      absl::Status status = ReadPolicy(name, *node.as_table(), accounts, &configuration.policy, &configuration.audit);
-      if (!status.ok()) return status;
-      continue;
-    }
-    const auto section = sections.find(section_name);
-    if (section == sections.end() || !node.is_table()) {
-      return At(name, node.source(),
-                absl::StrCat(section_name, ": unknown key; known are the tables ", KnownTables(sections)));
-    }
-    absl::Status status = ApplySection(name, section_name, section->second, *node.as_table());
-    if (!status.ok()) return status;
-  }
-  if (absl::Status ports = CheckPorts(name, configuration.limits, parsed.table()); !ports.ok()) return ports;
-  if (absl::Status tcp = CheckTcp(name, configuration, parsed.table()); !tcp.ok()) return tcp;
+  const Complaint complaint = parsed ? Read(parsed.table(), accounts, configuration)
+                                     : Complaint{parsed.error().source(), std::string(parsed.error().description())};
+  if (!complaint.what.empty()) return StatusOf(name, complaint);
   return configuration;
 }
 

@@ -19,26 +19,7 @@ namespace {
 
 constexpr int64_t kMostQuota = 1'000'000;  // As the limits of configuration.cc.
 
-// What is wrong, and where; nothing wrong where `what` is empty.
-struct Complaint {
-  toml::source_region where;
-  std::string what;
-};
-
-// Sets one field from a value.
-using Setter = std::function<Complaint(const toml::node&)>;
-using Keys = std::map<std::string, Setter>;
-
 std::string Quoted(const std::string& text) { return absl::StrCat("\"", absl::CHexEscape(text), "\""); }
-
-Setter YesOrNo(bool& field) {
-  return [&field](const toml::node& node) -> Complaint {
-    const auto value = node.value_exact<bool>();
-    if (!value) return {node.source(), "must be a boolean, true or false"};
-    field = *value;
-    return {};
-  };
-}
 
 template <typename Value>
 Setter OneOf(Value& field, std::vector<std::pair<const char*, Value>> choices) {
@@ -54,26 +35,7 @@ Setter OneOf(Value& field, std::vector<std::pair<const char*, Value>> choices) {
   };
 }
 
-Setter Text(std::string& field) {
-  return [&field](const toml::node& node) -> Complaint {
-    const auto value = node.value_exact<std::string>();
-    if (!value) return {node.source(), "must be a string"};
-    field = *value;
-    return {};
-  };
-}
-
-Setter Quota(std::optional<uint32_t>& field, int64_t least) {
-  return [&field, least](const toml::node& node) -> Complaint {
-    const auto value = node.value_exact<int64_t>();
-    if (!value) return {node.source(), absl::StrCat("must be a whole number from ", least, " to ", kMostQuota)};
-    if (*value < least || *value > kMostQuota) {
-      return {node.source(), absl::StrCat(*value, " is not from ", least, " to ", kMostQuota)};
-    }
-    field = static_cast<uint32_t>(*value);
-    return {};
-  };
-}
+Setter Quota(std::optional<uint32_t>& field, int64_t least) { return SetWhole(field, least, kMostQuota); }
 
 // A list whose entries `read` sets, or says what is wrong with.
 template <typename Entry>
@@ -169,10 +131,10 @@ Setter Ports(PortSet& field) {
   return ListOf<PortRange>([&field](std::vector<PortRange> ranges) { field = PortSet(std::move(ranges)); }, ReadPorts);
 }
 
-Keys KeysOf(Rule& rule, Accounts& accounts) {
+Setters SettersOf(Rule& rule, Accounts& accounts) {
   return {
-      {"name", Text(rule.name)},
-      {"allow", YesOrNo(rule.allow)},
+      {"name", SetText(rule.name)},
+      {"allow", SetYesOrNo(rule.allow)},
       {"uids", Ids(rule.uids, "user", &Accounts::User, accounts)},
       {"gids", Ids(rule.gids, "group", &Accounts::Group, accounts)},
       {"spiffe_ids", Texts(rule.spiffe_ids, WrongWithSpiffeId)},
@@ -188,27 +150,11 @@ Keys KeysOf(Rule& rule, Accounts& accounts) {
   };
 }
 
-// Every key of the table by its setter.
-Complaint Apply(const Keys& keys, const std::string& prefix, const toml::table& table) {
-  for (const auto& [key, node] : table) {
-    const std::string name(key.str());
-    const auto setter = keys.find(name);
-    if (setter == keys.end()) {
-      std::string known;
-      for (const auto& [each, _] : keys) absl::StrAppend(&known, known.empty() ? "" : ", ", each);
-      return {node.source(), absl::StrCat(prefix, name, ": unknown key; known are ", known)};
-    }
-    Complaint complaint = setter->second(node);
-    if (!complaint.what.empty()) return {complaint.where, absl::StrCat(prefix, name, ": ", complaint.what)};
-  }
-  return {};
-}
-
 constexpr char kRules[] = "policy.rules";
 
 Complaint ReadRule(const toml::node& node, Accounts& accounts, Rule* rule) {
   const toml::table& table = *node.as_table();
-  Complaint complaint = Apply(KeysOf(*rule, accounts), absl::StrCat(kRules, "."), table);
+  Complaint complaint = SetAll(SettersOf(*rule, accounts), absl::StrCat(kRules, "."), table);
   if (!complaint.what.empty()) return complaint;
   // Said by no default: what a rule does must be seen in it.
   for (const char* key : {"name", "allow"}) {
@@ -236,23 +182,21 @@ Complaint ReadRules(const toml::node& node, Accounts& accounts, Policy* policy) 
 
 }  // namespace
 
-absl::Status ReadPolicy(const std::string& file, const toml::table& table, Accounts& accounts, Policy* policy,
-                        AuditLevel* audit) {
-  const Keys keys = {
+Complaint ReadPolicy(const toml::table& table, Accounts& accounts, Policy* policy, AuditLevel* audit) {
+  const Setters setters = {
       {"default", OneOf<bool>(policy->allow_by_default, {{"allow", true}, {"deny", false}})},
       {"audit",
        OneOf<AuditLevel>(*audit,
                          {{"none", AuditLevel::kNone}, {"refused", AuditLevel::kRefused}, {"all", AuditLevel::kAll}})},
       {"rules", [](const toml::node&) { return Complaint{}; }},  // Below, for their own keys.
   };
-  Complaint complaint = Apply(keys, "policy.", table);
+  Complaint complaint = SetAll(setters, "policy.", table);
   if (const toml::node* rules = table.get("rules"); rules != nullptr && complaint.what.empty()) {
     complaint = ReadRules(*rules, accounts, policy);
   }
   // Without rules every line would say the same.
   if (!table.contains("audit")) *audit = policy->rules.empty() ? AuditLevel::kRefused : AuditLevel::kAll;
-  if (complaint.what.empty()) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat(file, ":", complaint.where.begin.line, ": ", complaint.what));
+  return complaint;
 }
 
 }  // namespace rdmabroker

@@ -4,14 +4,10 @@
 #define BROKER_CONTROL_POLICY_CONFIGURATION_H_
 
 #include <cstddef>
-#include <string>
 
-#define TOML_EXCEPTIONS 0
-#include <toml++/toml.h>
-
-#include "absl/status/status.h"
 #include "broker/control/accounts.h"
 #include "broker/control/audit_level.h"
+#include "broker/control/toml_setters.h"
 #include "broker/policy/policy.h"
 
 namespace rdmabroker {
@@ -21,10 +17,9 @@ inline constexpr size_t kMostPolicyRules = 1000;
 inline constexpr size_t kMostPolicyEntries = 1000;  // Of each list.
 
 // Reads [policy] and [[policy.rules]]; docs/policy.md lists the keys. Names of users and groups are looked up in
-// `accounts`. INVALID_ARGUMENT names file, line and key: what ParseConfiguration complains of, and what cannot
-// be meant (FindFlaw of policy.h). Then `*policy` and `*audit` are undefined.
-absl::Status ReadPolicy(const std::string& file, const toml::table& table, Accounts& accounts, Policy* policy,
-                        AuditLevel* audit);
+// `accounts`. Complains of what SetAll does, and of what cannot be meant (FindFlaw of policy.h); then `*policy` and
+// `*audit` are undefined.
+Complaint ReadPolicy(const toml::table& table, Accounts& accounts, Policy* policy, AuditLevel* audit);
 
 }  // namespace rdmabroker
 
