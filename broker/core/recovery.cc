@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "broker/core/connections.h"
@@ -26,10 +27,12 @@ std::vector<Id> IdsOf(const Table<Id, Record>& table) {
 
 // What came while there was no broker is not late: it has the time left that it had at the last event on record. Nobody
 // knows how long the broker lived on without one.
-void MoveDeadline(Turn& turn, ConnectorId id) {
-  const Instant deadline = std::as_const(turn.records.connectors).at(id).deadline;
-  if (deadline == absl::InfiniteFuture()) return;
-  SetDeadline(turn, turn.records.connectors.at(id), deadline - turn.before);
+void MoveDeadlines(Turn& turn) {
+  const auto deadlines = turn.index.deadlines;
+  for (const auto& [deadline, owner] : deadlines) {
+    const auto* id = std::get_if<ConnectorId>(&owner);
+    if (id != nullptr) SetDeadline(turn, turn.records.connectors.at(*id), deadline - turn.before);
+  }
 }
 
 void Adopt(Turn& turn, const EndpointRecord& endpoint) {
@@ -122,7 +125,7 @@ void Handle(Turn& turn, const Recover&) {
   }
   const std::vector<EndpointId> endpoints = IdsOf(records.endpoints);
   const std::vector<ConnectionId> connections = IdsOf(records.connections);
-  for (const ConnectorId id : IdsOf(records.connectors)) MoveDeadline(turn, id);
+  MoveDeadlines(turn);
   for (const EndpointId id : endpoints) Adopt(turn, records.endpoints.at(id));
   for (const ConnectionId id : connections) Adopt(turn, records.connections.at(id));
   // What ends by it may take others with it.
