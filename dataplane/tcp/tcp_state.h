@@ -25,8 +25,8 @@ struct TcpState {
 std::optional<TcpState> ReadTcpState(int socket);
 
 // Of a connection whose socket somebody else has, or the kernel itself (sock_diag(7)). 0, or an errno: ENOENT where the
-// network namespace of the calling thread has no such connection, or the kernel shows none; others may pass. From any
-// thread.
+// network namespace of the calling thread has no such connection, or the kernel shows none; others may pass, but for a
+// process that may not open netlink sockets. From any thread.
 int FindTcpState(const SocketAddress& local, const SocketAddress& peer, TcpState* state);
 
 }  // namespace rdmabroker::tcp

@@ -20,7 +20,7 @@
 #include "dataplane/tcp/peer_silence.h"
 #include "dataplane/verbs/adapter_thread.h"
 #include "dataplane/verbs/completion_queue.h"
-#include "dataplane/verbs/connection_watch.h"
+#include "dataplane/verbs/connection_id_search.h"
 #include "dataplane/verbs/memory_objects.h"
 #include "dataplane/verbs/protection_domain.h"
 #include "dataplane/verbs/request_ring.h"
@@ -166,7 +166,7 @@ class VerbsQueuePair final : public QueuePair, public EventTarget {
   std::atomic<bool> alone_ = false;
   SocketAddress local_, peer_;  // Of the connection; they do not change from kConnected on.
   // The adapter's thread only.
-  ConnectionWatch watch_;
+  ConnectionIdSearch connection_id_;
   tcp::PeerSilence silence_;
   bool shown_by_tcp_;
   std::atomic<uint32_t> number_ = 0;

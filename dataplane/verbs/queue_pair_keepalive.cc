@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
+#include <cstdint>
 #include <utility>
 
 #include "dataplane/tcp/tcp_state.h"
+#include "dataplane/verbs/device/connection_ids.h"
 #include "dataplane/verbs/keepalive_times.h"
 #include "dataplane/verbs/queue_pair.h"
 
@@ -36,8 +38,10 @@ void VerbsQueuePair::AskPeer() {
 bool VerbsQueuePair::IsGivenUp(bool unanswered) {
   const VerbsAdapter* const adapter = domain_->adapter();
   if (!alone_ || !adapter->iwarp()) return false;
-  watch_.Look(adapter->device_index(), number_);
-  return unanswered && watch_.IsOver();
+  const uint32_t device = adapter->device_index();
+  if (connection_id_.GoesOn()) connection_id_.Take(FindConnectionIds(device), number_);
+  const auto id = connection_id_.number();
+  return unanswered && id && !IsConnectionIdShown(device, *id);
 }
 
 // Soft iWARP calls a write done as soon as TCP has it (siw_qp_sq_process in drivers/infiniband/sw/siw/siw_qp_tx.c), and

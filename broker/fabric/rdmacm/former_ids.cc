@@ -2,6 +2,8 @@
 
 #include "broker/fabric/rdmacm/former_ids.h"
 
+#include <utility>
+
 #include "dataplane/ndk/kernel_address.h"
 #include "dataplane/verbs/device/connection_ids.h"
 
@@ -14,13 +16,17 @@ constexpr int kLooks = 2;
 }  // namespace
 
 bool FormerIds::HadJoined(QpNumber qp, const CmAddresses& at) {
-  const auto [device, is_new] = by_device_.try_emplace(at.device_index);
-  for (int i = 0; is_new && i < kLooks; ++i) {
-    for (const verbs::ConnectionId& id : verbs::FindConnectionIds(at.device_index)) {
-      device->second.emplace(id.queue_pair, FromKernelWithoutScope(id.local), FromKernelWithoutScope(id.peer));
+  const auto asked = by_device_.find(at.device_index);
+  if (asked != by_device_.end()) return asked->second.contains({qp.value, at.local, at.peer});
+  std::set<Joined> joined;
+  for (int i = 0; i < kLooks; ++i) {
+    const auto shown = verbs::FindConnectionIds(at.device_index);
+    if (!shown) return false;
+    for (const verbs::ConnectionId& id : *shown) {
+      joined.emplace(id.queue_pair, FromKernelWithoutScope(id.local), FromKernelWithoutScope(id.peer));
     }
   }
-  return device->second.contains({qp.value, at.local, at.peer});
+  return (by_device_[at.device_index] = std::move(joined)).contains({qp.value, at.local, at.peer});
 }
 
 }  // namespace rdmabroker

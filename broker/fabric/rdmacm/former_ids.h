@@ -17,8 +17,8 @@ namespace rdmabroker {
 // only.
 class FormerIds {
  public:
-  // Whether it had this one. Of each device the kernel is asked the first time, which takes some milliseconds for
-  // thousands of connections. False where it does not tell.
+  // Whether it had this one. Of each device the kernel is asked until it has answered, which takes some milliseconds
+  // for thousands of connections. False where it does not tell.
   bool HadJoined(QpNumber qp, const CmAddresses& at);
   // What this process does itself is not to be looked for among them.
   void Forget() { by_device_.clear(); }

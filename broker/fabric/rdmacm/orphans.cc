@@ -25,7 +25,7 @@ constexpr uint32_t kLongestGap = 65'536;
 // More than a machine has; of a file that is none of rdma_cm each number seems to be somebody else's.
 constexpr uint32_t kMostNumbers = 4'194'304;
 
-// A list leaves some out where others go meanwhile, and is no list where memory or descriptors have run out.
+// A list leaves some out where others go meanwhile.
 constexpr int kMostLooks = 3;
 // A peer learns of a process's death within this, at a system call or two for each of the connections.
 constexpr absl::Duration kLook = absl::Seconds(1);
@@ -47,12 +47,13 @@ void FindQueuePairs(OrphansById* orphans) {
   using Ends = std::pair<SocketAddress, SocketAddress>;
   std::map<uint32_t, std::multimap<Ends, Orphan*>> by_device;
   for (auto& [id, orphan] : *orphans) {
-    if (orphan.qp.value != 0) continue;
-    ++orphan.looks;
-    by_device[orphan.device_index].emplace(Ends(orphan.local, orphan.peer), &orphan);
+    if (orphan.qp.value == 0) by_device[orphan.device_index].emplace(Ends(orphan.local, orphan.peer), &orphan);
   }
   for (auto& [device, unknown] : by_device) {
-    for (const verbs::ConnectionId& connected : verbs::FindConnectionIds(device)) {
+    const auto shown = verbs::FindConnectionIds(device);
+    if (!shown) continue;
+    for (const auto& [ends, orphan] : unknown) ++orphan->looks;
+    for (const verbs::ConnectionId& connected : *shown) {
       const auto found =
           unknown.find(Ends(FromKernelWithoutScope(connected.local), FromKernelWithoutScope(connected.peer)));
       if (found == unknown.end()) continue;

@@ -48,6 +48,7 @@
 #include "dataplane/ndk/kernel_address.h"
 #include "dataplane/ndk/socket_address.h"
 #include "dataplane/ndk/status.h"
+#include "dataplane/testing/descriptor_shortage.h"
 #include "dataplane/unique_fd.h"
 #include "dataplane/verbs/device/connection_ids.h"
 #include "tests/captured_log.h"
@@ -66,6 +67,8 @@ constexpr ReadLimits kLimits = {2, 1};
 constexpr absl::Duration kPatience = absl::Seconds(60);
 // What is still to come comes within this. Too short, a test might pass that should fail.
 constexpr absl::Duration kQuiet = absl::Milliseconds(200);
+// As many looks for a queue pair as may fail to find it, and one more.
+constexpr absl::Duration kLooks = absl::Seconds(4);
 
 // How far an attempt of ours had come when its process died.
 enum class Step : uint8_t {
@@ -921,8 +924,10 @@ class TakeOverWithoutRecords : public TakeOver {
   // Whether the kernel shows it.
   bool IsConnected(const SocketAddress& local) const {
     const auto ids = verbs::FindConnectionIds(queue_pairs_.device_index());
-    return std::any_of(ids.begin(), ids.end(),
-                       [&](const verbs::ConnectionId& id) { return FromKernel({.storage = id.local}) == local; });
+    EXPECT_TRUE(ids) << "it cannot be asked";
+    return ids && std::any_of(ids->begin(), ids->end(), [&](const verbs::ConnectionId& id) {
+             return FromKernel({.storage = id.local}) == local;
+           });
   }
   void AwaitEnd(const SocketAddress& local) {
     const absl::Time end = absl::Now() + kPatience;
@@ -942,6 +947,21 @@ TEST_F(TakeOverWithoutRecords, LeavesAConnectionToWhoeverHasItsQueuePair) {
   queue_pairs_.DestroyLast();
   EXPECT_EQ(AwaitPeer().type, CmEventType::kDisconnected);
   AwaitEnd(from_);
+}
+
+TEST_F(TakeOverWithoutRecords, KeepsAConnectionWhileItHasNoDescriptorToLookForItsQueuePair) {
+  EstablishOld();
+  records_ = {};
+  Begin({}, true);
+  {
+    const DescriptorShortage shortage;
+    const absl::Time end = absl::Now() + kLooks;
+    while (!peer_.HasEvent(absl::ZeroDuration()) && absl::Now() < end) tasks_.RunOne(absl::Milliseconds(10));
+  }
+  EXPECT_FALSE(peer_.HasEvent(absl::ZeroDuration()));
+  EXPECT_TRUE(IsConnected(from_));
+  queue_pairs_.DestroyLast();
+  EXPECT_EQ(AwaitPeer().type, CmEventType::kDisconnected);
 }
 
 TEST_F(TakeOverWithoutRecords, EndsAnAcceptedConnectionOfWhichItsClientHasNotHeard) {

@@ -50,17 +50,18 @@ void ReadId(const rtattr* entry, std::vector<ConnectionId>* found) {
 
 }  // namespace
 
-std::vector<ConnectionId> FindConnectionIds(uint32_t device_index) {
+std::optional<std::vector<ConnectionId>> FindConnectionIds(uint32_t device_index) {
   std::vector<ConnectionId> found;
   const auto read_entries = [&](int type, const rtattr* attribute) {
     if (type == RDMA_NLDEV_ATTR_RES_CM_ID_ENTRY) ReadId(attribute, &found);
   };
-  AskRdmaNetlink(RDMA_NLDEV_CMD_RES_CM_ID_GET, {{RDMA_NLDEV_ATTR_DEV_INDEX, device_index}}, true,
-                 [&](const void* first, int length) {
-                   ForEachAttribute(first, length, [&](int type, const rtattr* table) {
-                     if (type == RDMA_NLDEV_ATTR_RES_CM_ID) ForEachWithin(table, read_entries);
-                   });
-                 });
+  const auto read_tables = [&](int type, const rtattr* table) {
+    if (type == RDMA_NLDEV_ATTR_RES_CM_ID) ForEachWithin(table, read_entries);
+  };
+  const int error =
+      AskRdmaNetlink(RDMA_NLDEV_CMD_RES_CM_ID_GET, {{RDMA_NLDEV_ATTR_DEV_INDEX, device_index}}, true,
+                     [&](const void* first, int length) { ForEachAttribute(first, length, read_tables); });
+  if (error != 0) return std::nullopt;
   return found;
 }
 

@@ -6,6 +6,7 @@
 #include <sys/socket.h>
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 namespace rdmabroker::verbs {
@@ -19,8 +20,9 @@ struct ConnectionId {
 };
 
 // The device's, by RDMA netlink (RDMA_NLDEV_CMD_RES_CM_ID_GET); in a pid namespace only those that were made in it. One
-// may be left out where others go meanwhile. `device_index` is ibv_get_device_index(3)'s. From any thread.
-std::vector<ConnectionId> FindConnectionIds(uint32_t device_index);
+// may be left out where others go meanwhile. Nothing where the kernel could not be asked, as where descriptors have run
+// out. `device_index` is ibv_get_device_index(3)'s. From any thread.
+std::optional<std::vector<ConnectionId>> FindConnectionIds(uint32_t device_index);
 
 // Whether it is there. True where the kernel does not tell.
 bool IsConnectionIdShown(uint32_t device_index, uint32_t number);
