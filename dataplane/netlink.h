@@ -16,8 +16,8 @@ namespace rdmabroker {
 // Asks the kernel's subsystem `protocol`, a NETLINK_*, and calls `on_message` with what each message of the answer
 // carries, and its length. `request` is one message, whose header asks for an acknowledgement (NLM_F_ACK) or a list
 // (NLM_F_DUMP). *socket is opened where it is not, and closed after a failure, when more of the answer may be on its
-// way. 0, or an errno, of the kernel's answer or of the socket; EINTR for a list that changed while it was read. Takes
-// as long as the kernel needs to look it up, and waits for nobody but a module that the kernel loads for it.
+// way. 0, or an errno, of the kernel's answer or of the socket; EINTR for a list that it says has changed meanwhile.
+// Takes as long as the kernel needs to look it up, and waits for nobody but a module that the kernel loads for it.
 int AskNetlink(int protocol, std::span<const char> request, UniqueFd* socket,
                const std::function<void(const void* first, int length)>& on_message);
 

@@ -68,7 +68,7 @@ std::optional<IpAddress> ParseAddress(const void* first, int length) {
   return ip;
 }
 
-absl::StatusOr<std::vector<IpAddress>> ReadAddresses() {
+absl::StatusOr<std::vector<IpAddress>> ReadAddresses(UniqueFd* netlink) {
   struct {
     nlmsghdr header;
     ifaddrmsg body;
@@ -76,11 +76,10 @@ absl::StatusOr<std::vector<IpAddress>> ReadAddresses() {
   request.header = {.nlmsg_len = sizeof request, .nlmsg_type = RTM_GETADDR, .nlmsg_flags = NLM_F_REQUEST | NLM_F_DUMP};
   const std::span bytes(reinterpret_cast<const char*>(&request), sizeof request);
   std::vector<IpAddress> addresses;
-  UniqueFd netlink;
   int error = EINTR;
   for (int tries = 0; tries < kDumpTries && error == EINTR; ++tries) {
     addresses.clear();
-    error = AskNetlink(NETLINK_ROUTE, bytes, &netlink, [&addresses](const void* first, int length) {
+    error = AskNetlink(NETLINK_ROUTE, bytes, netlink, [&addresses](const void* first, int length) {
       if (const std::optional<IpAddress> ip = ParseAddress(first, length)) addresses.push_back(*ip);
     });
   }
@@ -97,7 +96,7 @@ absl::StatusOr<std::unique_ptr<LocalAddresses>> LocalAddresses::Open() {
   absl::StatusOr<UniqueFd> changes = OpenChanges();
   if (!changes.ok()) return changes.status();
   std::unique_ptr<LocalAddresses> opened(new LocalAddresses(*std::move(changes)));
-  absl::StatusOr<std::vector<IpAddress>> addresses = ReadAddresses();
+  absl::StatusOr<std::vector<IpAddress>> addresses = ReadAddresses(&opened->netlink_);
   if (!addresses.ok()) return addresses.status();
   opened->addresses_ = *std::move(addresses);
   return opened;
@@ -109,7 +108,7 @@ bool LocalAddresses::Refresh() {
   for (int i = 0; i < kChangesAtATime; ++i) {
     if (::recv(changes_.get(), &ignored, sizeof ignored, MSG_DONTWAIT) < 0 && errno != ENOBUFS) break;
   }
-  absl::StatusOr<std::vector<IpAddress>> addresses = ReadAddresses();
+  absl::StatusOr<std::vector<IpAddress>> addresses = ReadAddresses(&netlink_);
   if (!addresses.ok() || *addresses == addresses_) return false;
   addresses_ = *std::move(addresses);
   return true;

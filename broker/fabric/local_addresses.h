@@ -17,7 +17,8 @@ namespace rdmabroker {
 // tells them (rtnetlink(7)); IPv6 addresses that are still being checked for duplicates are not there yet.
 class LocalAddresses {
  public:
-  // Subscribes to changes, then reads what there is. UNAVAILABLE with the kernel's reason.
+  // Subscribes to changes, then reads what there is. UNAVAILABLE with the kernel's reason, ABORTED where it changes all
+  // the time.
   static absl::StatusOr<std::unique_ptr<LocalAddresses>> Open();
 
   // Sorted, without duplicates.
@@ -32,6 +33,7 @@ class LocalAddresses {
   explicit LocalAddresses(UniqueFd changes) : changes_(std::move(changes)) {}
 
   UniqueFd changes_;
+  UniqueFd netlink_;  // Stays open: changes are read even when descriptors have run out.
   std::vector<IpAddress> addresses_;
 };
 

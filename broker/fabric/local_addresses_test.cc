@@ -15,7 +15,11 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <functional>
 #include <string_view>
+
+#include "dataplane/netlink.h"
+#include "dataplane/testing/descriptor_shortage.h"
 
 namespace rdmabroker {
 namespace {
@@ -111,6 +115,40 @@ TEST_F(LocalAddressesTest, MoreChangesThanTheKernelKeepsAreFollowedAllTheSame) {
     ip.bytes[3] = last;
     EXPECT_TRUE(Has(**local, ip)) << ip.ToString();
   }
+}
+
+TEST_F(LocalAddressesTest, ChangesAreFollowedWhileDescriptorsHaveRunOut) {
+  const auto local = LocalAddresses::Open();
+  ASSERT_TRUE(local.ok()) << local.status();
+  Change(RTM_NEWADDR, Ip("192.0.2.1"));
+  const DescriptorShortage shortage;
+  EXPECT_TRUE((*local)->Refresh());
+  EXPECT_TRUE(Has(**local, Ip("192.0.2.1")));
+}
+
+TEST_F(LocalAddressesTest, AListThatChangesWhileItIsReadIsNone) {
+  IpAddress ip = Ip("10.0.0.0");
+  // More than one message of the kernel's has.
+  for (int i = 1; i <= 1000; ++i) {
+    ip.bytes[2] = static_cast<uint8_t>(i / 250), ip.bytes[3] = static_cast<uint8_t>(i % 250);
+    Change(RTM_NEWADDR, ip);
+  }
+  struct {
+    nlmsghdr header;
+    ifaddrmsg body;
+  } request = {};
+  request.header = {.nlmsg_len = sizeof request, .nlmsg_type = RTM_GETADDR, .nlmsg_flags = NLM_F_REQUEST | NLM_F_DUMP};
+  UniqueFd netlink;
+  const auto ask = [&](const std::function<void()>& at_first) {
+    int messages = 0;
+    return AskNetlink(NETLINK_ROUTE, {reinterpret_cast<const char*>(&request), sizeof request}, &netlink,
+                      [&](const void*, int) {
+                        if (messages++ == 0) at_first();
+                      });
+  };
+  EXPECT_EQ(ask([] {}), 0);
+  EXPECT_EQ(ask([] { Change(RTM_NEWADDR, Ip("192.0.2.1")); }), EINTR);
+  EXPECT_EQ(ask([] {}), 0);
 }
 
 TEST_F(LocalAddressesTest, ANewNamespaceHasAnotherNumber) {
