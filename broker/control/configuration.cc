@@ -6,7 +6,6 @@
 #include <set>
 #include <utility>
 
-#include "absl/status/status.h"
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -76,8 +75,8 @@ Key Texts(std::vector<std::string>& field, TextCheck check) {
     if (!node.is_array()) return {node.source(), "must be a list of strings"};
     for (const toml::node& element : *node.as_array()) {
       const auto value = element.value_exact<std::string>();
-      if (!value) return {node.source(), "must be a list of strings"};
-      if (std::string what = check(*value); !what.empty()) return {node.source(), std::move(what)};
+      if (!value) return {element.source(), "must be a list of strings"};
+      if (std::string what = check(*value); !what.empty()) return {element.source(), std::move(what)};
       texts.push_back(*value);
     }
     field = std::move(texts);
@@ -228,9 +227,11 @@ Complaint Read(const toml::table& file, Accounts& accounts, Configuration& confi
 
 absl::StatusOr<Configuration> ParseConfiguration(const std::string& text, const std::string& name, Accounts& accounts) {
   const toml::parse_result parsed = toml::parse(text, name);
+  if (!parsed) {
+    return StatusOf(name, {parsed.error().source(), "not TOML: " + std::string(parsed.error().description())});
+  }
   Configuration configuration;
-  const Complaint complaint = parsed ? Read(parsed.table(), accounts, configuration)
-                                     : Complaint{parsed.error().source(), std::string(parsed.error().description())};
+  const Complaint complaint = Read(parsed.table(), accounts, configuration);
   if (!complaint.what.empty()) return StatusOf(name, complaint);
   return configuration;
 }

@@ -160,11 +160,12 @@ TEST(Configuration, BadTextIsRefusedWithFileLineAndKey) {
       {"[tcp]\ncertificate = \"/c\"\naddress = \"127.0.0.1:1\"\n", "broker.toml:3: tcp.private_key: missing"},
       {"[tcp]\ncertificate = \"/c\"\nprivate_key = \"/k\"\naddress = \"127.0.0.1:1\"\n",
        "broker.toml:4: tcp.client_authorities: missing"},
-      {"[tcp]\ninspectors = [\"spiffe://a/b\", \"me\"]\n", "broker.toml:2: tcp.inspectors: must be SPIFFE ids; \"me\""},
-      {"[tcp]\nadministrators = [\"spiffe://a/b\", 1]\n", "broker.toml:2: tcp.administrators: must be a list of"},
-      {"[control]\nsocket_mode = \n", "broker.toml:2: "},
-      {"[control]\npatience_ms = 1\npatience_ms = 2\n", "broker.toml:3: "},
-      {"\n\nnot toml at all\n", "broker.toml:3: "},
+      {"[tcp]\ninspectors = [\"spiffe://a/b\",\n\"me\"]\n",
+       "broker.toml:3: tcp.inspectors: must be SPIFFE ids; \"me\""},
+      {"[tcp]\nadministrators = [\"spiffe://a/b\",\n1]\n", "broker.toml:3: tcp.administrators: must be a list of"},
+      {"[control]\nsocket_mode = \n", "broker.toml:2: not TOML: "},
+      {"[control]\npatience_ms = 1\npatience_ms = 2\n", "broker.toml:3: not TOML: "},
+      {"\n\nnot toml at all\n", "broker.toml:3: not TOML: "},
   };
   for (const BadRow& row : rows) {
     const auto parsed = Parse(row.text);
