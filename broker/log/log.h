@@ -25,6 +25,8 @@ enum class LogFormat : uint8_t {
 // The names that people give them, in their order.
 inline constexpr std::array<absl::string_view, 5> kLogLevelNames = {"trace", "debug", "info", "warning", "error"};
 inline constexpr std::array<absl::string_view, 2> kLogFormatNames = {"text", "json"};
+static_assert(kLogLevelNames.size() == static_cast<size_t>(LogLevel::kError) + 1);
+static_assert(kLogFormatNames.size() == static_cast<size_t>(LogFormat::kJson) + 1);
 
 // Nothing for another name.
 std::optional<LogLevel> LogLevelNamed(absl::string_view name);
