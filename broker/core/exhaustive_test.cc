@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdlib>
+#include <map>
 #include <set>
 #include <string>
 #include <vector>
@@ -202,13 +203,27 @@ class Exploration {
   // The process dies, and the next one, too, before anybody has answered it.
   absl::Status CheckRecovery(World world) {
     for (int death = 0; death < 2; ++death) {
-      const Effects effects = world.core.Handle(world.core.records().now, Recover{});
+      const std::map<ConnectorId, absl::Duration> left = TimeLeft(world.core.records());
+      const Effects effects = world.core.Handle(world.core.records().now + absl::Seconds(1), Recover{});
       ++transitions_;
       Count(Recover{});
       if (absl::Status seen = world.See(Recover{}, effects); !seen.ok()) return seen;
       if (absl::Status kept = world.core.CheckInvariants(); !kept.ok()) return kept;
+      for (const auto& [id, time] : TimeLeft(world.core.records())) {
+        if (time == left.at(id)) continue;
+        return absl::InternalError(absl::StrCat("connector ", id.value(), ": the time without a broker has counted"));
+      }
     }
     return absl::OkStatus();
+  }
+
+  // Of the connectors that have a deadline.
+  static std::map<ConnectorId, absl::Duration> TimeLeft(const Records& records) {
+    std::map<ConnectorId, absl::Duration> left;
+    for (const auto& [id, connector] : records.connectors) {
+      if (connector.deadline != absl::InfiniteFuture()) left.emplace(id, connector.deadline - records.now);
+    }
+    return left;
   }
 
   // Every request whose answer is kept, asked again: the same answer, and nothing else happens.
