@@ -6,7 +6,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <poll.h>
-#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
@@ -18,6 +17,7 @@
 #include <vector>
 
 #include "broker/keeper/notification.h"
+#include "dataplane/testing/descriptor_shortage.h"
 
 namespace rdmabroker::keeper {
 namespace {
@@ -146,13 +146,8 @@ TEST_F(NotifySocketTest, TakesAsManyDescriptorsAsAMessageCanHave) {
 TEST_F(NotifySocketTest, SaysWhereNotAllDescriptorsCouldBeReceived) {
   Pipe pipe;
   Send("FDSTORE=1", {pipe.writer.get(), pipe.writer.get(), pipe.writer.get()});
-  rlimit limit = {};
-  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &limit), 0);
-  const UniqueFd next(::fcntl(pipe.writer.get(), F_DUPFD_CLOEXEC, 0));
-  const rlimit for_one_more = {static_cast<rlim_t>(next.get()) + 2, limit.rlim_max};
-  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &for_one_more), 0);
+  const DescriptorShortage shortage(1);
   const auto datagrams = Drain();
-  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &limit), 0);
   ASSERT_EQ(datagrams.size(), 1u);
   EXPECT_FALSE(datagrams[0].whole);
   EXPECT_LT(datagrams[0].descriptors.size(), 3u);

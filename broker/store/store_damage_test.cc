@@ -5,8 +5,6 @@
 #include <gtest/gtest.h>
 #include <lmdb.h>
 #include <signal.h>
-#include <sys/resource.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <filesystem>
@@ -24,6 +22,7 @@
 #include "broker/store/record_codec.h"
 #include "broker/store/records_for_test.h"
 #include "broker/store/store.h"
+#include "dataplane/testing/descriptor_shortage.h"
 #include "tests/children_end_by.h"
 #include "tests/control/temporary_folder.h"
 #include "tests/random_seed.h"
@@ -357,26 +356,18 @@ TEST_F(AStoreOfAnother, WhoseReaderIsKilledIsLeftAsItIs) {
 TEST_F(AStoreOfAnother, ThatNobodyHasADescriptorForIsLeftAsItIs) {
   const auto before = FilesOf(directory());
   const std::unique_ptr<Store> store = *Store::Open(directory(), "");
-  rlimit former = {};
-  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &former), 0);
-  const int lowest_free = ::dup(STDERR_FILENO);
-  ASSERT_GE(lowest_free, 0);
-  ::close(lowest_free);
-  // Three of this process's, the reader's, and those between that are in use.
-  constexpr rlim_t kEnough = 100;
-  const auto first = static_cast<rlim_t>(lowest_free);
+  // Three of this process's, and the reader's.
+  constexpr int kEnough = 100;
   bool loads = false;
   bool reader_lacked_one = false;
-  for (rlim_t most = first; !loads && most < first + kEnough; ++most) {
-    const rlimit limit = {most, former.rlim_max};
-    ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &limit), 0);
+  for (int spare = 0; !loads && spare < kEnough; ++spare) {
+    const DescriptorShortage shortage(spare);
     const absl::Status loaded = store->Load().status();
     loads = loaded.ok();
     if (loads) continue;
     EXPECT_EQ(loaded.code(), absl::StatusCode::kInternal) << loaded;
     reader_lacked_one |= loaded.message().find("LMDB: Too many open files") != absl::string_view::npos;
   }
-  ::setrlimit(RLIMIT_NOFILE, &former);
   EXPECT_TRUE(loads);
   EXPECT_TRUE(reader_lacked_one);
   EXPECT_TRUE(FilesOf(directory()) == before);

@@ -3,11 +3,10 @@
 // What anybody may send to a listening port. Each row ends that socket and nothing else: no request is reported, and
 // the listener serves the next peer.
 
-#include <sys/resource.h>
-
 #include <random>
 
 #include "broker/fabric/iwarp/testing/fabric_fixture.h"
+#include "dataplane/testing/descriptor_shortage.h"
 #include "tests/captured_log.h"
 #include "tests/random_seed.h"
 
@@ -144,16 +143,14 @@ TEST_P(HostilePeerTest, AnUnboundListenerEndsItsHalfOpenSockets) {
 // Nothing of the process is left for a while; who comes then is served when there is room again.
 TEST_P(HostilePeerTest, APeerThatComesWhenDescriptorsHaveRunOutIsServedLater) {
   const Bound listener = Bind(EndpointUse::kListener);
-  rlimit before = {};
-  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
   RawPeer peer = RawPeer::ConnectTo(listener.address);
-  const rlimit scarce = {static_cast<rlim_t>(peer.fd()) + 1, before.rlim_max};
-  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &scarce), 0);
-  peer.Send(ThreeWayRequest());
-  // The listener's turn, and its pause, after which it looks again in vain.
-  for (int tasks = 0; tasks < 3; ++tasks) EXPECT_TRUE(tasks_.RunOne(kPatience));
-  EXPECT_TRUE(reports_.empty());
-  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &before), 0);
+  {
+    const DescriptorShortage shortage;
+    peer.Send(ThreeWayRequest());
+    // The listener's turn, and its pause, after which it looks again in vain.
+    for (int tasks = 0; tasks < 3; ++tasks) EXPECT_TRUE(tasks_.RunOne(kPatience));
+    EXPECT_TRUE(reports_.empty());
+  }
   Release(Await<FabricConnectRequested>().connection);
 }
 
