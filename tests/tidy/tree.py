@@ -70,6 +70,8 @@ class _Names(dict):
         self.files = files
 
     def __missing__(self, name):
+        if name in ("library", "test_library"):
+            return self._library
         return self._glob if name == "glob" else self._note
 
     def _glob(self, include, exclude=(), **_):
@@ -77,6 +79,12 @@ class _Names(dict):
             return any(fnmatch.fnmatch(file, pattern) for pattern in patterns)
 
         return [file for file in self.files if chosen(file, include) and not chosen(file, exclude)]
+
+    def _library(self, name, parts=None, private=(), **_):
+        """By the rules of bazel/cc.bzl."""
+        self.seen.add(name + "_test.cc")
+        for part in [*(parts if parts is not None else [name, "testing/" + name]), *private]:
+            self.seen.update(part + ending for ending in CPP)
 
     def _note(self, *positional, **named):
         self._collect([positional, named])

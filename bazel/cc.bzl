@@ -1,0 +1,108 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Libraries, tests and programs in C++ by the names of their files, with what nearly every one of them has.
+
+A part of a library is NAME.h, NAME.cc or both.
+"""
+
+# What nearly every test uses.
+_TEST_DEPS = ["//dataplane:unique_fd", "//dataplane/ndk", "@system//:absl"]
+
+def library(
+        name,
+        parts = None,
+        private = [],
+        deps = [],
+        test_size = "small",
+        test_tags = [],
+        test_deps = [],
+        **kwargs):
+    """A cc_library and, where there is a NAME_test.cc, its test.
+
+    Args:
+      name: the library, and where nothing else is said its part.
+      parts: names of those whose headers others may include.
+      private: names of those whose headers they may not.
+      deps: the library's; the test has them, too.
+      test_size: of the test.
+      test_tags: of the test.
+      test_deps: what the test needs besides the library, its deps and what gtests adds.
+      **kwargs: for the cc_library.
+    """
+    _cc_library(name, [name] if parts == None else parts, private, deps = deps, **kwargs)
+    if native.glob([name + "_test.cc"]):
+        gtests(
+            srcs = [name + "_test.cc"],
+            size = test_size,
+            tags = test_tags,
+            deps = [":" + name] + deps + test_deps,
+        )
+
+def test_library(name, parts = None, private = [], deps = [], **kwargs):
+    """A cc_library for tests only.
+
+    Args:
+      name: the library, and where nothing else is said its part, in this folder or in testing.
+      parts: names of those whose headers others may include.
+      private: names of those whose headers they may not.
+      deps: what it needs besides GoogleTest and what nearly every test uses.
+      **kwargs: for the cc_library.
+    """
+    if parts == None:
+        parts = [name] if _files([name], [".h", ".cc"]) else ["testing/" + name]
+    deps = _with(deps, _TEST_DEPS + ["@system//:gtest"])
+    _cc_library(name, parts, private, testonly = True, deps = deps, **kwargs)
+
+def gtests(srcs, size = "small", deps = [], **kwargs):
+    """A cc_test for each source, under its name without the ending.
+
+    Args:
+      srcs: the sources; one without a main function gets GoogleTest's.
+      size: of each test.
+      deps: what they need besides GoogleTest and what nearly every test uses.
+      **kwargs: for each cc_test.
+    """
+    for src in srcs:
+        native.cc_test(
+            name = src[:-len(".cc")],
+            size = size,
+            srcs = [src],
+            deps = _with(deps, _TEST_DEPS + ["@system//:gtest_main"]),
+            **kwargs
+        )
+
+def programs(srcs, **kwargs):
+    """A cc_binary for each source, under its name without the folder and the ending.
+
+    Args:
+      srcs: the sources.
+      **kwargs: for each cc_binary.
+    """
+    for src in srcs:
+        native.cc_binary(
+            name = src.split("/")[-1][:-len(".cc")],
+            srcs = [src],
+            **kwargs
+        )
+
+def _cc_library(name, parts, private, **kwargs):
+    for part in parts + private:
+        if not _files([part], [".h", ".cc"]):
+            fail("%s has neither a header nor a source" % part)
+    native.cc_library(
+        name = name,
+        srcs = _files(parts, [".cc"]) + _files(private, [".h", ".cc"]),
+        hdrs = _files(parts, [".h"]),
+        **kwargs
+    )
+
+def _files(parts, endings):
+    return native.glob([part + ending for part in parts for ending in endings])
+
+def _with(deps, others):
+    declared = [_full(dep) for dep in deps]
+    return deps + [other for other in others if _full(other) not in declared]
+
+def _full(label):
+    if label.startswith(":"):
+        return "//" + native.package_name() + label
+    return label if ":" in label else label + ":" + label.split("/")[-1]
