@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Checks the tree against the rules of rules.py, and each rule against its own bad example.
+"""Usage: tidy.py code|pages
 
-Prints a line for each finding, then "passed|failed NAME" for each rule.
+Checks the tree against the rules of rules.py for code or for pages, and each rule against its own bad example. Prints a
+line for each finding, then "passed|failed NAME" for each rule.
 """
 
 import pathlib
@@ -9,7 +10,7 @@ import subprocess
 import sys
 import tempfile
 
-from rules import RULES
+from rules import CODE_RULES, PAGE_RULES
 from tree import Tree
 
 
@@ -38,7 +39,8 @@ def main():
     root = pathlib.Path(__file__).resolve().parents[2]
     tree = Tree(root, files_below(root))
     failed = False
-    for rule in RULES:
+    rules = {"code": CODE_RULES, "pages": PAGE_RULES}
+    for rule in rules[sys.argv[1]]:
         findings = list(rule.check(tree))
         findings += [f"this rule misses its bad example {bad}" for bad in rule.bad if not sees(rule, bad)]
         for finding in findings:
