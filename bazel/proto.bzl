@@ -35,6 +35,7 @@ def cc_proto_messages(name, srcs, imports = [], deps = [], **kwargs):
         outs += files
     native.cc_library(
         name = name,
+        linkstatic = True,
         srcs = [out for out in outs if out.endswith(".cc")],
         hdrs = [out for out in outs if out.endswith(".h")],
         # A file without messages is referred to by nobody but those who ask protobuf for a service's description.
@@ -63,6 +64,7 @@ def cc_proto_services(name, srcs, imports = [], deps = [], **kwargs):
         outs += files
     native.cc_library(
         name = name,
+        linkstatic = True,
         srcs = [out for out in outs if out.endswith(".cc")],
         hdrs = [out for out in outs if out.endswith(".h")],
         deps = deps + ["@system//:grpc++", "@system//:protobuf"],
