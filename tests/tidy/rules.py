@@ -17,6 +17,7 @@ LICENCE = "SPDX-License-Identifier: Apache-2.0"
 PROMISES = r"\b(TODO|FIXME|XXX|HACK)\b"
 EMPTY_WORDS = r"(Manager|Helper|Util|Utils|Common|Impl)(?![a-z])"
 RULE_FILES = "tests/tidy/"  # Where the words that are banned elsewhere have to stand.
+MOST_FAULTS = 100  # Whoever changes the code that a fault breaks has to change the fault, too.
 
 # Includes and calls that Bazel does not see: the pattern, the layers that may have it, the layers that are bound.
 CLOCKS = r"\b(steady|system|high_resolution|utc)_clock\b|\babsl::Now\b|\b(clock_gettime|gettimeofday)\("
@@ -177,13 +178,39 @@ def shell_mistakes(tree):
             yield from subprocess.run(command, cwd=tree.root, capture_output=True, text=True).stdout.splitlines()
 
 
+def faults(tree):
+    return [path for path in tree.paths if path.startswith("tests/faults/") and path.endswith(".patch")]
+
+
+def many_faults(tree):
+    if len(faults(tree)) > MOST_FAULTS:
+        yield f"tests/faults: {len(faults(tree))} patches; {MOST_FAULTS} is the limit"
+
+
+def untold_faults(tree):
+    for path in faults(tree):
+        header = tree.text(path).partition("\n--- ")[0]
+        if not re.search(r"^Rule: \S", header, re.MULTILINE):
+            yield f'{path}: has no line "Rule: ..."'
+        seen_by = re.search(r"^Seen-by: //(\S+):(\S+)$", header, re.MULTILINE)
+        if not seen_by:
+            yield f'{path}: has no line "Seen-by: //PACKAGE:TEST"'
+        elif not names_test(tree, seen_by[1], seen_by[2]):
+            yield f"{path}: there is no //{seen_by[1]}:{seen_by[2]}"
+
+
+def names_test(tree, package, test):
+    """Whether a package has a test, which is named after its source or by its BUILD file."""
+    build = f"{package}/BUILD"
+    return f"{package}/{test}.cc" in tree.paths or (build in tree.paths and f'"{test}"' in tree.text(build))
+
+
 def stale_faults(tree):
-    for path in tree.paths:
-        if path.startswith("tests/faults/") and path.endswith(".patch"):
-            command = ["git", "apply", "--recount", "--check", path]
-            applied = subprocess.run(command, cwd=tree.root, capture_output=True, text=True)
-            if applied.returncode != 0:
-                yield f"{path}: does not apply: {applied.stderr.splitlines()[0]}"
+    for path in faults(tree):
+        command = ["git", "apply", "--recount", "--check", path]
+        applied = subprocess.run(command, cwd=tree.root, capture_output=True, text=True)
+        if applied.returncode != 0:
+            yield f"{path}: does not apply: {applied.stderr.splitlines()[0]}"
 
 
 # What makes the fields of an event elsewhere.
@@ -236,6 +263,18 @@ CODE_RULES = (
     Rule("no file is large", large_files, ({"docs/a.svg": "x" * 200_001},)),
     Rule("C++ is formatted", unformatted, (header("int  x ;"),)),
     Rule("shell scripts are clean", shell_mistakes, ({"deploy/a": "#!/bin/bash\ncd $1\n"},)),
+    Rule("faults are few", many_faults, ({f"tests/faults/{i}.patch": "" for i in range(MOST_FAULTS + 1)},)),
+    Rule(
+        "every fault has its rule and its test",
+        untold_faults,
+        (
+            {"tests/faults/a.patch": "Seen-by: //client:a_test\n\n--- a/a\n", "client/BUILD": '"a_test"'},
+            {"tests/faults/a.patch": "Rule: a.\n\n--- a/a\n"},
+            {"tests/faults/a.patch": "Rule: a.\nSeen-by: tidy\n\n--- a/a\n"},
+            {"tests/faults/a.patch": "Rule: a.\nSeen-by: //client:a_test\n\n--- a/a\n"},
+            {"tests/faults/a.patch": "Rule: a.\nSeen-by: //client:a_test\n\n--- a/a\n", "client/BUILD": '"b_test"'},
+        ),
+    ),
     Rule(
         "every fault can be planted",
         stale_faults,
