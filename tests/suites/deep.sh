@@ -37,5 +37,7 @@ deep() {
 # The tests under each sanitizer that CI runs under one of them, or not at all.
 sanitized() {
   local each
-  for each in asan tsan; do check "sanitized_by_$each" tests/run "--$each" unit scenario contract integration; done
+  for each in asan tsan; do
+    check "sanitized_by_$each" tests/run "--$each" unit scenario contract iwarp integration
+  done
 }

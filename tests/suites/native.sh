@@ -17,6 +17,12 @@ measurements() {
   bazel_tests "$name" --test_tag_filters=bench --build_tests_only --local_test_jobs=1 --nocache_test_results "$@"
 }
 
+# Of what has threads of its own: the data path, and the runtime beneath the daemon's loop.
+threads() {
+  bazel_tests threads --test_tag_filters="$(tag_filter unit contract)" //dataplane/... //broker/runtime/... \
+    //tests/conformance:data_path_iwarp_test
+}
+
 # What has been measured, by the tests and in guests.
 show_ratios() {
   local ratios

@@ -11,6 +11,7 @@ from failures import untold_failures
 from guides import untrue_guides
 from log_events import untrue_log_events
 from page_commands import unknown_commands, unrun_code
+from suites import untrue_suites
 from tree import is_test
 
 LICENCE = "SPDX-License-Identifier: Apache-2.0"
@@ -355,6 +356,18 @@ PAGE_RULES = (
             {"client/ctl/main.cc": '("--wait", 7);\n', "CHANGELOG.md": "`rdma-brokerctl drain NAME [--wait\n7]`\n"},
             {"broker/main.cc": '("--config", path);\n', "docs/a.md": "# A\n\n`rdma-brokerd --configuration a`\n"},
             {"broker/keeper/main.cc": '("--wait", 7);\n', "README.md": "`rdma-broker-keeper --stay -- rdma-brokerd`\n"},
+        ),
+    ),
+    Rule(
+        "the table of suites says where each runs",
+        untrue_suites,
+        tuple(
+            {
+                "tests/suites/table": "fast unit,tidy all\nunit tag tests\ntidy source text\n",
+                ".ci/run": "add unit\n",
+                "CONTRIBUTING.md": f"# A\n\n| suite | fast | CI | nightly |\n| --- |\n{row}\n",
+            }
+            for row in ("| `unit` | yes | yes | |", "| `unit`, `tidy` | yes | yes | |", "| `unit`, `tidy` | yes | | |")
         ),
     ),
     Rule(
