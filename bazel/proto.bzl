@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 
-"""C++ code from .proto files, by Debian's protoc and grpc_cpp_plugin.
+"""C++ code and descriptor sets from .proto files, by Debian's protoc and grpc_cpp_plugin.
 
 Messages and services are separate libraries: a file that needs only messages does not pay for gRPC's headers.
 Imports and includes are paths from the repository's root. What protoc's own package provides
@@ -68,5 +68,22 @@ def cc_proto_services(name, srcs, imports = [], deps = [], **kwargs):
         srcs = [out for out in outs if out.endswith(".cc")],
         hdrs = [out for out in outs if out.endswith(".h")],
         deps = deps + ["@system//:grpc++", "@system//:protobuf"],
+        **kwargs
+    )
+
+def proto_descriptor_set(name, out, srcs, **kwargs):
+    """A file with a FileDescriptorSet of all `srcs` and of all that they import, comments included.
+
+    Args:
+      name: the target.
+      out: the file.
+      srcs: .proto files, of other packages, too; those that they import are among them.
+      **kwargs: for the genrule.
+    """
+    native.genrule(
+        name = name,
+        srcs = srcs,
+        outs = [out],
+        cmd = "/usr/bin/protoc --proto_path=. --include_imports --include_source_info --descriptor_set_out=$@ $(SRCS)",
         **kwargs
     )

@@ -33,7 +33,6 @@ struct Configuration {
   bool root_administers = true;      // Whether root does, too.
   uint32_t connections_per_uid = 2048;
   absl::Duration patience = absl::Seconds(10);  // With a client that says nothing or does not read.
-  bool reflection = false;                      // Whether gRPC's tools may ask what the services look like.
 
   // [log]
   std::string log_level = "info";   // As LogLevelNamed knows it.

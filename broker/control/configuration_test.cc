@@ -46,7 +46,6 @@ const std::vector<GoodRow>& GoodRows() {
       {"control.root_administers", "false", [](auto& c) { c.root_administers = false; }},
       {"control.connections_per_uid", "7", [](auto& c) { c.connections_per_uid = 7; }},
       {"control.patience_ms", "1500", [](auto& c) { c.patience = absl::Milliseconds(1500); }},
-      {"control.reflection", "true", [](auto& c) { c.reflection = true; }},
       {"iwarp.crc", "false", [](auto& c) { c.iwarp_crc = false; }},
       {"rdmacm.trust_qp_numbers", "true", [](auto& c) { c.trust_qp_numbers = true; }},
       {"log.level", "\"debug\"", [](auto& c) { c.log_level = "debug"; }},

@@ -63,7 +63,6 @@ absl::StatusOr<std::unique_ptr<ControlServer>> ControlServer::Start(const Loaded
   builder.RegisterService(&self->inspection_service_);
   builder.RegisterService(&self->administration_service_);
   builder.RegisterService(&self->health_service_);
-  if (configuration.reflection) builder.RegisterService(&self->reflection_service_);
   self->remotes_ = std::make_unique<RemoteAccess>(std::move(tcp_port));
   self->remotes_->AddTo(builder);
   self->loop_.SetQueue(builder.AddCompletionQueue());
@@ -98,12 +97,6 @@ void ControlServer::Serve(const Configuration& configuration) {
                       {.restart = [this] { return restart_ != nullptr && restart_(); },
                        .reload = [this](ReloadDone done) { Reload(std::move(done)); }});
   health_ = std::make_unique<HealthService>(*unary_, health_service_);
-  if (!configuration.reflection) return;
-  const std::vector<std::string> services = {
-      grpc::health::v1::Health::service_full_name(), grpc::reflection::v1alpha::ServerReflection::service_full_name(),
-      v1::Administration::service_full_name(), v1::Broker::service_full_name(), v1::Inspection::service_full_name()};
-  reflection_ =
-      std::make_unique<ReflectionService>(*unary_, *watcher_, reflection_service_, services, configuration.patience);
 }
 
 void ControlServer::Reload(ReloadDone done) {
@@ -119,7 +112,6 @@ Configuration ControlServer::Apply(const LoadedConfiguration& loaded, const Conf
   handoff_socket_->Set(administrators, in_use.patience);
   streams_->patience = in_use.patience;
   watches_->Apply(in_use.patience);
-  if (reflection_) reflection_->SetPatience(in_use.patience);
   return remotes_->Apply(in_use, loaded.certificates);
 }
 

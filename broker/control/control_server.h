@@ -21,7 +21,6 @@
 #include "broker/control/health_service.h"
 #include "broker/control/listening_socket.h"
 #include "broker/control/metrics_port.h"
-#include "broker/control/reflection_service.h"
 #include "broker/control/remote_access.h"
 #include "broker/control/session_stream.h"
 #include "broker/control/watch_service.h"
@@ -104,7 +103,6 @@ class ControlServer {
   v1::Inspection::AsyncService inspection_service_;
   v1::Administration::AsyncService administration_service_;
   grpc::health::v1::Health::AsyncService health_service_;
-  grpc::reflection::v1alpha::ServerReflection::AsyncService reflection_service_;
   std::unique_ptr<grpc::Server> server_;
   std::unique_ptr<ControlSocket> control_socket_;
   std::unique_ptr<HandoffSocket> handoff_socket_;
@@ -112,7 +110,6 @@ class ControlServer {
   std::unique_ptr<UnaryContext> unary_;
   std::unique_ptr<SessionStream::Context> streams_;
   std::unique_ptr<HealthService> health_;
-  std::unique_ptr<ReflectionService> reflection_;  // Where it is asked for.
   std::unique_ptr<MetricsPort> metrics_port_;
   std::unique_ptr<WatchService> watches_;
   std::function<bool()> restart_;

@@ -20,7 +20,6 @@
 #include "broker/control/health_service.h"
 #include "broker/control/open_calls.h"
 #include "broker/control/policy_configuration.h"
-#include "broker/control/reflection_service.h"
 #include "broker/control/row_feed.h"
 #include "broker/control/tcp_port.h"
 #include "broker/control/watch_service.h"
@@ -73,7 +72,6 @@ TEST(DocumentedBounds, AreTheCodes) {
       {"connections to the TCP port", absl::StrCat(TcpBounds().connections)},
       {"watches", Documented(WatchService::kBounds)},
       {"watches of health", Documented(HealthService::kBounds)},
-      {"calls to reflection", Documented(ReflectionService::kBounds)},
       {"changed rows of a kind that a watch has not read", absl::StrCat(RowFeed::kMostChanges)},
       {"reloads that wait for one that is under way", absl::StrCat(ConfigurationReload::kMostWaiting)},
       {"a configuration's size", absl::StrCat(kMaxConfigurationBytes >> 20, " MiB")},

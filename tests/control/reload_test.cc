@@ -107,11 +107,11 @@ TEST_F(ReloadTest, SighupAppliesWhatMayChangeAndNamesWhatMayNot) {
   Start();
   TestClient client(NewChannel(target()));
   ASSERT_EQ(client.Open(), NdkStatus::kSuccess);
-  Configure("reflection = true\n[limits]\nbacklog = 7\nsessions_per_uid = 2\n");
+  Configure("socket_mode = 0o600\n[limits]\nbacklog = 7\nsessions_per_uid = 2\n");
   daemon_->Signal(SIGHUP);
   const std::string line = AwaitLine("configuration applied");
   EXPECT_THAT(line, HasSubstr("applied=limits.backlog,limits.sessions_per_uid"));
-  EXPECT_THAT(line, HasSubstr("needs_restart=control.reflection"));
+  EXPECT_THAT(line, HasSubstr("needs_restart=control.socket_mode"));
   EXPECT_EQ(BacklogOfANewSession(), 7u);
   EXPECT_NE(client.OpenAdapter("iwarp0"), 0u) << "who was there before goes on";
 }

@@ -36,7 +36,6 @@
 #include "dataplane/ndk/socket_address.h"
 #include "dataplane/unique_fd.h"
 #include "proto/grpc/health/v1/health.grpc.pb.h"
-#include "proto/grpc/reflection/v1alpha/reflection.grpc.pb.h"
 #include "proto/rdmabroker/v1/administration.grpc.pb.h"
 #include "proto/rdmabroker/v1/broker.grpc.pb.h"
 #include "proto/rdmabroker/v1/inspection.grpc.pb.h"
@@ -55,7 +54,6 @@ namespace {
 
 using google::protobuf::MethodDescriptor;
 using grpc::health::v1::Health;
-using grpc::reflection::v1alpha::ServerReflection;
 using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
@@ -70,9 +68,8 @@ constexpr char kBroker[] = "spiffe://example.org/broker";
 std::vector<const MethodDescriptor*> Methods() {
   const auto* pool = google::protobuf::DescriptorPool::generated_pool();
   std::vector<const MethodDescriptor*> methods;
-  for (const char* name :
-       {v1::Administration::service_full_name(), v1::Broker::service_full_name(), v1::Inspection::service_full_name(),
-        Health::service_full_name(), ServerReflection::service_full_name()}) {
+  for (const char* name : {v1::Administration::service_full_name(), v1::Broker::service_full_name(),
+                           v1::Inspection::service_full_name(), Health::service_full_name()}) {
     const auto* service = pool->FindServiceByName(name);
     for (int i = 0; service != nullptr && i < service->method_count(); ++i) methods.push_back(service->method(i));
     EXPECT_NE(service, nullptr) << name;
@@ -153,7 +150,6 @@ class RemoteTest : public testing::Test {
     NameFilesOf(files_);
     configuration_.tcp_inspectors = {kInspector};
     configuration_.tcp_administrators = {kAdministrator};
-    configuration_.reflection = true;
     // Tests ask again and again with new connections until something is so.
     Start({.connections = 4096, .of_host = 4096});
   }

@@ -1,15 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// What is served beside the control contract itself: inspection, administration, health, reflection; and the end.
+// What is served beside the control contract itself: inspection, administration, health; and the end.
 
-#include <google/protobuf/descriptor.pb.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <limits>
 #include <memory>
 #include <optional>
-#include <set>
 #include <string>
 #include <thread>
 #include <utility>
@@ -17,11 +15,9 @@
 
 #include "absl/time/time.h"
 #include "broker/control/health_service.h"
-#include "broker/control/reflection_service.h"
 #include "broker/fabric/fabric.h"
 #include "broker/runtime/watcher.h"
 #include "proto/grpc/health/v1/health.grpc.pb.h"
-#include "proto/grpc/reflection/v1alpha/reflection.grpc.pb.h"
 #include "proto/rdmabroker/v1/administration.grpc.pb.h"
 #include "proto/rdmabroker/v1/inspection.grpc.pb.h"
 #include "tests/control/network_thread.h"
@@ -37,9 +33,6 @@ using Stub = v1::Broker::Stub;
 using grpc::health::v1::Health;
 using grpc::health::v1::HealthCheckRequest;
 using grpc::health::v1::HealthCheckResponse;
-using grpc::reflection::v1alpha::ServerReflection;
-using grpc::reflection::v1alpha::ServerReflectionRequest;
-using grpc::reflection::v1alpha::ServerReflectionResponse;
 
 // Anybody but root and this process's user.
 constexpr uid_t kSomebody = 54321;
@@ -473,18 +466,21 @@ TEST_F(HealthTest, WhoWatchesIsToldOfTheStopAndNeedNotLeaveFirst) {
   EXPECT_EQ(known->Finish().error_message(), "the broker is stopping");
 }
 
-// A call whose answers come one by one, which its owner's end cancels.
-template <typename Stream, typename Answer>
-class OpenStream {
+// One Watch call, which its owner's end cancels.
+class HealthWatch {
  public:
-  OpenStream() { Limit(context_); }
-  ~OpenStream() {
+  explicit HealthWatch(const std::shared_ptr<grpc::Channel>& channel) {
+    Limit(context_);
+    stream_ = Health::NewStub(channel)->Watch(&context_, {});
+  }
+  ~HealthWatch() {
     context_.TryCancel();
     (void)End();
   }
-  OpenStream(const OpenStream&) = delete;
-  OpenStream& operator=(const OpenStream&) = delete;
+  HealthWatch(const HealthWatch&) = delete;
+  HealthWatch& operator=(const HealthWatch&) = delete;
 
+  bool Begins() { return stream_->Read(&answer_) && answer_.status() == HealthCheckResponse::SERVING; }
   grpc::Status End() {
     while (!ended_ && stream_->Read(&answer_)) {
     }
@@ -492,23 +488,11 @@ class OpenStream {
     return *ended_;
   }
 
- protected:
-  grpc::ClientContext context_;
-  std::unique_ptr<Stream> stream_;
-  Answer answer_;
-
  private:
+  grpc::ClientContext context_;
+  std::unique_ptr<grpc::ClientReader<HealthCheckResponse>> stream_;
+  HealthCheckResponse answer_;
   std::optional<grpc::Status> ended_;
-};
-
-// One Watch call.
-class HealthWatch : public OpenStream<grpc::ClientReader<HealthCheckResponse>, HealthCheckResponse> {
- public:
-  explicit HealthWatch(const std::shared_ptr<grpc::Channel>& channel) {
-    stream_ = Health::NewStub(channel)->Watch(&context_, {});
-  }
-
-  bool Begins() { return stream_->Read(&answer_) && answer_.status() == HealthCheckResponse::SERVING; }
 };
 
 TEST_F(HealthTest, MoreWatchesThanAUserMayHaveAreRefused) {
@@ -526,154 +510,6 @@ TEST_F(HealthTest, MoreWatchesThanAUserMayHaveAreRefused) {
   watches.pop_back();
   // The broker hears of its end some time later.
   EXPECT_TRUE(Becomes([&] { return HealthWatch(channel).Begins(); }));
-}
-
-ServerReflectionRequest AskForServices() {
-  ServerReflectionRequest question;
-  question.set_list_services("*");
-  return question;
-}
-
-// One ServerReflectionInfo call.
-class ReflectionCall : public OpenStream<grpc::ClientReaderWriter<ServerReflectionRequest, ServerReflectionResponse>,
-                                         ServerReflectionResponse> {
- public:
-  explicit ReflectionCall(const std::shared_ptr<grpc::Channel>& channel) {
-    stream_ = ServerReflection::NewStub(channel)->ServerReflectionInfo(&context_);
-  }
-
-  bool Ask(const ServerReflectionRequest& question) { return stream_->Write(question); }
-  bool IsAnswered() { return Ask(AskForServices()) && stream_->Read(&answer_); }
-};
-
-class ReflectionTest : public testing::Test {
- protected:
-  static Configuration Reflecting(absl::Duration patience = absl::Hours(1)) {
-    Configuration configuration = TestConfiguration();
-    configuration.reflection = true;
-    configuration.patience = patience;
-    return configuration;
-  }
-  std::vector<ServerReflectionResponse> Ask(TestDaemon& daemon, const std::vector<ServerReflectionRequest>& questions,
-                                            grpc::Status* end) {
-    auto stub = ServerReflection::NewStub(NewChannel(daemon.target()));
-    grpc::ClientContext context;
-    Limit(context);
-    auto stream = stub->ServerReflectionInfo(&context);
-    std::vector<ServerReflectionResponse> answers;
-    for (const ServerReflectionRequest& question : questions) {
-      if (!stream->Write(question)) break;
-      answers.emplace_back();
-      if (!stream->Read(&answers.back())) answers.pop_back();
-    }
-    stream->WritesDone();
-    *end = stream->Finish();
-    return answers;
-  }
-
-  NetworkThread network_;
-};
-
-TEST_F(ReflectionTest, IsNotServedUnlessItIsAskedFor) {
-  TestDaemon daemon(network_);
-  grpc::Status end;
-  ServerReflectionRequest list;
-  list.set_list_services("");
-  EXPECT_TRUE(Ask(daemon, {list}, &end).empty());
-  EXPECT_EQ(end.error_code(), grpc::StatusCode::UNIMPLEMENTED);
-}
-
-TEST_F(ReflectionTest, ListsServicesAndGivesTheirFilesWithAllImports) {
-  TestDaemon daemon(network_, {TestDevice(1)}, Reflecting());
-  ServerReflectionRequest list;
-  list.set_host("somewhere");
-  list.set_list_services("*");
-  grpc::Status end;
-  const auto listed = Ask(daemon, {list}, &end);
-  EXPECT_TRUE(end.ok()) << end.error_message();
-  ASSERT_EQ(listed.size(), 1u);
-  EXPECT_EQ(listed[0].valid_host(), "somewhere");
-  EXPECT_EQ(listed[0].original_request().list_services(), "*");
-  std::vector<ServerReflectionRequest> questions;
-  std::vector<std::string> names;
-  for (const auto& service : listed[0].list_services_response().service()) {
-    names.push_back(service.name());
-    questions.emplace_back().set_file_containing_symbol(service.name());
-  }
-  EXPECT_EQ(names, (std::vector<std::string>{"grpc.health.v1.Health", "grpc.reflection.v1alpha.ServerReflection",
-                                             "rdmabroker.v1.Administration", "rdmabroker.v1.Broker",
-                                             "rdmabroker.v1.Inspection"}));
-  questions.emplace_back().set_file_containing_symbol("rdmabroker.v1.Outcome.hint");
-  questions.emplace_back().set_file_by_filename("proto/rdmabroker/v1/broker.proto");
-  const auto answers = Ask(daemon, questions, &end);
-  ASSERT_EQ(answers.size(), questions.size());
-  for (const ServerReflectionResponse& answer : answers) {
-    std::set<std::string> files;
-    std::set<std::string> imports;
-    for (const std::string& bytes : answer.file_descriptor_response().file_descriptor_proto()) {
-      google::protobuf::FileDescriptorProto file;
-      ASSERT_TRUE(file.ParseFromString(bytes));
-      EXPECT_TRUE(files.insert(file.name()).second) << file.name();
-      imports.insert(file.dependency().begin(), file.dependency().end());
-    }
-    EXPECT_FALSE(files.empty()) << answer.original_request().DebugString();
-    EXPECT_TRUE(std::includes(files.begin(), files.end(), imports.begin(), imports.end()));
-  }
-}
-
-TEST_F(ReflectionTest, AnswersWhatItDoesNotKnowWithAnErrorAndGoesOn) {
-  TestDaemon daemon(network_, {TestDevice(1)}, Reflecting());
-  std::vector<ServerReflectionRequest> questions(5);
-  questions[0].set_file_by_filename("no such file");
-  questions[1].set_file_containing_symbol("no.such.Symbol");
-  questions[2].mutable_file_containing_extension()->set_containing_type("rdmabroker.v1.Outcome");
-  questions[3].set_all_extension_numbers_of_type("rdmabroker.v1.Outcome");
-  grpc::Status end;
-  const auto answers = Ask(daemon, questions, &end);
-  EXPECT_TRUE(end.ok());
-  ASSERT_EQ(answers.size(), questions.size());
-  const grpc::StatusCode codes[] = {grpc::StatusCode::NOT_FOUND, grpc::StatusCode::NOT_FOUND,
-                                    grpc::StatusCode::UNIMPLEMENTED, grpc::StatusCode::UNIMPLEMENTED,
-                                    grpc::StatusCode::UNIMPLEMENTED};
-  for (size_t i = 0; i < answers.size(); ++i) EXPECT_EQ(answers[i].error_response().error_code(), codes[i]) << i;
-}
-
-TEST_F(ReflectionTest, MoreCallsThanAUserMayHaveAreRefused) {
-  TestDaemon daemon(network_, {TestDevice(1)}, Reflecting());
-  const auto channel = NewChannel(daemon.target());
-  std::vector<std::unique_ptr<ReflectionCall>> calls;
-  while (calls.size() < ReflectionService::kBounds.of_caller) {
-    calls.push_back(std::make_unique<ReflectionCall>(channel));
-    ASSERT_TRUE(calls.back()->IsAnswered()) << calls.size();
-  }
-  EXPECT_EQ(NdkStatusOf(ReflectionCall(channel).End()), NdkStatus::kInsufficientResources);
-  calls.pop_back();
-  // The broker hears of its end some time later.
-  EXPECT_TRUE(Becomes([&] { return ReflectionCall(channel).IsAnswered(); }));
-}
-
-// Longer than a question of one that does ask takes.
-constexpr absl::Duration kShortPatience = absl::Milliseconds(200);
-
-TEST_F(ReflectionTest, ACallThatAsksNothingEnds) {
-  TestDaemon daemon(network_, {TestDevice(1)}, Reflecting(kShortPatience));
-  const grpc::Status end = ReflectionCall(NewChannel(daemon.target())).End();
-  EXPECT_EQ(NdkStatusOf(end), NdkStatus::kIoTimeout) << end.error_message();
-}
-
-TEST_F(ReflectionTest, CallsThatDoNotReadLeaveTheirPlacesToOthers) {
-  TestDaemon daemon(network_, {TestDevice(1)}, Reflecting(kShortPatience));
-  const auto channel = NarrowChannel(daemon.target());
-  ServerReflectionRequest question;
-  question.set_file_by_filename("proto/rdmabroker/v1/broker.proto");
-  std::vector<std::unique_ptr<ReflectionCall>> calls;
-  while (calls.size() < ReflectionService::kBounds.of_caller) {
-    calls.push_back(std::make_unique<ReflectionCall>(channel));
-    // Each has an answer of 16 KiB, unless the call has ended already.
-    for (int i = 0; i < 64; ++i) (void)calls.back()->Ask(question);
-  }
-  // Sooner than they would end by themselves.
-  EXPECT_TRUE(Becomes([&] { return ReflectionCall(NewChannel(daemon.target())).IsAnswered(); }, kTestPatience / 2));
 }
 
 class ShutdownTest : public testing::Test {

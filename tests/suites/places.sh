@@ -79,7 +79,7 @@ two_versions() {
   bin=$(programs //deploy/debian:built //broker:rdma-brokerd-of-another-day) || return
   mkdir -p "$newer/broker" "$tree" && cp -r deploy docs client dataplane CHANGELOG.md "$tree" &&
     sed -i '/^Environment=/a Environment=UNIT_OF=newer' "$tree/deploy/systemd/rdma-brokerd.service" &&
-    ln -s "$bin/client" "$newer" && ln -s "$bin/broker/keeper" "$newer/broker" &&
+    ln -s "$bin"/{client,proto} "$newer" && ln -s "$bin/broker/keeper" "$newer/broker" &&
     cp "$bin/broker/rdma-brokerd-of-another-day" "$newer/broker/rdma-brokerd" &&
     cp -r --no-preserve=mode "$bin/deploy" "$newer" &&
     sed -i 's/^#level = "info"/#level = "warning"/' "$newer/deploy/configuration/rdma-brokerd.toml" &&
