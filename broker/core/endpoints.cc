@@ -26,7 +26,6 @@ bool IsAnothers(const Turn& turn, const EndpointRecord& endpoint, const IpAddres
 bool IsFree(const Turn& turn, const EndpointRecord& wanted) {
   const auto taken = [&](const IpAddress& ip) { return IsAnothers(turn, wanted, ip); };
   if (std::any_of(wanted.ips.begin(), wanted.ips.end(), taken)) return false;
-  if (!wanted.address.ip.IsAny()) return true;
   const auto wildcards = turn.index.wildcards.find(PortOf(wanted));
   if (wildcards == turn.index.wildcards.end()) return true;
   // Two wildcards of one device and family are in each other's way even while the device has no address.
@@ -186,7 +185,7 @@ Outcome AcquireEndpoint(Turn& turn, SessionId session, const Device& device, End
   endpoint.references = 1;
   endpoint.owner = owner;
   if (endpoint.ephemeral && !ChoosePort(turn, endpoint)) return NoPortLeft(turn, endpoint);
-  if (!endpoint.ephemeral && !IsFree(turn, endpoint)) return InUse(endpoint, "a client of this broker");
+  if (!IsFree(turn, endpoint)) return InUse(endpoint, "a client of this broker");
   ++turn.records.devices.at(device.id).endpoints;
   ++turn.index.endpoints_of_uid[uid];
   id = endpoint.id = EndpointId(++turn.records.counters.endpoint);
@@ -270,7 +269,6 @@ void Handle(Turn& turn, const FabricBindFailed& report) {
     SetState(turn, *endpoint, EndpointState::kBound);
     const ObjectId taker = endpoint->owner;
     OnBindFailed(turn, taker, report.endpoint, outcome);
-    UnbindIfUnused(turn, *endpoint);
     Follow(turn, *endpoint);
     return TryFinishClose(turn, taker);
   }

@@ -204,6 +204,8 @@ void CheckEndpoints(Rules& rules, const Records& records) {
   std::map<std::tuple<uint64_t, PortSpace, IpAddress, uint16_t>, EndpointId> taken;
   for (const auto& [id, endpoint] : records.endpoints) {
     rules.Leads(records.devices, endpoint.device, absl::StrCat("endpoint ", id.value()));
+    const auto* listener = std::get_if<ListenerId>(&endpoint.owner);
+    if (listener != nullptr) rules.Leads(records.listeners, *listener, absl::StrCat("endpoint ", id.value()));
     rules.Require(endpoint.address.port != 0, "endpoint ", id.value(), ": has no port");
     const bool used = endpoint.references + endpoint.connections > 0;
     rules.Require(endpoint.state != EndpointState::kBound || used, "endpoint ", id.value(), ": bound and unused");

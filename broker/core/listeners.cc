@@ -29,17 +29,13 @@ std::optional<Refusal> WhyRefused(const Turn& turn, const ListenerRecord& listen
   return std::nullopt;
 }
 
-// The listener that may deliver a request, or why the request is refused as if nobody listened.
-std::variant<ListenerRecord*, Refusal> ListenerFor(Turn& turn, const FabricConnectRequested& report) {
-  const auto& endpoints = std::as_const(turn.records.endpoints);
-  const auto endpoint = endpoints.find(report.endpoint);
-  if (endpoint == endpoints.end()) return Refusal::kNoListener;
-  const ListenerId* id = std::get_if<ListenerId>(&endpoint->second.owner);
+// The listener that may deliver a request at the endpoint, or why the request is refused as if nobody listened.
+std::variant<ListenerRecord*, Refusal> ListenerFor(Turn& turn, const EndpointRecord& endpoint) {
+  const ListenerId* id = std::get_if<ListenerId>(&endpoint.owner);
   if (id == nullptr) return Refusal::kNoListener;
-  const auto found = turn.records.listeners.find(*id);
-  if (found == turn.records.listeners.end()) return Refusal::kNoListener;
-  if (const auto refusal = WhyRefused(turn, found->second)) return *refusal;
-  return &found->second;
+  ListenerRecord& listener = turn.records.listeners.at(*id);
+  if (const auto refusal = WhyRefused(turn, listener)) return *refusal;
+  return &listener;
 }
 
 }  // namespace
@@ -83,7 +79,7 @@ Outcome Perform(Turn& turn, const Call& call, const ControlConnectEvents& reques
   return Done();
 }
 
-bool IsBare(const Turn&, const ListenerRecord& listener) { return listener.successors == 0 && !listener.endpoint; }
+bool IsBare(const Turn&, const ListenerRecord& listener) { return !listener.endpoint; }
 
 void StartClosing(Turn& turn, ListenerRecord& listener) {
   Complete(turn, listener, listener.pending, Refuse(NdkStatus::kCancelled, Name(listener.id), ": was closed"));
@@ -106,15 +102,16 @@ void OnBindFailed(Turn& turn, ListenerRecord& listener, EndpointId, const Outcom
 }
 
 void Handle(Turn& turn, const FabricConnectRequested& report) {
-  const auto deliverer = ListenerFor(turn, report);
+  const auto& endpoints = std::as_const(turn.records.endpoints);
+  const auto endpoint = endpoints.find(report.endpoint);
+  // The core knows every endpoint until it is unbound, and no request of one comes after that.
+  if (endpoint == endpoints.end()) return;
+  const auto deliverer = ListenerFor(turn, endpoint->second);
   ListenerRecord* listener =
       std::holds_alternative<Refusal>(deliverer) ? nullptr : std::get<ListenerRecord*>(deliverer);
   const auto connector = listener == nullptr ? Found<ConnectorRecord>{}
                                              : NewObject<ConnectorKind>(turn, listener->session, listener->adapter,
                                                                         turn.records.counters.connector);
-  const auto endpoint = turn.records.endpoints.find(report.endpoint);
-  // The core knows every endpoint until it is unbound, and no request of one comes after that.
-  if (endpoint == turn.records.endpoints.end()) return;
   ConnectionRecord& connection = turn.records.connections[report.connection];
   connection = {.id = report.connection, .device = endpoint->second.device};
   ++turn.records.devices.at(connection.device).connections;
@@ -146,7 +143,6 @@ void Handle(Turn& turn, const FabricConnectRequested& report) {
   ++listener->undecided;
   ++turn.index.objects_of_uid.at(std::as_const(turn.records.sessions).at(listener->session).identity.uid).undecided;
   Notify(turn, *connector, ConnectEvent{listener->id, connector->id, DataOf(*connector)});
-  listener->last_event = connector->last_event;
 }
 
 }  // namespace rdmabroker

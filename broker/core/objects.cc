@@ -76,11 +76,10 @@ bool AntecedentWaits(const Turn& turn, const ObjectRecord& object) {
   return object.adapter && std::as_const(turn.records.adapters).at(object.adapter).closing;
 }
 
+// One that has connected through a shared endpoint is not bare: whether that one waits makes no difference.
 bool AntecedentWaits(const Turn& turn, const ConnectorRecord& connector) {
-  const Records& records = turn.records;
   return AntecedentWaits(turn, static_cast<const ObjectRecord&>(connector)) ||
-         (connector.listener && records.listeners.at(connector.listener).closing) ||
-         (connector.shared_endpoint && records.shared_endpoints.at(connector.shared_endpoint).closing);
+         (connector.listener && std::as_const(turn.records.listeners).at(connector.listener).closing);
 }
 
 }  // namespace

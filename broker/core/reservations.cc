@@ -36,10 +36,8 @@ Outcome Perform(Turn& turn, const Call& call, const ReleasePort& request) {
 
 bool IsBare(const Turn&, const ReservationRecord&) { return false; }
 
-void StartClosing(Turn& turn, ReservationRecord& reservation) {
-  Complete(turn, reservation, reservation.pending,
-           Refuse(NdkStatus::kCancelled, Name(reservation.id), ": was released"));
-}
+// Its client cannot release it before it is told of it, and so never while its ReservePort is pending.
+void StartClosing(Turn&, ReservationRecord&) {}
 
 bool CanFinish(Turn& turn, ReservationRecord& reservation) {
   return !reservation.taken && LeaveEndpoint(turn, reservation, reservation.id);
@@ -52,7 +50,6 @@ void OnBound(Turn& turn, ReservationRecord& reservation, EndpointId endpoint) {
 }
 
 void OnBindFailed(Turn& turn, ReservationRecord& reservation, EndpointId, const Outcome& outcome) {
-  reservation.endpoint = EndpointId();
   Complete(turn, reservation, reservation.pending, outcome);
   Remove(turn, reservation.id);
 }

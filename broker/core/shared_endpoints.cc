@@ -37,10 +37,8 @@ Outcome Perform(Turn& turn, const Call& call, const CreateSharedEndpoint& reques
 
 bool IsBare(const Turn&, const SharedEndpointRecord&) { return false; }
 
-void StartClosing(Turn& turn, SharedEndpointRecord& shared_endpoint) {
-  Complete(turn, shared_endpoint, shared_endpoint.pending,
-           Refuse(NdkStatus::kCancelled, Name(shared_endpoint.id), ": was closed"));
-}
+// Its client cannot close it before it is told of it, and so never while its CreateSharedEndpoint is pending.
+void StartClosing(Turn&, SharedEndpointRecord&) {}
 
 bool CanFinish(Turn& turn, SharedEndpointRecord& shared_endpoint) {
   return shared_endpoint.successors == 0 && LeaveEndpoint(turn, shared_endpoint, shared_endpoint.id);
@@ -56,7 +54,6 @@ void OnBound(Turn& turn, SharedEndpointRecord& shared_endpoint, EndpointId endpo
 }
 
 void OnBindFailed(Turn& turn, SharedEndpointRecord& shared_endpoint, EndpointId, const Outcome& outcome) {
-  shared_endpoint.endpoint = EndpointId();
   if (shared_endpoint.taking) ReturnReservation(turn, std::exchange(shared_endpoint.taking, ReservationId()));
   Complete(turn, shared_endpoint, shared_endpoint.pending, outcome);
   Remove(turn, shared_endpoint.id);
