@@ -6,6 +6,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <functional>
 #include <limits>
 #include <set>
@@ -187,6 +188,18 @@ TEST_F(ChangedLimits, HoldForASessionThatReturnsFromABrokerThatDidNotRecordThem)
   EXPECT_EQ(core_.records().sessions.at(SessionId(1)).adapters, 2u) << "one was a repeat";
 }
 
+// Its client may ask before it returns, and repeats what it has no answer to.
+TEST_F(ChangedLimits, KeepTheNewestAnswerOfASessionThatHasNotBeenToldOfThem) {
+  Records records = core_.records();
+  records.sessions.at(SessionId(1)).answers_kept = 0;
+  absl::StatusOr<BrokerCore> restored = BrokerCore::Restore(core_.limits(), records);
+  ASSERT_TRUE(restored.ok()) << restored.status();
+  core_ = *std::move(restored);
+  (void)core_.Handle(now_, Recover{});
+  for (const uint64_t id : {1, 1, 2, 2}) EXPECT_EQ(OpenAdapter(id), NdkStatus::kSuccess) << id;
+  EXPECT_EQ(core_.records().sessions.at(SessionId(1)).adapters, 2u) << "two were repeats";
+}
+
 // The whole range, to its last port, which is also the last that 16 bits hold.
 TEST(TheEphemeralRange, GivesEachPortOnceAndThenNone) {
   Limits limits;
@@ -281,6 +294,18 @@ TEST_F(ARequest, ThatIsRefusedDoesNothingAndIsRefusedInRepeats) {
   EXPECT_EQ(AnswerOf(Handle(request)).status, NdkStatus::kSuccess) << "what was done is not refused afterwards";
 }
 
+TEST_F(ARequest, IsForgottenWithItsAnswerWhenItsSessionEnds) {
+  Do(OpenAdapter{"nic0", kNdkVersion});
+  Do(CreateListener{AdapterId(1)});
+  Do(Listen{ListenerId(1), kLocal, {}});
+  Handle(FabricReport(FabricBound{EndpointId(1)}));
+  Handle(EndSession{SessionId(1)});
+  const SessionRecord& session = core_.records().sessions.at(SessionId(1));
+  EXPECT_EQ(session.listeners, 1u) << "waits for its address";
+  EXPECT_TRUE(session.answers.empty());
+  EXPECT_TRUE(session.events.empty());
+}
+
 TEST_F(ARequest, CountsInWhatItsUserHolds) {
   EXPECT_EQ(Held(), (Holdings{.sessions = 2}));
   Do(OpenAdapter{"nic0", kNdkVersion});
@@ -320,14 +345,19 @@ TEST_F(ARequest, ToAcceptIsAbortedByADeathOfABrokerThatDidNotRecordItsData) {
   absl::StatusOr<BrokerCore> restored = BrokerCore::Restore(core_.limits(), records);
   ASSERT_TRUE(restored.ok()) << restored.status();
   core_ = *std::move(restored);
-  for (const Effect& effect : Handle(Recover{})) {
-    const auto* request = std::get_if<FabricRequest>(&effect);
-    EXPECT_FALSE(request != nullptr && std::holds_alternative<FabricAccept>(*request));
-  }
+  const ConnectionId connection = IncomingConnection(DeviceId(1), 1);
+  const Effects effects = Handle(Recover{});
+  const auto asks_for = [&](const FabricRequest& request) {
+    return std::find(effects.begin(), effects.end(), Effect(request)) != effects.end();
+  };
+  EXPECT_TRUE(asks_for(FabricRelease{DeviceId(1), connection, false}));
+  EXPECT_EQ(effects.size(), 4u) << "to adopt the listener, the connection and nothing more, and to release";
   EXPECT_EQ(core_.records().connectors.at(ConnectorId(1)).state, ConnectorState::kDead);
   const auto& told = std::get<OutcomeEvent>(core_.records().sessions.at(SessionId(1)).events.back());
   EXPECT_EQ(told.request, RequestId(last_));
   EXPECT_EQ(told.outcome.status, NdkStatus::kConnectionAborted);
+  const ClientRequest again = Make(++last_, Accept{ConnectorId(1), {1}, {}, {}});
+  EXPECT_EQ(AnswerOf(Handle(again)).status, NdkStatus::kConnectionAborted);
 }
 
 }  // namespace

@@ -113,6 +113,7 @@ TEST_F(ConnectorFailureTest, IsABrokenConnectionsButNotAnOrderlyOnes) {
 }
 
 TEST_F(ConnectorFailureTest, IsNoneOfARecoveredConnectionWhichSaysThatItIs) {
+  EXPECT_FALSE(Connector().recovered);
   StartConnect(2);
   EXPECT_FALSE(Connector().recovered);
   Handle(3, Recover{});

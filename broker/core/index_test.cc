@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <functional>
+#include <set>
 
 namespace rdmabroker {
 namespace {
@@ -125,6 +126,49 @@ TEST(TheIndex, CountsTheObjectsOfAUsersSessions) {
       {1000, ObjectsOfUser{.all = 3, .listeners = 2}},
       {1001, ObjectsOfUser{.all = 2, .listeners = 1, .connectors = 1, .undecided = 1}}};
   EXPECT_EQ(Index::Of(records).objects_of_uid, expected);
+}
+
+TEST(TheIndex, CountsConnectorsAndEndpointsByTheirState) {
+  Records records = TwoDevices();
+  AddAdapter(records);
+  records.sessions[SessionId(1)].id = SessionId(1);
+  uint64_t id = 0;
+  for (const ConnectorState state : {ConnectorState::kIdle, ConnectorState::kDead, ConnectorState::kDead}) {
+    ConnectorRecord& connector = records.connectors[ConnectorId(++id)];
+    connector.session = SessionId(1);
+    connector.adapter = AdapterId(1);
+    connector.state = state;
+  }
+  for (const EndpointState state : {EndpointState::kBound, EndpointState::kBound, EndpointState::kUnbinding}) {
+    records.endpoints[EndpointId(++id)].state = state;
+  }
+  StateCounts expected;
+  expected.connectors[static_cast<size_t>(ConnectorState::kIdle)] = 1;
+  expected.connectors[static_cast<size_t>(ConnectorState::kDead)] = 2;
+  expected.endpoints[static_cast<size_t>(EndpointState::kBound)] = 2;
+  expected.endpoints[static_cast<size_t>(EndpointState::kUnbinding)] = 1;
+  EXPECT_EQ(Index::Of(records).states, expected);
+}
+
+TEST(AConnector, IsActiveFromItsEstablishmentToItsOwnDisconnect) {
+  const std::set<ConnectorState> active = {ConnectorState::kEstablished, ConnectorState::kPeerDisconnected,
+                                           ConnectorState::kDisconnecting};
+  Records records = TwoDevices();
+  AddAdapter(records);
+  ConnectorRecord connector;
+  connector.adapter = AdapterId(1);
+  for (size_t i = 0; i < kConnectorStates; ++i) {
+    connector.state = static_cast<ConnectorState>(i);
+    StateCounts counts;
+    counts.Count(records, connector, 1);
+    counts.Count(records, connector, 1);
+    const absl::flat_hash_map<DeviceId, uint32_t> two = {{DeviceId(1), 2}};
+    EXPECT_EQ(counts.active == two, active.contains(connector.state)) << i;
+    counts.Count(records, connector, -1);
+    EXPECT_EQ(counts.active.contains(DeviceId(1)), active.contains(connector.state)) << i;
+    counts.Count(records, connector, -1);
+    EXPECT_EQ(counts, StateCounts()) << i;
+  }
 }
 
 TEST(AQueuePair, IsItsSessionsOwnClaimOnItsDevice) {

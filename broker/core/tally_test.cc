@@ -151,6 +151,14 @@ TEST(ThePassiveSidesRefusals, AreOfNoListenerBeforeThereIsOne) {
   EXPECT_EQ(core.Refusals(Side::kPassive), (std::map<Refusal, uint64_t>{{Refusal::kNoListener, 1}}));
 }
 
+TEST(ThePassiveSidesRefusals, AreOfNoListenerWhereTheAddressIsNoListeners) {
+  Refusing core{Limits{}};
+  core.Ask(CreateSharedEndpoint{AdapterId(1), {kLocal.ip, 7001}, ReservationId()});
+  core.Handle(FabricReport(FabricBound{EndpointId(2)}));
+  core.Arrive(EndpointId(2));
+  EXPECT_EQ(core.Refusals(Side::kPassive), (std::map<Refusal, uint64_t>{{Refusal::kNoListener, 1}}));
+}
+
 TEST(TheTally, IsOfOneProcess) {
   Refusing core{Limits{}};
   core.Ask(ControlConnectEvents{kListener, true});
