@@ -5,12 +5,12 @@
 #include <gtest/gtest.h>
 
 #include <cstdio>
-#include <filesystem>
 #include <string>
 #include <vector>
 
 #include "tests/bench/figures.h"
 #include "tests/control/patience.h"
+#include "tests/control/temporary_folder.h"
 #include "tests/integration/own_namespaces.h"
 #include "tests/survive/crowd.h"
 #include "tests/survive/kept_broker.h"
@@ -18,8 +18,7 @@
 namespace rdmabroker::bench {
 namespace {
 
-constexpr int kDeaths = 5;                  // Odd.
-constexpr char kLog[] = "/tmp/keeper.log";  // In a /tmp of its own.
+constexpr int kDeaths = 5;  // Odd.
 
 // From the daemon's death, but for the time that the keeper lets pass before it starts the next one: none after the
 // first death, and more after each.
@@ -38,9 +37,6 @@ class Brokerage {
     for (int death = 0; death < kDeaths; ++death) absences_.push_back(Die());
     EXPECT_EQ(crowd_.Losses(), 0);
   }
-  ~Brokerage() { std::filesystem::remove(kLog); }
-  Brokerage(const Brokerage&) = delete;
-  Brokerage& operator=(const Brokerage&) = delete;
 
   double Median(double Absence::*figure) const {
     std::vector<double> figures;
@@ -65,7 +61,8 @@ class Brokerage {
     return absence;
   }
 
-  KeptBroker broker_{"", {KeptBroker::kDaemon}, kLog};
+  const TemporaryFolder logs_;
+  KeptBroker broker_{"", {KeptBroker::kDaemon}, logs_.path() + "/keeper"};
   Crowd crowd_;
   std::vector<Absence> absences_;
 };

@@ -10,10 +10,20 @@
 #include <system_error>
 
 namespace rdmabroker {
+namespace {
 
-TemporaryFolder::TemporaryFolder() : path_("/tmp/rdma-broker-XXXXXX") {
+std::string& Place() {
+  static auto* const place = new std::string("/tmp");
+  return *place;
+}
+
+}  // namespace
+
+void TemporaryFolder::MakeIn(const std::string& place) { Place() = place; }
+
+TemporaryFolder::TemporaryFolder() : path_(Place() + "/rdma-broker-XXXXXX") {
   if (::mkdtemp(path_.data()) != nullptr && ::chmod(path_.c_str(), 0755) == 0) return;
-  std::perror("cannot make a folder in /tmp");
+  std::perror(path_.c_str());
   std::abort();
 }
 

@@ -18,6 +18,9 @@ class TemporaryFolder {
 
   const std::string& path() const { return path_; }
 
+  // Where such folders are made from now on: not in /tmp any more, and by a short path, too.
+  static void MakeIn(const std::string& place);
+
  private:
   std::string path_;
 };

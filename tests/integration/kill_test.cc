@@ -205,8 +205,7 @@ class Kill : public testing::TestWithParam<Case> {
       add(whose, Files(broker->folder()));
     }
     add("", Sockets());
-    add("", Files(HasOwnTemporaryFiles() ? "/tmp" : folder_->path()));
-    if (HasOwnTemporaryFiles()) add("", SharedMemory());
+    add("", HasOwnTemporaryFiles() ? SharedMemory() : Files(folder_->path()));
     std::sort(whole.begin(), whole.end());
     return whole;
   }

@@ -9,9 +9,11 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
 
 #include "dataplane/unique_fd.h"
+#include "tests/control/temporary_folder.h"
 #include "tests/integration/interface.h"
 
 namespace rdmabroker {
@@ -34,8 +36,12 @@ bool BecomeRoot() {
          Write("/proc/self/setgroups", "deny") && Write("/proc/self/gid_map", "0 " + gid + " 1");
 }
 
-bool MountEmpty(const char* path) {
-  return ::mount("tmpfs", path, "tmpfs", MS_NOSUID | MS_NODEV, "mode=1777") == 0 || errno == ENOENT;
+// /tmp stays as it is: a clone may lie below it, with files that tests read by their paths.
+bool TakeSharedMemory() {
+  constexpr char kPlace[] = "/dev/shm";
+  if (::mount("tmpfs", kPlace, "tmpfs", MS_NOSUID | MS_NODEV, "mode=1777") != 0) return false;
+  TemporaryFolder::MakeIn(kPlace);
+  return ::setenv("TMPDIR", kPlace, 1) == 0;
 }
 
 std::string Enter() {
@@ -46,7 +52,7 @@ std::string Enter() {
   // The mounts are to be seen by nobody else. EINVAL: the root is that of a chroot, and no mount.
   own_temporary_files = ::mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) == 0;
   if (!own_temporary_files && errno != EINVAL) return problem("cannot make mounts private");
-  if (own_temporary_files && !(MountEmpty("/tmp") && MountEmpty("/dev/shm"))) return problem("cannot mount");
+  if (own_temporary_files && !TakeSharedMemory()) return problem("cannot mount");
   if (!RaiseInterface("lo")) return problem("cannot raise the loopback interface");
   if (::prctl(PR_SET_CHILD_SUBREAPER, 1) != 0) return problem("cannot adopt orphans");
   return "";

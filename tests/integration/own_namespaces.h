@@ -8,12 +8,12 @@
 namespace rdmabroker {
 
 // Puts this process, and all that it starts, where nobody else is: in a network whose only interface is the loopback
-// one, with an empty /tmp and /dev/shm, and as the parent of every orphan below it. What a test then finds of sockets,
-// files and processes is its own. Before the process has a second thread; a later call only repeats the answer: empty,
-// or what is in the way.
+// one, with an empty /dev/shm, in which temporary files are from then on, and as the parent of every orphan below it.
+// What a test then finds of sockets, of processes and in /dev/shm is its own. Before the process has a second thread; a
+// later call only repeats the answer: empty, or what is in the way.
 const std::string& EnterOwnNamespaces();
 
-// Whether /tmp and /dev/shm are really its own. They are not in a chroot, whose mounts may be others', too.
+// Whether /dev/shm is really its own. It is not in a chroot, whose mounts may be others', too.
 bool HasOwnTemporaryFiles();
 
 }  // namespace rdmabroker
