@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <compare>
 #include <functional>
 #include <string>
 #include <utility>
@@ -17,6 +18,27 @@ namespace {
 
 using Names = Table<DeviceId, std::string>;
 using Ids = std::vector<DeviceId>;
+
+// A key that counts how many of its kind there are.
+class CountedKey {
+ public:
+  explicit CountedKey(int value) : value_(value) { ++count; }
+  CountedKey(const CountedKey& other) : value_(other.value_) { ++count; }
+  CountedKey& operator=(const CountedKey& other) = default;
+  ~CountedKey() { --count; }
+
+  auto operator<=>(const CountedKey& other) const = default;
+
+  template <typename H>
+  friend H AbslHashValue(H state, const CountedKey& key) {
+    return H::combine(std::move(state), key.value_);
+  }
+
+  static inline int count = 0;
+
+ private:
+  int value_;
+};
 
 // Three names, of which nothing is noted yet.
 Names ThreeNames() {
@@ -71,6 +93,14 @@ TEST(ATable, NotesNothingBeforeSomebodyWantsTheNotes) {
   names.StopNoting(ChangeReader::kStore);
   names[DeviceId(1)] = "third";
   EXPECT_EQ(names.TakeNotes(), Ids());
+}
+
+TEST(ATable, TakesNoMoreMemoryForARecordThatIsNotedAgainAndAgain) {
+  Table<CountedKey, int> table;
+  (void)table.TakeNotes();
+  for (int i = 0; i < 1000; ++i) table[CountedKey(i % 2)] = i;
+  EXPECT_LT(CountedKey::count, 100);
+  EXPECT_EQ(table.TakeNotes().size(), 2u);
 }
 
 TEST(ATable, IsEqualToAnotherWithTheSameRecordsWhateverIsNoted) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Why the core refuses peers, which its effects do not tell.
+// Why the core refuses peers, and how handshakes fail, which its effects do not tell.
 
 #include "broker/core/tally.h"
 
@@ -8,6 +8,7 @@
 
 #include <functional>
 #include <map>
+#include <utility>
 
 #include "broker/core/broker_core.h"
 
@@ -157,6 +158,23 @@ TEST(ThePassiveSidesRefusals, AreOfNoListenerWhereTheAddressIsNoListeners) {
   core.Handle(FabricReport(FabricBound{EndpointId(2)}));
   core.Arrive(EndpointId(2));
   EXPECT_EQ(core.Refusals(Side::kPassive), (std::map<Refusal, uint64_t>{{Refusal::kNoListener, 1}}));
+}
+
+TEST(FailedHandshakes, AreCountedByTheirSideAndStatus) {
+  Refusing core{Limits{}};
+  for (const uint64_t peer : {1, 2}) {
+    core.Arrive();
+    const ConnectionId connection = IncomingConnection(kDevice, peer);
+    core.Handle(FabricReport(FabricFailed{.connection = connection, .status = NdkStatus::kConnectionAborted}));
+  }
+  core.Ask(CreateConnector{AdapterId(1)});
+  core.Ask(Connect{ConnectorId(3), {2}, {kLocal.ip, 7001}, kPeer, {}, {}});
+  core.Handle(FabricReport(FabricBound{EndpointId(2)}));
+  core.Handle(
+      FabricReport(FabricConnectFailed{.connection = ConnectionId(1), .status = NdkStatus::kNetworkUnreachable}));
+  const std::map<std::pair<Side, NdkStatus>, uint64_t> expected = {
+      {{Side::kPassive, NdkStatus::kConnectionAborted}, 2}, {{Side::kActive, NdkStatus::kNetworkUnreachable}, 1}};
+  EXPECT_EQ(core.core().tally().failures, expected);
 }
 
 TEST(TheTally, IsOfOneProcess) {
