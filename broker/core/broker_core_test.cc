@@ -71,6 +71,56 @@ TEST_F(HostileNumbers, AnAcknowledgementOfWhatWasNeverSentIsRefused) {
   EXPECT_TRUE(Handle(AcknowledgeEvents{SessionId(1), EventNumber(kGreatest)}).empty());
 }
 
+TEST(TheCoreDeathTest, EndsTheProcessWhereTimeGoesBack) {
+  BrokerCore core{Limits{}};
+  (void)core.Handle(absl::UnixEpoch(), DeadlineReached{});
+  EXPECT_DEATH((void)core.Handle(absl::UnixEpoch() - absl::Nanoseconds(1), DeadlineReached{}), "time went back");
+}
+
+TEST(ACore, HasTheLineageThatItIsGivenOrNone) {
+  EXPECT_EQ(BrokerCore(Limits{}, 7).records().lineage, 7u);
+  EXPECT_EQ(BrokerCore(Limits{}).records().lineage, 0u);
+}
+
+TEST(AClientThatAcknowledgesNothing, MayOnlyEndWhatItHas) {
+  const std::vector<Request> ends = {CloseAdapter{},   CloseListener{}, CloseSharedEndpoint{},
+                                     CloseConnector{}, ReleasePort{},   ReportConnectionEnd{}};
+  const std::vector<Request> others = {
+      OpenAdapter{}, CreateListener{},  Listen{},     ControlConnectEvents{},      CreateSharedEndpoint{},
+      ReservePort{}, CreateConnector{}, Connect{},    ConnectWithSharedEndpoint{}, CompleteConnect{},
+      Accept{},      Reject{},          Disconnect{}, GetConnectionData{}};
+  BrokerCore core{Limits{.events_kept = 0}};
+  (void)core.Handle(absl::UnixEpoch(), OpenSession{StreamId(1), {}, {}});
+  uint64_t id = 0;
+  const auto ask = [&](const Request& request) {
+    const ClientRequest event{SessionId(1), RequestId(++id), EventNumber(), request};
+    return AnswerOf(core.Handle(absl::UnixEpoch(), event)).status;
+  };
+  for (const Request& request : ends) EXPECT_EQ(ask(request), NdkStatus::kObjectNameNotFound) << request.index();
+  for (const Request& request : others) EXPECT_EQ(ask(request), NdkStatus::kInsufficientResources) << request.index();
+  EXPECT_EQ(ends.size() + others.size(), std::variant_size_v<Request>);
+}
+
+TEST(ARestoredCore, IsNoneOfBrokenRecords) {
+  BrokerCore core{Limits{}};
+  (void)core.Handle(absl::UnixEpoch(), OpenSession{StreamId(1), {}, {}});
+  Records records = core.records();
+  records.sessions.at(SessionId(1)).adapters = 1;
+  EXPECT_EQ(BrokerCore::Restore(Limits{}, records).status(),
+            absl::InvalidArgumentError("session 1: counts 1 objects of kind 0, has 0"));
+}
+
+TEST(ARestoredCore, TellsNoReaderWhatTheFormerOneNoted) {
+  for (const ChangeReader reader : {ChangeReader::kStore, ChangeReader::kWatches}) {
+    BrokerCore core{Limits{}};
+    (void)core.TakeChanges(reader);
+    (void)core.Handle(absl::UnixEpoch(), OpenSession{StreamId(1), {}, {}});
+    absl::StatusOr<BrokerCore> restored = BrokerCore::Restore(Limits{}, core.records());
+    ASSERT_TRUE(restored.ok()) << restored.status();
+    EXPECT_EQ(restored->TakeChanges(reader), Changes{.all = true});
+  }
+}
+
 TEST(ARestoredCore, LetsSessionsKeepWhatItsOwnLimitsWouldNotGive) {
   BrokerCore core{Limits{}};
   (void)core.Handle(absl::UnixEpoch(), FabricReport(DeviceChanged{{.id = DeviceId(1), .name = "nic0"}}));
@@ -134,6 +184,13 @@ TEST_F(ChangedLimits, TakeNothingFromWhoHasMoreAndGiveNothingMore) {
   EXPECT_EQ(OpenAdapter(6), NdkStatus::kInsufficientResources) << "two are left";
   EXPECT_EQ(Ask(7, CloseAdapter{AdapterId(2)}), NdkStatus::kSuccess);
   EXPECT_EQ(OpenAdapter(8), NdkStatus::kSuccess);
+}
+
+TEST_F(ChangedLimits, AreBrokenWhileSomebodyHasMore) {
+  for (const uint64_t id : {1, 2, 3}) ASSERT_EQ(OpenAdapter(id), NdkStatus::kSuccess);
+  EXPECT_EQ(core_.CheckInvariants(), absl::OkStatus());
+  Set([](Limits& limits) { limits.adapters_per_session = 2; });
+  EXPECT_EQ(core_.CheckInvariants(), absl::InternalError("session 1: has 3 objects of kind 0"));
 }
 
 TEST_F(ChangedLimits, GiveMoreAtOnce) {
@@ -306,6 +363,11 @@ TEST_F(ARequest, IsForgottenWithItsAnswerWhenItsSessionEnds) {
   EXPECT_TRUE(session.events.empty());
 }
 
+TEST_F(ARequest, ToOpenAnAdapterLeavesItsVersionOnRecord) {
+  Do(OpenAdapter{"nic0", {2, 0}});
+  EXPECT_EQ(core_.records().adapters.at(AdapterId(1)).requested, (NdkVersion{2, 0}));
+}
+
 TEST_F(ARequest, CountsInWhatItsUserHolds) {
   EXPECT_EQ(Held(), (Holdings{.sessions = 2}));
   Do(OpenAdapter{"nic0", kNdkVersion});
@@ -323,7 +385,7 @@ TEST_F(ARequest, CountsInWhatItsUserHolds) {
   Do(Reject{ConnectorId(3), {}});
   EXPECT_EQ(Held().connectors, 3u);
   Do(CloseConnector{ConnectorId(4)});
-  EXPECT_EQ(core_.HoldingsOf(1001), Holdings());
+  EXPECT_EQ(core_.HoldingsOf(1001), (Holdings{.sessions = 0, .listeners = 0, .connectors = 0}));
   Handle(EndSession{SessionId(1)});
   for (const uint64_t peer : {1, 2, 3}) {
     Handle(FabricReport(FabricReleased{IncomingConnection(DeviceId(1), peer)}));

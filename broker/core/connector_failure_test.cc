@@ -4,6 +4,8 @@
 
 #include <gtest/gtest.h>
 
+#include <functional>
+#include <optional>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -61,6 +63,17 @@ class ConnectorFailureTest : public testing::Test {
                        .connection = connection, .status = NdkStatus::kConnectionRefused, .provider_error = 28}));
     Handle(second, FabricReport(FabricReleased{connection}));
   }
+  void Establish(int second, const std::optional<HandoffSecret>& handoff = {}) {
+    StartConnect(second);
+    Handle(second, FabricReport(FabricReplied{.connection = Connector().connection}));
+    Ask(second, CompleteConnect{kConnector});
+    Handle(second, FabricReport(FabricEstablished{Connector().connection, handoff}));
+    ASSERT_EQ(Connector().state, ConnectorState::kEstablished);
+  }
+  void Disconnected(int second, NdkStatus status, uint32_t error) {
+    Handle(second, FabricReport(FabricDisconnected{Connector().connection, status, error}));
+  }
+  void Remove(int second) { Handle(second, FabricReport(DeviceRemoved{kDevice})); }
   const ConnectorRecord& Connector() { return core_.records().connectors.at(kConnector); }
 
   BrokerCore core_{Limits{}};
@@ -99,17 +112,81 @@ TEST_F(ConnectorFailureTest, IsATimeout) {
 }
 
 TEST_F(ConnectorFailureTest, IsABrokenConnectionsButNotAnOrderlyOnes) {
-  for (const NdkStatus status : {NdkStatus::kSuccess, NdkStatus::kConnectionAborted}) {
+  const auto disconnect = [this] { Ask(4, Disconnect{kConnector}); };
+  struct Row {
+    const char* end;
+    std::function<void()> steps;
+    NdkStatus status = NdkStatus::kSuccess;  // And the error: the failure's, if there is one.
+    uint32_t error = 0;
+  };
+  const Row rows[] = {
+      {"the peer's goodbye", [&] { Disconnected(4, NdkStatus::kSuccess, 0); }},
+      {"a break", [&] { Disconnected(4, NdkStatus::kConnectionAborted, 104); }, NdkStatus::kConnectionAborted, 104},
+      {"its own goodbye",
+       [&] {
+         disconnect();
+         Disconnected(4, NdkStatus::kSuccess, 0);
+       }},
+      {"a break of its own goodbye",
+       [&] {
+         disconnect();
+         Disconnected(4, NdkStatus::kIoTimeout, 110);
+       },
+       NdkStatus::kIoTimeout, 110},
+      {"a goodbye that its client tells of",
+       [&] { Ask(4, ReportConnectionEnd{.connector = kConnector, .graceful = true}); }},
+      {"a break that its client tells of",
+       [&] { Ask(4, ReportConnectionEnd{.connector = kConnector, .provider_error = 103}); },
+       NdkStatus::kConnectionAborted, 103},
+      {"its device's going", [&] { Remove(4); }, NdkStatus::kDeviceRemoved},
+  };
+  for (const Row& row : rows) {
+    SCOPED_TRACE(row.end);
     Begin();
-    StartConnect(2);
-    const ConnectionId connection = Connector().connection;
-    Handle(3, FabricReport(FabricReplied{.connection = connection}));
-    Ask(3, CompleteConnect{kConnector});
-    Handle(3, FabricReport(FabricEstablished{connection, {}}));
-    Handle(4, FabricReport(FabricDisconnected{connection, status, 104}));
-    EXPECT_EQ(Connector().failure.has_value(), status != NdkStatus::kSuccess);
+    Establish(2);
+    row.steps();
+    EXPECT_EQ(Connector().failure.has_value(), row.status != NdkStatus::kSuccess);
+    const ConnectorFailure failure = Connector().failure.value_or(ConnectorFailure{.status = NdkStatus::kSuccess});
+    EXPECT_EQ(failure.status, row.status);
+    EXPECT_EQ(failure.provider_error, row.error);
     EXPECT_EQ(Connector().since, At(4));
   }
+}
+
+TEST_F(ConnectorFailureTest, IsATransportThatNobodyFetches) {
+  Establish(2, HandoffSecret());
+  Handle(42, DeadlineReached{});
+  ASSERT_TRUE(Connector().failure.has_value());
+  EXPECT_EQ(Connector().failure->status, NdkStatus::kIoTimeout);
+  EXPECT_EQ(Connector().failure->at, At(42));
+}
+
+TEST_F(ConnectorFailureTest, IsNoneOfADeviceThatGoesBeforeOrAfterTheConnection) {
+  Remove(2);
+  EXPECT_EQ(Connector().state, ConnectorState::kIdle);
+  EXPECT_FALSE(Connector().failure.has_value());
+  Begin();
+  Establish(2);
+  Ask(3, ReportConnectionEnd{.connector = kConnector});
+  Remove(4);
+  EXPECT_EQ(Connector().dead_status, NdkStatus::kConnectionInvalid);
+  ASSERT_TRUE(Connector().failure.has_value());
+  EXPECT_EQ(Connector().failure->at, At(3));
+}
+
+TEST_F(ConnectorFailureTest, IsWhatAConnectorDiesOfWhoseDeviceGoes) {
+  Establish(2);
+  Remove(3);
+  EXPECT_EQ(Connector().state, ConnectorState::kDead);
+  EXPECT_EQ(Connector().dead_status, NdkStatus::kDeviceRemoved);
+}
+
+TEST_F(ConnectorFailureTest, IsNoYoungerForAClose) {
+  Establish(2);
+  Ask(3, ReportConnectionEnd{.connector = kConnector});
+  Ask(4, CloseConnector{kConnector});
+  EXPECT_TRUE(Connector().closing);
+  EXPECT_EQ(Connector().since, At(3));
 }
 
 TEST_F(ConnectorFailureTest, IsNoneOfARecoveredConnectionWhichSaysThatItIs) {

@@ -211,7 +211,8 @@ std::string ToText(const Outcome& outcome) {
   std::string text = StrCat(StatusText(outcome.status),
                             std::visit([](const auto& payload) { return TextOf(payload); }, outcome.payload),
                             WithError(outcome.provider_error));
-  if (outcome.retryable) StrAppend(&text, ", retryable", outcome.retry_same_qp ? " with the same QP" : "");
+  if (outcome.retryable) StrAppend(&text, ", retryable");
+  if (outcome.retry_same_qp) StrAppend(&text, " with the same QP");
   if (!outcome.hint.empty()) StrAppend(&text, " (", outcome.hint, ")");
   return text;
 }

@@ -39,22 +39,23 @@ absl::Status Shadow::Follow(BrokerCore& core) {
   changes_ = core.TakeChanges();
   const Records& records = core.records();
   if (changes_.counters) records_.counters = records.counters;
+  records_.now = records.now;
   ForEachTable(
       [](auto& own, const auto& cores, const auto& keys) {
         for (const auto& key : keys) Copy(key, cores, own);
       },
       records_, records, changes_);
+  if (records_ == records) return absl::OkStatus();
   const char* const kinds[] = {"device",      "session",   "adapter",  "listener",  "shared endpoint",
                                "reservation", "connector", "endpoint", "connection"};
   const char* const* kind = kinds;
-  std::string missing = records_.counters == records.counters ? "" : "the counters";
+  std::string missing = records_.counters == records.counters ? "a table that is left out" : "the counters";
   ForEachTable(
       [&](const auto& own, const auto& cores) {
         if (const uint64_t id = Difference(own, cores); id != 0) missing = absl::StrCat(*kind, " ", id);
         ++kind;
       },
       records_, records);
-  if (missing.empty()) return absl::OkStatus();
   return absl::InternalError(absl::StrCat(missing, ": has changed, and is not among the changes"));
 }
 
