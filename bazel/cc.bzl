@@ -90,7 +90,7 @@ def _cc_library(name, parts, private, **kwargs):
             fail("%s has neither a header nor a source" % part)
     native.cc_library(
         name = name,
-        # Without it Bazel would also build a shared library of each, and for that compile everything a second time.
+        # Without it Bazel also links a shared library of each when it builds everything.
         linkstatic = True,
         srcs = _files(parts, [".cc"]) + _files(private, [".h", ".cc"]),
         hdrs = _files(parts, [".h"]),

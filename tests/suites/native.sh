@@ -14,7 +14,7 @@ kept() {
 measurements() {
   local name=$1
   shift
-  bazel_tests "$name" --test_tag_filters=bench --build_tests_only --local_test_jobs=1 --nocache_test_results "$@"
+  bazel_tests "$name" --test_tag_filters=bench --local_test_jobs=1 --nocache_test_results "$@"
 }
 
 # Of what has threads of its own: the data path, and the runtime beneath the daemon's loop.
