@@ -185,7 +185,9 @@ class Finder:
         tokens = [token.spelling for token, _ in zip(cursor.get_tokens(), range(2))]
         if tokens[1:] == ["constexpr"]:
             return children[1:]
-        condition = next((each for each in children if each.kind.is_expression()), None)
+        # What `if (T* x = F())` declares is its condition, too, and has no place of its own.
+        declares = any(each.kind == Kind.VAR_DECL for each in children)
+        condition = None if declares else next((each for each in children if each.kind.is_expression()), None)
         code = condition and self.code(condition)
         plain = code and not any(sign in code for sign in ("<", ">=", "==", "!=", "&&", "||"))
         if plain and not self.in_macro(condition):

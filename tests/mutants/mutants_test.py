@@ -28,9 +28,13 @@ int Sign(int x) {
 }
 Color Paint() { return Color::kGreen; }
 Narrow Make() { return {7}; }
+void CallIf() {
+  if (int x = calls) calls += 40;
+}
 static_assert(kLimit == 3);
 int main() {
   if constexpr (kLimit == 3) SAY("start");
+  CallIf();
   std::printf("%d %d %d %d\\n", Sign(-1), Sign(4), calls, Paint() == Color::kGreen);
 }
 """
@@ -83,6 +87,10 @@ class MutantsTest(unittest.TestCase):
         codes = {code for code, _ in self.found}
         self.assertNotIn("kLimit == 3", codes)
         self.assertNotIn('SAY("start")', codes)
+
+    def test_the_statement_behind_a_declared_condition_is_dropped(self):
+        codes = [SOURCE.encode()[each.place.start : each.place.end].decode() for each in self.kept["sample.cc"]]
+        self.assertIn("calls += 40;", codes)
 
     def test_a_mutant_that_does_not_compile_is_left_out(self):
         self.assertIn(("7", "(7 + 1)"), self.found)
