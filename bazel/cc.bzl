@@ -4,7 +4,7 @@
 A part of a library is NAME.h, NAME.cc or both.
 """
 
-# What nearly every test uses.
+# Dependencies of nearly every test.
 _TEST_DEPS = ["//dataplane:unique_fd", "//dataplane/ndk", "@system//:absl"]
 
 def library(
