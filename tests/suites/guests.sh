@@ -18,21 +18,10 @@ in_guest() {
   return "$status"
 }
 
-# What waits for the wire or for the kernel's timeouts runs beside what needs the processor.
-vm() {
-  guests
-  peers &
-  network &
-  doctor &
-  wait
-}
-
 # Both kinds of device at the same time: most of it waits for the kernel's timeouts.
 guests() {
-  local kind
-  for kind in rxe siw; do
-    { parts "$kind"; service_on "$kind" 2 900; } &
-  done
+  parts rxe &
+  parts siw &
   wait
 }
 
@@ -92,7 +81,11 @@ service_on() {
     //client/ctl:rdma-brokerctl //deploy/configuration:toml //tests/service/...
 }
 
-service() { service_on rxe 2 900; service_on siw 2 900; }
+service() {
+  service_on rxe 2 900 &
+  service_on siw 2 900 &
+  wait
+}
 service_deep() {
   local kind
   for kind in "${kinds[@]}"; do service_on "$kind" 10 3600; done
