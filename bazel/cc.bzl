@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Libraries, tests and programs in C++ by the names of their files, with what nearly every one of them has.
+"""C++ libraries, tests and programs, named after their files, with the dependencies that nearly all of them need.
 
 A part of a library is NAME.h, NAME.cc or both.
 """
@@ -19,13 +19,13 @@ def library(
     """A cc_library and, where there is a NAME_test.cc, its test.
 
     Args:
-      name: the library, and where nothing else is said its part.
-      parts: names of those whose headers others may include.
-      private: names of those whose headers they may not.
-      deps: the library's; the test has them, too.
-      test_size: of the test.
-      test_tags: of the test.
-      test_deps: what the test needs besides the library, its deps and what gtests adds.
+      name: the library's name; by default also that of its only part.
+      parts: the parts with a public header.
+      private: the parts with a header for this library alone.
+      deps: dependencies of the library and of its test.
+      test_size: the test's size.
+      test_tags: the test's tags.
+      test_deps: further dependencies of the test; gtests adds GoogleTest and the like.
       **kwargs: for the cc_library.
     """
     _cc_library(name, [name] if parts == None else parts, private, deps = deps, **kwargs)
@@ -41,10 +41,10 @@ def test_library(name, parts = None, private = [], deps = [], **kwargs):
     """A cc_library for tests only.
 
     Args:
-      name: the library, and where nothing else is said its part, in this folder or in testing.
-      parts: names of those whose headers others may include.
-      private: names of those whose headers they may not.
-      deps: what it needs besides GoogleTest and what nearly every test uses.
+      name: the library's name; by default also that of its only part, in this folder or in testing.
+      parts: the parts with a public header.
+      private: the parts with a header for this library alone.
+      deps: dependencies besides GoogleTest and _TEST_DEPS.
       **kwargs: for the cc_library.
     """
     if parts == None:
@@ -57,8 +57,8 @@ def gtests(srcs, size = "small", deps = [], **kwargs):
 
     Args:
       srcs: the sources; one without a main function gets GoogleTest's.
-      size: of each test.
-      deps: what they need besides GoogleTest and what nearly every test uses.
+      size: the size of each test.
+      deps: dependencies besides GoogleTest and _TEST_DEPS.
       **kwargs: for each cc_test.
     """
     for src in srcs:

@@ -77,7 +77,7 @@ def proto_descriptor_set(name, out, srcs, **kwargs):
     Args:
       name: the target.
       out: the file.
-      srcs: .proto files, of other packages, too; those that they import are among them.
+      srcs: .proto files of any package, together with all files that they import.
       **kwargs: for the genrule.
     """
     native.genrule(

@@ -167,6 +167,15 @@ class ChangedLimits : public testing::Test {
     const Effects effects = core_.Handle(now_, ResumeSession{StreamId(++last_stream_), SessionId(1), {}, {}, {}});
     EXPECT_TRUE(std::holds_alternative<SessionOpened>(effects.back()));
   }
+  // As older versions recorded sessions.
+  void RestoreWithoutAnswersKept() {
+    Records records = core_.records();
+    records.sessions.at(SessionId(1)).answers_kept = 0;
+    absl::StatusOr<BrokerCore> restored = BrokerCore::Restore(core_.limits(), records);
+    ASSERT_TRUE(restored.ok()) << restored.status();
+    core_ = *std::move(restored);
+    (void)core_.Handle(now_, Recover{});
+  }
   uint32_t AnswersKept(SessionId session) { return core_.records().sessions.at(session).answers_kept; }
 
   const Instant now_ = absl::UnixEpoch();
@@ -234,25 +243,15 @@ TEST_F(ChangedLimits, GiveASessionThatReturnsMoreAnswersButNotFewer) {
 
 TEST_F(ChangedLimits, HoldForASessionThatReturnsFromABrokerThatDidNotRecordThem) {
   ASSERT_EQ(OpenAdapter(1), NdkStatus::kSuccess);
-  Records records = core_.records();
-  records.sessions.at(SessionId(1)).answers_kept = 0;
-  absl::StatusOr<BrokerCore> restored = BrokerCore::Restore(core_.limits(), records);
-  ASSERT_TRUE(restored.ok()) << restored.status();
-  core_ = *std::move(restored);
-  (void)core_.Handle(now_, Recover{});
+  RestoreWithoutAnswersKept();
   Return();
   for (const uint64_t id : {2, 1}) EXPECT_EQ(OpenAdapter(id), NdkStatus::kSuccess) << id;
   EXPECT_EQ(core_.records().sessions.at(SessionId(1)).adapters, 2u) << "one was a repeat";
 }
 
-// Its client may ask before it returns, and repeats what it has no answer to.
+// A client may send requests before it resumes its session, and repeats the unanswered ones.
 TEST_F(ChangedLimits, KeepTheNewestAnswerOfASessionThatHasNotBeenToldOfThem) {
-  Records records = core_.records();
-  records.sessions.at(SessionId(1)).answers_kept = 0;
-  absl::StatusOr<BrokerCore> restored = BrokerCore::Restore(core_.limits(), records);
-  ASSERT_TRUE(restored.ok()) << restored.status();
-  core_ = *std::move(restored);
-  (void)core_.Handle(now_, Recover{});
+  RestoreWithoutAnswersKept();
   for (const uint64_t id : {1, 1, 2, 2}) EXPECT_EQ(OpenAdapter(id), NdkStatus::kSuccess) << id;
   EXPECT_EQ(core_.records().sessions.at(SessionId(1)).adapters, 2u) << "two were repeats";
 }

@@ -186,23 +186,6 @@ TEST(ThePassiveSidesRefusals, AreOfNoListenerWhereTheAddressIsNoListeners) {
   EXPECT_EQ(core.Refusals(Side::kPassive), (std::map<Refusal, uint64_t>{{Refusal::kNoListener, 1}}));
 }
 
-TEST(FailedHandshakes, AreCountedByTheirSideAndStatus) {
-  Counting core{Limits{}};
-  for (const uint64_t peer : {1, 2}) {
-    core.Arrive();
-    const ConnectionId connection = IncomingConnection(kDevice, peer);
-    core.Handle(FabricReport(FabricFailed{.connection = connection, .status = NdkStatus::kConnectionAborted}));
-  }
-  core.Ask(CreateConnector{AdapterId(1)});
-  core.Ask(Connect{ConnectorId(3), {2}, {kLocal.ip, 7001}, kPeer, {}, {}});
-  core.Handle(FabricReport(FabricBound{EndpointId(2)}));
-  core.Handle(
-      FabricReport(FabricConnectFailed{.connection = ConnectionId(1), .status = NdkStatus::kNetworkUnreachable}));
-  const std::map<std::pair<Side, NdkStatus>, uint64_t> expected = {
-      {{Side::kPassive, NdkStatus::kConnectionAborted}, 2}, {{Side::kActive, NdkStatus::kNetworkUnreachable}, 1}};
-  EXPECT_EQ(core.core().tally().failures, expected);
-}
-
 TEST(TheActiveSidesRefusals, AreThePeersOrTheClientsOwn) {
   struct {
     const char* what;
@@ -247,6 +230,15 @@ TEST(Handshakes, AreCountedByTheirSideAndEnd) {
        [](Counting& core) { core.FailConnect(NdkStatus::kConnectionRefused); },
        {0, 0},
        {{{Side::kActive, NdkStatus::kConnectionRefused}, 1}}},
+      {"two requests that their peers give up",
+       [](Counting& core) {
+         for (const uint64_t peer : {1, 2}) {
+           core.Arrive();
+           core.Handle(FabricReport(FabricFailed{.connection = IncomingConnection(kDevice, peer)}));
+         }
+       },
+       {0, 0},
+       {{{Side::kPassive, NdkStatus::kConnectionAborted}, 2}}},
       {"a Connect without an answer",
        [](Counting& core) {
          core.StartConnect();

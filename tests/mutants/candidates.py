@@ -202,7 +202,7 @@ class Finder:
         for child in children:
             is_last = child == children[-1]
             if child.kind == Kind.RETURN_STMT and is_last and of_function:
-                continue  # The end of the function: nothing can follow in its place.
+                continue  # A mutant that drops the last statement of a function with a result does not compile.
             self.look_at_statement(child)
 
     def look_at_statement(self, cursor):
@@ -224,7 +224,7 @@ class Finder:
 
 
 def find(files, sources):
-    """The places in `files`, in order, seen where `sources` are compiled."""
+    """The places in `files` that compiling `sources` shows, in order."""
     finder = Finder(set(files))
     for source in sources:
         finder.read(source)

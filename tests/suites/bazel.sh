@@ -16,8 +16,8 @@ show_failed() {
   done < <(cut -f 2 <<<"$outcomes" | awk '!seen[$0]++' | head -n 8)
 }
 
-# Runs Bazel's tests that the arguments select; each test case is an outcome. Prints what the searching tests covered,
-# and what failed at once: a log that was cut short has it at one place or the other.
+# Runs Bazel's tests that the arguments select; each test case is an outcome. Prints the searching tests' coverage, and
+# each failure now as well as in the report, since a reader may have only one end of a long log.
 bazel_tests() {
   local name=$1 status=0 done_before
   done_before=$(wc -l <"$outcomes")
@@ -47,8 +47,8 @@ check() {
   } 9>>"$outcomes"
 }
 
-# The value of --test_tag_filters for these suites. A test with the tag "nightly" besides its own runs only there; one
-# with the tag "guest" needs a kernel's RDMA device. ThreadSanitizer has nothing to see in one with "one_thread".
+# The value of --test_tag_filters for these suites. Tests tagged "nightly" run in the suite deep, those tagged "guest"
+# only in guests with a kernel RDMA device, and those tagged "one_thread" never under ThreadSanitizer.
 tag_filter() {
   local tag filter=-nightly,-bench,-guest
   [[ $sanitizer != tsan ]] || filter+=,-one_thread
@@ -63,7 +63,7 @@ tag_filter() {
 # Builds programs for guests and prints where they are.
 programs() { bazel build "${bazel_flags[@]}" --config="$config" "$@" >&2 && bazel info --config="$config" bazel-bin; }
 
-# What a log must show, each as a test.
+# LOG, PATTERN...: one outcome for each pattern, which the log must contain.
 shows() {
   local log=$1 pattern
   shift

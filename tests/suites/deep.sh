@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # shellcheck shell=bash
-# Suites that search for what no other test sees. They take too long to run whole each night, so a night has a slice of
-# each, which its number chooses; the whole has its turn within some weeks.
+# Suites that search for defects that no other test sees. They are too long for one night, so each night runs a slice
+# that its number selects; some weeks cover the whole.
 
 night=$(($(date +%s) / 86400))
 

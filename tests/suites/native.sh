@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 # shellcheck shell=bash
-# Suites of tests on this machine that a tag does not select.
+# Suites on this machine that select tests by more than their tag.
 
-# Beside those whose tag says that they are of the suite survive. Those of contracts are here as well, for whoever runs
-# this alone: in survive Bazel has their results by then.
+# Adds to the suite survive the tests that its tags do not select. Contract tests are included, so that this suite is
+# complete on its own; within survive Bazel has their results by then.
 kept() {
   bazel_tests kept --test_tag_filters="$(tag_filter unit integration contract)" //broker/control:all \
     //broker/{fabric,keeper,runtime,store,survival}/... //client:all //dataplane/{iwarp,verbs}:all \
@@ -17,13 +17,13 @@ measurements() {
   bazel_tests "$name" --test_tag_filters=bench --local_test_jobs=1 --nocache_test_results "$@"
 }
 
-# Of what has threads of its own: the data path, and the runtime beneath the daemon's loop.
+# Tests of the code that starts threads: the data path, and the runtime below the daemon's loop.
 threads() {
   bazel_tests threads --test_tag_filters="$(tag_filter unit contract)" //dataplane/... //broker/runtime/... \
     //tests/conformance:data_path_iwarp_test
 }
 
-# What has been measured, by the tests and in guests.
+# Prints the ratios that tests and guests measured.
 show_ratios() {
   local ratios
   ratios=$(cut -f 2 "$outcomes" | sort -u | xargs -r grep -hsE '^[^ ].*: [0-9.]+ \((goal|reported).*\)$') || true

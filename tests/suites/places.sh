@@ -2,7 +2,7 @@
 # shellcheck shell=bash
 # Suites for each place where the product runs: packages, images, clusters, other languages.
 
-# The README's command, with FILE and without, and what it can besides.
+# The README's command with and without FILE, and its other options.
 quickstart() {
   local command
   command=$(sed -nE 's|^    (\./deploy/quickstart) \[FILE\] .*|\1|p' README.md)

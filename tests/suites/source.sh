@@ -15,7 +15,7 @@ gcc() {
   check gcc bazel build "${bazel_flags[@]}" --config=opt ${programs:?of bazel query}
 }
 
-# What is only there to be linked is not; with a sanitizer, whose compiler it is, the tests' objects are there.
+# Compiles without linking. A sanitizer's build uses clang, too, and shares its objects with the tests.
 clang() {
   check clang bazel build "${bazel_flags[@]}" --config="${sanitizer:-clang}" --output_groups=compilation_outputs //...
 }

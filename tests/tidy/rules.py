@@ -18,7 +18,7 @@ LICENCE = "SPDX-License-Identifier: Apache-2.0"
 PROMISES = r"\b(TODO|FIXME|XXX|HACK)\b"
 EMPTY_WORDS = r"(Manager|Helper|Util|Utils|Common|Impl)(?![a-z])"
 RULE_FILES = "tests/tidy/"  # Where the words that are banned elsewhere have to stand.
-MOST_FAULTS = 100  # Whoever changes the code that a fault breaks has to change the fault, too.
+MOST_FAULTS = 100  # Each one must be kept in step with the code that it breaks.
 
 # Includes and calls that Bazel does not see: the pattern, the layers that may have it, the layers that are bound.
 CLOCKS = r"\b(steady|system|high_resolution|utc)_clock\b|\babsl::Now\b|\b(clock_gettime|gettimeofday)\("
