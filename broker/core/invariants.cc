@@ -31,6 +31,70 @@ class Rules {
   absl::Status status_;
 };
 
+template <typename Object>
+void CheckObject(Rules& rules, const Records& records, const Object& object) {
+  const std::string name = Name(object.id);
+  rules.Leads(records.sessions, object.session, name);
+  if constexpr (std::is_same_v<Object, AdapterRecord>) {
+    rules.Leads(records.devices, object.device, name);
+    rules.Require(!object.adapter, name, ": has an adapter");
+  } else {
+    rules.Leads(records.adapters, object.adapter, name);
+  }
+  if (object.endpoint) rules.Leads(records.endpoints, object.endpoint, name);
+  rules.Require(object.closing || !object.close_request, name, ": a close request without a close");
+}
+
+// Each record has its own id, and each id in it is that of a record. All other rules follow these ids.
+void CheckReferences(Rules& rules, const Records& records) {
+  const auto check_objects = [&](const auto& table) {
+    for (const auto& [id, object] : table) {
+      rules.Require(id == object.id, Name(object.id), ": filed under ", id.value());
+      CheckObject(rules, records, object);
+    }
+  };
+  check_objects(records.adapters);
+  check_objects(records.listeners);
+  check_objects(records.shared_endpoints);
+  check_objects(records.reservations);
+  check_objects(records.connectors);
+  for (const auto& [id, listener] : records.listeners) {
+    if (listener.taking) rules.Leads(records.reservations, listener.taking, Name(id));
+  }
+  for (const auto& [id, reservation] : records.reservations) {
+    rules.Require(static_cast<bool>(reservation.endpoint), Name(id), ": holds no endpoint");
+  }
+  for (const auto& [id, shared] : records.shared_endpoints) {
+    rules.Require(static_cast<bool>(shared.endpoint), Name(id), ": holds no endpoint");
+    if (shared.taking) rules.Leads(records.reservations, shared.taking, Name(id));
+  }
+  for (const auto& [id, connector] : records.connectors) {
+    if (connector.listener) rules.Leads(records.listeners, connector.listener, Name(id));
+    if (connector.shared_endpoint) rules.Leads(records.shared_endpoints, connector.shared_endpoint, Name(id));
+    if (connector.connection) rules.Leads(records.connections, connector.connection, Name(id));
+    if (connector.releasing) rules.Leads(records.connections, connector.releasing, Name(id));
+  }
+  for (const auto& [id, endpoint] : records.endpoints) {
+    const std::string name = absl::StrCat("endpoint ", id.value());
+    rules.Require(id == endpoint.id, name, ": filed under another id");
+    rules.Leads(records.devices, endpoint.device, name);
+  }
+  for (const auto& [id, connection] : records.connections) {
+    const std::string name = absl::StrCat("connection ", id.value());
+    rules.Require(id == connection.id, name, ": filed under another id");
+    rules.Leads(records.devices, connection.device, name);
+    if (connection.endpoint) rules.Leads(records.endpoints, connection.endpoint, name);
+    if (connection.connector) rules.Leads(records.connectors, connection.connector, name);
+    rules.Require(connection.given_up || connection.connector, name, ": nobody's, and not given up");
+  }
+  for (const auto& [id, device] : records.devices) {
+    rules.Require(id == device.device.id, "device ", device.device.name, ": filed under another id");
+  }
+  for (const auto& [id, session] : records.sessions) {
+    rules.Require(id == session.id, "session ", session.id.value(), ": filed under another id");
+  }
+}
+
 // What the records should count.
 struct Counted {
   std::map<ObjectId, uint32_t> successors;
@@ -46,36 +110,29 @@ struct Counted {
 bool HoldsReference(const ObjectRecord& object) { return object.endpoint && !object.left_endpoint; }
 
 template <typename Object>
-void CountObject(Rules& rules, const Records& records, const Object& object, Counted& counted) {
+void CountObject(const Object& object, Counted& counted) {
   const ObjectId id = object.id;
-  rules.Leads(records.sessions, object.session, Name(id));
   ++counted.owned[{object.session, id.index()}];
-  if (object.adapter && rules.Leads(records.adapters, object.adapter, Name(id))) ++counted.successors[object.adapter];
+  if (object.adapter) ++counted.successors[object.adapter];
   if (HoldsReference(object)) {
     // An endpoint that a reservation is losing counts once, for its taker.
     bool counts = true;
     if constexpr (std::is_same_v<Object, ReservationRecord>) counts = !object.taken;
-    if (counts && rules.Leads(records.endpoints, object.endpoint, Name(id))) ++counted.references[object.endpoint];
+    if (counts) ++counted.references[object.endpoint];
   }
-  rules.Require(object.closing || !object.close_request, Name(id), ": a close request without a close");
 }
 
-Counted Count(Rules& rules, const Records& records) {
+Counted Count(const Records& records) {
   Counted counted;
   const auto count = [&](const auto& table) {
-    for (const auto& [id, object] : table) {
-      rules.Require(id == object.id, Name(object.id), ": filed under ", id.value());
-      CountObject(rules, records, object, counted);
-    }
+    for (const auto& [id, object] : table) CountObject(object, counted);
   };
   count(records.adapters);
   count(records.listeners);
   count(records.shared_endpoints);
   count(records.reservations);
   count(records.connectors);
-  for (const auto& [id, adapter] : records.adapters) {
-    if (rules.Leads(records.devices, adapter.device, Name(id))) ++counted.adapters[adapter.device];
-  }
+  for (const auto& [id, adapter] : records.adapters) ++counted.adapters[adapter.device];
   for (const auto& [id, connector] : records.connectors) {
     if (connector.listener) ++counted.successors[connector.listener];
     if (connector.shared_endpoint) ++counted.successors[connector.shared_endpoint];
@@ -144,8 +201,8 @@ void CheckSessions(Rules& rules, const Records& records, Counted& counted) {
         std::adjacent_find(session.answers.begin(), session.answers.end(), out_of_order) == session.answers.end(),
         "session ", id.value(), ": its kept answers are not in the order of their requests");
     const bool waits = session.deadline != absl::InfiniteFuture();
-    rules.Require(session.ended || waits == !session.stream, "session ", id.value(),
-                  ": is away without a deadline, or there with one");
+    rules.Require(waits == (!session.ended && !session.stream), "session ", id.value(),
+                  ": is away without a deadline, or there or ended with one");
   }
 }
 
@@ -159,7 +216,7 @@ void CheckConnector(Rules& rules, const Records& records, const ConnectorRecord&
                 connected ? " without a connection" : " with a connection");
   const bool pending = state == kBinding || state == kConnecting || state == kCompleting || state == kAccepting ||
                        state == kDisconnecting;
-  const bool ended = records.sessions.contains(connector.session) && records.sessions.at(connector.session).ended;
+  const bool ended = records.sessions.at(connector.session).ended;
   rules.Require(ended || pending == static_cast<bool>(connector.pending), name, ": state ", static_cast<int>(state),
                 pending ? " without a request" : " with a request");
   const bool timed = pending || (state == kEstablished && connector.awaits_handoff);
@@ -169,6 +226,8 @@ void CheckConnector(Rules& rules, const Records& records, const ConnectorRecord&
   rules.Require(!connector.listener || (state != kIdle && state != kBinding && state != kConnecting &&
                                         state != kReplied && state != kCompleting),
                 name, ": was delivered and connects");
+  rules.Require(state != kBinding || connector.endpoint, name, ": is being bound without an endpoint");
+  rules.Require((state != kRequested && state != kAccepting) || connector.listener, name, ": was delivered by nobody");
   rules.Require(!connector.accept_data || state == kAccepting, name, ": keeps an Accept's data, and accepts nothing");
   rules.Require(!connector.awaits_handoff || state == kEstablished, name, ": awaits a hand-off it cannot have");
   const bool uses_qp = pending || state == kReplied || state == kEstablished || state == kPeerDisconnected;
@@ -183,14 +242,9 @@ void CheckConnector(Rules& rules, const Records& records, const ConnectorRecord&
 void CheckConnections(Rules& rules, const Records& records) {
   for (const auto& [id, connector] : records.connectors) {
     CheckConnector(rules, records, connector);
-    if (connector.listener) rules.Leads(records.listeners, connector.listener, Name(id));
-    if (connector.shared_endpoint) rules.Leads(records.shared_endpoints, connector.shared_endpoint, Name(id));
   }
   std::map<std::pair<SocketAddress, SocketAddress>, std::vector<FourTuple>> tuples;
   for (const auto& [id, connection] : records.connections) {
-    rules.Leads(records.devices, connection.device, absl::StrCat("connection ", id.value()));
-    rules.Require(connection.given_up || records.connectors.contains(connection.connector), "connection ", id.value(),
-                  ": nobody's, and not given up");
     if (!connection.holds_addresses) continue;
     auto& same = tuples[{connection.local, connection.peer}];
     const FourTuple tuple = TupleOf(records, connection);
@@ -200,12 +254,69 @@ void CheckConnections(Rules& rules, const Records& records) {
   }
 }
 
+// A report about an endpoint that is being bound or repurposed goes to its owner, which waits for it; only a connector
+// may have chosen another endpoint meanwhile. A bound endpoint may outlive its owner.
+void CheckOwner(Rules& rules, const Records& records, const EndpointRecord& endpoint) {
+  const bool repurposing = endpoint.state == EndpointState::kRepurposing;
+  const bool reports = endpoint.state == EndpointState::kBinding || repurposing;
+  if (!reports || (std::holds_alternative<ConnectorId>(endpoint.owner) && !repurposing)) return;
+  const std::string name = absl::StrCat("endpoint ", endpoint.id.value());
+  const auto check = [&](auto id) {
+    const auto& table = TableOf(records, id);
+    const auto owner = table.find(id);
+    rules.Require(owner != table.end() && owner->second.endpoint == endpoint.id, name, ": ", Name(id),
+                  " does not wait for it");
+    if (owner == table.end()) return;
+    bool takes = false;
+    if constexpr (requires { owner->second.taking; }) takes = static_cast<bool>(owner->second.taking);
+    rules.Require(takes == repurposing, name, ": repurposed without a reservation, or bound with one");
+  };
+  std::visit(check, endpoint.owner);
+}
+
+// An object that waits for its endpoint's reports, or whose close gives the endpoint back, owns it.
+void CheckOwned(Rules& rules, const Records& records) {
+  const auto require = [&](const auto& object) {
+    const EndpointRecord& endpoint = records.endpoints.at(object.endpoint);
+    rules.Require(endpoint.owner == ObjectId(object.id), Name(object.id), ": endpoint ", endpoint.id.value(), " is ",
+                  Name(endpoint.owner), "'s");
+  };
+  for (const auto& [id, listener] : records.listeners) {
+    if (listener.endpoint) require(listener);
+  }
+  for (const auto& [id, shared] : records.shared_endpoints) require(shared);
+  for (const auto& [id, reservation] : records.reservations) {
+    if (!reservation.taken) require(reservation);
+  }
+  for (const auto& [id, connector] : records.connectors) {
+    if (!connector.endpoint) continue;
+    if (records.endpoints.at(connector.endpoint).state == EndpointState::kBinding) require(connector);
+  }
+}
+
+// A reservation that is being taken has one taker, which holds its endpoint.
+void CheckReservations(Rules& rules, const Records& records) {
+  std::map<ReservationId, uint32_t> takers;
+  const auto check = [&](const auto& table) {
+    for (const auto& [id, taker] : table) {
+      if (!taker.taking) continue;
+      ++takers[taker.taking];
+      const bool same = taker.endpoint && records.reservations.at(taker.taking).endpoint == taker.endpoint;
+      rules.Require(same && records.endpoints.at(taker.endpoint).state == EndpointState::kRepurposing, Name(id),
+                    ": takes a reservation without its endpoint");
+    }
+  };
+  check(records.listeners);
+  check(records.shared_endpoints);
+  for (const auto& [id, reservation] : records.reservations) {
+    rules.Require(takers[id] == (reservation.taken ? 1 : 0), Name(id), ": is taken by ", takers[id]);
+  }
+}
+
 void CheckEndpoints(Rules& rules, const Records& records) {
   std::map<std::tuple<uint64_t, PortSpace, IpAddress, uint16_t>, EndpointId> taken;
   for (const auto& [id, endpoint] : records.endpoints) {
-    rules.Leads(records.devices, endpoint.device, absl::StrCat("endpoint ", id.value()));
-    const auto* listener = std::get_if<ListenerId>(&endpoint.owner);
-    if (listener != nullptr) rules.Leads(records.listeners, *listener, absl::StrCat("endpoint ", id.value()));
+    CheckOwner(rules, records, endpoint);
     rules.Require(endpoint.address.port != 0, "endpoint ", id.value(), ": has no port");
     const bool used = endpoint.references + endpoint.connections > 0;
     rules.Require(endpoint.state != EndpointState::kBound || used, "endpoint ", id.value(), ": bound and unused");
@@ -222,12 +333,15 @@ void CheckEndpoints(Rules& rules, const Records& records) {
 
 absl::Status CheckRecords(const Records& records) {
   Rules rules;
-  Counted counted = Count(rules, records);
+  CheckReferences(rules, records);
   if (!rules.status().ok()) return rules.status();
+  Counted counted = Count(records);
   CheckCounts(rules, records, counted);
   CheckSessions(rules, records, counted);
   CheckConnections(rules, records);
   CheckEndpoints(rules, records);
+  CheckReservations(rules, records);
+  CheckOwned(rules, records);
   for (const auto& [id, listener] : records.listeners) {
     rules.Require(listener.closing || (listener.state == ListenerState::kCreated) == !listener.endpoint, Name(id),
                   ": listens without an endpoint, or has one without listening");

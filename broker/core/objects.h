@@ -9,15 +9,12 @@
 
 namespace rdmabroker {
 
-inline Table<AdapterId, AdapterRecord>& TableOf(Records& records, AdapterId) { return records.adapters; }
-inline Table<ListenerId, ListenerRecord>& TableOf(Records& records, ListenerId) { return records.listeners; }
-inline Table<SharedEndpointId, SharedEndpointRecord>& TableOf(Records& records, SharedEndpointId) {
-  return records.shared_endpoints;
-}
-inline Table<ReservationId, ReservationRecord>& TableOf(Records& records, ReservationId) {
-  return records.reservations;
-}
-inline Table<ConnectorId, ConnectorRecord>& TableOf(Records& records, ConnectorId) { return records.connectors; }
+// Of const or other records.
+auto& TableOf(auto& records, AdapterId) { return records.adapters; }
+auto& TableOf(auto& records, ListenerId) { return records.listeners; }
+auto& TableOf(auto& records, SharedEndpointId) { return records.shared_endpoints; }
+auto& TableOf(auto& records, ReservationId) { return records.reservations; }
+auto& TableOf(auto& records, ConnectorId) { return records.connectors; }
 
 // "listener 7".
 std::string Name(const ObjectId& object);
