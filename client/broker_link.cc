@@ -51,12 +51,14 @@ bool KeepsSession(const grpc::Status& status) {
 }  // namespace
 
 std::shared_ptr<BrokerLink> BrokerLink::Start(SessionOptions options) {
-  return std::shared_ptr<BrokerLink>(new BrokerLink(std::move(options)));
+  auto thread = CompletionThread::Start();
+  if (thread == nullptr) return nullptr;
+  return std::shared_ptr<BrokerLink>(new BrokerLink(std::move(options), std::move(thread)));
 }
 
-BrokerLink::BrokerLink(SessionOptions options)
+BrokerLink::BrokerLink(SessionOptions options, std::shared_ptr<CompletionThread> thread)
     : options_(std::move(options)),
-      thread_(CompletionThread::Start()),
+      thread_(std::move(thread)),
       channel_(OpenControlChannel(options_.control_socket)),
       broker_(v1::Broker::NewStub(channel_)),
       inspection_(v1::Inspection::NewStub(channel_)),

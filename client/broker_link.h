@@ -35,6 +35,7 @@ namespace rdmabroker::client {
 // thread that all of it belongs to. On that thread only, but for what says otherwise. It lives until Close.
 class BrokerLink : public std::enable_shared_from_this<BrokerLink> {
  public:
+  // Null where the process gets no more threads.
   static std::shared_ptr<BrokerLink> Start(SessionOptions options);
 
   // Any thread. kPending: the work runs later, on the session's thread, and before Close ends anything; else what the
@@ -78,7 +79,7 @@ class BrokerLink : public std::enable_shared_from_this<BrokerLink> {
   enum class State { kOpening, kOpen, kAway, kClosing, kOver };
   struct DeviceListing;
 
-  explicit BrokerLink(SessionOptions options);
+  BrokerLink(SessionOptions options, std::shared_ptr<CompletionThread> thread);
   void StartStream(const v1::SessionRequest& first);
   void HandleReply(const v1::SessionReply& reply);
   void HandleOpened(const v1::SessionOpened& opened);

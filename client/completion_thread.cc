@@ -8,6 +8,7 @@
 
 #include "dataplane/become_callback_thread.h"
 #include "dataplane/callback_thread.h"
+#include "dataplane/start_thread.h"
 
 namespace rdmabroker::client {
 
@@ -28,13 +29,15 @@ struct CompletionThread::Timer final : Tag {
 
 std::shared_ptr<CompletionThread> CompletionThread::Start() {
   std::shared_ptr<CompletionThread> started(new CompletionThread);
-  // The thread keeps itself alive; it begins with the lock, which this function holds until id_ is set.
+  // The thread keeps itself alive; it begins with the lock, which this function holds until all is set.
   const std::lock_guard lock(started->mutex_);
-  started->thread_ = std::thread([started] {
+  started->thread_ = StartThread([started] {
     { const std::lock_guard wait(started->mutex_); }
     started->Run();
   });
+  if (!started->thread_.joinable()) return nullptr;
   started->id_ = started->thread_.get_id();
+  started->grpc_.emplace();
   return started;
 }
 
@@ -52,7 +55,7 @@ bool CompletionThread::PostAnd(bool accept_more, Work&& work) {
   // The thread looks for posted work after each thing it does; only a thread that waits has to be woken.
   if (!wake_set_ && !IsCurrent()) {
     wake_set_ = true;
-    wake_.Set(&queue_, gpr_time_0(GPR_CLOCK_REALTIME), &wake_tag_);
+    grpc_->wake.Set(queue(), gpr_time_0(GPR_CLOCK_REALTIME), &wake_tag_);
   }
   return true;
 }
@@ -66,7 +69,7 @@ CompletionThread::TimerId CompletionThread::After(std::chrono::milliseconds dela
   const TimerId id{++last_timer_};
   auto timer = std::make_unique<Timer>(this, id, std::move(work));
   const gpr_timespec span = gpr_time_from_millis(delay.count(), GPR_TIMESPAN);
-  timer->alarm.Set(&queue_, gpr_time_add(gpr_now(GPR_CLOCK_MONOTONIC), span), Begin(timer.get()));
+  timer->alarm.Set(queue(), gpr_time_add(gpr_now(GPR_CLOCK_MONOTONIC), span), Begin(timer.get()));
   timers_.emplace(id, std::move(timer));
   return id;
 }
@@ -89,7 +92,7 @@ void CompletionThread::Run() {
   BecomeCallbackThread();
   void* tag = nullptr;
   bool ok = false;
-  while (queue_.Next(&tag, &ok)) {
+  while (queue()->Next(&tag, &ok)) {
     if (tag == &wake_tag_) {
       const std::lock_guard lock(mutex_);
       wake_set_ = false;
@@ -121,7 +124,7 @@ void CompletionThread::ShutDownIfIdle() {
   const std::lock_guard lock(mutex_);
   if (!stopping_ || begun_ != 0 || wake_set_ || shut_down_) return;
   shut_down_ = true;
-  queue_.Shutdown();
+  queue()->Shutdown();
 }
 
 }  // namespace rdmabroker::client

@@ -12,6 +12,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <thread>
 #include <vector>
 
@@ -33,6 +34,7 @@ class CompletionThread {
   using Work = std::function<void()>;
   enum class TimerId : uint64_t {};  // 0 is none.
 
+  // Null where the process gets no more threads.
   static std::shared_ptr<CompletionThread> Start();
   CompletionThread(const CompletionThread&) = delete;
   CompletionThread& operator=(const CompletionThread&) = delete;
@@ -48,7 +50,7 @@ class CompletionThread {
 
   // What to pass to gRPC for an operation that will complete.
   void* Begin(Tag* tag);
-  grpc::CompletionQueue* queue() { return &queue_; }
+  grpc::CompletionQueue* queue() { return &grpc_->queue; }
 
   // Runs the work once, not before the delay.
   TimerId After(std::chrono::milliseconds delay, Work work);
@@ -65,6 +67,11 @@ class CompletionThread {
     void Complete(bool) override {}
   };
   struct Timer;
+  // What makes gRPC start, which hangs where it gets no threads for itself.
+  struct Grpc {
+    grpc::CompletionQueue queue;
+    grpc::Alarm wake;
+  };
 
   CompletionThread() = default;
   bool PostAnd(bool accept_more, Work&& work);
@@ -72,11 +79,10 @@ class CompletionThread {
   void RunPosted();
   void ShutDownIfIdle();
 
-  grpc::CompletionQueue queue_;
+  std::optional<Grpc> grpc_;
   std::thread thread_;
   std::thread::id id_;  // Outlives thread_'s own.
   WakeTag wake_tag_;
-  grpc::Alarm wake_;
 
   std::mutex mutex_;  // Guards the next three.
   std::vector<Work> posted_;

@@ -7,6 +7,7 @@
 
 #include "client/broker_link.h"
 #include "client/translation.h"
+#include "dataplane/start_thread.h"
 
 namespace rdmabroker::client {
 
@@ -16,7 +17,11 @@ Session::Opening Session::Open(SessionOptions options) {
   if (const std::string_view problem = SocketPathProblem(options.control_socket); !problem.empty()) {
     return {.outcome = {.status = NdkStatus::kInvalidParameter, .hint = std::string(problem)}};
   }
-  std::unique_ptr<Session> session(new Session(BrokerLink::Start(std::move(options))));
+  auto link = BrokerLink::Start(std::move(options));
+  if (link == nullptr) {
+    return {.outcome = {.status = NdkStatus::kInsufficientResources, .retryable = true, .hint = kNoThreadHint}};
+  }
+  std::unique_ptr<Session> session(new Session(std::move(link)));
   const auto opened = std::make_shared<std::promise<Outcome>>();
   session->link_->PostAlways([opened, link = session->link_] {
     link->Open([opened](const Outcome& outcome) { opened->set_value(outcome); });

@@ -43,7 +43,8 @@ class Session {
   struct Opening;
   // Waits for the broker, or for its successor where it has gone and a supervisor keeps its socket, for
   // SessionOptions.open_timeout at most. kConnectionRefused: nobody listens on the socket, or whoever does turns every
-  // attempt away; kIoTimeout; kInvalidParameter: the socket's path; and those of Broker.Session in broker.proto.
+  // attempt away; kIoTimeout; kInvalidParameter: the socket's path; kInsufficientResources: this process gets no more
+  // threads; and those of Broker.Session in broker.proto.
   static Opening Open(SessionOptions options = {});
 
   // Closes the session, and waits for the last of its callbacks unless it is called from one.

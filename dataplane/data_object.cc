@@ -9,12 +9,14 @@ NdkStatus DataObject::Close(CloseCompletion completion) {
   close_completion_ = std::move(completion);
   // Whoever drops the last reference after this one calls the completion.
   if (references_.fetch_sub(1, std::memory_order_acq_rel) != 1) return NdkStatus::kPending;
+  Dismantle();
   delete this;
   return NdkStatus::kSuccess;
 }
 
 void DataObject::ReleaseReference() {
   if (references_.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
+  Dismantle();
   if (close_completion_) close_completion_();
   delete this;
 }

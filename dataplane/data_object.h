@@ -20,6 +20,9 @@ using RequestCompletion = std::function<void(NdkStatus)>;
 // What NDKPI's data objects have in common: they may be closed in any order, and a close completes when the object's
 // last successor is closed and its last callback has returned.
 //
+// When a close completes, everything that the object used is the consumer's again: the object's rights are revoked, its
+// hardware object is destroyed, it calls nothing any more, and no GetResults that begins later returns a result of it.
+//
 // Objects are made by their parent's Create functions, which all complete inline, and destroy themselves. A pointer is
 // good until Close is called. All functions of one object may be called from any thread; Close only once.
 class DataObject : public Extensible {
@@ -27,8 +30,8 @@ class DataObject : public Extensible {
   DataObject(const DataObject&) = delete;
   DataObject& operator=(const DataObject&) = delete;
 
-  // kSuccess: the object is gone and `completion` will not be called. kPending: `completion` is called, perhaps before
-  // Close returns, as the object's last callback. Never fails. Cancels what the object has pending.
+  // kSuccess: the close has completed, and `completion` will not be called. kPending: `completion` is called when it
+  // has, perhaps before Close returns, as the object's last callback. Never fails. Cancels what the object has pending.
   NdkStatus Close(CloseCompletion completion);
 
   // For whatever depends on this object, as a connector does on its queue pair, and for code that uses it on another
@@ -44,6 +47,9 @@ class DataObject : public Extensible {
  private:
   // Starts to cancel what is pending. Called once, before the close can complete.
   virtual void OnClose() {}
+  // Revokes the object's rights and destroys its hardware object. Called once, after the last reference has gone and
+  // before the close completes, with none of the data plane's locks held. Antecedents are still there.
+  virtual void Dismantle() {}
 
   std::atomic<uint32_t> references_{1};  // The first is the consumer's own; Close gives it back.
   CloseCompletion close_completion_;

@@ -19,6 +19,7 @@ class Node : public DataObject {
 
  private:
   ~Node() override { log_->push_back(name_ + " gone"); }
+  void Dismantle() override { log_->push_back(name_ + " dismantled"); }
   void OnClose() override { log_->push_back(name_ + " closing"); }
 
   const std::string name_;
@@ -30,7 +31,7 @@ TEST(DataObject, WithoutSuccessorsItClosesInlineAndTheCompletionIsNotCalled) {
   std::vector<std::string> log;
   auto* const node = new Node("a", nullptr, &log);
   EXPECT_EQ(node->Close([&] { log.push_back("a completed"); }), NdkStatus::kSuccess);
-  EXPECT_EQ(log, (std::vector<std::string>{"a closing", "a gone"}));
+  EXPECT_EQ(log, (std::vector<std::string>{"a closing", "a dismantled", "a gone"}));
 }
 
 TEST(DataObject, AnAntecedentClosesAfterItsLastSuccessor) {
@@ -41,8 +42,10 @@ TEST(DataObject, AnAntecedentClosesAfterItsLastSuccessor) {
   EXPECT_EQ(parent->Close([&] { log.push_back("parent completed"); }), NdkStatus::kPending);
   EXPECT_EQ(child->Close([&] { log.push_back("child completed"); }), NdkStatus::kPending);
   EXPECT_EQ(grandchild->Close([&] { log.push_back("grandchild completed"); }), NdkStatus::kSuccess);
-  EXPECT_EQ(log, (std::vector<std::string>{"parent closing", "child closing", "grandchild closing", "grandchild gone",
-                                           "child completed", "child gone", "parent completed", "parent gone"}));
+  EXPECT_EQ(log,
+            (std::vector<std::string>{"parent closing", "child closing", "grandchild closing", "grandchild dismantled",
+                                      "grandchild gone", "child dismantled", "child completed", "child gone",
+                                      "parent dismantled", "parent completed", "parent gone"}));
 }
 
 TEST(DataObject, EveryCloseCompletesOnceWhateverThreadIsLast) {

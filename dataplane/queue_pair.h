@@ -41,8 +41,10 @@ using ConnectionEndCallback = std::function<void(const ConnectionEnd&)>;
 // NDK_QP, with the data half of NDK_CONNECTOR: what comes after the handshake.
 //
 // A post that fails inline never gives a result; one that returns kSuccess gives exactly one, unless kOpSilentSuccess
-// lets a success go unreported. Initiator requests give their results in the order of posting, and so do receives.
-// After the first result that is a failure, the connection is dead and all other requests end with kCancelled.
+// lets a success go unreported, or the queue pair's close completes before the consumer has taken it. A receive of a
+// shared receive queue gives its result even then, without the queue pair's context. Initiator requests give their
+// results in the order of posting, and so do receives. After the first result that is a failure, the connection is dead
+// and all other requests end with kCancelled.
 //
 // Inline statuses of posts: kConnectionInvalid: not connected (any more); kInvalidParameter: flags that the request
 // does not take; kInsufficientResources: the queue is full; kDataOverrun: too many SGEs, too much data, or more inline

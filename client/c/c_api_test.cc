@@ -27,6 +27,7 @@
 #include "client/c/rdma_broker.h"
 #include "dataplane/adapter.h"
 #include "dataplane/data_object.h"
+#include "dataplane/iwarp/adapter.h"
 #include "dataplane/memory.h"
 #include "dataplane/ndk/status.h"
 #include "dataplane/unique_fd.h"
@@ -337,6 +338,34 @@ TEST(CInterface, WhatIsMadeOnADomainThatIsClosedMeanwhileTellsOfItsClose) {
   EXPECT_EQ(event.kind, RDMA_BROKER_EVENT_CLOSED);
   EXPECT_EQ(event.source, region);
   rdma_broker_close(events, 0);
+}
+
+TEST(CInterface, NoResultOfAQueuePairIsTakenOnceItIsClosed) {
+  const rdma_broker_handle events = MakeEvents();
+  auto& table = c::HandleTable::Get();
+  const c::Affiliation affiliation = {table.Find<c::EventQueue>(events).object, 0};
+  Adapter* const adapter = iwarp::OpenAdapter().object;
+  const rdma_broker_handle domain = table.Add({adapter->CreateProtectionDomain().object, affiliation, {}});
+  const rdma_broker_handle queue = table.Add({adapter->CreateCompletionQueue(4, {}).object, affiliation, {}});
+  auto attributes = Sized<rdma_broker_queue_pair_attributes>();
+  attributes.receive_queue_depth = attributes.initiator_queue_depth = 2;
+  attributes.receive_cq = attributes.initiator_cq = queue;
+  rdma_broker_handle queue_pair = 0;
+  ASSERT_EQ(rdma_broker_queue_pair_create(domain, &attributes, &queue_pair), RDMA_BROKER_STATUS_SUCCESS);
+  for (const uint64_t context : {1, 2}) {
+    ASSERT_EQ(rdma_broker_receive(queue_pair, context, nullptr, 0), RDMA_BROKER_STATUS_SUCCESS);
+  }
+  ASSERT_EQ(rdma_broker_flush(queue_pair), RDMA_BROKER_STATUS_SUCCESS);
+  rdma_broker_result result;
+  uint32_t count = 1;
+  ASSERT_EQ(rdma_broker_completion_queue_take(queue, &result, &count), RDMA_BROKER_STATUS_SUCCESS);
+  EXPECT_EQ(count, 1u);
+  EXPECT_EQ(rdma_broker_close(queue_pair, 0), RDMA_BROKER_STATUS_SUCCESS);
+  count = 1;
+  ASSERT_EQ(rdma_broker_completion_queue_take(queue, &result, &count), RDMA_BROKER_STATUS_SUCCESS);
+  EXPECT_EQ(count, 0u);
+  for (const rdma_broker_handle object : {queue, domain, events}) rdma_broker_close(object, 0);
+  adapter->Close({});
 }
 
 TEST(CInterface, ARegistrationThatMemoryRunsOutInLeavesNothing) {

@@ -121,9 +121,10 @@ rdma_broker_status rdma_broker_events_await(rdma_broker_handle events, uint64_t 
 
 /* Closes any object: a session with everything that it has, a list by freeing its memory. Fails only for a bad handle;
  * the handle is invalid from this call on. STATUS_PENDING: a CLOSED event follows, once everything that depends on the
- * object is closed; of queue pairs and memory regions that is when nothing uses their memory any more. STATUS_SUCCESS:
- * it is closed, and no event follows. Objects may be closed in any order. What a program makes on an adapter's data
- * half (domains, queues, queue pairs, regions) it closes itself, also when the session is closed. */
+ * object is closed. STATUS_SUCCESS: it is closed, and no event follows. From then on nothing uses the object's memory:
+ * its rights are revoked, its hardware object is destroyed, and no result of it is taken. Objects may be closed in any
+ * order. What a program makes on an adapter's data half (domains, queues, queue pairs, regions) it closes itself, also
+ * when the session is closed. */
 rdma_broker_status rdma_broker_close(rdma_broker_handle object, uint64_t context);
 
 /* ---- Session ---- */
@@ -367,7 +368,8 @@ rdma_broker_status rdma_broker_queue_pair_create(rdma_broker_handle domain,
                                                  const rdma_broker_queue_pair_attributes* attributes,
                                                  rdma_broker_handle* queue_pair);
 
-/* Posts: each gives one result in the completion queue. Serialise the posts to one queue of a queue pair. */
+/* Posts: each gives one result in the completion queue, unless the queue pair is closed before. Serialise the posts to
+ * one queue of a queue pair. */
 rdma_broker_status rdma_broker_send(rdma_broker_handle queue_pair, uint64_t request_context,
                                     const rdma_broker_sge* sges, uint32_t count, uint32_t flags);
 rdma_broker_status rdma_broker_receive(rdma_broker_handle queue_pair, uint64_t request_context,

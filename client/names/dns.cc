@@ -16,10 +16,11 @@
 #include <new>
 #include <random>
 #include <string>
-#include <system_error>
 #include <thread>
 #include <utility>
 #include <vector>
+
+#include "dataplane/start_thread.h"
 
 namespace rdmabroker::client {
 namespace {
@@ -235,12 +236,9 @@ Resolution ResolveByDns(const ParsedName& name, const DnsSource& source, std::ch
                    true);
   }
   std::future<Resolution> future = query->result.get_future();
-  try {
-    std::thread([query, name, source] { query->result.set_value(ResolveOnAThread(name, source)); }).detach();
-  } catch (const std::system_error&) {
-    return Failure(NdkStatus::kInsufficientResources,
-                   "this process gets no more threads: raise its limit (ulimit -u, TasksMax)", true);
-  }
+  std::thread thread = StartThread([query, name, source] { query->result.set_value(ResolveOnAThread(name, source)); });
+  if (!thread.joinable()) return Failure(NdkStatus::kInsufficientResources, kNoThreadHint, true);
+  thread.detach();
   if (future.wait_for(timeout) == std::future_status::ready) return future.get();
   return Failure(NdkStatus::kIoTimeout, "no answer for " + name.host + " in time", true);
 }

@@ -12,6 +12,7 @@
 #include "client/names/dns.h"
 #include "client/names/etcd.h"
 #include "client/names/source.h"
+#include "dataplane/start_thread.h"
 
 namespace rdmabroker::client {
 namespace {
@@ -95,14 +96,17 @@ class NameRegistration::Keeper {
         time_to_live_(time_to_live),
         timeout_(options.timeout) {}
   ~Keeper() {
-    if (!thread_.joinable()) return;
-    {
-      const std::lock_guard lock(mutex_);
-      over_ = true;
+    if (thread_.joinable()) {
+      {
+        const std::lock_guard lock(mutex_);
+        over_ = true;
+      }
+      changed_.notify_all();
+      etcd_.Cancel();
+      thread_.join();
+    } else if (!has_name_) {
+      return;
     }
-    changed_.notify_all();
-    etcd_.Cancel();
-    thread_.join();
     etcd_.Revoke(lease_, kGoodbye);
   }
 
@@ -117,8 +121,10 @@ class NameRegistration::Keeper {
     }
     return Etcd::OutcomeOf(status);
   }
-  void Start() {
-    thread_ = std::thread([this] { Keep(); });
+  // False: the process gets no more threads.
+  bool Start() {
+    thread_ = StartThread([this] { Keep(); });
+    return thread_.joinable();
   }
 
  private:
@@ -179,7 +185,7 @@ NameRegistration::Registering NameRegistration::Register(const std::string& name
   if (!problem.empty()) return refused(problem);
   const Outcome registered = keeper->Register();
   if (!registered.ok()) return {.outcome = registered};
-  keeper->Start();
+  if (!keeper->Start()) return {.outcome = Failure(NdkStatus::kInsufficientResources, kNoThreadHint, true).outcome};
   return {.outcome = {}, .registration = std::unique_ptr<NameRegistration>(new NameRegistration(std::move(keeper)))};
 }
 

@@ -7,7 +7,6 @@
 #include <arpa/inet.h>
 #include <gtest/gtest.h>
 #include <netinet/in.h>
-#include <pthread.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -23,6 +22,7 @@
 #include <utility>
 #include <vector>
 
+#include "dataplane/testing/thread_shortage.h"
 #include "dataplane/unique_fd.h"
 #include "tests/memory_shortage.h"
 
@@ -265,12 +265,9 @@ TEST(Names, MemoryThatRunsOutOnTheThreadThatAsksIsAStatus) {
   EXPECT_EXIT(std::_Exit(ResolveWithoutMemory()), testing::ExitedWithCode(0), "");
 }
 
-// The status of a process that gets no thread to ask the name server: there is no room for such a stack.
+// The status of a process that gets no thread to ask the name server.
 int ResolveWithoutThreads() {
-  pthread_attr_t attributes;
-  ::pthread_attr_init(&attributes);
-  ::pthread_attr_setstacksize(&attributes, size_t{1} << 60);
-  if (::pthread_setattr_default_np(&attributes) != 0) return 2;
+  const ThreadShortage shortage;
   NameOptions options;
   options.source = "dns://127.0.0.1:1";
   const Outcome outcome = ResolveName("rdma-broker://storage.test", options).outcome;

@@ -43,13 +43,16 @@ class SoftwareAdapter final : public Adapter {
     if (depth == 0 || depth > info_.max_cq_depth) return {NdkStatus::kInvalidParameter, nullptr};
     // Whatever makes progress needs a completion queue first.
     if (!ProgressThread::Get().Start()) return {NdkStatus::kInsufficientResources, nullptr};
-    return {NdkStatus::kSuccess, new SoftwareCompletionQueue(this, depth, std::move(notification))};
+    return {NdkStatus::kSuccess,
+            new SoftwareCompletionQueue(this, &completion_queues_, depth, std::move(notification))};
   }
   MemoryTable* memory() { return &memory_; }
+  CompletionQueueList* completion_queues() { return &completion_queues_; }
 
  private:
   const AdapterInfo info_ = SoftwareAdapterInfo();
   MemoryTable memory_;
+  CompletionQueueList completion_queues_;
 };
 
 SoftwareProtectionDomain::SoftwareProtectionDomain(SoftwareAdapter* adapter) : adapter_(adapter) {}
@@ -73,7 +76,8 @@ Created<SharedReceiveQueue> SoftwareProtectionDomain::CreateSharedReceiveQueue(
       attributes.max_receive_request_sge > info.max_receive_request_sge) {
     return {NdkStatus::kInvalidParameter, nullptr};
   }
-  return {NdkStatus::kSuccess, new SoftwareSharedReceiveQueue(this, info.max_srq_depth, std::move(attributes))};
+  return {NdkStatus::kSuccess, new SoftwareSharedReceiveQueue(this, adapter_->completion_queues(), info.max_srq_depth,
+                                                              std::move(attributes))};
 }
 
 bool SoftwareProtectionDomain::Belongs(const QueuePairAttributes& attributes) const {

@@ -17,8 +17,26 @@ constexpr uint32_t kUnlimited = std::numeric_limits<uint32_t>::max();
 
 }  // namespace
 
-SoftwareCompletionQueue::SoftwareCompletionQueue(Adapter* adapter, uint32_t depth, CqNotification notification)
-    : adapter_(adapter), notification_(std::move(notification)), ring_(depth) {}
+void CompletionQueueList::Add(SoftwareCompletionQueue* queue) {
+  const std::lock_guard lock(mutex_);
+  queues_.insert(queue);
+}
+
+void CompletionQueueList::Remove(SoftwareCompletionQueue* queue) {
+  const std::lock_guard lock(mutex_);
+  queues_.erase(queue);
+}
+
+void CompletionQueueList::Forget(const SharedReceiveQueue* srq) {
+  const std::lock_guard lock(mutex_);
+  for (SoftwareCompletionQueue* const queue : queues_) queue->Forget(srq);
+}
+
+SoftwareCompletionQueue::SoftwareCompletionQueue(Adapter* adapter, CompletionQueueList* list, uint32_t depth,
+                                                 CqNotification notification)
+    : adapter_(adapter), list_(list), notification_(std::move(notification)), waiting_(depth) {
+  list_->Add(this);
+}
 
 size_t SoftwareCompletionQueue::GetResultsEx(std::span<ResultEx> results) {
   if (const size_t taken = Take(results); taken > 0) return taken;
@@ -28,13 +46,8 @@ size_t SoftwareCompletionQueue::GetResultsEx(std::span<ResultEx> results) {
 
 size_t SoftwareCompletionQueue::Take(std::span<ResultEx> results) {
   const std::lock_guard lock(mutex_);
-  const size_t taken = std::min(count_, results.size());
-  for (size_t i = 0; i < taken; ++i) {
-    results[i] = ring_[head_];
-    head_ = head_ + 1 == ring_.size() ? 0 : head_ + 1;
-  }
-  count_ -= taken;
-  arming_.HandleTaken(count_);
+  const size_t taken = waiting_.Take(results);
+  arming_.HandleTaken(waiting_.size());
   return taken;
 }
 
@@ -65,17 +78,12 @@ void SoftwareCompletionQueue::Arm(CqNotify type) {
 NdkStatus SoftwareCompletionQueue::Resize(uint32_t depth) {
   if (depth == 0 || depth > adapter_->info().max_cq_depth) return NdkStatus::kInvalidParameter;
   const std::lock_guard lock(mutex_);
-  if (depth < count_) return NdkStatus::kBufferOverflow;
-  std::vector<ResultEx> ring(depth);
-  for (size_t i = 0; i < count_; ++i) ring[i] = ring_[(head_ + i) % ring_.size()];
-  ring_ = std::move(ring);
-  head_ = 0;
-  return NdkStatus::kSuccess;
+  return waiting_.Resize(depth) ? NdkStatus::kSuccess : NdkStatus::kBufferOverflow;
 }
 
 NdkStatus SoftwareCompletionQueue::ControlInterruptModeration(uint32_t interval_us, uint32_t count) {
   const std::lock_guard lock(mutex_);
-  if (interval_us == kUnlimited && (count == kUnlimited || count > ring_.size())) {
+  if (interval_us == kUnlimited && (count == kUnlimited || count > waiting_.depth())) {
     return NdkStatus::kInvalidParameterMix;
   }
   interval_us_ = interval_us;
@@ -101,19 +109,17 @@ void SoftwareCompletionQueue::OnTimer() {
   if (held_back_ > 0) Notify(NdkStatus::kSuccess);
 }
 
-bool SoftwareCompletionQueue::Add(const ResultEx& result, bool solicited) {
+bool SoftwareCompletionQueue::Add(const ResultEx& result, const ResultOwner& owner, bool solicited) {
   const std::lock_guard lock(mutex_);
   if (dead_) return false;
-  if (count_ == ring_.size()) {
+  if (!waiting_.Add(result, owner)) {
     dead_ = true;
     if (arming_.armed()) Notify(NdkStatus::kBufferOverflow);
     AddReference();
     ProgressThread::Get().Call([this] { EndQueuePairs(); });
     return false;
   }
-  ring_[(head_ + count_) % ring_.size()] = result;
-  ++count_;
-  const bool full = count_ == ring_.size();
+  const bool full = waiting_.full();
   if (held_back_ > 0) {
     if (++held_back_ >= most_results_ || full) Notify(NdkStatus::kSuccess);
   } else if (arming_.HandleResult(solicited || result.status != NdkStatus::kSuccess)) {
@@ -157,8 +163,19 @@ void SoftwareCompletionQueue::Attach(DrivenQueuePair* queue_pair) {
 }
 
 void SoftwareCompletionQueue::Detach(DrivenQueuePair* queue_pair) {
-  const std::lock_guard lock(queue_pairs_mutex_);
-  std::erase(queue_pairs_, queue_pair);
+  {
+    const std::lock_guard lock(queue_pairs_mutex_);
+    std::erase(queue_pairs_, queue_pair);
+  }
+  const std::lock_guard lock(mutex_);
+  waiting_.ForgetQueuePair(queue_pair);
+  arming_.HandleTaken(waiting_.size());
+}
+
+void SoftwareCompletionQueue::Forget(const SharedReceiveQueue* srq) {
+  const std::lock_guard lock(mutex_);
+  waiting_.ForgetSharedReceiveQueue(srq);
+  arming_.HandleTaken(waiting_.size());
 }
 
 void SoftwareCompletionQueue::OnClose() {

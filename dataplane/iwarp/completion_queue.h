@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <mutex>
+#include <set>
 #include <span>
 #include <vector>
 
@@ -15,15 +16,32 @@
 #include "dataplane/cq_arming.h"
 #include "dataplane/iwarp/driven_queue_pair.h"
 #include "dataplane/iwarp/timed.h"
+#include "dataplane/waiting_results.h"
 
 namespace rdmabroker::iwarp {
+
+class SoftwareCompletionQueue;
+
+// The completion queues of an adapter. All functions may be called from any thread.
+class CompletionQueueList {
+ public:
+  void Add(SoftwareCompletionQueue* queue);
+  void Remove(SoftwareCompletionQueue* queue);
+  // Drops the results of the shared queue's receives from all of them.
+  void Forget(const SharedReceiveQueue* srq);
+
+ private:
+  std::mutex mutex_;  // Before those of the queues.
+  std::set<SoftwareCompletionQueue*> queues_;
+};
 
 // A completion queue in memory. Polling it drives the queue pairs that report to it. A moderated one holds a
 // notification back that a result has made due, until as many results have come as it waits for, the interval is over
 // or the queue is full. What an Arm finds waiting is notified of at once.
 class SoftwareCompletionQueue final : public CompletionQueue, private Timed {
  public:
-  SoftwareCompletionQueue(Adapter* adapter, uint32_t depth, CqNotification notification);
+  // The list must outlive the adapter's objects.
+  SoftwareCompletionQueue(Adapter* adapter, CompletionQueueList* list, uint32_t depth, CqNotification notification);
 
   size_t GetResultsEx(std::span<ResultEx> results) override;
   void Arm(CqNotify type) override;
@@ -31,17 +49,21 @@ class SoftwareCompletionQueue final : public CompletionQueue, private Timed {
   NdkStatus ControlInterruptModeration(uint32_t interval_us, uint32_t count) override;
 
   // For queue pairs, with or without their locks. False: the queue has overrun and its queue pairs are dead.
-  bool Add(const ResultEx& result, bool solicited);
+  bool Add(const ResultEx& result, const ResultOwner& owner, bool solicited);
   bool dead() const { return dead_.load(std::memory_order_acquire); }
   bool armed() const { return armed_for_results_.load(std::memory_order_acquire); }
   Adapter* adapter() const { return adapter_.get(); }
 
-  // Whom polling drives. Without the queue pair's locks; after Detach it is not driven any more from here.
+  // Whom polling drives. Without the queue pair's locks. After Detach it is not driven any more from here, and none of
+  // its results waits.
   void Attach(DrivenQueuePair* queue_pair);
   void Detach(DrivenQueuePair* queue_pair);
+  // None of the results of its receives waits afterwards.
+  void Forget(const SharedReceiveQueue* srq);
 
  private:
   void OnClose() override;
+  void Dismantle() override { list_->Remove(this); }
   void OnTimer() override;
   DataObject& object() override { return *this; }
   size_t Take(std::span<ResultEx> results);
@@ -54,6 +76,7 @@ class SoftwareCompletionQueue final : public CompletionQueue, private Timed {
   void StopHoldingBack();
 
   const ObjectReference<Adapter> adapter_;
+  CompletionQueueList* const list_;
   const CqNotification notification_;
 
   std::mutex queue_pairs_mutex_;  // Before a queue pair's locks.
@@ -63,9 +86,7 @@ class SoftwareCompletionQueue final : public CompletionQueue, private Timed {
   std::atomic<bool> armed_for_results_ = false;
 
   std::mutex mutex_;  // Guards what follows; after a queue pair's locks.
-  std::vector<ResultEx> ring_;
-  size_t head_ = 0;
-  size_t count_ = 0;
+  WaitingResults waiting_;
   CqArming arming_;
   uint32_t interval_us_ = 0;   // Until a notification that is held back; ~0: for ever.
   uint32_t most_results_ = 0;  // That one waits for; ~0: for no number of them.

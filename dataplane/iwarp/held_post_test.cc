@@ -73,14 +73,14 @@ TEST_P(AHeldPost, IsWaitedForAndEndsOnce) {
   sge.LetGo();
   posting.join();
   ending.join();
-  qp->ReleaseReference();
-  if (!end.closes) CloseAndWait(qp);
-  EXPECT_TRUE(!end.closes || Eventually([&] { return closed.load(); }));
   EXPECT_TRUE(waited) << "it has ended while the post was under way";
   EXPECT_EQ(posted, NdkStatus::kSuccess);
   std::array<ResultEx, 2> results;
   EXPECT_EQ(a.cq->GetResultsEx(results), 1u);
   EXPECT_EQ(results[0].request_context, Context(1));
+  qp->ReleaseReference();
+  if (!end.closes) CloseAndWait(qp);
+  EXPECT_TRUE(!end.closes || Eventually([&] { return closed.load(); }));
 }
 
 INSTANTIATE_TEST_SUITE_P(EachPostAndEnd, AHeldPost,

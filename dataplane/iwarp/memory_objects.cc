@@ -25,7 +25,7 @@ SoftwareMemoryRegion::SoftwareMemoryRegion(ProtectionDomain* domain, MemoryTable
                                            bool fast_register)
     : domain_(domain), table_(table), entry_(entry), fast_register_(fast_register) {}
 
-SoftwareMemoryRegion::~SoftwareMemoryRegion() {
+void SoftwareMemoryRegion::Dismantle() {
   table_->Withdraw(entry_);
   table_->Free(entry_);
 }
@@ -183,7 +183,7 @@ bool SoftwareMemoryRegion::Publish(const MemoryChange& change) {
 SoftwareMemoryWindow::SoftwareMemoryWindow(ProtectionDomain* domain, MemoryTable* table, MemoryTable::Entry* entry)
     : domain_(domain), table_(table), entry_(entry) {}
 
-SoftwareMemoryWindow::~SoftwareMemoryWindow() {
+void SoftwareMemoryWindow::Dismantle() {
   table_->Withdraw(entry_);
   table_->Free(entry_);
 }

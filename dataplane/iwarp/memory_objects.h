@@ -52,7 +52,7 @@ class SoftwareMemoryRegion final : public MemoryRegion {
   ProtectionDomain* domain() const { return domain_.get(); }
 
  private:
-  ~SoftwareMemoryRegion() override;
+  void Dismantle() override;
   uint32_t token() const;
   bool HasLiveWindow();
 
@@ -87,7 +87,7 @@ class SoftwareMemoryWindow final : public MemoryWindow {
   ProtectionDomain* domain() const { return domain_.get(); }
 
  private:
-  ~SoftwareMemoryWindow() override;
+  void Dismantle() override;
 
   const ObjectReference<ProtectionDomain> domain_;
   MemoryTable* const table_;

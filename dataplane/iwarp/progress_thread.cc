@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "dataplane/become_callback_thread.h"
+#include "dataplane/start_thread.h"
 
 namespace rdmabroker::iwarp {
 
@@ -33,7 +34,9 @@ bool ProgressThread::Start() {
   // Told of once: nobody has to read it.
   event.events = EPOLLIN | EPOLLET;
   if (::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, timer_.get(), &event) != 0) return false;
-  std::thread([this] { Run(); }).detach();
+  std::thread thread = StartThread([this] { Run(); });
+  if (!thread.joinable()) return false;
+  thread.detach();
   return started_ = true;
 }
 

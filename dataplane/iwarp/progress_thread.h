@@ -39,7 +39,8 @@ class ProgressThread {
   ProgressThread(const ProgressThread&) = delete;
   ProgressThread& operator=(const ProgressThread&) = delete;
 
-  // Starts the thread if it does not run. False where there is no descriptor for it; everything else needs it to run.
+  // Starts the thread if it does not run. False: there is no descriptor or no thread for it; it may be tried again.
+  // Everything else needs it to run.
   bool Start();
 
   // Runs `callback` on the thread, after all that were given before.

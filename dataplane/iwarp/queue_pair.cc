@@ -52,7 +52,7 @@ SoftwareQueuePair::SoftwareQueuePair(ProtectionDomain* domain, MemoryTable* memo
   if (initiator_cq_.get() != receive_cq_.get()) initiator_cq_->Attach(this);
 }
 
-SoftwareQueuePair::~SoftwareQueuePair() {
+void SoftwareQueuePair::Dismantle() {
   receive_cq_->Detach(this);
   if (initiator_cq_.get() != receive_cq_.get()) initiator_cq_->Detach(this);
 }

@@ -67,8 +67,8 @@ class SoftwareQueuePair final : public DrivenQueuePair, public Timed {
   // kLingering: the connection has ended for the consumer; a Terminate message and the peer's end are still due.
   enum class Phase { kIdle, kConnected, kLingering, kEnded };
 
-  ~SoftwareQueuePair() override;
   void OnClose() override;
+  void Dismantle() override;
   NdkStatus Post(const InitiatorPost& post);
   // Whether a request may name the region or window.
   template <typename Object>

@@ -48,9 +48,10 @@ size_t ReceiveQueue::size() const {
   return requests_.size();
 }
 
-SoftwareSharedReceiveQueue::SoftwareSharedReceiveQueue(ProtectionDomain* domain, uint32_t max_depth,
-                                                       SharedReceiveQueueAttributes attributes)
+SoftwareSharedReceiveQueue::SoftwareSharedReceiveQueue(ProtectionDomain* domain, CompletionQueueList* completion_queues,
+                                                       uint32_t max_depth, SharedReceiveQueueAttributes attributes)
     : domain_(domain),
+      completion_queues_(completion_queues),
       max_depth_(max_depth),
       notification_(std::move(attributes.notification)),
       queue_(attributes.depth, attributes.max_receive_request_sge),

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "dataplane/adapter.h"
+#include "dataplane/iwarp/completion_queue.h"
 #include "dataplane/shared_receive_queue.h"
 
 namespace rdmabroker::iwarp {
@@ -44,7 +45,9 @@ class ReceiveQueue {
 
 class SoftwareSharedReceiveQueue final : public SharedReceiveQueue {
  public:
-  SoftwareSharedReceiveQueue(ProtectionDomain* domain, uint32_t max_depth, SharedReceiveQueueAttributes attributes);
+  // The list must outlive the adapter's objects.
+  SoftwareSharedReceiveQueue(ProtectionDomain* domain, CompletionQueueList* completion_queues, uint32_t max_depth,
+                             SharedReceiveQueueAttributes attributes);
 
   NdkStatus Receive(void* request_context, std::span<const Sge> sges) override;
   NdkStatus Modify(uint32_t depth, uint32_t notify_threshold) override;
@@ -55,9 +58,11 @@ class SoftwareSharedReceiveQueue final : public SharedReceiveQueue {
 
  private:
   void OnClose() override;
+  void Dismantle() override { completion_queues_->Forget(this); }
   void NotifyIfBelow(size_t queued);
 
   const ObjectReference<ProtectionDomain> domain_;
+  CompletionQueueList* const completion_queues_;
   const uint32_t max_depth_;
   const SrqNotification notification_;
   ReceiveQueue queue_;

@@ -333,7 +333,8 @@ void Receiver::Complete(NdkStatus status, uint32_t provider_error) {
     result.invalidated_token = RemoteToken{message_.invalidate_stag};
   }
   message_.active = false;
-  attributes_.cq->Add(result, IsSolicited(message_.opcode));
+  attributes_.cq->Add(result, {.queue_pair = attributes_.queue_pair, .srq = attributes_.srq},
+                      IsSolicited(message_.opcode));
   if (attributes_.srq != nullptr) {
     attributes_.srq->Recycle(std::move(message_.request));
   } else {

@@ -24,7 +24,7 @@ namespace rdmabroker::iwarp {
 
 struct ReceiverAttributes {
   void* qp_context = nullptr;
-  const void* queue_pair = nullptr;
+  const QueuePair* queue_pair = nullptr;
   const void* domain = nullptr;
   MemoryTable* memory = nullptr;
   SoftwareCompletionQueue* cq = nullptr;

@@ -253,7 +253,7 @@ void Transmitter::Report(Request* request, NdkStatus status, uint32_t provider_e
   result.request_context = request->context;
   result.type = request->type;
   result.provider_error = provider_error;
-  if (!attributes_.cq->Add(result, false)) failed_ = true;
+  if (!attributes_.cq->Add(result, {.queue_pair = attributes_.queue_pair}, false)) failed_ = true;
 }
 
 void Transmitter::ReportDone() {

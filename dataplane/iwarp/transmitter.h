@@ -46,7 +46,7 @@ struct TransmitterAttributes {
   uint32_t max_sge = 0;
   uint32_t inline_data_size = 0;
   void* qp_context = nullptr;
-  const void* queue_pair = nullptr;
+  const QueuePair* queue_pair = nullptr;
   const void* domain = nullptr;
   MemoryTable* memory = nullptr;
   SoftwareCompletionQueue* cq = nullptr;

@@ -9,10 +9,10 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <system_error>
 #include <utility>
 
 #include "dataplane/become_callback_thread.h"
+#include "dataplane/start_thread.h"
 #include "dataplane/verbs/verbs_status.h"
 
 namespace rdmabroker::verbs {
@@ -76,12 +76,8 @@ std::unique_ptr<AdapterThread> AdapterThread::Start(ibv_context* context) {
       !WatchWithoutBlocking(epoll, context->async_fd)) {
     return nullptr;
   }
-  try {
-    thread->thread_ = std::thread([self = thread.get(), state] { self->Run(*state); });
-  } catch (const std::system_error&) {
-    return nullptr;
-  }
-  return thread;
+  thread->thread_ = StartThread([self = thread.get(), state] { self->Run(*state); });
+  return thread->thread_.joinable() ? std::move(thread) : nullptr;
 }
 
 AdapterThread::AdapterThread(ibv_context* context, ibv_comp_channel* channel, std::shared_ptr<State> state)
@@ -157,6 +153,10 @@ std::vector<AdapterThread::Held> AdapterThread::All() {
 
 void AdapterThread::ReapAll() {
   for (const Held& held : All()) held.target->Reap();
+}
+
+void AdapterThread::Forget(const SharedReceiveQueue* srq) {
+  for (const Held& held : All()) held.target->Forget(srq);
 }
 
 void AdapterThread::TellOfFailure(const EventTarget& failed) {

@@ -49,6 +49,8 @@ class AdapterThread {
   void SetTimer(const void* cookie, Clock::time_point time);
   // Has all that are registered take in what is completed.
   void ReapAll();
+  // Has all that are registered drop the results of the shared queue's receives.
+  void Forget(const SharedReceiveQueue* srq);
   // Tells all that are registered that this one is dead.
   void TellOfFailure(const EventTarget& failed);
 

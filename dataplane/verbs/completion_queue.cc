@@ -20,16 +20,16 @@ bool IsReceive(OperationType type) {
 }  // namespace
 
 VerbsCompletionQueue::VerbsCompletionQueue(VerbsAdapter* adapter, uint32_t depth, CqNotification notification)
-    : adapter_(adapter), notification_(std::move(notification)), depth_(depth) {}
+    : adapter_(adapter), notification_(std::move(notification)), waiting_(depth) {}
 
 NdkStatus VerbsCompletionQueue::Make() {
   cookie_ = adapter_->thread().Register(this);
-  const int entries = static_cast<int>(depth_ + kHiddenCompletions);
+  const int entries = static_cast<int>(waiting_.depth() + kHiddenCompletions);
   queue_ = ibv_create_cq(adapter_->context(), entries, cookie_, adapter_->thread().channel(), 0);
   return FromPointer(queue_);
 }
 
-VerbsCompletionQueue::~VerbsCompletionQueue() {
+void VerbsCompletionQueue::Dismantle() {
   if (queue_ != nullptr) ibv_destroy_cq(queue_);
 }
 
@@ -43,19 +43,14 @@ void VerbsCompletionQueue::OnClose() {
 size_t VerbsCompletionQueue::GetResultsEx(std::span<ResultEx> results) {
   DroppedReferences dropped;
   const std::lock_guard lock(mutex_);
-  size_t waited = 0;
-  if (!waiting_.empty()) {
-    waited = std::min(waiting_.size(), results.size());
-    std::copy_n(waiting_.begin(), waited, results.begin());
-    waiting_.erase(waiting_.begin(), waiting_.begin() + static_cast<ptrdiff_t>(waited));
-  }
+  const size_t waited = waiting_.Take(results);
   // What is found goes to the consumer directly. Again where completions were none of the consumer's, unless the
   // hardware had no more.
   wanted_ = results.subspan(waited);
   for (size_t asked = wanted_.size(); asked > 0 && Poll(asked, &dropped) == asked;) asked = wanted_.size();
   const size_t taken = results.size() - wanted_.size();
   wanted_ = {};
-  arming_.HandleTaken(waiting_.empty() ? 0 : waiting_.size());
+  arming_.HandleTaken(waiting_.size());
   return taken;
 }
 
@@ -100,12 +95,12 @@ bool VerbsCompletionQueue::HardwareDecides() const {
 
 // libibverbs does not tell which receives were solicited. While the queue is armed for those the hardware tells; of
 // those that lie there when it is armed each may be one.
-void VerbsCompletionQueue::Add(const ResultEx& result) {
-  if (wanted_.empty()) {
-    waiting_.push_back(result);
-  } else {
+void VerbsCompletionQueue::Add(const ResultEx& result, const ResultOwner& owner) {
+  if (!wanted_.empty()) {
     wanted_.front() = result;
     wanted_ = wanted_.subspan(1);
+  } else if (!waiting_.Add(result, owner)) {
+    return Die(NdkStatus::kBufferOverflow);
   }
   const bool failure = result.status != NdkStatus::kSuccess;
   const bool receive = IsReceive(result.type);
@@ -174,11 +169,15 @@ void VerbsCompletionQueue::RunNotification(NdkStatus status) {
 void VerbsCompletionQueue::OnAsyncEvent(ibv_event_type type) {
   DroppedReferences dropped;
   const std::lock_guard lock(mutex_);
-  if (dead_.has_value()) return;
   const size_t entries = static_cast<size_t>(queue_->cqe);
   const bool overrun = Poll(entries, &dropped) == entries && type == IBV_EVENT_CQ_ERR;
-  dead_ = overrun ? NdkStatus::kBufferOverflow : NdkStatus::kInternalError;
-  if (arming_.armed()) Notify(*dead_);
+  Die(overrun ? NdkStatus::kBufferOverflow : NdkStatus::kInternalError);
+}
+
+void VerbsCompletionQueue::Die(NdkStatus why) {
+  if (dead_.has_value()) return;
+  dead_ = why;
+  if (arming_.armed()) Notify(why);
   for (const auto& [number, queue_pair] : queue_pairs_) queue_pair->Break(0);
 }
 
@@ -204,6 +203,18 @@ void VerbsCompletionQueue::Detach(uint32_t number, const VerbsQueuePair* queue_p
   queue_pairs_.erase(found);
 }
 
+void VerbsCompletionQueue::Forget(const VerbsQueuePair* queue_pair) {
+  const std::lock_guard lock(mutex_);
+  waiting_.ForgetQueuePair(queue_pair);
+  arming_.HandleTaken(waiting_.size());
+}
+
+void VerbsCompletionQueue::Forget(const SharedReceiveQueue* srq) {
+  const std::lock_guard lock(mutex_);
+  waiting_.ForgetSharedReceiveQueue(srq);
+  arming_.HandleTaken(waiting_.size());
+}
+
 void VerbsCompletionQueue::CancelBefore(VerbsQueuePair* queue_pair, uint64_t initiator_end, uint64_t receive_end) {
   DroppedReferences dropped;
   const std::lock_guard lock(mutex_);
@@ -227,7 +238,7 @@ NdkStatus VerbsCompletionQueue::Resize(uint32_t depth) {
   Poll(static_cast<size_t>(queue_->cqe), &dropped);
   if (waiting_.size() > depth) return NdkStatus::kBufferOverflow;
   const NdkStatus status = FromErrnoResult(ibv_resize_cq(queue_, static_cast<int>(depth + kHiddenCompletions)));
-  if (status == NdkStatus::kSuccess) depth_ = depth;
+  if (status == NdkStatus::kSuccess) waiting_.Resize(depth);
   return status;
 }
 
@@ -236,7 +247,7 @@ NdkStatus VerbsCompletionQueue::ControlInterruptModeration(uint32_t interval_us,
   // The hardware's numbers have 16 bits.
   constexpr uint32_t kHardwareMost = std::numeric_limits<uint16_t>::max();
   const std::lock_guard lock(mutex_);
-  if (interval_us == kMost && (count == kMost || count > depth_)) return NdkStatus::kInvalidParameterMix;
+  if (interval_us == kMost && (count == kMost || count > waiting_.depth())) return NdkStatus::kInvalidParameterMix;
   if ((adapter_->info().adapter_flags & kCqInterruptModerationSupported) == 0) return NdkStatus::kNotSupported;
   const bool moderated = interval_us > 0 && count > 1;
   ibv_modify_cq_attr attributes = {};

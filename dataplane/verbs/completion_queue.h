@@ -8,7 +8,6 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <deque>
 #include <mutex>
 #include <optional>
 #include <span>
@@ -19,6 +18,7 @@
 #include "dataplane/verbs/adapter_thread.h"
 #include "dataplane/verbs/memory_objects.h"
 #include "dataplane/verbs/verbs_adapter.h"
+#include "dataplane/waiting_results.h"
 
 namespace rdmabroker::verbs {
 
@@ -40,6 +40,7 @@ class VerbsCompletionQueue final : public CompletionQueue, public EventTarget {
   void OnCompletionEvent() override;
   void OnAsyncEvent(ibv_event_type type) override;
   void Reap() override;
+  void Forget(const SharedReceiveQueue* srq) override;
   DataObject* data_object() override { return this; }
 
   // Places for completions that the consumer does not know of: of silent requests, and of the data path's own
@@ -68,27 +69,31 @@ class VerbsCompletionQueue final : public CompletionQueue, public EventTarget {
   // its place here before it is detached. False: the queue is dead.
   bool Attach(uint32_t number, VerbsQueuePair* queue_pair);
   void Detach(uint32_t number, const VerbsQueuePair* queue_pair);
+  // The queue pair is closed: none of its results waits afterwards.
+  void Forget(const VerbsQueuePair* queue_pair);
   // Takes in what the hardware still has, and cancels those of the queue pair's requests before these that it has
   // forgotten.
   void CancelBefore(VerbsQueuePair* queue_pair, uint64_t initiator_end, uint64_t receive_end);
   // Takes in the requests that software has ended.
   void TakeEnded(VerbsQueuePair* queue_pair);
 
-  // For a queue pair that is asked about a completion, and that means under this queue's lock.
-  void Add(const ResultEx& result);
+  // For a queue pair that is asked about a completion, and that means under this queue's lock. Where more results wait
+  // than the queue is deep, it and its queue pairs die.
+  void Add(const ResultEx& result, const ResultOwner& owner);
 
   ibv_cq* get() const { return queue_; }
   VerbsAdapter* adapter() const { return adapter_.get(); }
 
  private:
-  ~VerbsCompletionQueue() override;
   void OnClose() override;
+  void Dismantle() override;
 
   bool Holds(size_t more) const { return waiting_.size() + more <= static_cast<size_t>(queue_->cqe); }
   size_t Poll(size_t limit, DroppedReferences* dropped);
   // Null where it has gone.
   VerbsQueuePair* Find(uint32_t number);
   void ArmHardware(DroppedReferences* dropped);
+  void Die(NdkStatus why);
   void Notify(NdkStatus status);
   void RunNotification(NdkStatus status);
 
@@ -103,11 +108,10 @@ class VerbsCompletionQueue final : public CompletionQueue, public EventTarget {
   HiddenPlaces question_places_{kHiddenCompletions - kSilentCompletions};
 
   std::mutex mutex_;  // Guards what follows; before a queue pair's locks.
-  uint32_t depth_;
   std::unordered_map<uint32_t, VerbsQueuePair*> queue_pairs_;
   uint32_t last_number_ = 0;
   VerbsQueuePair* last_found_ = nullptr;
-  std::deque<ResultEx> waiting_;
+  WaitingResults waiting_;
   std::span<ResultEx> wanted_;  // Where results go instead while the consumer takes some out and none wait before.
   CqArming arming_;
   bool hardware_armed_for_any_ = false;

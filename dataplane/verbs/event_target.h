@@ -6,6 +6,7 @@
 #include <infiniband/verbs.h>
 
 #include "dataplane/data_object.h"
+#include "dataplane/shared_receive_queue.h"
 
 namespace rdmabroker::verbs {
 
@@ -25,6 +26,8 @@ class EventTarget {
   virtual void OnFailure(const EventTarget&) {}
   // Takes in what the hardware has completed. Any thread, without locks.
   virtual void Reap() {}
+  // Drops the results of the shared queue's receives. Any thread, without locks.
+  virtual void Forget(const SharedReceiveQueue*) {}
 
   virtual DataObject* data_object() = 0;
 

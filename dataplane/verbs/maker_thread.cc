@@ -2,19 +2,16 @@
 
 #include "dataplane/verbs/maker_thread.h"
 
-#include <system_error>
 #include <utility>
+
+#include "dataplane/start_thread.h"
 
 namespace rdmabroker::verbs {
 
 std::unique_ptr<MakerThread> MakerThread::Start() {
   std::unique_ptr<MakerThread> maker(new MakerThread);
-  try {
-    maker->thread_ = std::thread([self = maker.get()] { self->Work(); });
-  } catch (const std::system_error&) {
-    return nullptr;
-  }
-  return maker;
+  maker->thread_ = StartThread([self = maker.get()] { self->Work(); });
+  return maker->thread_.joinable() ? std::move(maker) : nullptr;
 }
 
 MakerThread::~MakerThread() {

@@ -28,7 +28,7 @@ unsigned int AccessOf(MrFlags flags, const AdapterInfo& info) {
 VerbsMemoryRegion::VerbsMemoryRegion(VerbsProtectionDomain* domain, bool fast_register)
     : domain_(domain), fast_register_(fast_register) {}
 
-VerbsMemoryRegion::~VerbsMemoryRegion() {
+void VerbsMemoryRegion::Dismantle() {
   if (region_ != nullptr) ibv_dereg_mr(region_);
 }
 
@@ -122,7 +122,7 @@ VerbsMemoryWindow::VerbsMemoryWindow(VerbsProtectionDomain* domain, ibv_mw* wind
   domain_->Add(this);
 }
 
-VerbsMemoryWindow::~VerbsMemoryWindow() {
+void VerbsMemoryWindow::Dismantle() {
   domain_->Remove(this);
   if (window_ != nullptr) ibv_dealloc_mw(window_);
   if (region_) region_->EndBinding();

@@ -42,7 +42,7 @@ class VerbsMemoryRegion final : public MemoryRegion {
   VerbsProtectionDomain* domain() const;
 
  private:
-  ~VerbsMemoryRegion() override;
+  void Dismantle() override;
   // To what region_ has.
   void SetTokens();
 
@@ -95,7 +95,7 @@ class VerbsMemoryWindow final : public MemoryWindow {
   VerbsProtectionDomain* domain() const;
 
  private:
-  ~VerbsMemoryWindow() override;
+  void Dismantle() override;
   void LetGo(DroppedReferences* dropped);
 
   const ObjectReference<VerbsProtectionDomain> domain_;

@@ -35,7 +35,7 @@ class VerbsProtectionDomain final : public ProtectionDomain {
   void EndBindings(const void* queue_pair, DroppedReferences* dropped);
 
  private:
-  ~VerbsProtectionDomain() override { ibv_dealloc_pd(domain_); }
+  void Dismantle() override { ibv_dealloc_pd(domain_); }
 
   bool Belongs(const QueuePairAttributes& attributes) const;
 

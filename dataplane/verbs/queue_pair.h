@@ -60,7 +60,8 @@ class VerbsQueuePair final : public QueuePair, public EventTarget {
 
   void OnAsyncEvent(ibv_event_type type) override;
   void OnFailure(const EventTarget& failed) override;
-  // Asks the peer's adapter whether it is there, if it has acknowledged nothing lately.
+  // While connected, asks the peer's adapter whether it is there, if it has acknowledged nothing lately. Later, cancels
+  // what the hardware has not.
   void OnTimer() override;
   DataObject* data_object() override { return this; }
 
@@ -106,8 +107,8 @@ class VerbsQueuePair final : public QueuePair, public EventTarget {
     bool took_window = false;                   // It was nobody's before.
   };
 
-  ~VerbsQueuePair() override;
   void OnClose() override;
+  void Dismantle() override;
 
   // queue_pair.cc: posts. What follows holds the initiator lock, up to the next comment.
   NdkStatus Post(const InitiatorPost& post);
@@ -135,6 +136,7 @@ class VerbsQueuePair final : public QueuePair, public EventTarget {
   void NoteInvalidation(const ibv_wc& completion, ResultEx* result, DroppedReferences* dropped);
 
   // queue_pair_keepalive.cc.
+  bool IsDueToCancel(AdapterThread::Clock::time_point now);
   void StartKeepalive();
   void AskPeer();
   // Whether nobody has the connection any more, which this queue pair watches alone.
@@ -151,8 +153,6 @@ class VerbsQueuePair final : public QueuePair, public EventTarget {
   void FlushIdleIwarp();
   bool LeftToTheDriver();
   void EndLocally();
-  bool HasPosted();
-  void AwaitCancelled();
   void HandleBroken();
   void EndRequests();
   void CancelAll();
@@ -184,6 +184,7 @@ class VerbsQueuePair final : public QueuePair, public EventTarget {
   bool ended_by_software_ = false;  // Requests that wait to be taken in.
   bool acknowledged_ = false;       // Something that was sent, since the last look.
   ConnectionEndCallback on_end_;
+  std::optional<AdapterThread::Clock::time_point> cancel_at_;  // What the hardware has not cancelled by then.
   std::optional<uint32_t> break_error_;  // Of the first failure that tells how the connection ended.
 
   std::mutex receive_mutex_;  // Guards what follows.

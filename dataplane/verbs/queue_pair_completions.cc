@@ -19,12 +19,20 @@ bool IsThePeersAnswer(const ibv_wc& completion) {
           completion.opcode == IBV_WC_RDMA_READ);
 }
 
+// A peer that does not use this library may send it. The receive of a write with it has the length of what was written
+// elsewhere.
+bool HasImmediateData(const ibv_wc& completion) {
+  return completion.status == IBV_WC_SUCCESS &&
+         (completion.opcode == IBV_WC_RECV_RDMA_WITH_IMM || (completion.wc_flags & IBV_WC_WITH_IMM) != 0);
+}
+
 }  // namespace
 
 void VerbsQueuePair::HandleCompletion(const ibv_wc& completion, VerbsCompletionQueue* queue,
                                       DroppedReferences* dropped) {
   if ((completion.wr_id & kReceiveRequest) != 0) {
     HandleReceived(completion, queue, dropped);
+    if (HasImmediateData(completion)) Break(0);
   } else {
     HandleSent(completion, queue, dropped);
   }
@@ -84,7 +92,7 @@ void VerbsQueuePair::Report(const FinishedRequest& finished, VerbsCompletionQueu
   result.request_context = finished.request.context;
   result.type = finished.request.type;
   result.provider_error = finished.provider_error;
-  queue->Add(result);
+  queue->Add(result, {.queue_pair = this});
 }
 
 void VerbsQueuePair::ApplyChange(WindowChange change, NdkStatus status, DroppedReferences* dropped) {
@@ -102,7 +110,7 @@ void VerbsQueuePair::ApplyChange(WindowChange change, NdkStatus status, DroppedR
 
 void VerbsQueuePair::HandleReceived(const ibv_wc& completion, VerbsCompletionQueue* queue, DroppedReferences* dropped) {
   ResultEx result;
-  result.status = CompletionStatus(completion.status, true);
+  result.status = HasImmediateData(completion) ? NdkStatus::kNotSupported : CompletionStatus(completion.status, true);
   result.qp_context = attributes_.context;
   if (result.status == NdkStatus::kSuccess) {
     result.bytes_transferred = completion.byte_len;
@@ -115,7 +123,7 @@ void VerbsQueuePair::HandleReceived(const ibv_wc& completion, VerbsCompletionQue
     const auto context = srq_->Complete(number);
     if (!context.has_value()) return;
     result.request_context = *context;
-    return queue->Add(result);
+    return queue->Add(result, {.queue_pair = this, .srq = srq_.get()});
   }
   std::optional<PostedRequest> alone;
   {
@@ -125,12 +133,12 @@ void VerbsQueuePair::HandleReceived(const ibv_wc& completion, VerbsCompletionQue
   }
   if (alone.has_value()) {
     result.request_context = alone->context;
-    return queue->Add(result);
+    return queue->Add(result, {.queue_pair = this});
   }
   for (const FinishedRequest& finished : received_) {
     if (finished.sequence != number) continue;
     result.request_context = finished.request.context;
-    queue->Add(result);
+    queue->Add(result, {.queue_pair = this});
   }
   std::erase_if(received_, [number](const FinishedRequest& finished) { return finished.sequence <= number; });
   FinishReceived(queue);
@@ -143,7 +151,7 @@ void VerbsQueuePair::FinishReceived(VerbsCompletionQueue* queue) {
     result.status = finished.status;
     result.qp_context = attributes_.context;
     result.request_context = finished.request.context;
-    queue->Add(result);
+    queue->Add(result, {.queue_pair = this});
   }
   received_.clear();
 }

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <chrono>
 #include <limits>
-#include <thread>
 #include <utility>
 
 #include "dataplane/verbs/device/device.h"
@@ -18,7 +17,7 @@ namespace {
 
 constexpr uint64_t kAll = std::numeric_limits<uint64_t>::max();
 
-// A task of the kernel's is late by milliseconds. A device that has failed may never come to it.
+// The kernel's tasks cancel what is posted within milliseconds. A device that has failed may never do it.
 constexpr std::chrono::seconds kCancelPatience{1};
 
 }  // namespace
@@ -82,30 +81,17 @@ NdkStatus VerbsQueuePair::MoveToError() {
   return FromErrnoResult(ibv_modify_qp(queue_pair_, &attributes, IBV_QP_STATE));
 }
 
-bool VerbsQueuePair::HasPosted() {
-  const std::scoped_lock lock(initiator_mutex_, receive_mutex_);
-  return !initiator_ring_.empty() || !receive_ring_.empty();
-}
-
-// Soft-RoCE's driver cancels what is posted in a task of its own, which may come late on a busy machine (rxe_qp_error
-// in drivers/infiniband/sw/rxe/rxe_qp.c); nothing tells of its end.
-void VerbsQueuePair::AwaitCancelled() {
-  const auto end = std::chrono::steady_clock::now() + kCancelPatience;
-  while (true) {
-    initiator_cq_->CancelBefore(this, 0, 0);
-    receive_cq_->CancelBefore(this, 0, 0);
-    if (!HasPosted() || std::chrono::steady_clock::now() >= end) return;
-    std::this_thread::yield();
-  }
-}
-
-// After the phase has changed, so that nothing is posted behind it.
+// After the phase has changed, so that nothing is posted behind it. The hardware cancels what is posted in its own
+// time: Soft-RoCE's driver in a task that may come late on a busy machine (rxe_qp_error in
+// drivers/infiniband/sw/rxe/rxe_qp.c). OnTimer cancels what it leaves.
 void VerbsQueuePair::EndRequests() {
-  const NdkStatus moved = MoveToError();
+  MoveToError();
   if (domain_->adapter()->description().forgets_late_posts) return CancelAll();
-  if (moved == NdkStatus::kSuccess) AwaitCancelled();
   initiator_cq_->TakeEnded(this);
   receive_cq_->TakeEnded(this);
+  const std::lock_guard lock(initiator_mutex_);
+  cancel_at_ = AdapterThread::Clock::now() + kCancelPatience;
+  domain_->adapter()->thread().SetTimer(cookie_, *cancel_at_);
 }
 
 // What the hardware has said is taken in; it will say no more.
@@ -116,7 +102,7 @@ void VerbsQueuePair::CancelAll() {
 
 // Windows that the queue pair has bound hold it: Soft-RoCE's driver would wait for them. It stays attached until what
 // the hardware has said of it, up to its destruction, is taken in: receives of a shared queue have no other end.
-VerbsQueuePair::~VerbsQueuePair() {
+void VerbsQueuePair::Dismantle() {
   if (queue_pair_ == nullptr) return;
   DroppedReferences dropped;
   initiator_cq_->Reap();
@@ -126,6 +112,8 @@ VerbsQueuePair::~VerbsQueuePair() {
   CancelAll();
   initiator_cq_->Detach(number_, this);
   receive_cq_->Detach(number_, this);
+  initiator_cq_->Forget(this);
+  receive_cq_->Forget(this);
 }
 
 void VerbsQueuePair::OnClose() {

@@ -56,10 +56,16 @@ bool VerbsQueuePair::IsDeadToTcp(AdapterThread::Clock::time_point now, AdapterTh
   return silence_.IsDead(state, now);
 }
 
+bool VerbsQueuePair::IsDueToCancel(AdapterThread::Clock::time_point now) {
+  const std::lock_guard lock(initiator_mutex_);
+  return cancel_at_.has_value() && *cancel_at_ <= now;
+}
+
 // The hardware gives the peer up, and its completion says so, which nobody may be waiting for.
 void VerbsQueuePair::OnTimer() {
   initiator_cq_->Reap();
   const auto now = AdapterThread::Clock::now();
+  if (IsDueToCancel(now)) return CancelAll();
   auto next = now;
   bool refused = false;
   bool unanswered = false;
@@ -73,7 +79,10 @@ void VerbsQueuePair::OnTimer() {
     refused = std::exchange(ended_by_software_, false);
   }
   const bool dead = IsDeadToTcp(now, &next);
-  domain_->adapter()->thread().SetTimer(cookie_, next);
+  {
+    const std::lock_guard lock(initiator_mutex_);
+    if (!cancel_at_.has_value()) domain_->adapter()->thread().SetTimer(cookie_, next);
+  }
   if (!refused && !dead && !IsGivenUp(unanswered)) return;
   Break(0);
   initiator_cq_->TakeEnded(this);

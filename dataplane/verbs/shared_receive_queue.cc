@@ -29,8 +29,9 @@ NdkStatus VerbsSharedReceiveQueue::Make() {
   return FromPointer(queue_);
 }
 
-VerbsSharedReceiveQueue::~VerbsSharedReceiveQueue() {
+void VerbsSharedReceiveQueue::Dismantle() {
   if (queue_ != nullptr) ibv_destroy_srq(queue_);
+  domain_->adapter()->thread().Forget(this);
 }
 
 void VerbsSharedReceiveQueue::OnClose() {

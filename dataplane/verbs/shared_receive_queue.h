@@ -38,8 +38,8 @@ class VerbsSharedReceiveQueue final : public SharedReceiveQueue, public EventTar
   VerbsProtectionDomain* domain() const { return domain_.get(); }
 
  private:
-  ~VerbsSharedReceiveQueue() override;
   void OnClose() override;
+  void Dismantle() override;
   void ArmHardware();
   NdkStatus SetDepth(uint32_t depth);
   void Die();

@@ -43,12 +43,18 @@ class VerbsAdapter final : public Adapter {
   AdapterThread& thread() { return *thread_; }
 
  private:
-  const DeviceContext context_;
+  void Dismantle() override {
+    thread_.reset();
+    maker_.reset();
+    unused_.reset();
+    context_.reset();
+  }
+
+  DeviceContext context_;
   const DeviceDescription description_;
-  // They go before the context.
-  const UnusedQueue unused_;
-  const std::unique_ptr<MakerThread> maker_;
-  const std::unique_ptr<AdapterThread> thread_;
+  UnusedQueue unused_;
+  std::unique_ptr<MakerThread> maker_;
+  std::unique_ptr<AdapterThread> thread_;
 };
 
 }  // namespace rdmabroker::verbs

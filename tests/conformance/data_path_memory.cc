@@ -109,6 +109,28 @@ TEST_P(DataPathConformance, RemoteAccessWithoutTheRightEndsTheConnection) {
   EXPECT_EQ(readable.bytes(), std::vector<uint8_t>(64));
 }
 
+TEST_P(DataPathConformance, ARegionsRightsEndBeforeItsCloseCompletes) {
+  Connect();
+  Buffer from(a->domain, 64, kMrAllowLocalRead, 3);
+  std::vector<uint8_t> memory(64);
+  MemoryRegion* const region = b->domain->CreateMemoryRegion(false).object;
+  ASSERT_EQ(region->Register(memory.data(), memory.size(), kAllAccess), NdkStatus::kSuccess);
+  const RemoteMemory target = {reinterpret_cast<uint64_t>(memory.data()), region->remote_token()};
+  region->AddReference();
+  bool completed = false;
+  const NdkStatus status = region->Close([&] {
+    completed = true;
+    const Sge sge = from.sge();
+    EXPECT_EQ(a->qp->Receive(nullptr, {}), NdkStatus::kSuccess);
+    EXPECT_EQ(a->qp->Write(nullptr, {&sge, 1}, target, 0), NdkStatus::kSuccess);
+    EXPECT_EQ(a->Results(2).back().status, NdkStatus::kCancelled) << "the write ends the connection";
+    EXPECT_EQ(memory, std::vector<uint8_t>(64));
+  });
+  EXPECT_EQ(status, NdkStatus::kPending);
+  region->ReleaseReference();
+  EXPECT_TRUE(completed);
+}
+
 TEST_P(DataPathConformance, AWindowOpensARangeUntilThePeerInvalidatesIt) {
   Connect();
   Buffer to(a->domain, 64, kMrAllowLocalWrite | kMrRdmaReadSink);

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <utility>
 #include <vector>
 
 #include "tests/conformance/data_path_conformance.h"
@@ -125,6 +126,45 @@ TEST_P(DataPathQueueConformance, ModerationIsOfferedOrNotSupported) {
   const bool offered = (b->adapter->info().adapter_flags & kCqInterruptModerationSupported) != 0;
   EXPECT_EQ(b->cq->ControlInterruptModeration(10, 10), offered ? NdkStatus::kSuccess : NdkStatus::kNotSupported);
   EXPECT_EQ(b->cq->ControlInterruptModeration(~0u, ~0u), NdkStatus::kInvalidParameterMix);
+}
+
+// Some wait in the hardware's queue, and those that an armed queue has looked at in the data path's own.
+TEST_P(DataPathQueueConformance, NoResultOfAQueuePairIsReturnedOnceItsCloseHasCompleted) {
+  const QueuePairPair other = ConnectMore(*a, *b, nullptr, Context(7));
+  ASSERT_EQ(other.at_b->Receive(Context(70), {}), NdkStatus::kSuccess);
+  SendToB();
+  Settle();
+  b->cq->Arm(CqNotify::kAny);
+  SendToB();
+  Settle();
+  ASSERT_EQ(other.at_a->Send(nullptr, {}, kOpSilentSuccess), NdkStatus::kSuccess);
+  b->qp->Flush();
+  CloseAndWait(std::exchange(b->qp, nullptr));
+  const ResultEx result = b->Next();
+  EXPECT_EQ(result.qp_context, Context(7));
+  EXPECT_EQ(result.request_context, Context(70));
+  CloseAndWait(other.at_b);
+  ResultEx more[4];
+  EXPECT_EQ(b->cq->GetResultsEx(more), 0u);
+  CloseAndWait(other.at_a);
+}
+
+TEST_P(DataPathConformance, AResultOfASharedReceiveOutlivesItsQueuePairButNotItsQueue) {
+  const auto shared = NewSide({.srq = true});
+  ASSERT_NE(shared->srq, nullptr);
+  Connect(*a, *shared);
+  for (uintptr_t i = 0; i < 2; ++i) {
+    ASSERT_EQ(shared->srq->Receive(Context(i), {}), NdkStatus::kSuccess);
+    ASSERT_EQ(a->qp->Send(nullptr, {}, kOpSilentSuccess), NdkStatus::kSuccess);
+  }
+  Settle();
+  CloseAndWait(std::exchange(shared->qp, nullptr));
+  const ResultEx result = shared->Next();
+  EXPECT_EQ(result.qp_context, nullptr) << "that is gone";
+  EXPECT_EQ(result.request_context, Context(0));
+  CloseAndWait(std::exchange(shared->srq, nullptr));
+  ResultEx more;
+  EXPECT_EQ(shared->cq->GetResultsEx({&more, 1}), 0u);
 }
 
 TEST_P(DataPathConformance, AnOverrunKillsTheQueueAndEndsTheConnectionsOfItsQueuePairs) {

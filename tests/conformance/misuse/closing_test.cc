@@ -207,10 +207,10 @@ void EndUnderPosts(World& w, const PostRow& row, const EndRow& end) {
   posting.join();
   w.a().Close(connection.active).Wait();
   const ndkpi::Call close = closing.pending() ? closing : w.a().Close(qp);
+  EXPECT_TRUE(Eventually([&] { return (results += TakeResults(cq)) >= taken; }));
+  EXPECT_EQ(results, taken);
   qp->ReleaseReference();
   EXPECT_EQ(close.Status(), NdkStatus::kSuccess);
-  while (const size_t more = TakeResults(cq)) results += more;
-  EXPECT_EQ(results, taken);
 }
 
 // --- Before further calls ---

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#ifndef DATAPLANE_WAITING_RESULTS_H_
+#define DATAPLANE_WAITING_RESULTS_H_
+
+#include <cstddef>
+#include <span>
+#include <vector>
+
+#include "dataplane/operation.h"
+
+namespace rdmabroker {
+
+class QueuePair;
+class SharedReceiveQueue;
+
+// The objects whose close withdraws a result. Only compared, never dereferenced.
+struct ResultOwner {
+  const QueuePair* queue_pair = nullptr;
+  const SharedReceiveQueue* srq = nullptr;  // Null unless the request was a receive of this queue.
+};
+
+// The results of a completion queue that wait for its consumer, oldest first. Used under the queue's lock. Allocates
+// only while it grows to its depth, and when its depth changes.
+class WaitingResults {
+ public:
+  explicit WaitingResults(size_t depth) : depth_(depth) {}
+
+  // False: `depth` results are waiting already.
+  bool Add(const ResultEx& result, const ResultOwner& owner);
+  // Moves up to results.size() results out and returns how many.
+  size_t Take(std::span<ResultEx> results);
+  // False: more than `depth` results are waiting.
+  bool Resize(size_t depth);
+
+  // The queue pair is closed: its results are dropped. A shared queue's receive keeps its result, since the consumer
+  // could not know otherwise that the receive is used up, but without the queue pair's context.
+  void ForgetQueuePair(const QueuePair* queue_pair);
+  // The shared receive queue is closed: results of its receives are dropped.
+  void ForgetSharedReceiveQueue(const SharedReceiveQueue* srq);
+
+  size_t depth() const { return depth_; }
+  size_t size() const { return size_; }
+  bool empty() const { return size_ == 0; }
+  bool full() const { return size_ == depth_; }
+
+ private:
+  struct Waiting {
+    ResultEx result;
+    ResultOwner owner;
+  };
+
+  Waiting& At(size_t place) {
+    const size_t index = first_ + place;
+    return ring_[index < ring_.size() ? index : index - ring_.size()];
+  }
+  // Moves the results to the start of a ring with so many places.
+  void Rebuild(size_t places);
+  template <typename Predicate>
+  void DropIf(Predicate predicate);
+
+  size_t depth_;
+  std::vector<Waiting> ring_;
+  size_t first_ = 0;
+  size_t size_ = 0;
+};
+
+}  // namespace rdmabroker
+
+#endif  // DATAPLANE_WAITING_RESULTS_H_
