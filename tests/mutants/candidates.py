@@ -47,9 +47,14 @@ class Place:
     changes: tuple
 
 
+# A constant that can be mutated is none to the compiler, which would object where it is narrowed.
+NO_NARROWING = "-Wno-c++11-narrowing"
+
+
 def compiler_flags():
     resources = subprocess.run(["clang", "-print-resource-dir"], check=True, capture_output=True, text=True)
-    return ["-xc++", "-std=c++20", "-I.", "-w", "-ferror-limit=0", "-resource-dir", resources.stdout.strip()]
+    flags = ["-xc++", "-std=c++20", "-I.", "-w", NO_NARROWING, "-ferror-limit=0"]
+    return [*flags, "-resource-dir", resources.stdout.strip()]
 
 
 class Finder:

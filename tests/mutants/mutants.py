@@ -45,6 +45,7 @@ PARTS = {
 }
 CACHE = pathlib.Path(os.environ.get("XDG_CACHE_HOME", pathlib.Path.home() / ".cache")) / "rdma-broker"
 BAZEL_FLAGS = [f"--disk_cache={CACHE}/bazel", "--config=clang", "--copt=-w", "--copt=-O1", "--show_result=0"]
+BAZEL_FLAGS.append(f"--copt={candidates.NO_NARROWING}")
 # A deeper search takes minutes for each mutant that nothing sees, and one seed of the simulation 0.1 s.
 ENVIRONMENT = {
     "GTEST_FAIL_FAST": "1",

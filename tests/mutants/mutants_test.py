@@ -12,11 +12,9 @@ import candidates
 import rewrite
 
 SOURCE = """
-#include <cstdint>
 #include <cstdio>
 #define SAY(x) std::puts(x)
 enum class Color { kRed, kGreen };
-struct Narrow { uint64_t value = 0; };
 constexpr int kLimit = 3;
 int calls = 0;
 void Call() { ++calls; }
@@ -27,7 +25,7 @@ int Sign(int x) {
   return high ? 2 : 1;
 }
 Color Paint() { return Color::kGreen; }
-Narrow Make() { return {7}; }
+const char* Nothing() { return 00; }
 void CallIf() {
   if (int x = calls) calls += 40;
 }
@@ -58,7 +56,7 @@ class MutantsTest(unittest.TestCase):
         }
         self.kept = {"sample.cc": self.numbered}
         rewrite.write(self.kept, ["sample.cc"], candidates.compiler_flags())
-        subprocess.run(["clang++", "-std=c++20", "-w", "sample.cc", "-o", "sample"], check=True)
+        subprocess.run(["clang++", "-std=c++20", "-w", candidates.NO_NARROWING, "sample.cc", "-o", "sample"], check=True)
 
     def output(self, **environment):
         run = subprocess.run(["./sample"], check=True, capture_output=True, text=True, env=environment)
@@ -93,16 +91,16 @@ class MutantsTest(unittest.TestCase):
         self.assertIn("calls += 40;", codes)
 
     def test_a_mutant_that_does_not_compile_is_left_out(self):
-        self.assertIn(("7", "(7 + 1)"), self.found)
+        self.assertIn(("00", "(00 + 1)"), self.found)
         left = {number for each in self.kept["sample.cc"] for number in each.numbers}
-        self.assertNotIn(self.found["7", "(7 + 1)"], left)
+        self.assertNotIn(self.found["00", "(00 + 1)"], left)
 
     def test_what_is_reached_is_noted(self):
         pathlib.Path("reached").write_bytes(bytes(len(self.found) + 10))
         self.output(RDMA_BROKER_REACHED="reached")
         reached = pathlib.Path("reached").read_bytes()
         self.assertEqual(reached[self.found["Call();", ""]], 1)
-        self.assertEqual(reached[self.found["7", "(7 + 1)"]], 0)
+        self.assertEqual(reached[self.found["00", "(00 + 1)"]], 0)
 
 
 if __name__ == "__main__":
