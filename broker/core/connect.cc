@@ -111,6 +111,11 @@ void Begin(Turn& turn, const Call& call, ConnectorRecord& connector, const Reque
   SetDeadline(turn, connector, turn.limits.connect_timeout);
 }
 
+// The connector's own endpoint, whose port its client has left to the core.
+bool HasAnyPort(const ConnectorRecord& connector, const EndpointRecord& endpoint) {
+  return endpoint.ephemeral && endpoint.owner == ObjectId(connector.id);
+}
+
 void StartConnection(Turn& turn, ConnectorRecord& connector, const EndpointRecord& endpoint) {
   const ConnectionId id(++turn.records.counters.connection);
   ConnectionRecord& connection = turn.records.connections[id];
@@ -125,7 +130,8 @@ void StartConnection(Turn& turn, ConnectorRecord& connector, const EndpointRecor
   SetState(turn, connector, ConnectorState::kConnecting);
   const Identity& identity = turn.records.sessions.at(connector.session).identity;
   turn.Emit(FabricConnect{connection.device, id, endpoint.id, connector.session, connector.qp, connection.local,
-                          connection.peer, connector.limits, connector.private_data, identity.pid, identity.uid});
+                          connection.peer, connector.limits, connector.private_data, identity.pid, identity.uid,
+                          HasAnyPort(connector, endpoint)});
 }
 
 void FailConnect(Turn& turn, ConnectorRecord& connector, Outcome outcome, bool again) {
@@ -134,6 +140,24 @@ void FailConnect(Turn& turn, ConnectorRecord& connector, Outcome outcome, bool a
   SetDeadline(turn, connector, absl::InfiniteDuration());
   SetState(turn, connector, again ? ConnectorState::kIdle : ConnectorState::kDead);
   Fail(turn, connector, std::move(outcome));
+}
+
+// The port is in use towards this peer by a connection that the core does not know, such as one that has outlived the
+// broker's records. Each port is tried once, and all within the Connect's time.
+bool ConnectsFromAnotherPort(Turn& turn, ConnectorRecord& connector, const FabricConnectFailed& report) {
+  const bool taken = report.status == NdkStatus::kAddressAlreadyExists || report.status == NdkStatus::kSharingViolation;
+  const EndpointRecord& endpoint = std::as_const(turn.records.endpoints).at(connector.endpoint);
+  const uint32_t tries = endpoint.tries;
+  const uint32_t ports = turn.limits.last_ephemeral_port - turn.limits.first_ephemeral_port + 1;
+  if (!taken || !report.qp_reusable || !HasAnyPort(connector, endpoint) || tries >= ports) return false;
+  EndpointId next;
+  const Outcome outcome = AcquireEndpoint(turn, connector.session, DeviceOf(turn, connector.adapter),
+                                          EndpointUse::kDedicated, {endpoint.address.ip, 0}, connector.id, next);
+  if (outcome.status != NdkStatus::kPending) return false;
+  turn.records.endpoints.at(next).tries += tries;
+  ReplaceEndpoint(turn, connector, next, SharedEndpointId());
+  SetState(turn, connector, ConnectorState::kBinding);
+  return true;
 }
 
 }  // namespace
@@ -260,6 +284,7 @@ void Handle(Turn& turn, const FabricConnectFailed& report) {
   if (connector == nullptr || connector->state != ConnectorState::kConnecting) return;
   FreeAddresses(turn, report.connection);
   GiveUp(turn, *connector, Farewell::kRelease);
+  if (ConnectsFromAnotherPort(turn, *connector, report)) return;
   Outcome outcome = Refuse(report.status, "destination ", connector->peer.ToString(), ": cannot be connected",
                            report.explanation.empty() ? "" : ": ", report.explanation);
   outcome.provider_error = report.provider_error;

@@ -141,6 +141,9 @@ struct FabricConnect {
   Bytes private_data;
   int32_t process = 0;  // The session's, for who has made the queue pair; 0: not visible from here.
   uint32_t uid = 0;     // The session's user, for what is shared among users.
+  // The core chose the local port, and tries another one. So where a connection to `peer` has it already, the fabric
+  // fails with ADDRESS_ALREADY_EXISTS and does not wait for that connection's end.
+  bool any_port = false;
 
   bool operator==(const FabricConnect&) const = default;
 };

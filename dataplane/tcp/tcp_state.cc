@@ -22,11 +22,14 @@
 namespace rdmabroker::tcp {
 namespace {
 
-// TCP_CLOSE of netinet/tcp.h.
+// TCP_ESTABLISHED, TCP_CLOSE and TCP_CLOSE_WAIT of netinet/tcp.h.
+constexpr uint8_t kEstablished = 1;
 constexpr uint8_t kClosed = 7;
+constexpr uint8_t kCloseWait = 8;
 
 TcpState FromInfo(const tcp_info& info) {
   return {
+      .open = info.tcpi_state == kEstablished || info.tcpi_state == kCloseWait,
       .closed = info.tcpi_state == kClosed,
       .silence = std::chrono::milliseconds(std::min(info.tcpi_last_ack_recv, info.tcpi_last_data_recv)),
       .since_sent = std::chrono::milliseconds(info.tcpi_last_data_sent),

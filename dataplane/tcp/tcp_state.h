@@ -13,6 +13,7 @@ namespace rdmabroker::tcp {
 
 // What the kernel's TCP knows of a connection.
 struct TcpState {
+  bool open = false;                        // Established, and this side has not ended it.
   bool closed = false;                      // The connection is over; an error of the socket's tells why.
   std::chrono::milliseconds silence{0};     // Since anything came from the peer's TCP.
   std::chrono::milliseconds since_sent{0};  // Since data was sent, or sent again.

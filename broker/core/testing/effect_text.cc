@@ -109,8 +109,9 @@ std::string RequestText(const FabricUnbind& request) { return StrCat("unbind end
 std::string RequestText(const FabricConnect& request) {
   return StrCat("start ", ConnectionText(request.connection), " on endpoint ", request.endpoint.value(),
                 " for session ", request.session.value(), " of user ", request.uid, "'s process ", request.process,
-                " with QP ", request.qp.value, " from ", request.local.ToString(), " to ", request.peer.ToString(),
-                ", reads ", ReadsText(request.limits), WithData(request.private_data));
+                " with QP ", request.qp.value, " from ", request.local.ToString(),
+                request.any_port ? " or another port" : "", " to ", request.peer.ToString(), ", reads ",
+                ReadsText(request.limits), WithData(request.private_data));
 }
 
 std::string RequestText(const FabricComplete& request) {

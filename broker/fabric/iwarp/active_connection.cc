@@ -10,12 +10,19 @@
 #include "broker/fabric/iwarp/sockets.h"
 #include "broker/fabric/iwarp/waiting_connect.h"
 #include "dataplane/iwarp/wire/bytes.h"
+#include "dataplane/tcp/tcp_state.h"
 
 namespace rdmabroker {
 namespace {
 
 // The longest reply. What the peer sends behind it stays in the kernel for the client, or is handed over.
 constexpr size_t kMaxReply = iwarp::kStartupHeaderLength + iwarp::kMaxStartupPrivateData;
+
+// Whether a connection of these addresses is open. Otherwise it is ending, or its addresses rest (TIME_WAIT).
+bool IsOpen(const SocketAddress& local, const SocketAddress& peer) {
+  tcp::TcpState state;
+  return tcp::FindTcpState(local, peer, &state) == 0 && state.open;
+}
 
 }  // namespace
 
@@ -45,7 +52,7 @@ void ActiveConnection::LeaveToNext() {
 
 void ActiveConnection::OnTurn() {
   // The time before it is not the handshake's.
-  if (give_up_at_ == absl::InfinitePast()) give_up_at_ = Watcher::Now() + surroundings_.options.time_wait;
+  if (first_turn_ == absl::InfinitePast()) first_turn_ = Watcher::Now();
   StartConnecting();
 }
 
@@ -56,7 +63,7 @@ void ActiveConnection::StartConnecting() {
   if (bound.error != 0) return Refuse(bound.error);
   socket_ = std::move(bound.socket);
   const int error = rdmabroker::StartConnecting(socket_.get(), wanted_.peer);
-  if (error == EADDRNOTAVAIL) return TryLater(error);
+  if (error == EADDRNOTAVAIL && !wanted_.any_port) return TryLater(error);
   if (error != 0 && error != EINPROGRESS) return Refuse(error);
   state_ = State::kConnecting;
   SetDeadline(surroundings_.options.handshakes.reply_wait);
@@ -64,7 +71,9 @@ void ActiveConnection::StartConnecting() {
 }
 
 void ActiveConnection::TryLater(int error) {
-  if (Watcher::Now() >= give_up_at_) return Refuse(error);
+  const absl::Duration waits =
+      IsOpen(wanted_.local, wanted_.peer) ? surroundings_.options.open_wait : surroundings_.options.time_wait;
+  if (Watcher::Now() >= first_turn_ + waits) return Refuse(error);
   CloseSocket();
   state_ = State::kWaiting;
   SetDeadline(surroundings_.options.time_wait_poll);

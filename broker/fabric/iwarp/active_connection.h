@@ -35,7 +35,7 @@ class ActiveConnection final : public Connection {
   void Refuse(int error, std::string explanation = {});
 
   const FabricConnect wanted_;
-  absl::Time give_up_at_ = absl::InfinitePast();  // When to stop waiting for the address; not before the first turn.
+  absl::Time first_turn_ = absl::InfinitePast();  // From then on it waits for its addresses.
   iwarp::StartupFrame request_;
   iwarp::Offer offer_;
   iwarp::ConnectionState agreed_;

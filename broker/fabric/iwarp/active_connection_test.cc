@@ -28,6 +28,12 @@ class ActiveConnectionTest : public IwarpFabricTest {
         FabricConnect{kDevice, connection, from.id, session, QpNumber{2}, from.address, to, {8, 3}, {'h', 'i'}});
     return connection;
   }
+  // A connection from there to the listener that this side has ended, and the peer has not.
+  RawPeer EndingConnection(const SocketAddress& local) {
+    RawPeer ending = RawPeer::ConnectFrom(local, listener_.address());
+    ending.ShutDown();
+    return ending;
+  }
   // A connection whose request the raw listener has taken.
   ConnectionId Requested(RawPeer& peer) {
     const ConnectionId connection = Connect(Bind(EndpointUse::kDedicated), listener_.address());
@@ -218,6 +224,23 @@ TEST_P(ActiveConnectionTest, ANoteOfTheSameAddressesIsWaitedForUntilTheKernelFor
   Release(connection);
 }
 
+TEST_P(ActiveConnectionTest, AnAttemptFromAnyPortWaitsForNoFormerConnection) {
+  const Bound from = Bind(EndpointUse::kDedicated);
+  const RawPeer former = EndingConnection(from.address);
+  const ConnectionId connection(1000);
+  fabric_->Perform(FabricConnect{.device = kDevice,
+                                 .connection = connection,
+                                 .endpoint = from.id,
+                                 .session = SessionId(1),
+                                 .local = from.address,
+                                 .peer = listener_.address(),
+                                 .any_port = true});
+  Settle();
+  ASSERT_FALSE(reports_.empty());
+  EXPECT_EQ(Await<FabricConnectFailed>().status, NdkStatus::kAddressAlreadyExists);
+  Release(connection);
+}
+
 TEST_P(ActiveConnectionTest, AnAttemptThatWaitsForItsAddressesCanBeReleased) {
   const Bound shared = Bind(EndpointUse::kShared);
   RawPeer former = RawPeer::ConnectFrom(shared.address, listener_.address());
@@ -250,14 +273,24 @@ class ImpatientActiveConnectionTest : public ActiveConnectionTest {
  protected:
   ImpatientActiveConnectionTest()
       : ActiveConnectionTest(
-            IwarpOptions{.time_wait = absl::Milliseconds(60), .time_wait_poll = absl::Milliseconds(10)}) {}
+            IwarpOptions{.open_wait = absl::Milliseconds(60), .time_wait_poll = absl::Milliseconds(10)}) {}
 };
 
-TEST_P(ImpatientActiveConnectionTest, AddressesThatStayTakenFailTheAttempt) {
+TEST_P(ImpatientActiveConnectionTest, AddressesThatAnOpenConnectionHasFailTheAttempt) {
   const Bound shared = Bind(EndpointUse::kShared);
   RawPeer former = RawPeer::ConnectFrom(shared.address, listener_.address());
   const ConnectionId connection = Connect(shared, listener_.address());
   EXPECT_EQ(Await<FabricConnectFailed>().status, NdkStatus::kAddressAlreadyExists);
+  Release(connection);
+}
+
+TEST_P(ImpatientActiveConnectionTest, AddressesThatAnEndingConnectionHasDoNot) {
+  const Bound shared = Bind(EndpointUse::kShared);
+  const RawPeer former = EndingConnection(shared.address);
+  const absl::Time end = Watcher::Now() + absl::Milliseconds(120);
+  const ConnectionId connection = Connect(shared, listener_.address());
+  RunUntil([&] { return Watcher::Now() >= end; }, "twice the time for open ones");
+  EXPECT_TRUE(reports_.empty());
   Release(connection);
 }
 
@@ -364,7 +397,7 @@ class LateTurnTest : public ActiveConnectionTest {
  protected:
   static constexpr absl::Duration kTimeWait = absl::Milliseconds(300);
   LateTurnTest()
-      : ActiveConnectionTest(IwarpOptions{.time_wait = kTimeWait,
+      : ActiveConnectionTest(IwarpOptions{.open_wait = kTimeWait,
                                           .time_wait_poll = absl::Milliseconds(10),
                                           .handshakes = {.per_listener = 2, .reply_wait = absl::Hours(1)}}) {}
 };

@@ -25,8 +25,10 @@ struct IwarpOptions {
   // How long a rejected peer may take to close: an early close by this side may reset the stream, and with it the
   // reject's private data. One lost segment and its retransmission on a slow path.
   absl::Duration linger = absl::Seconds(2);
-  // How long a connection waits for a former one with the same addresses and ports to leave the kernel's TIME_WAIT,
-  // and how often it looks (TCP_TIMEWAIT_LEN, include/net/tcp.h).
+  // How long a connection waits for a former one with the same addresses and ports: while that is open, in which time a
+  // client that has ended it has closed its socket; while it ends or is in the kernel's TIME_WAIT (TCP_TIMEWAIT_LEN,
+  // include/net/tcp.h). And how often it looks.
+  absl::Duration open_wait = absl::Seconds(2);
   absl::Duration time_wait = absl::Seconds(60);
   absl::Duration time_wait_poll = absl::Milliseconds(50);
   HandshakePace handshakes;

@@ -12,6 +12,7 @@ std::string EncodeWaiting(const FabricConnect& request) {
   message.set_inbound_limit(request.limits.inbound);
   message.set_outbound_limit(request.limits.outbound);
   message.set_private_data(request.private_data.data(), request.private_data.size());
+  message.set_any_port(request.any_port);
   return message.SerializeAsString();
 }
 
@@ -26,7 +27,8 @@ std::optional<FabricConnect> DecodeWaiting(const std::string& record, const Fabr
                        .local = adopted.local,
                        .peer = adopted.peer,
                        .limits = {.inbound = message.inbound_limit(), .outbound = message.outbound_limit()},
-                       .private_data = Bytes(message.private_data().begin(), message.private_data().end())};
+                       .private_data = Bytes(message.private_data().begin(), message.private_data().end()),
+                       .any_port = message.any_port()};
 }
 
 }  // namespace rdmabroker

@@ -19,6 +19,9 @@ TEST(WaitingConnect, IsReadAsItWasWritten) {
   const FabricConnect wanted = {DeviceId(1), ConnectionId(2), EndpointId(3), SessionId(4), {},
                                 kLocal,      kPeer,           {5, 6},        {0, 'h', 'i'}};
   EXPECT_EQ(DecodeWaiting(EncodeWaiting(wanted), kAdopted), wanted);
+  FabricConnect any_port = wanted;
+  any_port.any_port = true;
+  EXPECT_EQ(DecodeWaiting(EncodeWaiting(any_port), kAdopted), any_port);
 }
 
 TEST(WaitingConnect, AnotherRecordIsNone) {
