@@ -14,14 +14,17 @@ absl::StatusOr<UniqueFd> ListenAt(const std::string& address) {
   return ListenOnTcp("metrics.address", address, ScrapeServer::kMostConnections);
 }
 
+void LogNotServed(absl::string_view cause) {
+  LogError("metrics not served", {{"cause", cause}, {"retry_seconds", absl::ToInt64Seconds(MetricsPort::kRetry)}});
+}
+
 }  // namespace
 
 absl::StatusOr<UniqueFd> ListenForScrapes(const std::string& address, bool takes_over) {
   if (address.empty()) return UniqueFd();
   absl::StatusOr<UniqueFd> listener = ListenAt(address);
   if (listener.ok() || !takes_over) return listener;
-  LogError("metrics not served",
-           {{"cause", listener.status().message()}, {"retry_seconds", absl::ToInt64Seconds(MetricsPort::kRetry)}});
+  LogNotServed(listener.status().message());
   return UniqueFd();
 }
 
@@ -43,7 +46,7 @@ MetricsPort::~MetricsPort() {
 }
 
 void MetricsPort::Serve(UniqueFd listener) {
-  LogInfo("metrics served", {{"address", AddressOf(listener).ToString()}});
+  const std::string address = AddressOf(listener).ToString();
   lag_.emplace(metrics_, watcher_);
   exposition_ = std::make_unique<Exposition>(
       executor_,
@@ -53,7 +56,10 @@ void MetricsPort::Serve(UniqueFd listener) {
         return snapshot;
       },
       metrics_, settings_.directories);
-  server_ = std::make_unique<ScrapeServer>(std::move(listener), [this] { return exposition_->Page(); });
+  server_ = ScrapeServer::Start(std::move(listener), [this] { return exposition_->Page(); });
+  if (server_ != nullptr) return LogInfo("metrics served", {{"address", address}});
+  LogNotServed("this process gets no descriptor or no thread: raise its limits");
+  TryAgain();
 }
 
 void MetricsPort::TryAgain() {

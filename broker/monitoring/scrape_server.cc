@@ -15,6 +15,7 @@
 #include "absl/time/clock.h"
 #include "broker/monitoring/http_request.h"
 #include "broker/runtime/watcher.h"
+#include "dataplane/start_thread.h"
 
 namespace rdmabroker {
 namespace {
@@ -24,17 +25,21 @@ constexpr absl::Duration kRest = absl::Milliseconds(100);
 
 }  // namespace
 
+std::unique_ptr<ScrapeServer> ScrapeServer::Start(UniqueFd listener, std::function<std::string()> page,
+                                                  absl::Duration patience) {
+  std::unique_ptr<ScrapeServer> server(new ScrapeServer(std::move(listener), std::move(page), patience));
+  if (!server->stop_) return nullptr;
+  server->thread_ = StartThread([self = server.get()] { self->Run(); });
+  return server->thread_.joinable() ? std::move(server) : nullptr;
+}
+
 ScrapeServer::ScrapeServer(UniqueFd listener, std::function<std::string()> page, absl::Duration patience)
-    : listener_(std::move(listener)),
-      page_(std::move(page)),
-      patience_(patience),
-      stop_(::eventfd(0, EFD_CLOEXEC)),
-      thread_([this] { Run(); }) {}
+    : listener_(std::move(listener)), page_(std::move(page)), patience_(patience), stop_(::eventfd(0, EFD_CLOEXEC)) {}
 
 ScrapeServer::~ScrapeServer() {
-  const uint64_t one = 1;
-  // It fails for no reason that is left: the descriptor is there, and its counter is 0.
-  if (::write(stop_.get(), &one, sizeof one) != sizeof one) std::terminate();
+  if (!thread_.joinable()) return;
+  // It cannot fail: the descriptor is there, and its counter is 0.
+  ::eventfd_write(stop_.get(), 1);
   thread_.join();
 }
 

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <functional>
 #include <list>
+#include <memory>
 #include <string>
 #include <thread>
 
@@ -22,8 +23,10 @@ class ScrapeServer {
   // Longer than it takes to make a page and to send it over any network on which scrapes are of use.
   static constexpr absl::Duration kPatience = absl::Seconds(5);
 
-  // `page` is called on the server's thread and should not take long.
-  ScrapeServer(UniqueFd listener, std::function<std::string()> page, absl::Duration patience = kPatience);
+  // `page` is called on the server's thread and should not take long. Null where the process gets no descriptor or no
+  // thread for it; the listener is closed then.
+  static std::unique_ptr<ScrapeServer> Start(UniqueFd listener, std::function<std::string()> page,
+                                             absl::Duration patience = kPatience);
   // Waits for a page that is being made, and for nothing else.
   ~ScrapeServer();
   ScrapeServer(const ScrapeServer&) = delete;
@@ -39,6 +42,7 @@ class ScrapeServer {
   };
   using Connections = std::list<Connection>;  // The oldest first.
 
+  ScrapeServer(UniqueFd listener, std::function<std::string()> page, absl::Duration patience);
   void Run();
   void Accept();
   // False: it is over.

@@ -17,6 +17,8 @@
 
 #include "broker/monitoring/http_request.h"
 #include "broker/runtime/tcp_listener.h"
+#include "dataplane/testing/descriptor_shortage.h"
+#include "dataplane/testing/thread_shortage.h"
 
 namespace rdmabroker {
 namespace {
@@ -82,7 +84,7 @@ class ScrapeServerTest : public testing::Test {
     auto listener = ListenOnTcp("address", address, ScrapeServer::kMostConnections);
     ASSERT_TRUE(listener.ok()) << listener.status();
     address_ = AddressOf(*listener);
-    server_ = std::make_unique<ScrapeServer>(
+    server_ = ScrapeServer::Start(
         *std::move(listener), [page_bytes] { return std::string(page_bytes, 'p'); }, patience);
   }
   UniqueFd Connect() {
@@ -163,6 +165,18 @@ TEST_F(ScrapeServerTest, EndsAtOnceWhoeverIsBeingServed) {
   ASSERT_EQ(::read(unread.get(), &byte, 1), 1);
   server_.reset();
   EXPECT_EQ(ReadAll(silent), "");
+}
+
+TEST_F(ScrapeServerTest, IsNotStartedWithoutADescriptorOrAThread) {
+  const auto start = [] {
+    auto listener = ListenOnTcp("address", "127.0.0.1:0", ScrapeServer::kMostConnections);
+    const DescriptorShortage shortage;
+    return ScrapeServer::Start(*std::move(listener), [] { return std::string(); });
+  };
+  EXPECT_EQ(start(), nullptr);
+  const ThreadShortage shortage;
+  Start(absl::Hours(1));
+  EXPECT_EQ(server_, nullptr);
 }
 
 TEST_F(ScrapeServerTest, AtEveryAddressAScraperMayUseIpv4) {
