@@ -26,7 +26,7 @@ bool IsAway(const Broker& broker, const Caller& caller, SessionId id) {
   const auto session = sessions.find(id);
   if (session == sessions.end() || session->second.ended || session->second.stream) return false;
   const Identity& owner = session->second.identity;
-  return owner.uid == caller.identity.uid && owner.pid == caller.identity.pid;
+  return caller.IsUserOf(owner) && owner.pid == caller.identity.pid;
 }
 
 template <typename Base, typename Request>

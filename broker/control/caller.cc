@@ -5,6 +5,7 @@
 #include <sys/socket.h>
 
 #include <algorithm>
+#include <fstream>
 
 #include "absl/strings/str_cat.h"
 
@@ -26,7 +27,18 @@ std::vector<gid_t> GroupsOf(int fd) {
   return groups;
 }
 
+uint32_t ReadOverflowUid() {
+  std::ifstream file("/proc/sys/kernel/overflowuid");
+  uint32_t uid = 0;
+  return file >> uid ? uid : 65534;
+}
+
 }  // namespace
+
+uint32_t OverflowUid() {
+  static const uint32_t kUid = ReadOverflowUid();
+  return kUid;
+}
 
 std::optional<Caller> CallerOf(int fd, const Administrators& administrators) {
   ucred credentials = {};
@@ -42,7 +54,7 @@ std::optional<Caller> CallerOf(int fd, const Administrators& administrators) {
            std::find(caller.groups.begin(), caller.groups.end(), group) != caller.groups.end();
   };
   caller.administrator = (administrators.root && credentials.uid == 0) ||
-                         credentials.uid == administrators.daemon_uid ||
+                         (credentials.uid == administrators.daemon_uid && credentials.uid != OverflowUid()) ||
                          (administrators.group && is_member(*administrators.group));
   return caller;
 }

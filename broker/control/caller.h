@@ -25,6 +25,10 @@ struct Administrators {
 // The user of a caller that is on another machine: (uid_t)-1, whom no process has.
 inline constexpr uint32_t kNoUser = 0xFFFFFFFF;
 
+// What the kernel says of every user whom the daemon's user namespace does not know (/proc/sys/kernel/overflowuid;
+// 65534, too, where that cannot be read). Several users have it then.
+uint32_t OverflowUid();
+
 // Who is at the other end of one connection: to the control socket, from the kernel; to the TCP port, from the
 // certificate.
 struct Caller {
@@ -38,6 +42,11 @@ struct Caller {
 
   // Has no session.
   bool IsRemote() const { return !spiffe_id.empty(); }
+  // Whether `owner` is the caller's own user; of a caller with the overflow uid, its own process.
+  bool IsUserOf(const Identity& owner) const {
+    if (IsRemote() || owner.uid != identity.uid) return false;
+    return identity.uid != OverflowUid() || (owner.pid == identity.pid && owner.pid != 0);
+  }
 };
 
 // Reads SO_PEERCRED and SO_PEERGROUPS of a connected Unix socket. Nothing where the kernel will not tell.

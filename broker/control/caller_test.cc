@@ -104,6 +104,24 @@ TEST(CallerOf, AdministratorsAreRootTheDaemonsUserAndOneGroup) {
   ExpectAdministrators(rows);
 }
 
+// Users of other user namespaces have the overflow uid, all of them.
+TEST(ACallerWithTheOverflowUid, IsNoUserButItsOwnProcess) {
+  Caller caller{.identity = {OverflowUid(), OverflowUid(), 10}};
+  EXPECT_TRUE(caller.IsUserOf({OverflowUid(), OverflowUid(), 10}));
+  EXPECT_FALSE(caller.IsUserOf({OverflowUid(), OverflowUid(), 11}));
+  EXPECT_FALSE(caller.IsUserOf({1000, 1000, 10}));
+  caller.identity.pid = 0;
+  EXPECT_FALSE(caller.IsUserOf({OverflowUid(), OverflowUid(), 0})) << "processes that cannot be told apart";
+  caller.identity = {1000, 1000, 10};
+  EXPECT_TRUE(caller.IsUserOf({1000, 1000, 11}));
+  caller.spiffe_id = "spiffe://a/b";
+  EXPECT_FALSE(caller.IsUserOf({1000, 1000, 10})) << "a caller over TCP is no user of this machine";
+}
+
+TEST(CallerOf, NobodyAdministersByTheOverflowUid) {
+  ExpectAdministrators({{"another namespace's user", OverflowUid(), 1000, {}, {.daemon_uid = OverflowUid()}, false}});
+}
+
 TEST(CallerOf, RootIsNoAdministratorWhereTheKeySaysSo) {
   ExpectAdministrators({
       {"root", 0, 0, {}, {.daemon_uid = 7, .root = false}, false},

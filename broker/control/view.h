@@ -19,7 +19,7 @@ class View {
   View(Caller caller, const Records& records, const Gate& gate)
       : caller_(std::move(caller)), records_(records), gate_(gate) {}
 
-  // Administrators and inspectors see every session, others those of their user.
+  // Administrators and inspectors see every session, others those of their user (Caller::IsUserOf).
   bool Shows(const SessionRecord& session) const {
     return caller_.administrator || caller_.inspector || IsOwn(session.id);
   }
@@ -36,9 +36,7 @@ class View {
  private:
   bool IsOwn(SessionId id) const {
     const auto session = records_.sessions.find(id);
-    // A caller of the TCP port is no user of this machine, whatever its identity says.
-    return session != records_.sessions.end() && !caller_.IsRemote() &&
-           session->second.identity.uid == caller_.identity.uid;
+    return session != records_.sessions.end() && caller_.IsUserOf(session->second.identity);
   }
 
   Caller caller_;
