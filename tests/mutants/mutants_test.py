@@ -56,7 +56,8 @@ class MutantsTest(unittest.TestCase):
         }
         self.kept = {"sample.cc": self.numbered}
         rewrite.write(self.kept, ["sample.cc"], candidates.compiler_flags())
-        subprocess.run(["clang++", "-std=c++20", "-w", candidates.NO_NARROWING, "sample.cc", "-o", "sample"], check=True)
+        compile_it = ["clang++", "-std=c++20", "-w", candidates.NO_NARROWING, "sample.cc", "-o", "sample"]
+        subprocess.run(compile_it, check=True)
 
     def output(self, **environment):
         run = subprocess.run(["./sample"], check=True, capture_output=True, text=True, env=environment)
