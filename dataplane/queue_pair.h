@@ -44,7 +44,8 @@ using ConnectionEndCallback = std::function<void(const ConnectionEnd&)>;
 // lets a success go unreported, or the queue pair's close completes before the consumer has taken it. A receive of a
 // shared receive queue gives its result even then, without the queue pair's context. Initiator requests give their
 // results in the order of posting, and so do receives. After the first result that is a failure, the connection is dead
-// and all other requests end with kCancelled.
+// and all other requests end with kCancelled. From Linux 6.12 on, Soft-RoCE cancels a request with bad local memory,
+// too, and those before it that are under way.
 //
 // Inline statuses of posts: kConnectionInvalid: not connected (any more); kInvalidParameter: flags that the request
 // does not take; kInsufficientResources: the queue is full; kDataOverrun: too many SGEs, too much data, or more inline

@@ -59,6 +59,12 @@ std::vector<MemoryWindow*> DataPathConformance::Windows(DataSide& side, size_t c
   return windows;
 }
 
+// Some hardware says no more than that the request is bad.
+bool DataPathConformance::IsOfBadMemory(NdkStatus status) const {
+  if (!pair->tells_of_bad_memory()) return status == NdkStatus::kCancelled;
+  return status == NdkStatus::kAccessViolation || status == NdkStatus::kInternalError;
+}
+
 void DataPathConformance::SendToB(OpFlags flags) {
   ASSERT_EQ(a->qp->Send(nullptr, {}, flags | kOpSilentSuccess), NdkStatus::kSuccess);
 }

@@ -34,6 +34,9 @@ class DataPathPair {
 
   // Whether receives of unsolicited sends leave a queue alone that is armed for solicited ones.
   virtual bool tells_of_solicited() const { return true; }
+  // Whether a request with local memory that may not be used has a failure of its own, and what came before it
+  // succeeds. Otherwise both are cancelled.
+  virtual bool tells_of_bad_memory() const { return true; }
   // Whether a side learns from its data path, and not only from a connection manager, that the other has ended.
   virtual bool tells_of_ends() const = 0;
   // Whether it learns so of a connection's end, too, that shows by cancelled requests only, as a goodbye does.
@@ -67,6 +70,9 @@ class DataPathConformance : public ::testing::TestWithParam<DataPathCase> {
   // A receive of `length` bytes at the start of the buffer.
   static void PostReceive(DataSide& side, Buffer& buffer, size_t length, uintptr_t context = 0);
   static std::vector<MemoryWindow*> Windows(DataSide& side, size_t count);
+
+  // Whether a request whose local memory may not be used ends like this.
+  bool IsOfBadMemory(NdkStatus status) const;
 
   void SendToB(OpFlags flags = 0);
   // Waits until all that was sent to B before has been dealt with there, without looking into B's queue: a read is

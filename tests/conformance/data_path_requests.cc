@@ -13,11 +13,6 @@
 namespace rdmabroker {
 namespace {
 
-// Some hardware says no more of a local buffer that may not be used than that the request is bad.
-bool TellsOfBadMemory(NdkStatus status) {
-  return status == NdkStatus::kAccessViolation || status == NdkStatus::kInternalError;
-}
-
 TEST_P(DataPathConformance, ASendArrivesInAReceiveWithLengthAndContexts) {
   Connect();
   Buffer from(a->domain, 200'000, kMrAllowLocalRead);
@@ -240,11 +235,13 @@ TEST_P(DataPathConformance, TheFailureOfASilentRequestIsToldAndSoIsWhatItCancels
   ASSERT_EQ(a->qp->Write(Context(1), {}, {}, kOpSilentSuccess), NdkStatus::kSuccess);
   ASSERT_EQ(a->qp->Send(Context(2), {&sge, 1}, kOpSilentSuccess | kOpDefer), NdkStatus::kSuccess);
   ASSERT_EQ(a->qp->Write(Context(3), {}, {}, kOpSilentSuccess), NdkStatus::kSuccess);
-  const auto results = a->Results(2);
-  EXPECT_EQ(results[0].request_context, Context(2));
-  EXPECT_TRUE(TellsOfBadMemory(results[0].status));
-  EXPECT_EQ(results[1].request_context, Context(3));
-  EXPECT_EQ(results[1].status, NdkStatus::kCancelled);
+  ResultEx failed = a->Next();
+  if (!pair->tells_of_bad_memory() && failed.request_context == Context(1)) failed = a->Next();
+  EXPECT_EQ(failed.request_context, Context(2));
+  EXPECT_TRUE(IsOfBadMemory(failed.status));
+  const ResultEx cancelled = a->Next();
+  EXPECT_EQ(cancelled.request_context, Context(3));
+  EXPECT_EQ(cancelled.status, NdkStatus::kCancelled);
 }
 
 TEST_P(DataPathConformance, DeferredRequestsGoOutWithTheNextOneEvenIfThatFails) {
@@ -306,7 +303,7 @@ TEST_P(DataPathConformance, ALocalBufferThatMayNotBeUsedEndsTheConnection) {
   ASSERT_EQ(a->qp->Send(Context(1), {&sge, 1}, 0), NdkStatus::kSuccess);
   ASSERT_EQ(a->qp->Send(Context(2), {}, 0), NdkStatus::kSuccess);
   const auto results = a->Results(2);
-  EXPECT_TRUE(TellsOfBadMemory(results[0].status));
+  EXPECT_TRUE(IsOfBadMemory(results[0].status));
   EXPECT_EQ(results[1].status, NdkStatus::kCancelled);
   EXPECT_EQ(results[1].request_context, Context(2));
   if (pair->tells_of_ends()) b->End();
@@ -322,7 +319,7 @@ TEST_P(DataPathConformance, AfterAFailureBothQueuesTakeRequestsAndCancelThemUnti
   std::vector<ResultEx> results = a->Results(2);
   EXPECT_EQ(std::count_if(results.begin(), results.end(),
                           [](const ResultEx& result) { return result.status == NdkStatus::kCancelled; }),
-            1);
+            pair->tells_of_bad_memory() ? 1 : 2);
   ASSERT_EQ(a->qp->Send(Context(3), {}, 0), NdkStatus::kSuccess);
   EXPECT_EQ(a->Next().status, NdkStatus::kCancelled);
   PostReceive(*a, buffer, 64, 4);

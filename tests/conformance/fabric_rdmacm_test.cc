@@ -468,8 +468,13 @@ class RdmaCmStaleConnection : public RdmaCmQueuePairs {
   // let go on only where the peer's event does not come.
   CmEvent AwaitPeers() {
     const absl::Time end = absl::Now() + kPatience;
-    while (!peer_->HasEvent(kQuiet) && absl::Now() < end) pair_->Step(absl::ZeroDuration());
-    return peer_->Await();
+    CmEvent event;
+    do {
+      while (!peer_->HasEvent(kQuiet) && absl::Now() < end) pair_->Step(absl::ZeroDuration());
+      event = peer_->Await();
+      // That of the old connection comes before what it makes room for, since Linux 6.12.
+    } while (event.type == CmEventType::kTimewaitExit && absl::Now() < end);
+    return event;
   }
   // The peer is refusing a connection for the old one's sake, and asks whether that has ended.
   void ExpectAskedForTheLostOne() {

@@ -5,8 +5,8 @@
 # [--systemd] SECONDS, COMMAND, PROGRAM...: runs a script of tests/vm, with its arguments, in a guest of its own, where
 # it finds the programs, for so long at most.
 in_guest() {
-  local seconds command bin out status=0 how=()
-  [[ $1 != --systemd ]] || { how=(--systemd) && shift; }
+  local seconds command bin out status=0 how=(${guest_kernel:+--kernel "$guest_kernel"})
+  [[ $1 != --systemd ]] || { how+=(--systemd) && shift; }
   seconds=$1
   read -ra command <<<"$2"
   out=$logs/${2//[^a-z0-9]/_}

@@ -15,9 +15,8 @@
 namespace rdmabroker::verbs {
 namespace {
 
-// Where the trials begin, to halve until something can be made: no device takes more inline data; and deeper queues
-// than these are memory that nothing gains from.
-constexpr uint32_t kMostInlineData = 4096;
+// Where the trials begin, to halve until something can be made: deeper queues than these are memory that nothing gains
+// from.
 constexpr uint32_t kMostDepth = 16384;
 
 constexpr uint8_t kPort = 1;
@@ -53,7 +52,7 @@ NdkStatus Try(ibv_context* context, const ibv_device_attr& device, DeviceTrials*
   if (queue == nullptr) return FromPointer(queue.get());
   trials->resizes_cqs = ibv_resize_cq(queue.get(), 2) == 0;
   const uint32_t max_sge = MaxSge(device);
-  trials->inline_data = kMostInlineData;
+  trials->inline_data = MostInlineData(device);
   while (trials->inline_data > 0 && !CanMakeQueuePair(domain.get(), queue.get(), 2, max_sge, trials->inline_data)) {
     trials->inline_data /= 2;
   }

@@ -44,6 +44,13 @@ uint32_t FlagsOf(RdmaTechnology technology, const ibv_device_attr_ex& device, co
 
 uint32_t MaxSge(const ibv_device_attr& device) { return NotNegative(device.max_sge); }
 
+// Soft-RoCE has room for SGEs or as many bytes (RXE_MAX_INLINE_DATA in rxe_param.h), and from Linux 6.12 on it writes
+// each trial that it refuses into the kernel's log.
+uint32_t MostInlineData(const ibv_device_attr& device) {
+  constexpr uint32_t kOfAnyDevice = 4096;
+  return device.vendor_id == kSoftRoceVendor ? MaxSge(device) * sizeof(ibv_sge) : kOfAnyDevice;
+}
+
 DeviceDescription Describe(ibv_transport_type transport, const ibv_device_attr_ex& device, const ibv_port_attr& port,
                            const DeviceTrials& trials) {
   const ibv_device_attr& attributes = device.orig_attr;

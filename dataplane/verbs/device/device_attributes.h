@@ -23,6 +23,8 @@ DeviceDescription Describe(ibv_transport_type transport, const ibv_device_attr_e
 
 // The greatest numbers of SGEs, which the trials need.
 uint32_t MaxSge(const ibv_device_attr& device);
+// The device takes no more inline data in a request, in bytes; perhaps less.
+uint32_t MostInlineData(const ibv_device_attr& device);
 
 }  // namespace rdmabroker::verbs
 

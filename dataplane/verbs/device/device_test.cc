@@ -45,6 +45,12 @@ TEST_F(Devices, TheTechnologyFollowsFromTransportAndLinkLayer) {
   EXPECT_EQ(Info().technology, RdmaTechnology::kInfiniBand);
 }
 
+TEST_F(Devices, TrialsOfInlineDataBeginWhereTheDeviceMayTakeIt) {
+  EXPECT_EQ(MostInlineData(device.orig_attr), 512u) << "all that Soft-RoCE takes, so that it refuses none";
+  device.orig_attr.vendor_id = 0x2c9;
+  EXPECT_EQ(MostInlineData(device.orig_attr), 4096u);
+}
+
 TEST_F(Devices, PrivateDataIsWhatTheConnectionManagerLeaves) {
   EXPECT_EQ(Info().max_caller_data, 56u);
   EXPECT_EQ(Info().max_callee_data, 148u);
