@@ -2,7 +2,10 @@
 
 #include "broker/runtime/systemd_supervisor.h"
 
+#include <fcntl.h>
+#include <poll.h>
 #include <systemd/sd-daemon.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -15,14 +18,6 @@
 
 namespace rdmabroker {
 namespace {
-
-// Of what libsystemd's functions return: a negative error, 0 where there is no NOTIFY_SOCKET, or more.
-absl::Status Told(int result) {
-  if (result >= 0) return absl::OkStatus();
-  return absl::ErrnoToStatus(-result, "NOTIFY_SOCKET: the supervisor cannot be told; is it still there?");
-}
-
-absl::Status Tell(const std::string& state) { return Told(::sd_notify(0, state.c_str())); }
 
 absl::Status BadVariable(const char* names, int result) {
   return absl::InvalidArgumentError(
@@ -40,7 +35,11 @@ absl::Status CheckName(const std::string& name) {
 
 absl::StatusOr<std::unique_ptr<SystemdSupervisor>> SystemdSupervisor::FromEnvironment() {
   std::unique_ptr<SystemdSupervisor> self(new SystemdSupervisor);
-  self->there_ = std::getenv("NOTIFY_SOCKET") != nullptr;
+  if (const char* const path = std::getenv("NOTIFY_SOCKET"); path != nullptr) {
+    auto notifier = Notifier::Open(path);
+    if (!notifier.ok()) return notifier.status();
+    self->notifier_ = *std::move(notifier);
+  }
   if (absl::Status taken = self->TakeDescriptors(); !taken.ok()) return taken;
   if (absl::Status taken = self->TakeWatchdog(); !taken.ok()) return taken;
   if (absl::Status taken = self->TakeRoom(); !taken.ok()) return taken;
@@ -63,7 +62,7 @@ absl::Status SystemdSupervisor::TakeWatchdog() {
   uint64_t microseconds = 0;
   const int enabled = ::sd_watchdog_enabled(/*unset_environment=*/1, &microseconds);
   if (enabled < 0) return BadVariable("WATCHDOG_PID, WATCHDOG_USEC", enabled);
-  if (enabled > 0 && there_) watchdog_interval_ = absl::Microseconds(microseconds);
+  if (enabled > 0 && IsThere()) watchdog_interval_ = absl::Microseconds(microseconds);
   return absl::OkStatus();
 }
 
@@ -75,6 +74,10 @@ absl::Status SystemdSupervisor::TakeRoom() {
   ::unsetenv("FDSTORE");
   most_kept_ = most;
   return absl::OkStatus();
+}
+
+absl::Status SystemdSupervisor::Tell(const std::string& state, int fd) {
+  return IsThere() ? notifier_->Send(state, fd) : absl::OkStatus();
 }
 
 absl::Status SystemdSupervisor::Ready() { return Tell("READY=1"); }
@@ -96,7 +99,7 @@ absl::Status SystemdSupervisor::Store(const std::string& name, int fd) {
   // Without FDPOLL=0 it would go once its other end has gone, or at once: a TCP socket that does not listen yet is one
   // without an other end.
   const std::string state = absl::StrCat("FDSTORE=1\nFDNAME=", name, "\nFDPOLL=0");
-  return Told(::sd_pid_notify_with_fds(0, 0, state.c_str(), &fd, 1));
+  return Tell(state, fd);
 }
 
 absl::Status SystemdSupervisor::Remove(const std::string& name) {
@@ -105,7 +108,18 @@ absl::Status SystemdSupervisor::Remove(const std::string& name) {
 }
 
 absl::Status SystemdSupervisor::Barrier(absl::Duration patience) {
-  return Told(::sd_notify_barrier(0, static_cast<uint64_t>(absl::ToInt64Microseconds(patience))));
+  if (!IsThere()) return absl::OkStatus();
+  int ends[2] = {-1, -1};
+  if (::pipe2(ends, O_CLOEXEC) != 0) return absl::ErrnoToStatus(errno, "NOTIFY_SOCKET: a barrier needs a pipe");
+  const UniqueFd reader(ends[0]);
+  UniqueFd writer(ends[1]);
+  // The supervisor closes the descriptor once it has done all that it was told before.
+  if (absl::Status told = Tell("BARRIER=1", writer.get()); !told.ok()) return told;
+  writer.Reset();
+  pollfd wait = {reader.get(), POLLIN, 0};
+  const auto milliseconds = static_cast<int>(absl::ToInt64Milliseconds(absl::Ceil(patience, absl::Milliseconds(1))));
+  if (::poll(&wait, 1, milliseconds) > 0) return absl::OkStatus();
+  return absl::DeadlineExceededError("NOTIFY_SOCKET: the supervisor has not done in time what it was told");
 }
 
 }  // namespace rdmabroker

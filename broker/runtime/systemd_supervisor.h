@@ -9,11 +9,12 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "broker/runtime/notifier.h"
 #include "broker/runtime/supervisor.h"
 
 namespace rdmabroker {
 
-// Whoever listens on NOTIFY_SOCKET, by libsystemd.
+// The supervisor that listens on NOTIFY_SOCKET. What it keeps comes by libsystemd.
 class SystemdSupervisor final : public Supervisor {
  public:
   // Takes LISTEN_PID, LISTEN_FDS and LISTEN_FDNAMES, WATCHDOG_PID and WATCHDOG_USEC, and FDSTORE out of the
@@ -21,7 +22,7 @@ class SystemdSupervisor final : public Supervisor {
   // one thread. INVALID_ARGUMENT where these variables make no sense.
   static absl::StatusOr<std::unique_ptr<SystemdSupervisor>> FromEnvironment();
 
-  bool IsThere() const override { return there_; }
+  bool IsThere() const override { return notifier_ != nullptr; }
   absl::Duration watchdog_interval() const override { return watchdog_interval_; }
   size_t most_kept() const override { return most_kept_; }
   absl::Status Ready() override;
@@ -36,11 +37,12 @@ class SystemdSupervisor final : public Supervisor {
  private:
   SystemdSupervisor() = default;
 
+  absl::Status Tell(const std::string& state, int fd = -1);
   absl::Status TakeDescriptors();
   absl::Status TakeWatchdog();
   absl::Status TakeRoom();
 
-  bool there_ = false;
+  std::unique_ptr<Notifier> notifier_;  // Null where nobody supervises this process.
   absl::Duration watchdog_interval_ = absl::InfiniteDuration();
   size_t most_kept_ = kMostKept;
   std::vector<KeptDescriptor> kept_;
