@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 #include <algorithm>
+#include <cstddef>
+#include <optional>
 #include <string>
 
 #include "absl/strings/str_cat.h"
@@ -12,8 +14,9 @@ namespace {
 
 constexpr uint32_t kMaxVersion = 65535;  // NDK_VERSION has two USHORTs.
 constexpr uint32_t kMaxPort = 65535;
-
-Outcome Malformed(const std::string& hint) { return {.status = NdkStatus::kInvalidParameter, .hint = hint}; }
+// No adapter carries more: MPA's start-up frames have the most (RFC 5044, section 7.1). The core knows each adapter's
+// own limit, but keeps the requests that it refuses, too.
+constexpr size_t kMaxPrivateData = 512;
 
 // Reads fields one after another and keeps the first complaint.
 class Fields {
@@ -55,22 +58,30 @@ class Fields {
     return {static_cast<uint16_t>(message.major()), static_cast<uint16_t>(message.minor())};
   }
 
-  void Complain(const std::string& field, const std::string& cause) {
-    if (complaint_.empty()) complaint_ = absl::StrCat(field, ": ", cause);
+  Bytes PrivateData(const std::string& bytes) {
+    if (bytes.size() > kMaxPrivateData) {
+      Complain("private_data", absl::StrCat(bytes.size(), " bytes; no adapter carries more than ", kMaxPrivateData),
+               NdkStatus::kInvalidBufferSize);
+      return {};
+    }
+    return Bytes(bytes.begin(), bytes.end());
+  }
+
+  void Complain(const std::string& field, const std::string& cause, NdkStatus status = NdkStatus::kInvalidParameter) {
+    if (complaint_) return;
+    complaint_ = Outcome{.status = status, .hint = absl::StrCat(field, ": ", cause)};
   }
 
   Translated Finish(Request request) const {
-    if (!complaint_.empty()) return Malformed(complaint_);
+    if (complaint_) return *complaint_;
     return request;
   }
 
  private:
-  std::string complaint_;
+  std::optional<Outcome> complaint_;
 };
 
 ReadLimits LimitsOf(const v1::ReadLimits& message) { return {message.inbound(), message.outbound()}; }
-
-Bytes BytesOf(const std::string& bytes) { return Bytes(bytes.begin(), bytes.end()); }
 
 // A request that only names an object.
 template <typename CoreRequest, typename Id>
@@ -157,7 +168,7 @@ Translated FromProto(const v1::ConnectRequest& request) {
                   .source = fields.Address("source", request.has_source(), request.source()),
                   .destination = fields.Address("destination", request.has_destination(), request.destination()),
                   .limits = LimitsOf(request.limits()),
-                  .private_data = BytesOf(request.private_data())};
+                  .private_data = fields.PrivateData(request.private_data())};
   return fields.Finish(std::move(connect));
 }
 
@@ -169,7 +180,7 @@ Translated FromProto(const v1::ConnectWithSharedEndpointRequest& request) {
       .shared_endpoint = fields.Required("shared_endpoint_id", request.shared_endpoint_id(), SharedEndpointId()),
       .destination = fields.Address("destination", request.has_destination(), request.destination()),
       .limits = LimitsOf(request.limits()),
-      .private_data = BytesOf(request.private_data())};
+      .private_data = fields.PrivateData(request.private_data())};
   return fields.Finish(std::move(connect));
 }
 
@@ -182,14 +193,14 @@ Translated FromProto(const v1::AcceptRequest& request) {
   Accept accept{.connector = fields.Required("connector_id", request.connector_id(), ConnectorId()),
                 .qp = QpNumber{request.qp_number()},
                 .limits = LimitsOf(request.limits()),
-                .private_data = BytesOf(request.private_data())};
+                .private_data = fields.PrivateData(request.private_data())};
   return fields.Finish(std::move(accept));
 }
 
 Translated FromProto(const v1::RejectRequest& request) {
   Fields fields;
-  return fields.Finish(
-      Reject{fields.Required("connector_id", request.connector_id(), ConnectorId()), BytesOf(request.private_data())});
+  return fields.Finish(Reject{fields.Required("connector_id", request.connector_id(), ConnectorId()),
+                              fields.PrivateData(request.private_data())});
 }
 
 Translated FromProto(const v1::DisconnectRequest& request) {

@@ -187,10 +187,23 @@ MalformedRow BadAddress(const std::string& text, const char* hint) {
   return Malformed<v1::ReservePortRequest>("adapter_id: 5 address { " + text + " }", hint);
 }
 
+// More private data than any adapter carries.
+template <typename Proto>
+MalformedRow TooMuchData(const std::string& text) {
+  MalformedRow row = Malformed<Proto>(text + " private_data: '" + std::string(513, 'x') + "'",
+                                      "private_data: 513 bytes; no adapter carries more than 512");
+  row.status = NdkStatus::kInvalidBufferSize;
+  return row;
+}
+
 std::vector<MalformedRow> MalformedRows() {
   const std::string source = std::string("source { ") + kSource + " } ";
   const std::string destination = std::string("destination { ") + kDestination + " } ";
   return {
+      TooMuchData<v1::ConnectRequest>("connector_id: 9 " + source + destination),
+      TooMuchData<v1::ConnectWithSharedEndpointRequest>("connector_id: 9 shared_endpoint_id: 8 " + destination),
+      TooMuchData<v1::AcceptRequest>("connector_id: 9"),
+      TooMuchData<v1::RejectRequest>("connector_id: 9"),
       Malformed<v1::OpenAdapterRequest>("version { major: 2 }", "device: missing"),
       Malformed<v1::OpenAdapterRequest>("version { major: 2 } device: '" + std::string(64, 'x') + "'",
                                         "device: longer than 63 bytes"),
