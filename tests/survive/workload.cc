@@ -93,6 +93,8 @@ Workload::Attempt Workload::Try(const TestListener& listener, Reply reply, const
   attempt.active.active = a().NewConnector();
   attempt.active.active_qp = a().NewQueuePair();
   attempt.daemon = world_.broker().Daemon();
+  attempt.former = last_daemon_.value_or(attempt.daemon);
+  last_daemon_ = attempt.daemon;
   const Call call = connect(attempt.active);
   AwaitEnd(call, [&] { Take(listener, reply, &attempt.arrivals); });
   attempt.outcome = call.Wait();
@@ -108,7 +110,7 @@ std::optional<Connection> Workload::Complete(Attempt& attempt) {
   std::optional<Connection> made;
   for (Arrival& arrival : attempt.arrivals) {
     const client::Outcome accepted = arrival.call.Wait();
-    EXPECT_TRUE(accepted.ok() || IsOfADeath(attempt.daemon, HandshakeStep::kAccept, accepted.status))
+    EXPECT_TRUE(accepted.ok() || IsOfADeath(attempt.former, HandshakeStep::kAccept, accepted.status))
         << StatusName(accepted.status) << ": " << accepted.hint;
     if (!accepted.ok()) continue;
     EXPECT_FALSE(made) << "a connection has two passive ends";

@@ -55,6 +55,7 @@ class Workload {
     client::Outcome outcome;   // Of Connect.
     std::vector<Arrival> arrivals;
     pid_t daemon = -1;  // When it began.
+    pid_t former = -1;  // When the one before began, whose connect request may arrive only now.
   };
 
   using Connecting = std::function<ndkpi::Call(const ndkpi::Connection&)>;
@@ -92,6 +93,7 @@ class Workload {
   void MakeManyObjects();
 
   ndkpi::World& world_;
+  std::optional<pid_t> last_daemon_;  // When the last attempt began.
 };
 
 }  // namespace rdmabroker
