@@ -126,6 +126,7 @@ class VerbsQueuePair final : public QueuePair, public EventTarget {
 
   // queue_pair_completions.cc.
   void HandleSent(const ibv_wc& completion, VerbsCompletionQueue* queue, DroppedReferences* dropped);
+  void HandleLast(VerbsCompletionQueue* queue, DroppedReferences* dropped);
   void HandleReceived(const ibv_wc& completion, VerbsCompletionQueue* queue, DroppedReferences* dropped);
   static void ReturnPlace(const PostedRequest& request, VerbsCompletionQueue* queue);
   void FinishSent(VerbsCompletionQueue* queue, DroppedReferences* dropped);
@@ -155,6 +156,7 @@ class VerbsQueuePair final : public QueuePair, public EventTarget {
   void EndLocally();
   void HandleBroken();
   void EndRequests();
+  void PostLast();
   void CancelAll();
 
   const ObjectReference<VerbsProtectionDomain> domain_;
@@ -182,6 +184,7 @@ class VerbsQueuePair final : public QueuePair, public EventTarget {
   std::vector<uint8_t> gathered_;     // Inline data in more pieces than a request takes.
   bool ready_to_send_ = false;
   bool ended_by_software_ = false;  // Requests that wait to be taken in.
+  bool last_posted_ = false;        // kLastRequest, whose completion has not come.
   bool acknowledged_ = false;       // Something that was sent, since the last look.
   ConnectionEndCallback on_end_;
   std::optional<AdapterThread::Clock::time_point> cancel_at_;  // What the hardware has not cancelled by then.

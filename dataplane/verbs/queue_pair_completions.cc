@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
+#include <limits>
 #include <optional>
 #include <utility>
 
@@ -11,6 +12,8 @@ namespace rdmabroker::verbs {
 namespace {
 
 constexpr uint64_t kNumberMask = ~kReceiveRequest;
+
+constexpr uint64_t kAll = std::numeric_limits<uint64_t>::max();
 
 // The others are carried out by this side's adapter alone.
 bool IsThePeersAnswer(const ibv_wc& completion) {
@@ -30,6 +33,7 @@ bool HasImmediateData(const ibv_wc& completion) {
 
 void VerbsQueuePair::HandleCompletion(const ibv_wc& completion, VerbsCompletionQueue* queue,
                                       DroppedReferences* dropped) {
+  if (completion.wr_id == kLastRequest) return HandleLast(queue, dropped);
   if ((completion.wr_id & kReceiveRequest) != 0) {
     HandleReceived(completion, queue, dropped);
     if (HasImmediateData(completion)) Break(0);
@@ -58,6 +62,16 @@ void VerbsQueuePair::HandleSent(const ibv_wc& completion, VerbsCompletionQueue* 
       .sequence = completion.wr_id, .request = *alone, .status = status, .provider_error = provider_error};
   Settle(finished, queue, dropped);
   Report(finished, queue);
+}
+
+// However it ended, the hardware has said what it ever will of the requests before it.
+void VerbsQueuePair::HandleLast(VerbsCompletionQueue* queue, DroppedReferences* dropped) {
+  {
+    const std::lock_guard lock(initiator_mutex_);
+    if (!std::exchange(last_posted_, false)) return;
+  }
+  queue->question_places().Return();
+  CancelBefore(kAll, 0, queue, dropped);
 }
 
 void VerbsQueuePair::FinishSent(VerbsCompletionQueue* queue, DroppedReferences* dropped) {

@@ -11,6 +11,7 @@
 #include "dataplane/verbs/queue_pair.h"
 #include "dataplane/verbs/transition.h"
 #include "dataplane/verbs/verbs_status.h"
+#include "dataplane/verbs/work_request.h"
 
 namespace rdmabroker::verbs {
 namespace {
@@ -85,13 +86,28 @@ NdkStatus VerbsQueuePair::MoveToError() {
 // time: Soft-RoCE's driver in a task that may come late on a busy machine (rxe_qp_error in
 // drivers/infiniband/sw/rxe/rxe_qp.c). OnTimer cancels what it leaves.
 void VerbsQueuePair::EndRequests() {
-  MoveToError();
+  const bool moved = MoveToError() == NdkStatus::kSuccess;
   if (domain_->adapter()->description().forgets_late_posts) return CancelAll();
   initiator_cq_->TakeEnded(this);
   receive_cq_->TakeEnded(this);
+  if (moved) PostLast();
   const std::lock_guard lock(initiator_mutex_);
   cancel_at_ = AdapterThread::Clock::now() + kCancelPatience;
   domain_->adapter()->thread().SetTimer(cookie_, *cancel_at_);
+}
+
+// Silent requests that are done have no completion to tell so, and those that software has ended wait behind them. The
+// hardware cancels this one when it has cancelled all that it has not done, and nothing is posted any more.
+void VerbsQueuePair::PostLast() {
+  const std::lock_guard lock(initiator_mutex_);
+  if (last_posted_ || initiator_ring_.empty() || !initiator_cq_->question_places().Reserve()) return;
+  ibv_send_wr request = {};
+  request.wr_id = kLastRequest;
+  request.opcode = IBV_WR_RDMA_WRITE;
+  request.send_flags = IBV_SEND_SIGNALED;
+  ibv_send_wr* refused = nullptr;
+  last_posted_ = FromPost(ibv_post_send(queue_pair_, &request, &refused)) == NdkStatus::kSuccess;
+  if (!last_posted_) initiator_cq_->question_places().Return();
 }
 
 // What the hardware has said is taken in; it will say no more.
@@ -110,6 +126,7 @@ void VerbsQueuePair::Dismantle() {
   domain_->EndBindings(this, &dropped);
   ibv_destroy_qp(queue_pair_);
   CancelAll();
+  if (last_posted_) initiator_cq_->question_places().Return();
   initiator_cq_->Detach(number_, this);
   receive_cq_->Detach(number_, this);
   initiator_cq_->Forget(this);

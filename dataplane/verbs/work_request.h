@@ -16,6 +16,10 @@ namespace rdmabroker::verbs {
 // else tells where a request has failed.
 inline constexpr uint64_t kReceiveRequest = uint64_t{1} << 63;
 
+// The number of a request that no consumer has posted. It goes behind all that were posted to a queue pair that is in
+// its error state, so that its completion is the last.
+inline constexpr uint64_t kLastRequest = uint64_t{1} << 62;
+
 // Returns how many there are now. Those of length 0 are left out: some hardware takes that for the greatest length
 // there is, and siw looks for the memory of each. `at_least_one`: an empty one where there is none.
 int CopySges(std::span<const Sge> from, bool at_least_one, ibv_sge* to);

@@ -44,11 +44,13 @@ struct DeviceDescription {
 };
 
 // Completion queues are made with room for so many completions beyond their depth: those by which a data path learns
-// that silent requests are done, and of the rest, that peers live. Neither takes the other's.
+// that silent requests are done, and of the rest, that peers live or that a queue pair says no more. Neither takes the
+// other's.
 inline constexpr uint32_t kHiddenCompletions = 128;
 inline constexpr uint32_t kSilentCompletions = 64;
-// Queue pairs with room for so many initiator requests beyond the consumer's: that by which a silent peer is asked.
-inline constexpr uint32_t kHiddenRequests = 1;
+// Queue pairs with room for so many initiator requests beyond the consumer's: that by which a silent peer is asked, and
+// the last one, behind all others.
+inline constexpr uint32_t kHiddenRequests = 2;
 
 struct ContextCloser {
   void operator()(ibv_context* context) const;

@@ -109,7 +109,7 @@ TEST_F(Devices, SoftIwarpHasItsQuirksAndReachesItself) {
   EXPECT_NE(Info(IBV_TRANSPORT_IWARP).adapter_flags & kLoopbackConnectionsSupported, 0u);
 }
 
-TEST_F(Devices, APlaceOfTheInitiatorQueueIsTheDataPathsOwn) {
+TEST_F(Devices, PlacesOfTheInitiatorQueueAreTheDataPathsOwn) {
   EXPECT_EQ(Info().max_initiator_queue_depth, trials.depth - kHiddenRequests);
   EXPECT_EQ(Info().max_receive_queue_depth, trials.depth);
 }
