@@ -39,8 +39,9 @@ PARTS = {
         ),
     },
     "dataplane": {
-        "tests": "tests(//dataplane/...) + //tests/conformance:data_path_iwarp_test",
-        "without": ("dataplane/testing/",),
+        "tests": "tests(//dataplane/...) + //tests/conformance:data_path_iwarp_test"
+        " + //tests/conformance:data_path_stand_in_test",
+        "without": ("dataplane/testing/", "dataplane/verbs/testing/"),
     },
 }
 CACHE = pathlib.Path(os.environ.get("XDG_CACHE_HOME", pathlib.Path.home() / ".cache")) / "rdma-broker"

@@ -20,7 +20,7 @@ measurements() {
 # Tests of the code that starts threads: the data path, and the runtime below the daemon's loop.
 threads() {
   bazel_tests threads --test_tag_filters="$(tag_filter unit contract)" //dataplane/... //broker/runtime/... \
-    //tests/conformance:data_path_iwarp_test
+    //tests/conformance:data_path_{iwarp,stand_in}_test
 }
 
 # Prints the ratios that tests and guests measured.
