@@ -67,7 +67,7 @@ class CompletionThread {
     void Complete(bool) override {}
   };
   struct Timer;
-  // What makes gRPC start, which hangs where it gets no threads for itself.
+  // Made after the thread: gRPC starts with its first object, and hangs if it gets no threads for itself.
   struct Grpc {
     grpc::CompletionQueue queue;
     grpc::Alarm wake;

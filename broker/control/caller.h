@@ -25,8 +25,8 @@ struct Administrators {
 // The user of a caller that is on another machine: (uid_t)-1, whom no process has.
 inline constexpr uint32_t kNoUser = 0xFFFFFFFF;
 
-// What the kernel says of every user whom the daemon's user namespace does not know (/proc/sys/kernel/overflowuid;
-// 65534, too, where that cannot be read). Several users have it then.
+// The uid that the kernel reports for every user whom the daemon's user namespace does not know
+// (/proc/sys/kernel/overflowuid; 65534 if that cannot be read). Several users share it.
 uint32_t OverflowUid();
 
 // Who is at the other end of one connection: to the control socket, from the kernel; to the TCP port, from the

@@ -167,7 +167,7 @@ class ChangedLimits : public testing::Test {
     const Effects effects = core_.Handle(now_, ResumeSession{StreamId(++last_stream_), SessionId(1), {}, {}, {}});
     EXPECT_TRUE(std::holds_alternative<SessionOpened>(effects.back()));
   }
-  // As older versions recorded sessions.
+  // Older versions recorded sessions in this way.
   void RestoreWithoutAnswersKept() {
     Records records = core_.records();
     records.sessions.at(SessionId(1)).answers_kept = 0;

@@ -9,7 +9,7 @@
 
 namespace rdmabroker {
 
-// Of const or other records.
+// `records` may be const.
 auto& TableOf(auto& records, AdapterId) { return records.adapters; }
 auto& TableOf(auto& records, ListenerId) { return records.listeners; }
 auto& TableOf(auto& records, SharedEndpointId) { return records.shared_endpoints; }

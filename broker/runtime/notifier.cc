@@ -27,7 +27,7 @@ constexpr std::chrono::milliseconds kLook{100};
 
 bool MayTryAgain(int error) { return error == EAGAIN || error == EWOULDBLOCK || error == ENOBUFS; }
 
-// Of messages of these kinds only the latest matters.
+// The latest message of these kinds makes earlier ones useless.
 bool Replaces(absl::string_view state, absl::string_view queued) {
   for (const absl::string_view kind : {"STATUS=", "WATCHDOG=1"}) {
     if (absl::StartsWith(state, kind)) return absl::StartsWith(queued, kind);
@@ -48,7 +48,7 @@ absl::StatusOr<std::unique_ptr<Notifier>> Notifier::Open(absl::string_view path)
   UniqueFd socket(::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!socket) return absl::ResourceExhaustedError("NOTIFY_SOCKET: this process gets no descriptor");
   std::unique_ptr<Notifier> notifier(new Notifier(std::move(address), std::move(socket)));
-  // Where nobody listens yet, the first message tries again.
+  // The first message tries again if the supervisor does not listen yet.
   (void)notifier->Connect();
   return notifier;
 }

@@ -20,8 +20,8 @@
 namespace rdmabroker {
 
 // Sends messages of sd_notify(3) to the supervisor's socket, in order, through one socket that is open from the start.
-// A call never waits: what a supervisor that does not read has no room for is queued, and a thread sends it. What is
-// queued at the end of the process is lost. All functions may be called from any thread.
+// A call never waits: while the supervisor does not read, messages are queued, and a thread sends them. Messages that
+// are queued at the end of the process are lost. All functions may be called from any thread.
 class Notifier {
  public:
   // A process has at most 4096 descriptors kept (Supervisor::kMostKept), and may replace each of them once.

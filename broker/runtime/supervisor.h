@@ -15,8 +15,8 @@ namespace rdmabroker {
 
 // What has started this process, starts it anew when it dies, and keeps descriptors for it meanwhile: systemd, or
 // rdma-broker-keeper where there is no systemd. What it is told goes out at once and in order, and has been done only
-// once Barrier has succeeded. One thread. A supervisor that does not read holds nobody up but Barrier: what it has no
-// room for is queued.
+// once Barrier has succeeded. One thread. Only Barrier waits for the supervisor: messages for which it has no room are
+// queued.
 class Supervisor {
  public:
   // FileDescriptorStoreMax of deploy/systemd, and what rdma-broker-keeper keeps unless it is told otherwise.

@@ -187,7 +187,7 @@ class VerbsQueuePair final : public QueuePair, public EventTarget {
   bool last_posted_ = false;        // kLastRequest, whose completion has not come.
   bool acknowledged_ = false;       // Something that was sent, since the last look.
   ConnectionEndCallback on_end_;
-  std::optional<AdapterThread::Clock::time_point> cancel_at_;  // What the hardware has not cancelled by then.
+  std::optional<AdapterThread::Clock::time_point> cancel_at_;  // When the data path cancels the hardware's rest.
   std::optional<uint32_t> break_error_;  // Of the first failure that tells how the connection ended.
 
   std::mutex receive_mutex_;  // Guards what follows.

@@ -18,7 +18,7 @@ namespace {
 // The longest reply. What the peer sends behind it stays in the kernel for the client, or is handed over.
 constexpr size_t kMaxReply = iwarp::kStartupHeaderLength + iwarp::kMaxStartupPrivateData;
 
-// Whether a connection of these addresses is open. Otherwise it is ending, or its addresses rest (TIME_WAIT).
+// Whether a connection between these addresses is open. If not, it is ending, or the kernel has it in TIME_WAIT.
 bool IsOpen(const SocketAddress& local, const SocketAddress& peer) {
   tcp::TcpState state;
   return tcp::FindTcpState(local, peer, &state) == 0 && state.open;
