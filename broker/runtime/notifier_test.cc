@@ -122,10 +122,14 @@ TEST_F(NotifierTest, RefusesMoreThanItsQueueHolds) {
 
 TEST_F(NotifierTest, NeedsNoDescriptorOfItsOwnToSendOne) {
   const UniqueFd file(::memfd_create("file", MFD_CLOEXEC));
+  // The undefined-behavior sanitizer looks at the test's own type through a descriptor.
+  Notifier& notifier = *notifier_;
+  absl::Status sent;
   {
     const DescriptorShortage shortage;
-    EXPECT_TRUE(notifier_->Send("one", file.get()).ok());
+    sent = notifier.Send("one", file.get());
   }
+  EXPECT_TRUE(sent.ok()) << sent;
   EXPECT_TRUE(listener_->Hear().fd);
 }
 
