@@ -13,6 +13,7 @@
 #include <cstddef>
 #include <cstring>
 #include <memory>
+#include <random>
 #include <string>
 #include <vector>
 
@@ -63,7 +64,7 @@ class Listener {
 
 class NotifierTest : public testing::Test {
  protected:
-  const std::string name_ = "@rdma-broker-notifier-test-" + std::to_string(::getpid());
+  const std::string name_ = "@rdma-broker-notifier-test-" + std::to_string(std::random_device()());
   std::unique_ptr<Listener> listener_ = std::make_unique<Listener>(name_);
   const std::unique_ptr<Notifier> notifier_ = *Notifier::Open(name_);
 };
@@ -147,7 +148,7 @@ TEST(Notifier, TakesPathsAndAbstractNamesAlone) {
                                   "/" + std::string(sizeof(sockaddr_un::sun_path), 'x')}) {
     EXPECT_TRUE(absl::IsInvalidArgument(Notifier::Open(path).status())) << path;
   }
-  EXPECT_TRUE(Notifier::Open("@rdma-broker-nobody-listens").ok());
+  EXPECT_TRUE(Notifier::Open("@rdma-broker-notifier-test-nobody").ok()) << "nobody listens yet";
 }
 
 }  // namespace
