@@ -24,6 +24,8 @@ namespace {
 
 // How soon the thread notices that it is to stop while the supervisor does not read.
 constexpr std::chrono::milliseconds kLook{100};
+// poll(2) may find room that sendmsg(2) does not.
+constexpr std::chrono::milliseconds kRest{5};
 
 bool MayTryAgain(int error) { return error == EAGAIN || error == EWOULDBLOCK || error == ENOBUFS; }
 
@@ -138,7 +140,7 @@ void Notifier::Work() {
     if (!MayTryAgain(error)) {
       queue_.pop_front();
     } else {
-      changed_.wait_for(lock, kLook, [this] { return stopping_; });
+      changed_.wait_for(lock, kRest, [this] { return stopping_; });
     }
   }
 }
