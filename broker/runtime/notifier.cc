@@ -27,7 +27,10 @@ constexpr std::chrono::milliseconds kLook{100};
 // poll(2) may find room that sendmsg(2) does not.
 constexpr std::chrono::milliseconds kRest{5};
 
-bool MayTryAgain(int error) { return error == EAGAIN || error == EWOULDBLOCK || error == ENOBUFS; }
+// ETOOMANYREFS: this user has too many descriptors on their way.
+bool MayTryAgain(int error) {
+  return error == EAGAIN || error == EWOULDBLOCK || error == ENOBUFS || error == ETOOMANYREFS;
+}
 
 // The latest message of these kinds makes earlier ones useless.
 bool Replaces(absl::string_view state, absl::string_view queued) {
