@@ -33,11 +33,11 @@ bool MayTryAgain(int error) {
 }
 
 // The latest message of these kinds makes earlier ones useless.
-bool Replaces(absl::string_view state, absl::string_view queued) {
+absl::string_view ReplaceableKind(absl::string_view state) {
   for (const absl::string_view kind : {"STATUS=", "WATCHDOG=1"}) {
-    if (absl::StartsWith(state, kind)) return absl::StartsWith(queued, kind);
+    if (absl::StartsWith(state, kind)) return kind;
   }
-  return false;
+  return {};
 }
 
 }  // namespace
@@ -108,9 +108,9 @@ absl::Status Notifier::Send(const std::string& state, int fd) {
 
 absl::Status Notifier::Queue(const std::string& state, int fd) {
   // The first one may be on its way.
-  if (queue_.size() > 1) {
+  if (const absl::string_view kind = ReplaceableKind(state); !kind.empty() && queue_.size() > 1) {
     std::erase_if(queue_, [&, first = &queue_.front()](const Message& queued) {
-      return &queued != first && Replaces(state, queued.state);
+      return &queued != first && absl::StartsWith(queued.state, kind);
     });
   }
   if (queue_.size() == kMostQueued) {
