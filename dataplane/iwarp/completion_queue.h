@@ -54,8 +54,8 @@ class SoftwareCompletionQueue final : public CompletionQueue, private Timed {
   bool armed() const { return armed_for_results_.load(std::memory_order_acquire); }
   Adapter* adapter() const { return adapter_.get(); }
 
-  // Whom polling drives. Without the queue pair's locks. After Detach it is not driven any more from here, and none of
-  // its results waits.
+  // Adds and removes a queue pair that polling drives. The caller holds none of the queue pair's locks. After Detach
+  // this queue no longer drives the queue pair and holds none of its results.
   void Attach(DrivenQueuePair* queue_pair);
   void Detach(DrivenQueuePair* queue_pair);
   // None of the results of its receives waits afterwards.

@@ -10,8 +10,8 @@
 
 namespace rdmabroker {
 
-// While it lives, this process gets no thread whose creator does not choose the size of its stack: there is no room for
-// the default one.
+// While this object lives, this process cannot start a thread with a stack of the default size: there is no room for
+// one. A thread whose creator chooses a smaller stack still starts.
 class ThreadShortage {
  public:
   ThreadShortage() {

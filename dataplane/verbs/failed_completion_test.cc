@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// What the consumer learns of completions that the peers of other tests do not bring about.
+// Completions that no peer in the other tests brings about, and what the consumer is told of them.
 
 #include <gtest/gtest.h>
 #include <infiniband/verbs.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Objects of the hardware's that fail as a whole: what becomes of those that depend on them.
+// A hardware object fails as a whole: the objects that depend on it fail or end with it.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -50,7 +50,7 @@ TEST_F(FailedObjects, ASharedReceiveQueueSaysSoOnceAndItsQueuePairsAreDeadAndNoO
   CloseAndWait(dead), CloseAndWait(failing), CloseAndWait(alive), CloseAndWait(peer);
 }
 
-// It answers no more, so that nobody need wait for what it may yet cancel.
+// Such a device cancels nothing itself: waiting for it would be in vain.
 TEST_F(FailedObjects, ADeviceThatIsGoneHasItsRequestsCancelledAtOnce) {
   StandIn::SetFlush(StandIn::Flush::kNever);
   EXPECT_TRUE(IsQuick([&] {

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include <limits>
 #include <optional>
 #include <utility>
 
@@ -12,8 +11,6 @@ namespace rdmabroker::verbs {
 namespace {
 
 constexpr uint64_t kNumberMask = ~kReceiveRequest;
-
-constexpr uint64_t kAll = std::numeric_limits<uint64_t>::max();
 
 // The others are carried out by this side's adapter alone.
 bool IsThePeersAnswer(const ibv_wc& completion) {
@@ -71,7 +68,7 @@ void VerbsQueuePair::HandleLast(VerbsCompletionQueue* queue, DroppedReferences* 
     if (!std::exchange(last_posted_, false)) return;
   }
   queue->question_places().Return();
-  CancelBefore(kAll, 0, queue, dropped);
+  CancelBefore(kAllRequests, 0, queue, dropped);
 }
 
 void VerbsQueuePair::FinishSent(VerbsCompletionQueue* queue, DroppedReferences* dropped) {

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <limits>
 #include <utility>
 
 #include "dataplane/verbs/device/device.h"
@@ -15,8 +14,6 @@
 
 namespace rdmabroker::verbs {
 namespace {
-
-constexpr uint64_t kAll = std::numeric_limits<uint64_t>::max();
 
 // The kernel's tasks cancel what is posted within milliseconds. A device that has failed may never do it.
 constexpr std::chrono::seconds kCancelPatience{1};
@@ -112,8 +109,8 @@ void VerbsQueuePair::PostLast() {
 
 // What the hardware has said is taken in; it will say no more.
 void VerbsQueuePair::CancelAll() {
-  initiator_cq_->CancelBefore(this, kAll, kAll);
-  receive_cq_->CancelBefore(this, kAll, kAll);
+  initiator_cq_->CancelBefore(this, kAllRequests, kAllRequests);
+  receive_cq_->CancelBefore(this, kAllRequests, kAllRequests);
 }
 
 // Windows that the queue pair has bound hold it: Soft-RoCE's driver would wait for them. It stays attached until what

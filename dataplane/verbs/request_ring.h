@@ -6,6 +6,7 @@
 #include <bit>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <optional>
 #include <vector>
 
@@ -19,6 +20,9 @@ enum class Signal : uint8_t {
   kHidden,    // This one, so that the places of those before it come free; the consumer is told nothing.
   kReported,  // This one, and the consumer is told.
 };
+
+// As the end of a range: no request has this sequence number.
+inline constexpr uint64_t kAllRequests = std::numeric_limits<uint64_t>::max();
 
 struct PostedRequest {
   void* context = nullptr;

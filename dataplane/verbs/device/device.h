@@ -48,8 +48,8 @@ struct DeviceDescription {
 // other's.
 inline constexpr uint32_t kHiddenCompletions = 128;
 inline constexpr uint32_t kSilentCompletions = 64;
-// Queue pairs with room for so many initiator requests beyond the consumer's: that by which a silent peer is asked, and
-// the last one, behind all others.
+// Each queue pair has room for this many initiator requests in addition to the consumer's: one asks a silent peer for a
+// sign of life, and one is posted behind all others at the end.
 inline constexpr uint32_t kHiddenRequests = 2;
 
 struct ContextCloser {
