@@ -350,6 +350,16 @@ TEST_F(ARequest, ThatIsRefusedDoesNothingAndIsRefusedInRepeats) {
   EXPECT_EQ(AnswerOf(Handle(request)).status, NdkStatus::kSuccess) << "what was done is not refused afterwards";
 }
 
+// An earlier version of the broker has kept the answer.
+TEST_F(ARequest, WhoseAnswerIsKeptWithoutADigestIsKnownByItsNumberAlone) {
+  const Outcome opened = AnswerOf(Handle(Make(1, OpenAdapter{"nic0", kNdkVersion})));
+  Records records = core_.records();
+  records.sessions.at(SessionId(1)).answers.front().request.reset();
+  core_ = BrokerCore::Restore(Limits{}, records).value();
+  EXPECT_EQ(AnswerOf(Handle(Make(1, CloseAdapter{AdapterId(1)}))), opened);
+  EXPECT_EQ(core_.records().adapters.size(), 1u);
+}
+
 TEST_F(ARequest, IsForgottenWithItsAnswerWhenItsSessionEnds) {
   Do(OpenAdapter{"nic0", kNdkVersion});
   Do(CreateListener{AdapterId(1)});

@@ -152,7 +152,7 @@ std::optional<Outcome> AnswerWithoutActing(const Records& records, const ClientR
   const SessionRecord& session = found->second;
   if (!event.id) return Refuse(NdkStatus::kInvalidParameter, "request_id: 0 names no request; count from 1");
   if (const auto kept = FindAnswer(session, event.id); kept != session.answers.end() && kept->id == event.id) {
-    if (kept->request == event.request) return kept->outcome;
+    if (!kept->request || *kept->request == DigestOf(event.request)) return kept->outcome;
     return Refuse(NdkStatus::kInvalidParameter, "request_id: ", event.id.value(),
                   " was another request's; give every new request a new number");
   }
@@ -173,7 +173,7 @@ Outcome TakeAcknowledgement(Turn& turn, const ClientRequest& event) {
 void Give(Turn& turn, const ClientRequest& event, Outcome outcome) {
   if (SessionRecord* session = FindLive(turn, event.session)) {
     session->newest_request = std::max(session->newest_request, event.id);
-    session->answers.insert(FindAnswer(*session, event.id), KeptAnswer{event.id, event.request, outcome});
+    session->answers.insert(FindAnswer(*session, event.id), KeptAnswer{event.id, DigestOf(event.request), outcome});
     while (IsForgotten(*session, session->answers.front().id)) session->answers.pop_front();
   }
   turn.Emit(Answer{event.session, event.id, std::move(outcome)});

@@ -17,6 +17,7 @@
 
 #include "absl/time/time.h"
 #include "broker/core/messages.h"
+#include "broker/core/request_digest.h"
 #include "broker/core/table.h"
 
 namespace rdmabroker {
@@ -61,7 +62,7 @@ inline std::string WhyUnusable(const DeviceRecord& record) {
 
 struct KeptAnswer {
   RequestId id;
-  Request request;
+  std::optional<RequestDigest> request;  // None: of a broker that did not record it; any request is taken for it.
   Outcome outcome;
 
   bool operator==(const KeptAnswer&) const = default;

@@ -4,6 +4,6 @@
 
 namespace rdmabroker::store {
 
-const uint32_t kFormatVersion = 1;
+const uint32_t kFormatVersion = 2;
 
 }  // namespace rdmabroker::store

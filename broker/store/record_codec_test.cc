@@ -134,13 +134,7 @@ TEST(AHostileRecord, OfASessionIsRefusedByItsFieldsName) {
                                              {"secret: 0 bytes", [](auto& m) { m.clear_secret(); }}});
   ExpectRefused<v1::Answer, KeptAnswer>(
       session.answers.at(3),
-      {{"request: missing", [](auto& m) { m.clear_request(); }},
-       {"request.listen.address.port: 65536",
-        [](auto& m) { m.mutable_request()->mutable_listen()->mutable_address()->set_port(65536); }},
-       {"request.connect.source.ip: 3 bytes",
-        [](auto& m) { m.mutable_request()->mutable_connect()->mutable_source()->set_ip("123"); }},
-       {"request.open_adapter.version.major: 70000",
-        [](auto& m) { m.mutable_request()->mutable_open_adapter()->mutable_version()->set_major(70000); }},
+      {{"request_digest: 15 bytes", [](auto& m) { m.set_request_digest(std::string(15, 'x')); }},
        {"outcome.status: 77 is no status",
         [](auto& m) { m.mutable_outcome()->set_status(static_cast<wire::NdkStatus>(77)); }},
        {"outcome.listening.address.ip: 0 bytes", [](auto& m) { m.mutable_outcome()->mutable_listening(); }},

@@ -109,7 +109,10 @@ absl::Status FromProto(const v1::Session& message, SessionRecord* record) {
 absl::Status FromProto(const v1::Answer& message, KeptAnswer* answer) {
   return Complaint([&](const Field& all) {
     answer->id = RequestId(message.id());
-    answer->request = Read(Field(all, "request"), message.request());
+    answer->request.reset();
+    if (!message.request_digest().empty()) {
+      Field(all, "request_digest").Fill(message.request_digest(), answer->request.emplace());
+    }
     answer->outcome = Read(Field(all, "outcome"), message.outcome());
   });
 }

@@ -78,7 +78,7 @@ void ToProto(const SessionRecord& record, v1::Session* message) {
 
 void ToProto(const KeptAnswer& answer, v1::Answer* message) {
   message->set_id(answer.id.value());
-  ToProto(answer.request, message->mutable_request());
+  if (answer.request) message->set_request_digest(BytesToProto(*answer.request));
   FillOutcome(answer.outcome, message->mutable_outcome());
 }
 

@@ -100,29 +100,6 @@ std::vector<Payload> EveryPayload() {
           ConnectionEstablished{{7, 8}, {}}};
 }
 
-std::vector<Request> EveryRequest() {
-  return {OpenAdapter{"no UTF-8: \xFF", {2, 1}},
-          CloseAdapter{AdapterId(1)},
-          CreateListener{AdapterId(2)},
-          Listen{ListenerId(3), Here(3), ReservationId(4)},
-          ControlConnectEvents{ListenerId(5), true},
-          CloseListener{ListenerId(6)},
-          CreateSharedEndpoint{AdapterId(7), There(7), ReservationId(8)},
-          CloseSharedEndpoint{SharedEndpointId(9)},
-          ReservePort{AdapterId(10), Here(10)},
-          ReleasePort{ReservationId(11)},
-          CreateConnector{AdapterId(12)},
-          Connect{ConnectorId(13), {14}, Here(13), There(13), {15, 16}, {1, 0, 2}},
-          ConnectWithSharedEndpoint{ConnectorId(17), {18}, SharedEndpointId(19), There(17), {20, 21}, {3}},
-          CompleteConnect{ConnectorId(22)},
-          Accept{ConnectorId(23), {24}, {25, 26}, {4}},
-          Reject{ConnectorId(27), {5}},
-          Disconnect{ConnectorId(28)},
-          GetConnectionData{ConnectorId(29)},
-          ReportConnectionEnd{ConnectorId(30), true, 31},
-          CloseConnector{ConnectorId(32)}};
-}
-
 std::vector<SessionEvent> EveryEvent() {
   std::vector<SessionEvent> events = {ConnectEvent{ListenerId(1), ConnectorId(2), Data()},
                                       DisconnectEvent{ConnectorId(3), NdkStatus::kIoTimeout, 4},
@@ -154,9 +131,10 @@ SessionRecord FullSession(SessionId id) {
   session.acknowledged = EventNumber(100);
   for (const SessionEvent& event : EveryEvent()) session.events.push_back(event);
   session.last_event = EventNumber(100 + session.events.size());
-  uint64_t number = 10;
-  for (const Request& request : EveryRequest()) session.answers.push_back({RequestId(number += 3), request, With({})});
-  session.newest_request = RequestId(number);
+  for (uint8_t answer = 1; answer <= 20; ++answer) {
+    session.newest_request = RequestId(10 + 3 * uint64_t{answer});
+    session.answers.push_back({session.newest_request, RequestDigest{answer, 255, 0, 128}, With({})});
+  }
   session.adapters = 11;
   session.listeners = 12;
   session.shared_endpoints = 13;

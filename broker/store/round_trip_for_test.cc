@@ -73,10 +73,7 @@ void Variety::Note(const Records& records) {
 }
 
 void Variety::Note(const SessionRecord& session) {
-  for (const KeptAnswer& answer : session.answers) {
-    requests_.insert(answer.request.index());
-    payloads_.insert(answer.outcome.payload.index());
-  }
+  for (const KeptAnswer& answer : session.answers) payloads_.insert(answer.outcome.payload.index());
   for (const SessionEvent& event : session.events) {
     events_.insert(event.index());
     if (const auto* outcome = std::get_if<OutcomeEvent>(&event)) payloads_.insert(outcome->outcome.payload.index());
@@ -89,7 +86,6 @@ absl::Status Variety::Check() const {
       {"states of a listener", HasAll(listeners_, ListenerState::kListening)},
       {"states of an endpoint", HasAll(endpoints_, EndpointState::kUnbinding)},
       {"uses of an endpoint", HasAll(uses_, EndpointUse::kReserved)},
-      {"requests", requests_.size() == std::variant_size_v<Request>},
       {"payloads", payloads_.size() == std::variant_size_v<Payload>},
       {"events", events_.size() == std::variant_size_v<SessionEvent>},
   };

@@ -29,7 +29,6 @@ class Variety {
   std::set<ListenerState> listeners_;
   std::set<EndpointState> endpoints_;
   std::set<EndpointUse> uses_;
-  std::set<size_t> requests_;
   std::set<size_t> payloads_;
   std::set<size_t> events_;
 };

@@ -155,7 +155,7 @@ TEST_F(AStoreOfAnother, ThatIsNewerIsRefusedAndLeftAsItIs) {
   EXPECT_EQ(loaded.code(), absl::StatusCode::kFailedPrecondition) << loaded;
   EXPECT_EQ(std::string(loaded.message()),
             path() +
-                ": has version 2 of the store's format, and this broker reads up to 1: start the newer broker that "
+                ": has version 3 of the store's format, and this broker reads up to 2: start the newer broker that "
                 "wrote it, or remove the file, which gives its sessions and connections up");
   EXPECT_TRUE(FilesOf(directory()) == before);
 }
@@ -211,7 +211,7 @@ TEST_F(AStoreOfAnother, WithoutARecordOrWithAnotherIsDamaged) {
   const Key event{Kind::kEvent, 1, 103};
   const Key beyond{Kind::kAnswer, 2, 14};
   store::v1::Answer message;
-  store::ToProto(KeptAnswer{RequestId(14), CloseAdapter{AdapterId(1)}, {}}, &message);
+  store::ToProto(KeptAnswer{RequestId(14), RequestDigest{1}, {}}, &message);
   const std::string one_more = ValueOf(beyond, message.SerializeAsString());
   const struct {
     const char* why;

@@ -183,12 +183,12 @@ TEST_F(AStore, FollowsTheListsOfASession) {
   commit_and_load();
   session.answers.pop_front();
   session.answers.pop_front();
-  session.answers.push_back({RequestId(5000), CloseAdapter{AdapterId(1)}, {}});
+  session.answers.push_back({RequestId(5000), RequestDigest{1}, {}});
   commit_and_load();
   session.answers.clear();
   session.events.clear();
   commit_and_load();
-  session.answers.push_back({RequestId(5001), CloseAdapter{AdapterId(1)}, {}});
+  session.answers.push_back({RequestId(5001), RequestDigest{1}, {}});
   commit_and_load();
   records.sessions.erase(SessionId(1));
   commit_and_load();

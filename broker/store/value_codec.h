@@ -31,9 +31,6 @@ v1::EndpointState ToProto(EndpointState state);
 v1::EndpointUse ToProto(EndpointUse use);
 v1::Farewell ToProto(Farewell farewell);
 
-// --- request_encoding.cc ---
-void ToProto(const Request& request, v1::Request* message);
-
 // --- value_decoding.cc ---
 Instant ReadTime(int64_t nanoseconds);
 NdkStatus Read(const Field& field, wire::NdkStatus status);
@@ -61,8 +58,7 @@ std::vector<Value> ReadAll(const Field& outer, const char* name, const Messages&
   return values;
 }
 
-// --- message_decoding.cc ---
-Request Read(const Field& field, const v1::Request& message);
+// --- outcome_decoding.cc ---
 Outcome Read(const Field& field, const v1::Outcome& message);
 
 }  // namespace rdmabroker::store

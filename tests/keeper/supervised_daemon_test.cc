@@ -188,13 +188,13 @@ TEST_F(SupervisedDaemonTest, RefusesANewerOnesRecordsBeforeItTouchesWhatIsKept) 
   NotifySocket notify_socket(folder_.path() + "/notify");
   std::vector<std::string> newer = Command();
   newer.front() = kNewerDaemon;
-  ::setenv("RDMA_BROKERD_FORMAT_VERSION", "2", 1);
+  ::setenv("RDMA_BROKERD_FORMAT_VERSION", "1000", 1);
   ASSERT_TRUE(Serves(notify_socket, Command()));
   EXPECT_TRUE(Serves(notify_socket, newer)) << "it reads an older one's";
   for (const char* const name : {"c1", "j1", "o1", "e1.0", "t1."}) {
     const Ending ending = RunToEnd(CommandWith(name), folder_.path() + "/errors");
     EXPECT_EQ(ending.status, 1) << name;
-    EXPECT_TRUE(absl::StrContains(ending.error, "has version 2 of the store's format")) << ending.error;
+    EXPECT_TRUE(absl::StrContains(ending.error, "has version 1000 of the store's format")) << ending.error;
     EXPECT_EQ(notify_socket.TakeAll(), std::vector<std::string>()) << name;
   }
   EXPECT_TRUE(Serves(notify_socket, newer));

@@ -90,7 +90,7 @@ class Installation {
   std::string Settings() const { return folder_.path() + "/settings"; }
 
   TemporaryFolder folder_;
-  int version_ = 1;
+  int version_ = 1000;  // Above the one that rdma-brokerd writes.
 };
 
 // A server that has nothing to do with the broker, which tries to take addresses, one after the other, for as long as

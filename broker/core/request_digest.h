@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#ifndef BROKER_CORE_REQUEST_DIGEST_H_
+#define BROKER_CORE_REQUEST_DIGEST_H_
+
+#include <array>
+#include <cstdint>
+
+#include "broker/core/requests.h"
+
+namespace rdmabroker {
+
+// Tells a request from others that have the same number, in place of the request itself.
+using RequestDigest = std::array<uint8_t, 16>;
+
+// The first half of a SHA-256. It is stored, so it must stay the same from version to version: a new field of a request
+// changes no digest as long as the field has its default.
+RequestDigest DigestOf(const Request& request);
+
+}  // namespace rdmabroker
+
+#endif  // BROKER_CORE_REQUEST_DIGEST_H_
