@@ -113,6 +113,8 @@ std::map<std::string, Section> Keys(Configuration& configuration) {
   Limits& limits = configuration.limits;
   // More than any process has objects, and few enough that a session's records stay below a gigabyte.
   constexpr int64_t kMany = 1'000'000;
+  constexpr int64_t kMebibyte = int64_t{1} << 20;
+  constexpr int64_t kTebibyte = int64_t{1} << 40;
   return {
       {"control",
        {{"socket_directory", NeedsRestart(Text(configuration.socket_directory, AbsolutePath))},
@@ -133,6 +135,7 @@ std::map<std::string, Section> Keys(Configuration& configuration) {
        {{"sessions_per_uid", Whole(limits.sessions_per_uid, 1, kMany)},
         {"endpoints_per_uid", Whole(limits.endpoints_per_uid, 1, kMany)},
         {"objects_per_uid", Whole(limits.objects_per_uid, 1, kMany)},
+        {"kept_bytes_per_uid", Whole(limits.kept_bytes_per_uid, kMebibyte, kTebibyte)},
         {"adapters_per_session", Whole(limits.adapters_per_session, 1, kMany)},
         {"listeners_per_session", Whole(limits.listeners_per_session, 1, kMany)},
         {"shared_endpoints_per_session", Whole(limits.shared_endpoints_per_session, 1, kMany)},

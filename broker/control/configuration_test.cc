@@ -54,6 +54,7 @@ const std::vector<GoodRow>& GoodRows() {
       {"limits.sessions_per_uid", "2", [](auto& c) { c.limits.sessions_per_uid = 2; }},
       {"limits.endpoints_per_uid", "20", [](auto& c) { c.limits.endpoints_per_uid = 20; }},
       {"limits.objects_per_uid", "30", [](auto& c) { c.limits.objects_per_uid = 30; }},
+      {"limits.kept_bytes_per_uid", "4294967296", [](auto& c) { c.limits.kept_bytes_per_uid = uint64_t{1} << 32; }},
       {"limits.accept_on_closing_listener", "false", [](auto& c) { c.limits.accept_on_closing_listener = false; }},
       {"limits.adapters_per_session", "3", [](auto& c) { c.limits.adapters_per_session = 3; }},
       {"limits.listeners_per_session", "4", [](auto& c) { c.limits.listeners_per_session = 4; }},
@@ -287,7 +288,7 @@ TEST(Configuration, HasTheDocumentedRanges) {
       EXPECT_TRUE(status.ok() || status.message().find("is above") != std::string::npos) << status;
     }
   }
-  EXPECT_EQ(numbers, 22u);
+  EXPECT_EQ(numbers, 23u);
   const std::vector<std::string> levels = absl::StrSplit(DocumentedKeys().at("log.level").range, ", ");
   for (const std::string& level : levels) {
     EXPECT_TRUE(Parse(TextOf("log.level", absl::StrCat("\"", level, "\""))).ok()) << level;

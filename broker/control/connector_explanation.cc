@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <optional>
 
 #include "broker/control/inspection_rows.h"
 #include "broker/control/translation.h"
@@ -95,34 +96,25 @@ void FillIfThere(const Records& records, const View& view, const Table<Id, Recor
   if (found != table.end() && view.Shows(found->second)) Fill(records, found->second, mutable_row());
 }
 
-// The ids of those in the table who hold the endpoint, in order.
-template <typename Id, typename Record>
-std::vector<Id> HoldersIn(const View& view, const Table<Id, Record>& table, EndpointId endpoint) {
-  std::vector<Id> ids;
-  for (const auto& [id, record] : table) {
-    if (record.endpoint == endpoint && !record.left_endpoint && view.Shows(record)) ids.push_back(id);
-  }
-  std::sort(ids.begin(), ids.end());
-  return ids;
-}
-
-void FillHolders(const Records& records, const View& view, const ConnectorRecord& connector,
+void FillHolders(const Records& records, const Lists& lists, const View& view, const ConnectorRecord& connector,
                  v1::ExplainConnectorReply* reply) {
-  const EndpointId endpoint = connector.endpoint;
-  if (!endpoint) return;
-  const auto add = [&](const auto& ids, auto set) {
-    for (const auto id : ids) {
-      if (static_cast<size_t>(reply->holders_size()) == kMostHolders) return;
-      set(reply->add_holders(), id.value());
+  if (!connector.endpoint) return;
+  const auto add = [&]<typename Id, typename Record>(const Table<Id, Record>& table, auto set) {
+    const auto is_full = [reply] { return static_cast<size_t>(reply->holders_size()) == kMostHolders; };
+    std::optional<Id> at = Id();
+    while (at && !is_full()) {
+      at = view.Walk(ListOf(lists, Id()), table, *at, [&](const Record& record) {
+        if (is_full()) return false;
+        const bool holds = record.endpoint == connector.endpoint && !record.left_endpoint;
+        if (holds && ObjectId(record.id) != ObjectId(connector.id)) set(reply->add_holders(), record.id.value());
+        return true;
+      });
     }
   };
-  add(HoldersIn(view, records.listeners, endpoint), [](auto* row, uint64_t id) { row->set_listener_id(id); });
-  add(HoldersIn(view, records.shared_endpoints, endpoint),
-      [](auto* row, uint64_t id) { row->set_shared_endpoint_id(id); });
-  add(HoldersIn(view, records.reservations, endpoint), [](auto* row, uint64_t id) { row->set_reservation_id(id); });
-  auto connectors = HoldersIn(view, records.connectors, endpoint);
-  connectors.erase(std::remove(connectors.begin(), connectors.end(), connector.id), connectors.end());
-  add(connectors, [](auto* row, uint64_t id) { row->set_connector_id(id); });
+  add(records.listeners, [](auto* row, uint64_t id) { row->set_listener_id(id); });
+  add(records.shared_endpoints, [](auto* row, uint64_t id) { row->set_shared_endpoint_id(id); });
+  add(records.reservations, [](auto* row, uint64_t id) { row->set_reservation_id(id); });
+  add(records.connectors, [](auto* row, uint64_t id) { row->set_connector_id(id); });
 }
 
 v1::ConnectorWait WaitByState(const ConnectorRecord& connector) {
@@ -203,17 +195,17 @@ v1::ConnectorWait WaitOf(const Records& records, const ConnectorRecord& connecto
   return away && IsTheClients(wait) ? v1::CONNECTOR_WAIT_CLIENT_RETURN : wait;
 }
 
-void Explain(const Records& records, const StateCounts& states, const View& view, const ConnectorRecord& connector,
+void Explain(const Records& records, const Index& index, const View& view, const ConnectorRecord& connector,
              absl::Duration to_wall_clock, v1::ExplainConnectorReply* reply) {
   Fill(records, connector, reply->mutable_connector());
   FillIfThere(records, view, records.sessions, connector.session, [&] { return reply->mutable_session(); });
   const DeviceRecord& device = DeviceOf(records, connector);
-  if (view.Shows(device)) Fill(states, device, view.ShowsActivity(), reply->mutable_adapter());
+  if (view.Shows(device)) Fill(index.states, device, view.ShowsActivity(), reply->mutable_adapter());
   FillIfThere(records, view, records.listeners, connector.listener, [&] { return reply->mutable_listener(); });
   FillIfThere(records, view, records.shared_endpoints, connector.shared_endpoint,
               [&] { return reply->mutable_shared_endpoint(); });
   FillIfThere(records, view, records.endpoints, connector.endpoint, [&] { return reply->mutable_endpoint(); });
-  FillHolders(records, view, connector, reply);
+  FillHolders(records, index.lists, view, connector, reply);
   if (connector.since != absl::InfinitePast()) *reply->mutable_since() = ToMessage(connector.since + to_wall_clock);
   const v1::ConnectorWait wait = WaitOf(records, connector);
   reply->set_waits_for(wait);

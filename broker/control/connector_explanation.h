@@ -30,7 +30,7 @@ v1::ConnectorWait WaitOf(const Records& records, const ConnectorRecord& connecto
 
 // Why the connector, which the caller may see, is as it is. `to_wall_clock` is what the clock of people is ahead of the
 // core's.
-void Explain(const Records& records, const StateCounts& states, const View& view, const ConnectorRecord& connector,
+void Explain(const Records& records, const Index& index, const View& view, const ConnectorRecord& connector,
              absl::Duration to_wall_clock, v1::ExplainConnectorReply* reply);
 
 }  // namespace rdmabroker

@@ -37,12 +37,11 @@ class ExplanationTest : public testing::Test {
   v1::ExplainConnectorReply Explained() {
     records_.connectors[kConnector] = connector_;
     v1::ExplainConnectorReply reply;
-    Explain(records_, states_, View(kRoot, records_, gate_), connector_, absl::Seconds(1000), &reply);
+    Explain(records_, Index::Of(records_), View(kRoot, records_, gate_), connector_, absl::Seconds(1000), &reply);
     return reply;
   }
 
   Records records_;
-  const StateCounts states_;
   const Gate gate_{Policy(), AuditLevel::kNone};
   ConnectorRecord connector_;
 };
@@ -129,12 +128,15 @@ TEST_F(ExplanationTest, HoldersOfTheAddressAreNamed) {
   records_.endpoints[EndpointId(9)].device = DeviceId(1);
   records_.endpoints.at(EndpointId(9)).owner = ListenerId(3);
   ListenerRecord& listener = records_.listeners[ListenerId(3)];
+  listener.id = ListenerId(3);
   listener.session = kSession;
   listener.adapter = AdapterId(1);
   listener.endpoint = EndpointId(9);
   for (const uint64_t id : {11, 10, 12}) {
     ConnectorRecord& other = records_.connectors[ConnectorId(id)];
+    other.id = ConnectorId(id);
     other.session = kSession;
+    other.adapter = AdapterId(1);
     other.endpoint = EndpointId(9);
     other.left_endpoint = id == 12;
   }

@@ -3,7 +3,6 @@
 #include "broker/control/inspection_service.h"
 
 #include <algorithm>
-#include <set>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -33,41 +32,42 @@ grpc::Status RefusalToLook(Broker& broker, const Caller* caller, const Request&)
 }
 
 // The asked page of `table`, as far as the view shows it and `wanted` has it. `add` gives the reply a row.
-template <typename TableType, typename Reply, typename Wanted, typename Add>
-grpc::Status List(const Records& records, const TableType& table, const View& view, const v1::Page& page, Reply* reply,
-                  Wanted wanted, Add add) {
+template <typename Id, typename Record, typename Reply, typename Wanted, typename Add>
+grpc::Status List(const BrokerCore& core, const Table<Id, Record>& table, const View& view, const v1::Page& page,
+                  Reply* reply, Wanted wanted, Add add) {
   if (page.limit() > kLargestPage) {
     return GrpcStatusOf({.status = NdkStatus::kInvalidParameter,
                          .hint = absl::StrCat("page.limit: ", page.limit(), "; at most ", kLargestPage)});
   }
-  const size_t limit = page.limit() == 0 ? kUsualPage : page.limit();
-  std::vector<typename TableType::key_type> ids;
-  for (const auto& [id, record] : table) {
-    if (id.value() > page.after() && wanted(id) && view.Shows(record)) ids.push_back(id);
-  }
-  // One more than the page tells whether there is another.
-  const auto end = ids.begin() + static_cast<ptrdiff_t>(std::min(limit + 1, ids.size()));
-  std::partial_sort(ids.begin(), end, ids.end());
-  const bool more = ids.size() > limit;
-  ids.resize(std::min(limit, ids.size()));
-  for (const auto id : ids) Fill(records, table.at(id), add(reply));
-  if (more) reply->set_next(ids.back().value());
+  size_t left = page.limit() == 0 ? kUsualPage : page.limit();
+  const auto next = view.Walk(ListOf(core.index().lists, Id()), table, Id(page.after()), [&](const Record& record) {
+    if (!wanted(record)) return true;
+    // There is another one, for the next page.
+    if (left == 0) return false;
+    --left;
+    Fill(core.records(), record, add(reply));
+    return true;
+  });
+  if (next) reply->set_next(next->value());
   return grpc::Status::OK;
 }
 
 grpc::Status ListSessions(Broker& broker, const Caller* caller, const v1::ListSessionsRequest& request,
                           v1::ListSessionsReply* reply) {
   if (grpc::Status refusal = RefusalToLook(broker, caller, request); !refusal.ok()) return refusal;
-  const Records& records = broker.core().records();
+  const BrokerCore& core = broker.core();
+  const Records& records = core.records();
   const View view(*caller, records, broker.gate());
-  std::set<SessionId> with_device;
-  for (const auto& [id, adapter] : records.adapters) {
-    const DeviceRecord& device = records.devices.at(adapter.device);
-    if (device.device.name == request.device() && view.Shows(device)) with_device.insert(adapter.session);
+  // Those of its name that have gone and are still open are meant, too.
+  std::vector<DeviceId> devices;
+  for (const auto& [id, record] : records.devices) {
+    if (record.device.name == request.device() && view.Shows(record)) devices.push_back(id);
   }
-  const auto wanted = [&](SessionId id) { return request.device().empty() || with_device.contains(id); };
-  return List(records, records.sessions, view, request.page(), reply, wanted,
-              [](auto* to) { return to->add_sessions(); });
+  const auto wanted = [&](const SessionRecord& session) {
+    const auto has = [&](DeviceId device) { return core.index().adapters_on.contains({device, session.id}); };
+    return request.device().empty() || std::any_of(devices.begin(), devices.end(), has);
+  };
+  return List(core, records.sessions, view, request.page(), reply, wanted, [](auto* to) { return to->add_sessions(); });
 }
 
 // One that the caller may not see is one that is not there.
@@ -82,7 +82,7 @@ grpc::Status ExplainConnector(Broker& broker, const Caller* caller, const v1::Ex
                          .hint = absl::StrCat("connector_id ", request.connector_id(),
                                               ": no such connector; ListConnectors names those there are")});
   }
-  Explain(records, broker.core().states(), view, found->second, absl::Now() - Watcher::Now(), reply);
+  Explain(records, broker.core().index(), view, found->second, absl::Now() - Watcher::Now(), reply);
   return grpc::Status::OK;
 }
 
@@ -98,7 +98,7 @@ void ServeInspection(UnaryContext& context, Broker& broker, v1::Inspection::Asyn
         for (const auto& [name, record] : DevicesThere(records)) {
           if (!view.Shows(*record)) continue;
           ToProto(*record, reply->add_devices());
-          Fill(broker.core().states(), *record, view.ShowsActivity(), reply->add_activities());
+          Fill(broker.core().index().states, *record, view.ShowsActivity(), reply->add_activities());
         }
         return grpc::Status::OK;
       };
@@ -108,8 +108,8 @@ void ServeInspection(UnaryContext& context, Broker& broker, v1::Inspection::Asyn
     const UnaryHandler<Request, Reply> handler = [&records, &broker, &table, add](
                                                      const Caller* caller, const Request& request, Reply* reply) {
       if (grpc::Status refusal = RefusalToLook(broker, caller, request); !refusal.ok()) return refusal;
-      return List(
-          records, table, View(*caller, records, broker.gate()), request.page(), reply, [](auto) { return true; }, add);
+      const auto all = [](const auto&) { return true; };
+      return List(broker.core(), table, View(*caller, records, broker.gate()), request.page(), reply, all, add);
     };
     ServeUnary(context, service, method, handler);
   };

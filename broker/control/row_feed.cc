@@ -28,20 +28,17 @@ class TableFeed final : public KindFeed {
   using Row = std::remove_pointer_t<decltype((std::declval<v1::RowChange&>().*kRow)())>;
 
  public:
-  TableFeed(const Records& records, const View& view) : records_(records), view_(view) {}
+  TableFeed(const Records& records, const Index& index, const View& view)
+      : records_(records), ids_(ListOf(index.lists, Key())), view_(view) {}
 
   bool List(size_t most, v1::WatchReply* reply) override {
-    if (!std::exchange(begun_, true)) {
-      for (const auto& [id, record] : records_.*kTable) {
-        if (view_.Shows(record)) to_list_.push_back(id);
-      }
-      // The next one is the last one.
-      std::sort(to_list_.begin(), to_list_.end(), std::greater<>());
-    }
-    for (; !to_list_.empty() && static_cast<size_t>(reply->changes_size()) < most; to_list_.pop_back()) {
-      TellOne(to_list_.back(), v1::ROW_FATE_PRESENT, reply);
-    }
-    return to_list_.empty();
+    const auto next = view_.Walk(ids_, records_.*kTable, listed_, [&](const auto& record) {
+      if (static_cast<size_t>(reply->changes_size()) >= most) return false;
+      TellOne(record.id, v1::ROW_FATE_PRESENT, reply);
+      return true;
+    });
+    listed_ = next.value_or(Key());
+    return !next;
   }
 
   void Note(const Changes& changes) override {
@@ -94,9 +91,9 @@ class TableFeed final : public KindFeed {
   }
 
   const Records& records_;
+  const OrderedIds<Key>& ids_;
   const View view_;
-  bool begun_ = false;
-  std::vector<Key> to_list_;  // Of those that there were, the greatest first.
+  Key listed_;  // Up to here.
   Key last_told_;
   absl::flat_hash_map<Key, size_t> told_;
   std::set<Key> changed_;
@@ -152,20 +149,20 @@ class AdapterFeed final : public KindFeed {
 };
 
 template <auto kTable, auto kChanged, auto kRow, auto kSetId>
-std::unique_ptr<KindFeed> FeedOf(const Records& records, const StateCounts&, const View& view) {
-  return std::make_unique<TableFeed<kTable, kChanged, kRow, kSetId>>(records, view);
+std::unique_ptr<KindFeed> FeedOf(const Records& records, const Index& index, const View& view) {
+  return std::make_unique<TableFeed<kTable, kChanged, kRow, kSetId>>(records, index, view);
 }
 
 struct KindRow {
   v1::RowKind kind;
-  std::unique_ptr<KindFeed> (*make)(const Records& records, const StateCounts& states, const View& view);
+  std::unique_ptr<KindFeed> (*make)(const Records& records, const Index& index, const View& view);
 };
 
 // In the order in which they are told: what others refer to comes first.
 constexpr KindRow kKinds[] = {
     {v1::ROW_KIND_ADAPTER,
-     [](const Records& records, const StateCounts& states, const View& view) -> std::unique_ptr<KindFeed> {
-       return std::make_unique<AdapterFeed>(records, states, view);
+     [](const Records& records, const Index& index, const View& view) -> std::unique_ptr<KindFeed> {
+       return std::make_unique<AdapterFeed>(records, index.states, view);
      }},
     {v1::ROW_KIND_SESSION,
      FeedOf<&Records::sessions, &Changes::sessions, &v1::RowChange::mutable_session, &v1::SessionInfo::set_session_id>},
@@ -184,12 +181,12 @@ constexpr KindRow kKinds[] = {
 
 }  // namespace
 
-RowFeed::RowFeed(const Records& records, const StateCounts& states, const View& view,
-                 const std::vector<v1::RowKind>& kinds, size_t most_changes)
+RowFeed::RowFeed(const Records& records, const Index& index, const View& view, const std::vector<v1::RowKind>& kinds,
+                 size_t most_changes)
     : most_changes_(most_changes) {
   for (const KindRow& row : kKinds) {
     const bool wanted = kinds.empty() || std::find(kinds.begin(), kinds.end(), row.kind) != kinds.end();
-    if (wanted) feeds_.push_back(row.make(records, states, view));
+    if (wanted) feeds_.push_back(row.make(records, index, view));
   }
 }
 

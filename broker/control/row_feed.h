@@ -40,7 +40,7 @@ class RowFeed {
   static constexpr size_t kMostChanges = 16384;
 
   // Without `kinds`: of all. They are known ones.
-  RowFeed(const Records& records, const StateCounts& states, const View& view, const std::vector<v1::RowKind>& kinds,
+  RowFeed(const Records& records, const Index& index, const View& view, const std::vector<v1::RowKind>& kinds,
           size_t most_changes = kMostChanges);
 
   // Tells that records have changed. False where more rows of a kind wait to be told than are kept.

@@ -81,6 +81,7 @@ class RowFeedTest : public testing::Test {
       adapter.session = SessionId(id);
       adapter.device = DeviceId(1);
     }
+    index_ = Index::Of(records_);
   }
 
   Changes AddConnector(uint64_t id, uint64_t session) {
@@ -88,6 +89,12 @@ class RowFeedTest : public testing::Test {
     connector.id = ConnectorId(id);
     connector.session = SessionId(session);
     connector.adapter = AdapterId(session);
+    index_ = Index::Of(records_);
+    return Of(id);
+  }
+  Changes Erase(uint64_t id) {
+    records_.connectors.erase(ConnectorId(id));
+    index_ = Index::Of(records_);
     return Of(id);
   }
   static Changes Of(uint64_t connector) {
@@ -98,18 +105,18 @@ class RowFeedTest : public testing::Test {
   Changes Connect(uint64_t id) {
     ConnectorRecord& connector = records_.connectors.at(ConnectorId(id));
     connector.state = ConnectorState::kEstablished;
-    states_.Count(records_, connector, 1);
+    index_ = Index::Of(records_);
     return Of(id);
   }
 
   Records records_;
-  StateCounts states_;
+  Index index_;
   const Gate gate_{Policy(), AuditLevel::kNone};
 };
 
 TEST_F(RowFeedTest, TellsWhatThereIsAndThenWhatBecomesOfIt) {
   (void)AddConnector(1, 1);
-  RowFeed feed(records_, states_, View(kRoot, records_, gate_), {});
+  RowFeed feed(records_, index_, View(kRoot, records_, gate_), {});
   EXPECT_FALSE(feed.complete());
   EXPECT_THAT(Next(feed),
               ElementsAre("present adapter nic0", "present session 1", "present session 2", "present connector 1"));
@@ -120,14 +127,13 @@ TEST_F(RowFeedTest, TellsWhatThereIsAndThenWhatBecomesOfIt) {
   EXPECT_TRUE(feed.Note(Connect(1)));
   EXPECT_THAT(Next(feed), ElementsAre("changed adapter nic0", "changed connector 1"))
       << "an adapter's row counts its connections";
-  records_.connectors.erase(ConnectorId(2));
-  EXPECT_TRUE(feed.Note(Of(2)));
+  EXPECT_TRUE(feed.Note(Erase(2)));
   EXPECT_THAT(Next(feed), ElementsAre("removed connector 2"));
   EXPECT_THAT(Next(feed), IsEmpty());
 }
 
 TEST_F(RowFeedTest, TellsOfTheKindsThatAreWatchedAlone) {
-  RowFeed feed(records_, states_, View(kRoot, records_, gate_), {v1::ROW_KIND_CONNECTOR, v1::ROW_KIND_SESSION});
+  RowFeed feed(records_, index_, View(kRoot, records_, gate_), {v1::ROW_KIND_CONNECTOR, v1::ROW_KIND_SESSION});
   EXPECT_THAT(Next(feed), ElementsAre("present session 1", "present session 2"));
   Changes changes = AddConnector(1, 1);
   changes.devices = {DeviceId(1)};
@@ -137,13 +143,12 @@ TEST_F(RowFeedTest, TellsOfTheKindsThatAreWatchedAlone) {
 
 TEST_F(RowFeedTest, TellsNobodyWhatOthersHave) {
   (void)AddConnector(1, 2);
-  RowFeed feed(records_, states_, View(kOne, records_, gate_), {});
+  RowFeed feed(records_, index_, View(kOne, records_, gate_), {});
   EXPECT_THAT(Next(feed), ElementsAre("present adapter nic0", "present session 1"));
   EXPECT_TRUE(feed.Note(Connect(1)));
   EXPECT_TRUE(feed.Note(AddConnector(2, 2)));
   EXPECT_THAT(Next(feed), IsEmpty()) << "nor that the adapter has another connection";
-  records_.connectors.erase(ConnectorId(2));
-  EXPECT_TRUE(feed.Note(Of(2)));
+  EXPECT_TRUE(feed.Note(Erase(2)));
   EXPECT_THAT(Next(feed), IsEmpty()) << "not even that it is gone";
   EXPECT_TRUE(feed.Note(AddConnector(3, 1)));
   EXPECT_THAT(Next(feed), ElementsAre("added connector 3"));
@@ -159,8 +164,9 @@ TEST_F(RowFeedTest, TellsAnInspectorNothingOfWhatIsOnADeviceThatRulesHide) {
     endpoint.device = DeviceId(id);
     endpoint.owner = ConnectorId(id);
   }
+  index_ = Index::Of(records_);
   const Gate half({.allow_by_default = false, .rules = {{.name = "half", .adapters = {"nic1"}}}}, AuditLevel::kNone);
-  RowFeed feed(records_, states_, View(kInspector, records_, half), {});
+  RowFeed feed(records_, index_, View(kInspector, records_, half), {});
   EXPECT_THAT(Next(feed), ElementsAre("present adapter nic1", "present session 1", "present session 2",
                                       "present endpoint 2", "present connector 2"));
   EXPECT_TRUE(feed.Note(Connect(1)));
@@ -170,7 +176,7 @@ TEST_F(RowFeedTest, TellsAnInspectorNothingOfWhatIsOnADeviceThatRulesHide) {
 }
 
 TEST_F(RowFeedTest, TellsARowThatHasChangedOftenOnceAsItIsThen) {
-  RowFeed feed(records_, states_, View(kRoot, records_, gate_), {v1::ROW_KIND_CONNECTOR});
+  RowFeed feed(records_, index_, View(kRoot, records_, gate_), {v1::ROW_KIND_CONNECTOR});
   (void)Next(feed);
   EXPECT_TRUE(feed.Note(AddConnector(1, 1)));
   EXPECT_TRUE(feed.Note(Connect(1)));
@@ -180,14 +186,13 @@ TEST_F(RowFeedTest, TellsARowThatHasChangedOftenOnceAsItIsThen) {
   EXPECT_EQ(reply.changes(0).fate(), v1::ROW_FATE_ADDED);
   EXPECT_EQ(reply.changes(0).connector().state(), v1::CONNECTOR_STATE_ESTABLISHED);
   EXPECT_TRUE(feed.Note(AddConnector(2, 1)));
-  records_.connectors.erase(ConnectorId(2));
-  EXPECT_TRUE(feed.Note(Of(2)));
+  EXPECT_TRUE(feed.Note(Erase(2)));
   EXPECT_THAT(Next(feed), IsEmpty()) << "it has come and gone";
 }
 
 TEST_F(RowFeedTest, DoesNotTellARowThatIsAsItWas) {
   (void)AddConnector(1, 1);
-  RowFeed feed(records_, states_, View(kRoot, records_, gate_), {});
+  RowFeed feed(records_, index_, View(kRoot, records_, gate_), {});
   (void)Next(feed);
   Changes touched = Of(1);
   touched.devices = {DeviceId(1)};
@@ -197,7 +202,7 @@ TEST_F(RowFeedTest, DoesNotTellARowThatIsAsItWas) {
 }
 
 TEST_F(RowFeedTest, TellsOfADeviceThatGoesAndOfOneThatComes) {
-  RowFeed feed(records_, states_, View(kOne, records_, gate_), {v1::ROW_KIND_ADAPTER});
+  RowFeed feed(records_, index_, View(kOne, records_, gate_), {v1::ROW_KIND_ADAPTER});
   EXPECT_THAT(Next(feed), ElementsAre("present adapter nic0"));
   records_.devices.at(DeviceId(1)).removed = true;
   records_.devices[DeviceId(2)].device = {.id = DeviceId(2), .name = "nic1"};
@@ -210,7 +215,7 @@ TEST_F(RowFeedTest, TellsOfADeviceThatGoesAndOfOneThatComes) {
 TEST_F(RowFeedTest, HasEachRowOnceInPagesWhateverChangesMeanwhile) {
   constexpr uint64_t kMany = RowFeed::kRowsAtATime * 2 + 10;
   for (uint64_t id = 1; id <= kMany; ++id) (void)AddConnector(id, 1);
-  RowFeed feed(records_, states_, View(kRoot, records_, gate_), {v1::ROW_KIND_CONNECTOR});
+  RowFeed feed(records_, index_, View(kRoot, records_, gate_), {v1::ROW_KIND_CONNECTOR});
   v1::WatchReply first;
   ASSERT_TRUE(feed.Next(&first));
   EXPECT_TRUE(first.begins());
@@ -219,22 +224,22 @@ TEST_F(RowFeedTest, HasEachRowOnceInPagesWhateverChangesMeanwhile) {
   EXPECT_TRUE(feed.Note(Connect(1)));      // It was told.
   EXPECT_TRUE(feed.Note(Connect(kMany)));  // It was not.
   EXPECT_TRUE(feed.Note(AddConnector(kMany + 1, 1)));
-  records_.connectors.erase(ConnectorId(kMany - 1));
-  EXPECT_TRUE(feed.Note(Of(kMany - 1)));
+  EXPECT_TRUE(feed.Note(Erase(kMany - 1)));
   EXPECT_THAT(Next(feed), SizeIs(RowFeed::kRowsAtATime));
   v1::WatchReply last;
   ASSERT_TRUE(feed.Next(&last));
   EXPECT_FALSE(last.begins());
   EXPECT_TRUE(last.complete());
-  ASSERT_EQ(last.changes_size(), 9) << "one has gone";
+  ASSERT_EQ(last.changes_size(), 10) << "one has gone, and one has come";
   EXPECT_EQ(TextOf(last.changes(8)), absl::StrCat("present connector ", kMany));
   EXPECT_EQ(last.changes(8).connector().state(), v1::CONNECTOR_STATE_ESTABLISHED);
-  EXPECT_THAT(Next(feed), ElementsAre("changed connector 1", absl::StrCat("added connector ", kMany + 1)));
+  EXPECT_EQ(TextOf(last.changes(9)), absl::StrCat("present connector ", kMany + 1));
+  EXPECT_THAT(Next(feed), ElementsAre("changed connector 1"));
 }
 
 TEST_F(RowFeedTest, RowsThatChangeAllTheTimeKeepNoOtherOfTheirKindWaiting) {
   constexpr uint64_t kMany = RowFeed::kRowsAtATime + 2;
-  RowFeed feed(records_, states_, View(kRoot, records_, gate_), {v1::ROW_KIND_CONNECTOR});
+  RowFeed feed(records_, index_, View(kRoot, records_, gate_), {v1::ROW_KIND_CONNECTOR});
   (void)Next(feed);
   for (uint64_t id = 1; id <= kMany; ++id) EXPECT_TRUE(feed.Note(AddConnector(id, 1)));
   EXPECT_THAT(Next(feed), SizeIs(RowFeed::kRowsAtATime));
@@ -245,7 +250,7 @@ TEST_F(RowFeedTest, RowsThatChangeAllTheTimeKeepNoOtherOfTheirKindWaiting) {
 }
 
 TEST_F(RowFeedTest, AKindThatChangesAllTheTimeKeepsNoOtherWaiting) {
-  RowFeed feed(records_, states_, View(kRoot, records_, gate_), {v1::ROW_KIND_SESSION, v1::ROW_KIND_CONNECTOR});
+  RowFeed feed(records_, index_, View(kRoot, records_, gate_), {v1::ROW_KIND_SESSION, v1::ROW_KIND_CONNECTOR});
   (void)Next(feed);
   Changes changes;
   for (uint64_t id = 3; id <= RowFeed::kRowsAtATime * 2; ++id) {
@@ -260,7 +265,7 @@ TEST_F(RowFeedTest, AKindThatChangesAllTheTimeKeepsNoOtherWaiting) {
 }
 
 TEST_F(RowFeedTest, KeepsNoMoreThanItsBoundOfWhatIsNotRead) {
-  RowFeed feed(records_, states_, View(kOne, records_, gate_), {v1::ROW_KIND_CONNECTOR}, 2);
+  RowFeed feed(records_, index_, View(kOne, records_, gate_), {v1::ROW_KIND_CONNECTOR}, 2);
   (void)Next(feed);
   for (uint64_t id = 1; id <= 5; ++id) EXPECT_TRUE(feed.Note(AddConnector(id, 2))) << "others' do not count";
   EXPECT_TRUE(feed.Note(AddConnector(6, 1)));
@@ -270,7 +275,7 @@ TEST_F(RowFeedTest, KeepsNoMoreThanItsBoundOfWhatIsNotRead) {
 }
 
 TEST_F(RowFeedTest, KeepsItsBoundOfEachKind) {
-  RowFeed feed(records_, states_, View(kRoot, records_, gate_), {v1::ROW_KIND_ENDPOINT, v1::ROW_KIND_CONNECTOR}, 2);
+  RowFeed feed(records_, index_, View(kRoot, records_, gate_), {v1::ROW_KIND_ENDPOINT, v1::ROW_KIND_CONNECTOR}, 2);
   (void)Next(feed);
   for (uint64_t id = 1; id <= 2; ++id) {
     records_.endpoints[EndpointId(id)].id = EndpointId(id);

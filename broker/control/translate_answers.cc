@@ -55,6 +55,7 @@ void ToProto(const Limits& limits, v1::Limits* message) {
   message->set_endpoints_per_uid(limits.endpoints_per_uid);
   message->set_first_unprivileged_port(limits.first_unprivileged_port);
   message->set_objects_per_uid(limits.objects_per_uid);
+  message->set_kept_bytes_per_uid(limits.kept_bytes_per_uid);
   message->set_accept_on_closing_listener(limits.accept_on_closing_listener);
 }
 

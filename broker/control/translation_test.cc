@@ -411,6 +411,7 @@ TEST(LimitsForTheWire, AreTheCoresFieldByField) {
   const Limits limits{.sessions_per_uid = 1,
                       .endpoints_per_uid = 17,
                       .objects_per_uid = 19,
+                      .kept_bytes_per_uid = uint64_t{1} << 32,
                       .adapters_per_session = 2,
                       .listeners_per_session = 3,
                       .shared_endpoints_per_session = 4,
@@ -437,7 +438,8 @@ TEST(LimitsForTheWire, AreTheCoresFieldByField) {
           "reservations_per_session: 5 connectors_per_session: 6 answers_kept: 7 events_kept: 8 backlog: 9 "
           "connect_timeout_ms: 10 establish_timeout_ms: 11 disconnect_timeout_ms: 12 handoff_timeout_ms: 13 "
           "session_grace_ms: 14 first_ephemeral_port: 15 last_ephemeral_port: 16 "
-          "endpoints_per_uid: 17 first_unprivileged_port: 18 objects_per_uid: 19 accept_on_closing_listener: true")
+          "endpoints_per_uid: 17 first_unprivileged_port: 18 objects_per_uid: 19 accept_on_closing_listener: true "
+          "kept_bytes_per_uid: 4294967296")
           .DebugString());
   for (int i = 0; i < v1::Limits::descriptor()->field_count(); ++i) {
     const FieldDescriptor* field = v1::Limits::descriptor()->field(i);

@@ -3,11 +3,15 @@
 #ifndef BROKER_CONTROL_VIEW_H_
 #define BROKER_CONTROL_VIEW_H_
 
+#include <cstddef>
+#include <optional>
 #include <utility>
 
+#include "absl/container/btree_set.h"
 #include "broker/control/caller.h"
 #include "broker/control/gate.h"
 #include "broker/control/inspection_rows.h"
+#include "broker/core/index.h"
 #include "broker/core/state.h"
 
 namespace rdmabroker {
@@ -30,6 +34,26 @@ class View {
     if (caller_.administrator || IsOwn(SessionOf(records_, record))) return true;
     return caller_.inspector && Shows(DeviceOf(records_, record));
   }
+  // Calls `use` with each record of a table that the view shows, in the order of their ids, from the first behind
+  // `after` on, until it returns false. `ids` are the table's (Index::lists). Returns the id behind which to
+  // go on; nothing where no more records come. It looks at kMostLooks records at most, so it may come back sooner where
+  // many are not shown, as to an inspector.
+  template <typename Id, typename Record, typename Use>
+  std::optional<Id> Walk(const OrderedIds<Id>& ids, const Table<Id, Record>& table, Id after, Use use) const {
+    const absl::btree_set<Id>* const mine = MineOf(ids);
+    if (mine == nullptr) return std::nullopt;
+    size_t looks = 0;
+    for (auto next = mine->upper_bound(after); next != mine->end(); ++next) {
+      if (++looks > kMostLooks) return after;
+      const Record& record = table.at(*next);
+      if (Shows(record) && !use(record)) return after;
+      after = *next;
+    }
+    return std::nullopt;
+  }
+  // A fraction of a millisecond.
+  static constexpr size_t kMostLooks = 4096;
+
   // How much all users together do on a device.
   bool ShowsActivity() const { return caller_.administrator || caller_.inspector; }
 
@@ -37,6 +61,14 @@ class View {
   bool IsOwn(SessionId id) const {
     const auto session = records_.sessions.find(id);
     return session != records_.sessions.end() && caller_.IsUserOf(session->second.identity);
+  }
+
+  // Everybody's for who may see others' rows; nullptr for none.
+  template <typename Id>
+  const absl::btree_set<Id>* MineOf(const OrderedIds<Id>& ids) const {
+    if (caller_.administrator || caller_.inspector) return &ids.all;
+    const auto found = ids.of_user.find(caller_.identity.uid);
+    return found == ids.of_user.end() ? nullptr : &found->second;
   }
 
   Caller caller_;

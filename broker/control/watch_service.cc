@@ -76,7 +76,7 @@ class WatchService::Watch : public std::enable_shared_from_this<Watch> {
     who_ = WhoIs(caller);
     std::vector<v1::RowKind> kinds;
     for (const int kind : request_.kinds()) kinds.push_back(static_cast<v1::RowKind>(kind));
-    feed_ = std::make_unique<RowFeed>(core.records(), core.states(), View(caller, core.records(), gate), kinds);
+    feed_ = std::make_unique<RowFeed>(core.records(), core.index(), View(caller, core.records(), gate), kinds);
     SendNext();
   }
 

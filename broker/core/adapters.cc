@@ -41,6 +41,7 @@ Outcome Perform(Turn& turn, const Call& call, const OpenAdapter& request) {
   if (!adapter) return adapter.refusal;
   ++record.adapters;
   adapter->device = record.device.id;
+  ++turn.index.adapters_on[{adapter->device, adapter->session}];
   adapter->requested = wanted;
   AdapterInfo info = record.device.info;
   info.version = kNdkVersion;
@@ -53,10 +54,11 @@ void StartClosing(Turn&, AdapterRecord&) {}
 
 bool CanFinish(Turn&, AdapterRecord& adapter) { return adapter.successors == 0; }
 
-void LeaveDevice(Turn& turn, DeviceId id) {
-  DeviceRecord& record = turn.records.devices.at(id);
-  --record.adapters;
-  ForgetDeviceIfUnused(turn, id);
+void LeaveDevice(Turn& turn, const AdapterRecord& adapter) {
+  const auto on_device = turn.index.adapters_on.find({adapter.device, adapter.session});
+  if (--on_device->second == 0) turn.index.adapters_on.erase(on_device);
+  --turn.records.devices.at(adapter.device).adapters;
+  ForgetDeviceIfUnused(turn, adapter.device);
 }
 
 void ForgetDeviceIfUnused(Turn& turn, DeviceId id) {

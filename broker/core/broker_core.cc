@@ -34,9 +34,13 @@ Outcome Perform(Turn& turn, const Call& call, const CloseConnector& request) {
 }
 
 Outcome PerformUnlessOverwhelmed(Turn& turn, const ClientRequest& event) {
-  if (IsOverwhelmed(turn, turn.records.sessions.at(event.session)) && !OnlyEnds(event.request)) {
-    return Refuse(NdkStatus::kInsufficientResources, "session ", event.session.value(),
-                  ": too many events are not acknowledged; acknowledge them");
+  const SessionRecord& session = std::as_const(turn.records.sessions).at(event.session);
+  if (!OnlyEnds(event.request)) {
+    if (IsOverwhelmed(turn, session)) {
+      return Refuse(NdkStatus::kInsufficientResources, "session ", event.session.value(),
+                    ": too many events are not acknowledged; acknowledge them");
+    }
+    if (auto refusal = RefuseIfFull(turn, session.identity.uid)) return *std::move(refusal);
   }
   // Only now: a device that the client may not know of must not be told from one that is not there.
   if (event.refusal) return *event.refusal;

@@ -60,7 +60,7 @@ class BrokerCore {
   void StopTaking(ChangeReader reader);
 
   // For whoever shows how the core does. Both hold for the time after the last event.
-  [[nodiscard]] const StateCounts& states() const { return index_.states; }
+  [[nodiscard]] const Index& index() const { return index_; }
   [[nodiscard]] const Tally& tally() const { return tally_; }
 
   // The rules that hold after every event: INTERNAL, naming the first that does not. For tests; walks over everything.

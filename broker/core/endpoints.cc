@@ -131,6 +131,7 @@ void Erase(Turn& turn, EndpointId id) {
   turn.index.states.Count(endpoint, -1);
   const auto of_user = turn.index.endpoints_of_uid.find(endpoint.uid);
   if (--of_user->second == 0) turn.index.endpoints_of_uid.erase(of_user);
+  turn.index.lists.endpoints.Remove(endpoint.uid, id);
   turn.records.endpoints.erase(id);
   --turn.records.devices.at(device).endpoints;
   FollowOnPort(turn, port);
@@ -190,6 +191,7 @@ Outcome AcquireEndpoint(Turn& turn, SessionId session, const Device& device, End
   ++turn.index.endpoints_of_uid[uid];
   id = endpoint.id = EndpointId(++turn.records.counters.endpoint);
   turn.index.states.Count(endpoint, 1);
+  turn.index.lists.endpoints.Add(uid, id);
   EmitBind(turn, turn.records.endpoints[id] = std::move(endpoint));
   return Pending();
 }
@@ -276,10 +278,13 @@ void Handle(Turn& turn, const FabricBindFailed& report) {
   const bool device_is_there = !turn.records.devices.at(endpoint->device).removed;
   if (endpoint->ephemeral && report.status == NdkStatus::kSharingViolation && endpoint->references != 0 &&
       device_is_there) {
-    const uint16_t refused = endpoint->address.port;
+    const PortKey refused = PortOf(*endpoint);
     LeavePort(turn, *endpoint);
-    if (ChoosePort(turn, *endpoint)) return EmitBind(turn, *endpoint);
-    endpoint->address.port = refused;
+    if (ChoosePort(turn, *endpoint)) {
+      EmitBind(turn, *endpoint);
+      return FollowOnPort(turn, refused);
+    }
+    endpoint->address.port = refused.port;
     TakePort(turn, *endpoint);
     outcome = NoPortLeft(turn, *endpoint);
   }

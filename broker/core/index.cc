@@ -57,6 +57,7 @@ Index Index::Of(const Records& records) {
   Index index;
   for (const auto& [id, endpoint] : records.endpoints) {
     ++index.endpoints_of_uid[endpoint.uid];
+    index.lists.endpoints.Add(endpoint.uid, id);
     index.states.Count(endpoint, 1);
     for (const IpAddress& ip : endpoint.ips) index.addresses[AddressOf(endpoint, ip)] = id;
     if (endpoint.address.ip.IsAny()) index.wildcards[PortOf(endpoint)].insert(id);
@@ -66,16 +67,23 @@ Index Index::Of(const Records& records) {
   }
   index.device_names = DeviceNames(records);
   for (const auto& [id, session] : records.sessions) {
-    ++index.sessions_of_uid[session.identity.uid];
+    const uint32_t uid = session.identity.uid;
+    ++index.sessions_of_uid[uid];
+    index.lists.sessions.Add(uid, id);
+    index.ledger.Charge(uid, BytesOf(session));
     if (session.deadline != absl::InfiniteFuture()) index.deadlines.emplace(session.deadline, id);
   }
   const auto own = [&](const auto& table) {
     for (const auto& [id, object] : table) {
+      const uint32_t uid = records.sessions.at(object.session).identity.uid;
       index.owned[object.session].insert(id);
-      Count(index.objects_of_uid[records.sessions.at(object.session).identity.uid], id);
+      Count(index.objects_of_uid[uid], id);
+      ListOf(index.lists, id).Add(uid, id);
+      index.ledger.Charge(uid, kObjectBytes);
     }
   };
   own(records.adapters);
+  for (const auto& [id, adapter] : records.adapters) ++index.adapters_on[{adapter.device, adapter.session}];
   own(records.listeners);
   own(records.shared_endpoints);
   own(records.reservations);

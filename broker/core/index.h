@@ -10,8 +10,10 @@
 #include <utility>
 #include <variant>
 
+#include "absl/container/btree_set.h"
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
+#include "broker/core/ledger.h"
 #include "broker/core/state.h"
 
 namespace rdmabroker {
@@ -98,6 +100,49 @@ struct ObjectsOfUser {
   bool operator==(const ObjectsOfUser&) const = default;
 };
 
+// Ids of one kind of record in order, so that a page of a list costs no more than what is on it.
+template <typename Id>
+struct OrderedIds {
+  absl::btree_set<Id> all;
+  // Who has none is not in it.
+  absl::flat_hash_map<uint32_t, absl::btree_set<Id>> of_user;
+
+  void Add(uint32_t uid, Id id) {
+    all.insert(id);
+    of_user[uid].insert(id);
+  }
+  void Remove(uint32_t uid, Id id) {
+    all.erase(id);
+    const auto found = of_user.find(uid);
+    found->second.erase(id);
+    if (found->second.empty()) of_user.erase(found);
+  }
+
+  bool operator==(const OrderedIds&) const = default;
+};
+
+// Of an endpoint the user is EndpointRecord::uid.
+struct Lists {
+  OrderedIds<SessionId> sessions;
+  OrderedIds<AdapterId> adapters;
+  OrderedIds<ListenerId> listeners;
+  OrderedIds<SharedEndpointId> shared_endpoints;
+  OrderedIds<ReservationId> reservations;
+  OrderedIds<ConnectorId> connectors;
+  OrderedIds<EndpointId> endpoints;
+
+  bool operator==(const Lists&) const = default;
+};
+
+// `lists` may be const.
+auto& ListOf(auto& lists, SessionId) { return lists.sessions; }
+auto& ListOf(auto& lists, AdapterId) { return lists.adapters; }
+auto& ListOf(auto& lists, ListenerId) { return lists.listeners; }
+auto& ListOf(auto& lists, SharedEndpointId) { return lists.shared_endpoints; }
+auto& ListOf(auto& lists, ReservationId) { return lists.reservations; }
+auto& ListOf(auto& lists, ConnectorId) { return lists.connectors; }
+auto& ListOf(auto& lists, EndpointId) { return lists.endpoints; }
+
 using DeadlineOwner = std::variant<SessionId, ConnectorId>;
 
 // Ways to find records, derived from them alone. Nothing iterates over a hash table where order would show.
@@ -112,6 +157,10 @@ struct Index {
   absl::flat_hash_map<uint32_t, uint32_t> endpoints_of_uid;
   absl::flat_hash_map<uint32_t, ObjectsOfUser> objects_of_uid;
   absl::flat_hash_map<std::string, DeviceId> device_names;
+  // How many adapters a session has on a device; no entry for none.
+  absl::flat_hash_map<std::pair<DeviceId, SessionId>, uint32_t> adapters_on;
+  Lists lists;
+  Ledger ledger;
   StateCounts states;
 
   bool operator==(const Index&) const = default;

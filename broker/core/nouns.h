@@ -21,7 +21,7 @@ bool IsBare(const Turn& turn, const AdapterRecord& adapter);
 void StartClosing(Turn& turn, AdapterRecord& adapter);
 bool CanFinish(Turn& turn, AdapterRecord& adapter);
 // The last thing that the close of an adapter does.
-void LeaveDevice(Turn& turn, DeviceId device);
+void LeaveDevice(Turn& turn, const AdapterRecord& adapter);
 // After a removed device has lost an adapter, an endpoint or a connection.
 void ForgetDeviceIfUnused(Turn& turn, DeviceId device);
 void Handle(Turn& turn, const DeviceChanged& report);

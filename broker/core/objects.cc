@@ -2,6 +2,8 @@
 
 #include "broker/core/objects.h"
 
+#include <utility>
+
 #include "broker/core/nouns.h"
 #include "broker/core/sessions.h"
 
@@ -43,21 +45,28 @@ Allowance AllowanceOf(Turn& turn, SessionRecord& session, const ObjectId& object
 
 void Forget(Turn& turn, const ObjectId& id, const ObjectRecord& object) {
   SessionRecord& session = turn.records.sessions.at(object.session);
+  const uint32_t uid = session.identity.uid;
   --AllowanceOf(turn, session, id).count;
-  const auto of_user = turn.index.objects_of_uid.find(session.identity.uid);
+  turn.index.ledger.Release(uid, kObjectBytes);
+  const auto of_user = turn.index.objects_of_uid.find(uid);
   Discount(of_user->second, id);
   if (of_user->second.all == 0) turn.index.objects_of_uid.erase(of_user);
   const auto owned = turn.index.owned.find(object.session);
   owned->second.erase(id);
   if (owned->second.empty()) turn.index.owned.erase(owned);
-  std::visit([&](auto typed) { TableOf(turn.records, typed).erase(typed); }, id);
+  std::visit(
+      [&](auto typed) {
+        ListOf(turn.index.lists, typed).Remove(uid, typed);
+        TableOf(turn.records, typed).erase(typed);
+      },
+      id);
 }
 
 // The objects that the closed one depended on.
 template <typename Object>
 void LeaveAntecedents(Turn& turn, const Object& object) {
   if constexpr (std::is_same_v<Object, AdapterRecord>) {
-    LeaveDevice(turn, object.device);
+    LeaveDevice(turn, object);
   } else {
     if constexpr (std::is_same_v<Object, ConnectorRecord>) {
       if (object.listener) DropSuccessor(turn, object.listener);
@@ -102,8 +111,11 @@ Outcome TakeAllowance(Turn& turn, SessionId session, const ObjectId& object) {
     return Refuse(NdkStatus::kInsufficientResources, Name(object), ": uid ", uid, " has ", of_user->second.all,
                   " objects already; close some, or raise objects_per_uid");
   }
+  if (auto refusal = RefuseIfFull(turn, uid)) return *std::move(refusal);
   ++count;
   Count(turn.index.objects_of_uid[uid], object);
+  std::visit([&](auto id) { ListOf(turn.index.lists, id).Add(uid, id); }, object);
+  turn.index.ledger.Charge(uid, kObjectBytes);
   return Done();
 }
 

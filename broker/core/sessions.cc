@@ -20,9 +20,10 @@ void SetDeadline(Turn& turn, SessionRecord& session, Instant deadline) {
 }
 
 // Drops the events up to `through`. A number that was never given is no acknowledgement.
-bool Acknowledge(SessionRecord& session, EventNumber through) {
+bool Acknowledge(Turn& turn, SessionRecord& session, EventNumber through) {
   if (through > session.last_event) return false;
   while (session.acknowledged < through) {
+    turn.index.ledger.Release(session.identity.uid, BytesOf(session.events.front()));
     session.events.pop_front();
     session.acknowledged = EventNumber(session.acknowledged.value() + 1);
   }
@@ -47,6 +48,7 @@ void End(Turn& turn, SessionRecord& session) {
   SetDeadline(turn, session, absl::InfiniteFuture());
   turn.Emit(SessionEnded{id, session.stream});
   session.stream = StreamId();
+  turn.index.ledger.Release(session.identity.uid, BytesOf(session) - kSessionBytes);
   session.events.clear();
   session.answers.clear();
   // Connectors first and adapters last: successors before what they depend on.
@@ -79,8 +81,14 @@ void Handle(Turn& turn, const OpenSession& event) {
                                     turn.limits.sessions_per_uid, " already; end some, or raise sessions_per_uid")});
     return;
   }
+  if (auto refusal = RefuseIfFull(turn, uid)) {
+    turn.Emit(SessionRefused{event.stream, *std::move(refusal)});
+    return;
+  }
   ++turn.index.sessions_of_uid[uid];
   const SessionId id(++turn.records.counters.session);
+  turn.index.lists.sessions.Add(uid, id);
+  turn.index.ledger.Charge(uid, kSessionBytes);
   SessionRecord& session = turn.records.sessions[id];
   session.id = id;
   session.identity = event.identity;
@@ -102,7 +110,7 @@ void Handle(Turn& turn, const ResumeSession& event) {
                                             ": no such session of this process, or it has ended; open a new one")});
     return;
   }
-  if (event.acknowledged < session->acknowledged || !Acknowledge(*session, event.acknowledged)) {
+  if (event.acknowledged < session->acknowledged || !Acknowledge(turn, *session, event.acknowledged)) {
     turn.Emit(SessionRefused{
         event.stream, Refuse(NdkStatus::kInvalidParameter, "acknowledged_event: ", event.acknowledged.value(),
                              " is not between ", session->acknowledged.value(), " and ", session->last_event.value())});
@@ -139,7 +147,7 @@ void Handle(Turn& turn, const EndSession& event) {
 }
 
 void Handle(Turn& turn, const AcknowledgeEvents& event) {
-  if (SessionRecord* session = FindLive(turn, event.session)) Acknowledge(*session, event.acknowledged);
+  if (SessionRecord* session = FindLive(turn, event.session)) Acknowledge(turn, *session, event.acknowledged);
 }
 
 void OnDeadline(Turn& turn, SessionId session) { End(turn, turn.records.sessions.at(session)); }
@@ -165,7 +173,7 @@ std::optional<Outcome> AnswerWithoutActing(const Records& records, const ClientR
 
 Outcome TakeAcknowledgement(Turn& turn, const ClientRequest& event) {
   SessionRecord& session = turn.records.sessions.at(event.session);
-  if (Acknowledge(session, event.acknowledged)) return Done();
+  if (Acknowledge(turn, session, event.acknowledged)) return Done();
   return Refuse(NdkStatus::kInvalidParameter, "acknowledged_event: ", event.acknowledged.value(), " is beyond event ",
                 session.last_event.value(), ", the last one");
 }
@@ -173,8 +181,13 @@ Outcome TakeAcknowledgement(Turn& turn, const ClientRequest& event) {
 void Give(Turn& turn, const ClientRequest& event, Outcome outcome) {
   if (SessionRecord* session = FindLive(turn, event.session)) {
     session->newest_request = std::max(session->newest_request, event.id);
-    session->answers.insert(FindAnswer(*session, event.id), KeptAnswer{event.id, DigestOf(event.request), outcome});
-    while (IsForgotten(*session, session->answers.front().id)) session->answers.pop_front();
+    const uint32_t uid = session->identity.uid;
+    KeptAnswer answer{event.id, DigestOf(event.request), outcome};
+    turn.index.ledger.Charge(uid, BytesOf(answer));
+    session->answers.insert(FindAnswer(*session, event.id), std::move(answer));
+    for (; IsForgotten(*session, session->answers.front().id); session->answers.pop_front()) {
+      turn.index.ledger.Release(uid, BytesOf(session->answers.front()));
+    }
   }
   turn.Emit(Answer{event.session, event.id, std::move(outcome)});
 }
@@ -185,6 +198,7 @@ void Notify(Turn& turn, ObjectRecord& object, SessionEvent event) {
   session.last_event = EventNumber(session.last_event.value() + 1);
   object.last_event = session.last_event;
   if (session.stream) turn.Emit(NumberedEvent{session.id, session.stream, session.last_event, event});
+  turn.index.ledger.Charge(session.identity.uid, BytesOf(event));
   session.events.push_back(std::move(event));
 }
 
@@ -197,10 +211,19 @@ bool IsOverwhelmed(const Turn& turn, const SessionRecord& session) {
   return session.events.size() >= turn.limits.events_kept;
 }
 
+std::optional<Outcome> RefuseIfFull(const Turn& turn, uint32_t uid) {
+  if (turn.index.ledger.Of(uid) < turn.limits.kept_bytes_per_uid) return std::nullopt;
+  return Refuse(NdkStatus::kInsufficientResources, "uid ", uid, ": the broker keeps ", turn.limits.kept_bytes_per_uid,
+                " bytes for its sessions already; acknowledge events, close objects, or raise kept_bytes_per_uid");
+}
+
 void ForgetIfDone(Turn& turn, SessionId id) {
   const auto session = turn.records.sessions.find(id);
   if (session == turn.records.sessions.end() || !session->second.ended || turn.index.owned.contains(id)) return;
-  const auto count = turn.index.sessions_of_uid.find(session->second.identity.uid);
+  const uint32_t uid = session->second.identity.uid;
+  turn.index.lists.sessions.Remove(uid, id);
+  turn.index.ledger.Release(uid, BytesOf(session->second));
+  const auto count = turn.index.sessions_of_uid.find(uid);
   if (--count->second == 0) turn.index.sessions_of_uid.erase(count);
   turn.records.sessions.erase(session);
 }

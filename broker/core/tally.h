@@ -26,7 +26,7 @@ enum class Refusal : uint8_t {
   kBacklog,     // limits.backlog.
   kRemoved,     // The device is gone.
   kEvents,      // limits.events_kept: the client acknowledges nothing.
-  kQuota,       // limits.connectors_per_session, objects_per_uid.
+  kQuota,       // limits.connectors_per_session, objects_per_uid, kept_bytes_per_uid.
 };
 inline constexpr size_t kRefusals = static_cast<size_t>(Refusal::kQuota) + 1;
 

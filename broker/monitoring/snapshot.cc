@@ -40,7 +40,7 @@ void TakeSessions(const Records& records, Snapshot& snapshot) {
 
 void TakeAdapters(const BrokerCore& core, Snapshot& snapshot) {
   const auto devices = DeviceNames(core.records());
-  const auto& active = core.states().active;
+  const auto& active = core.index().states.active;
   for (const auto& [name, id] : std::map(devices.begin(), devices.end())) {
     const DeviceRecord* record = &core.records().devices.at(id);
     const auto connections = active.find(record->device.id);
@@ -53,7 +53,7 @@ void TakeAdapters(const BrokerCore& core, Snapshot& snapshot) {
 
 Snapshot TakeSnapshot(const BrokerCore& core) {
   Snapshot snapshot;
-  snapshot.states = core.states();
+  snapshot.states = core.index().states;
   snapshot.tally = core.tally();
   const Records& records = core.records();
   TakeSessions(records, snapshot);

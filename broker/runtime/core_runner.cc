@@ -11,9 +11,6 @@
 namespace rdmabroker {
 namespace {
 
-// A file system that is full stays so for longer, and a death costs what has not been stored.
-constexpr absl::Duration kCommitRetry = absl::Seconds(1);
-
 // Steps are in the order of the alternatives.
 Step StepOf(const Effect& effect) {
   const auto* const request = std::get_if<FabricRequest>(&effect);
@@ -94,8 +91,13 @@ void CoreRunner::CommitTheRest() {
 }
 
 void CoreRunner::CommitUnlessPutOff() {
-  if (commit_retry_ != TimerId::kNone || commit_(core_)) return;
-  commit_retry_ = watcher_.StartTimer(Watcher::Now() + kCommitRetry, [this] {
+  if (commit_retry_ != TimerId::kNone) return;
+  if (commit_(core_)) {
+    retry_after_ = kFirstRetry;
+    return;
+  }
+  const absl::Duration wait = std::exchange(retry_after_, std::min(retry_after_ * 2, kLastRetry));
+  commit_retry_ = watcher_.StartTimer(Watcher::Now() + wait, [this] {
     commit_retry_ = TimerId::kNone;
     CommitTheRest();
   });

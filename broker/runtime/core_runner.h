@@ -60,6 +60,11 @@ class CoreRunner {
   void SetLimits(const Limits& limits) { core_.SetLimits(limits); }
 
  private:
+  // A file system that is full stays so for longer, and each try may hold the loop up; but a death costs what has not
+  // been stored.
+  static constexpr absl::Duration kFirstRetry = absl::Seconds(1);
+  static constexpr absl::Duration kLastRetry = absl::Seconds(16);
+
   // Waits behind whatever is being handled.
   void Report(Fabric* fabric, FabricReport report);
   void Drain();
@@ -85,6 +90,7 @@ class CoreRunner {
   Instant deadline_ = absl::InfiniteFuture();  // That the timer waits for.
   TimerId timer_ = TimerId::kNone;
   TimerId commit_retry_ = TimerId::kNone;  // Runs after a commit that failed, until the next one.
+  absl::Duration retry_after_ = kFirstRetry;
 };
 
 }  // namespace rdmabroker

@@ -231,6 +231,29 @@ TEST_F(CoreRunnerTest, WhatCouldNotBeStoredIsTriedAgainThoughNothingHappens) {
   EXPECT_TRUE(executor_.RunUntil([&] { return commits == 3; }));
 }
 
+TEST_F(CoreRunnerTest, WhatCannotBeStoredIsTriedLessAndLessOftenUntilItIs) {
+  std::vector<Instant> tries;
+  bool room = false;
+  runner_ = std::make_unique<CoreRunner>(
+      BrokerCore(limits_), watcher_, [](const Effect&) {},
+      [&](BrokerCore&) {
+        tries.push_back(Watcher::Now());
+        return room;
+      });
+  Open();
+  ASSERT_TRUE(executor_.RunUntil([&] { return tries.size() == 3; }));
+  EXPECT_GE(tries[1] - tries[0], absl::Seconds(1));
+  EXPECT_GE(tries[2] - tries[1], absl::Seconds(2));
+  room = true;
+  ASSERT_TRUE(executor_.RunUntil([&] { return tries.size() == 4; }));
+  EXPECT_GE(tries[3] - tries[2], absl::Seconds(4));
+  room = false;
+  Open();
+  const size_t before = tries.size();
+  ASSERT_TRUE(executor_.RunUntil([&] { return tries.size() == before + 1; }));
+  EXPECT_LT(tries[before] - tries[before - 1], absl::Seconds(8)) << "it was stored meanwhile";
+}
+
 TEST_F(CoreRunnerTest, WhatCouldNotBeStoredIsNotTriedAgainWithEachEvent) {
   int commits = 0;
   bool room = false;

@@ -3,6 +3,7 @@
 #include "broker/store/record_file.h"
 
 #include <fcntl.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -152,13 +153,25 @@ absl::Status RecordFile::Commit(const v1::Header& header, absl::FunctionRef<void
   }
 }
 
-absl::Status RecordFile::Grow() {
-  const CrashPoints points(Step::kGrowFile);
+size_t RecordFile::NextSize() const { return std::min(kGreatestSize, size_ + std::max(kFirstSize, size_ / 2)); }
+
+absl::Status RecordFile::CheckRoom() const {
   if (size_ >= kGreatestSize) {
     return absl::ResourceExhaustedError(absl::StrCat(path_, ": has ", size_, " bytes, and more than ", kGreatestSize,
                                                      " are not given to it; end sessions or lower their limits"));
   }
-  const size_t larger = std::min(kGreatestSize, size_ + std::max(kFirstSize, size_ / 2));
+  struct statvfs system = {};
+  // Where nobody can tell, growing does.
+  if (::statvfs(path_.c_str(), &system) != 0) return absl::OkStatus();
+  const bool fits = system.f_bavail * system.f_frsize >= NextSize() - size_;
+  return fits ? absl::OkStatus() : Failed("cannot grow", ENOSPC);
+}
+
+absl::Status RecordFile::Grow() {
+  const CrashPoints points(Step::kGrowFile);
+  // To allocate until a file system is full takes time, and what others need.
+  if (absl::Status room = CheckRoom(); !room.ok()) return room;
+  const size_t larger = NextSize();
   if (absl::Status allocated = Allocate(larger); !allocated.ok()) return allocated;
   const int error = ::mdb_env_set_mapsize(env_, larger);
   return error == MDB_SUCCESS ? absl::OkStatus() : Failed("cannot be mapped", error);

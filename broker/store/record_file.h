@@ -88,8 +88,12 @@ class RecordFile {
   RecordFile& operator=(const RecordFile&) = delete;
 
   // All that `change` does, or nothing. Calls it again where the file has had to grow. RESOURCE_EXHAUSTED where there
-  // is no room for that.
+  // is no room for that, as CheckRoom says.
   absl::Status Commit(const v1::Header& header, absl::FunctionRef<void(Transaction&)> change);
+
+  // RESOURCE_EXHAUSTED where the file cannot grow now. A question to the file system, which costs little.
+  [[nodiscard]] absl::Status CheckRoom() const;
+  [[nodiscard]] uint64_t records() const { return totals_.records; }
 
   // Takes the place of what is at `path`, at once.
   absl::Status MoveTo(const std::string& path);
@@ -97,6 +101,8 @@ class RecordFile {
  private:
   RecordFile(std::string path, MDB_env* env) : path_(std::move(path)), env_(env) {}
   absl::Status Allocate(size_t size);
+  // What it would have after it has grown.
+  [[nodiscard]] size_t NextSize() const;
   absl::Status Grow();
   absl::Status Failed(const char* what, int error) const;
 

@@ -114,6 +114,14 @@ void PutEverything(Transaction& transaction, const Records& records, const Fabri
   PutAll(transaction, Kind::kFabricConnection, of_fabrics.connections);
 }
 
+// How many records of a file they become, but for the header.
+uint64_t CountOf(const Records& records, const FabricRecords& of_fabrics) {
+  uint64_t count = 1 + of_fabrics.endpoints.size() + of_fabrics.connections.size();
+  ForEachTable([&count](const auto& table) { count += table.size(); }, records);
+  for (const auto& [id, session] : records.sessions) count += session.answers.size() + session.events.size();
+  return count;
+}
+
 store::SessionLists ListsOf(const Records& records) {
   store::SessionLists lists;
   for (const auto& [id, session] : records.sessions) lists.Remember(id, &session);
@@ -178,6 +186,7 @@ absl::Status Store::Commit(const Records& records, const Changes& changes, const
   if (changes == Changes{} && fabric_changes == FabricChanges{} && file_ != nullptr && !behind_) {
     return absl::OkStatus();
   }
+  if (absl::Status fits = CheckThatItMayFit(records, of_fabrics); !fits.ok()) return fits;
   // The process before has died between its last commit and this mark. What follows must not lead two further.
   if (mark_.commit() != last_commit_) {
     if (absl::Status marked = mark_.Set(last_commit_); !marked.ok()) return marked;
@@ -190,6 +199,11 @@ absl::Status Store::Commit(const Records& records, const Changes& changes, const
   // Where there was no room the file is as it was; otherwise nobody knows.
   if (behind_ && !absl::IsResourceExhausted(written)) file_ = nullptr;
   return written;
+}
+
+absl::Status Store::CheckThatItMayFit(const Records& records, const FabricRecords& of_fabrics) const {
+  if (!behind_ || file_ == nullptr || CountOf(records, of_fabrics) <= file_->records()) return absl::OkStatus();
+  return file_->CheckRoom();
 }
 
 absl::Status Store::Write(const Records& records, const Changes& changes, const FabricRecords& of_fabrics,

@@ -388,6 +388,20 @@ TEST_F(AStoreWithoutRoom, StaysAsItIsAndCatchesUpLaterInTheFileThatItHas) {
   ExpectLoads(*store_, records_);
 }
 
+TEST_F(AStoreWithoutRoom, IsNotTriedAgainWhileItCannotFit) {
+  ASSERT_NO_FATAL_FAILURE(Fill("size=3m"));
+  // A try would stumble over it.
+  ASSERT_EQ(::mkdir((path() + ".new").c_str(), 0700), 0) << std::strerror(errno);
+  absl::Status committed = CommitAgain();
+  EXPECT_EQ(committed.code(), absl::StatusCode::kResourceExhausted) << committed;
+  EXPECT_NE(committed.message().find("make room"), absl::string_view::npos) << committed;
+  ExpectLoads(*store_, before_);
+  ASSERT_NO_FATAL_FAILURE(MountSmall(directory(), "size=6m", MS_REMOUNT));
+  committed = CommitAgain();
+  EXPECT_TRUE(committed.ok()) << committed;
+  ExpectLoads(*store_, records_);
+}
+
 TEST_F(AStoreWithoutRoom, CatchesUpWhereFewRecordsAreLeftOfMany) {
   ASSERT_NO_FATAL_FAILURE(Fill("size=6m"));
   // All over the file, which has no room for copies of so many pages.

@@ -79,6 +79,7 @@ absl::Status SetLimit(Limits& limits, std::string text) {
   for (const auto& [name, number] : numbers) {
     if (take(name) && absl::SimpleAtoi(text, number)) return absl::OkStatus();
   }
+  if (take("kept bytes per uid") && absl::SimpleAtoi(text, &limits.kept_bytes_per_uid)) return absl::OkStatus();
   if (text == "no accept on a closing listener") {
     limits.accept_on_closing_listener = false;
     return absl::OkStatus();
