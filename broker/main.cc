@@ -33,7 +33,8 @@
 namespace rdmabroker {
 namespace {
 
-// A descriptor for each client's connection, its duplicate, and each connection that is being made.
+// A descriptor for each client's connection, its duplicate, each session's process, and each connection that is being
+// made.
 void RaiseDescriptorLimit() {
   rlimit limit = {};
   if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return;

@@ -15,6 +15,15 @@ namespace {
 // Why a session ends about which nobody says anything.
 constexpr absl::string_view kGraceOver = "the client did not return in time";
 
+// The session of a process that has changed its user since keeps what it has, and can end it.
+std::optional<Outcome> RefuseChangedUser(const SessionRecord& session, const Caller& caller, const Request& request) {
+  if (OnlyEnds(request) || std::holds_alternative<Disconnect>(request)) return std::nullopt;
+  return Outcome{.status = NdkStatus::kAccessDenied,
+                 .hint = absl::StrCat("session ", session.id.value(), ": of uid ", session.identity.uid,
+                                      ", and its process has become uid ", caller.identity.uid,
+                                      "; it can close and disconnect what it has, and open a session for more")};
+}
+
 absl::string_view WhyOf(SessionEndedBy by) {
   switch (by) {
     case SessionEndedBy::kAdministrator:
@@ -22,7 +31,7 @@ absl::string_view WhyOf(SessionEndedBy by) {
     case SessionEndedBy::kGoodbye:
       return "the client has closed it";
     case SessionEndedBy::kClientGone:
-      return "the client has gone while it was away";
+      return "the client's process has ended";
   }
   return "";
 }
@@ -35,7 +44,8 @@ Broker::Broker(BrokerCore core, Watcher& watcher, CoreRunner::Commit commit, Cor
           std::move(core), watcher, [this](const Effect& effect) { Carry(effect); }, std::move(commit),
           std::move(observer)),
       gate_(std::move(policy), audit),
-      absent_(watcher, [this](SessionId session) { End(session, StreamEnding::kEnded, SessionEndedBy::kClientGone); }),
+      processes_(watcher,
+                 [this](SessionId session) { End(session, StreamEnding::kEnded, SessionEndedBy::kClientGone); }),
       why_(kGraceOver),
       life_(runner_.core()) {}
 
@@ -48,7 +58,9 @@ void Broker::Recover(std::vector<std::unique_ptr<Fabric>> fabrics) {
   }
   life_.GoOn();
   runner_.Recover(std::move(fabrics));
-  for (const auto& [id, session] : records.sessions) Await(id);
+  for (const auto& [id, session] : records.sessions) {
+    if (!session.ended) processes_.Watch(id, session.identity.pid);
+  }
 }
 
 Broker::Opened Broker::Open(EventStream& stream, std::shared_ptr<const Caller> caller, const SessionSecret& secret) {
@@ -101,13 +113,6 @@ void Broker::CloseStream(EventStream& stream, StreamEnd end) {
   why_ = "the client has ended";
   runner_.Run(StreamLost{session, id, end});
   why_ = kGraceOver;
-  Await(session);
-}
-
-void Broker::Await(SessionId session) {
-  const auto found = core().records().sessions.find(session);
-  const bool away = found != core().records().sessions.end() && !found->second.ended && !found->second.stream;
-  if (away) absent_.Await(session, found->second.identity.pid);
 }
 
 bool Broker::EndSession(SessionId session, StreamEnding ending) {
@@ -143,20 +148,28 @@ Outcome Broker::Ask(const Caller& caller, ClientRequest request) {
   const auto& sessions = core().records().sessions;
   const auto session = sessions.find(request.session);
   if (!request.session) return {.status = NdkStatus::kInvalidParameter, .hint = "header.session_id: missing"};
+  const bool there = session != sessions.end() && !session->second.ended;
+  const auto stream = there ? streams_.find(session->second.stream.value()) : streams_.end();
+  const bool on_its_connection = stream != streams_.end() && stream->second.caller->connection == caller.connection;
+  const bool changed_user = there && session->second.identity.uid != caller.identity.uid;
   // Another user's is as one that is not there.
-  if (session == sessions.end() || session->second.ended || session->second.identity.uid != caller.identity.uid) {
+  if (!there || (changed_user && !on_its_connection)) {
     return {.status = NdkStatus::kObjectNameNotFound,
             .hint = absl::StrCat("header.session_id ", request.session.value(),
                                  ": no such session, or it has ended; open a new one")};
   }
-  const auto stream = streams_.find(session->second.stream.value());
-  if (stream == streams_.end() || stream->second.caller->connection != caller.connection) {
+  if (!on_its_connection) {
     return {.status = NdkStatus::kAccessDenied,
             .hint = absl::StrCat("header.session_id ", request.session.value(),
                                  ": not a session whose stream is on this connection; open or resume one first")};
   }
   // A repeat costs nothing and is told what it was told before, whatever the policy says now.
-  if (core().IsNew(request)) request.refusal = gate_.Ask(caller, request, core(), Watcher::Now());
+  if (core().IsNew(request)) {
+    request.refusal = gate_.Ask(caller, request, core(), Watcher::Now());
+    if (changed_user && !request.refusal) {
+      request.refusal = RefuseChangedUser(session->second, caller, request.request);
+    }
+  }
   asked_ = &request;
   runner_.Run(request);
   asked_ = nullptr;
@@ -185,7 +198,7 @@ void Broker::Detach(StreamId id, StreamEnding ending) {
 void Broker::Carry(const Effect& effect) {
   std::visit(Overloaded{
                  [&](const SessionOpened& opened) {
-                   absent_.Forget(opened.session);
+                   processes_.Watch(opened.session, core().records().sessions.at(opened.session).identity.pid);
                    streams_.at(opened.stream.value()).session = opened.session;
                    life_.Opened(opened.session);
                    opened_ = opened.session;
@@ -203,7 +216,7 @@ void Broker::Carry(const Effect& effect) {
                  },
                  [&](const SessionEnded& ended) {
                    life_.Ended(ended.session, why_);
-                   absent_.Forget(ended.session);
+                   processes_.Forget(ended.session);
                    Detach(ended.stream, ending_);
                  },
                  [&](const StreamReplaced& replaced) { Detach(replaced.stream, StreamEnding::kEnded); },

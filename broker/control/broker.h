@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "absl/strings/string_view.h"
-#include "broker/control/absent_clients.h"
 #include "broker/control/caller.h"
+#include "broker/control/client_processes.h"
 #include "broker/control/gate.h"
 #include "broker/control/life_log.h"
 #include "broker/core/messages.h"
@@ -99,12 +99,10 @@ class Broker {
   void Detach(StreamId id, StreamEnding ending);
 
   bool End(SessionId session, StreamEnding ending, SessionEndedBy by);
-  // Its client is away.
-  void Await(SessionId session);
 
   CoreRunner runner_;
   Gate gate_;
-  AbsentClients absent_;
+  ClientProcesses processes_;
   bool stopping_ = false;
   uint64_t last_stream_ = 0;
   std::unordered_map<uint64_t, Attached> streams_;  // By StreamId.

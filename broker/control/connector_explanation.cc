@@ -96,25 +96,40 @@ void FillIfThere(const Records& records, const View& view, const Table<Id, Recor
   if (found != table.end() && view.Shows(found->second)) Fill(records, found->second, mutable_row());
 }
 
+void SetHolder(ListenerId id, v1::EndpointHolder* row) { row->set_listener_id(id.value()); }
+void SetHolder(SharedEndpointId id, v1::EndpointHolder* row) { row->set_shared_endpoint_id(id.value()); }
+void SetHolder(ReservationId id, v1::EndpointHolder* row) { row->set_reservation_id(id.value()); }
+void SetHolder(ConnectorId id, v1::EndpointHolder* row) { row->set_connector_id(id.value()); }
+
+// Whose the address is, then others who share it, among the first thousands of objects that the caller may see.
 void FillHolders(const Records& records, const Lists& lists, const View& view, const ConnectorRecord& connector,
                  v1::ExplainConnectorReply* reply) {
-  if (!connector.endpoint) return;
-  const auto add = [&]<typename Id, typename Record>(const Table<Id, Record>& table, auto set) {
-    const auto is_full = [reply] { return static_cast<size_t>(reply->holders_size()) == kMostHolders; };
-    std::optional<Id> at = Id();
-    while (at && !is_full()) {
-      at = view.Walk(ListOf(lists, Id()), table, *at, [&](const Record& record) {
-        if (is_full()) return false;
-        const bool holds = record.endpoint == connector.endpoint && !record.left_endpoint;
-        if (holds && ObjectId(record.id) != ObjectId(connector.id)) set(reply->add_holders(), record.id.value());
-        return true;
-      });
+  const auto endpoint = records.endpoints.find(connector.endpoint);
+  if (endpoint == records.endpoints.end()) return;
+  const ObjectId owner = endpoint->second.owner;
+  const auto add = [&]<typename Record>(const Record& record, bool owners) {
+    const bool holds = record.endpoint == connector.endpoint && !record.left_endpoint;
+    const ObjectId id = record.id;
+    if (!holds || id == ObjectId(connector.id) || (id == owner) != owners) return;
+    SetHolder(record.id, reply->add_holders());
+  };
+  const auto add_owner = [&]<typename Id, typename Record>(const Table<Id, Record>& table) {
+    if (const Id* id = std::get_if<Id>(&owner)) {
+      const auto found = table.find(*id);
+      if (found != table.end() && view.Shows(found->second)) add(found->second, true);
     }
   };
-  add(records.listeners, [](auto* row, uint64_t id) { row->set_listener_id(id); });
-  add(records.shared_endpoints, [](auto* row, uint64_t id) { row->set_shared_endpoint_id(id); });
-  add(records.reservations, [](auto* row, uint64_t id) { row->set_reservation_id(id); });
-  add(records.connectors, [](auto* row, uint64_t id) { row->set_connector_id(id); });
+  const auto add_others = [&]<typename Id, typename Record>(const Table<Id, Record>& table) {
+    (void)view.Walk(ListOf(lists, Id()), table, Id(), [&](const Record& record) {
+      add(record, false);
+      return static_cast<size_t>(reply->holders_size()) < kMostHolders;
+    });
+  };
+  const auto of_each = [&records](const auto& use) {
+    use(records.listeners), use(records.shared_endpoints), use(records.reservations), use(records.connectors);
+  };
+  of_each(add_owner);
+  of_each(add_others);
 }
 
 v1::ConnectorWait WaitByState(const ConnectorRecord& connector) {

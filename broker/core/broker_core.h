@@ -36,7 +36,11 @@ struct Holdings {
 // order give the same effects. Not thread-safe: one owner.
 class BrokerCore {
  public:
-  explicit BrokerCore(const Limits& limits, uint64_t lineage = 0) : limits_(limits) { records_.lineage = lineage; }
+  // `lineage` and `id_key`: as Records and Counters have them.
+  explicit BrokerCore(const Limits& limits, uint64_t lineage = 0, uint64_t id_key = 0) : limits_(limits) {
+    records_.lineage = lineage;
+    records_.counters.id_key = id_key;
+  }
 
   // `now` never goes back; the process ends if it does.
   [[nodiscard]] Effects Handle(Instant now, const Event& event);

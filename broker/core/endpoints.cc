@@ -189,7 +189,9 @@ Outcome AcquireEndpoint(Turn& turn, SessionId session, const Device& device, End
   if (!IsFree(turn, endpoint)) return InUse(endpoint, "a client of this broker");
   ++turn.records.devices.at(device.id).endpoints;
   ++turn.index.endpoints_of_uid[uid];
-  id = endpoint.id = EndpointId(++turn.records.counters.endpoint);
+  NewIds<EndpointKind> ids(turn.records.counters.id_key, turn.records.counters.endpoint);
+  id = endpoint.id = ids.Next(turn.records.endpoints);
+  ids.Take();
   turn.index.states.Count(endpoint, 1);
   turn.index.lists.endpoints.Add(uid, id);
   EmitBind(turn, turn.records.endpoints[id] = std::move(endpoint));

@@ -66,7 +66,7 @@ struct StreamLost {
 enum class SessionEndedBy : uint8_t {
   kAdministrator,
   kGoodbye,     // The client has closed it.
-  kClientGone,  // Its process has ended while it was away.
+  kClientGone,  // Its process has ended.
 };
 
 // An administrator's doing, or what amounts to it.

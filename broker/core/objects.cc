@@ -76,6 +76,12 @@ void LeaveAntecedents(Turn& turn, const Object& object) {
   }
 }
 
+// Of an object that is refused the id is not told: it will be somebody else's.
+const char* KindOf(const ObjectId& object) {
+  static constexpr const char* kKinds[] = {"adapter", "listener", "shared endpoint", "reservation", "connector"};
+  return kKinds[object.index()];
+}
+
 bool AnyEventUnacknowledged(const Turn& turn, const ObjectRecord& object) {
   return object.last_event > std::as_const(turn.records.sessions).at(object.session).acknowledged;
 }
@@ -94,21 +100,20 @@ bool AntecedentWaits(const Turn& turn, const ConnectorRecord& connector) {
 }  // namespace
 
 std::string Name(const ObjectId& object) {
-  static constexpr const char* kKinds[] = {"adapter ", "listener ", "shared endpoint ", "reservation ", "connector "};
-  return std::visit([&](auto id) { return absl::StrCat(kKinds[object.index()], id.value()); }, object);
+  return std::visit([&](auto id) { return absl::StrCat(KindOf(object), " ", id.value()); }, object);
 }
 
 Outcome TakeAllowance(Turn& turn, SessionId session, const ObjectId& object) {
   SessionRecord& record = turn.records.sessions.at(session);
   const auto [count, limit] = AllowanceOf(turn, record, object);
   if (count >= limit) {
-    return Refuse(NdkStatus::kInsufficientResources, Name(object), ": the session has ", count, " of at most ", limit,
+    return Refuse(NdkStatus::kInsufficientResources, KindOf(object), ": the session has ", count, " of at most ", limit,
                   "; close some, or raise the limit");
   }
   const uint32_t uid = record.identity.uid;
   const auto of_user = turn.index.objects_of_uid.find(uid);
   if (of_user != turn.index.objects_of_uid.end() && of_user->second.all >= turn.limits.objects_per_uid) {
-    return Refuse(NdkStatus::kInsufficientResources, Name(object), ": uid ", uid, " has ", of_user->second.all,
+    return Refuse(NdkStatus::kInsufficientResources, KindOf(object), ": uid ", uid, " has ", of_user->second.all,
                   " objects already; close some, or raise objects_per_uid");
   }
   if (auto refusal = RefuseIfFull(turn, uid)) return *std::move(refusal);

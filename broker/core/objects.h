@@ -5,6 +5,7 @@
 #ifndef BROKER_CORE_OBJECTS_H_
 #define BROKER_CORE_OBJECTS_H_
 
+#include "broker/core/new_ids.h"
 #include "broker/core/turn.h"
 
 namespace rdmabroker {
@@ -66,12 +67,13 @@ Outcome TakeAllowance(Turn& turn, SessionId session, const ObjectId& object);
 // A new object under `adapter`, or a limit's refusal: INSUFFICIENT_RESOURCES.
 template <typename Kind>
 auto NewObject(Turn& turn, SessionId session, AdapterId adapter, uint64_t& counter) {
-  const Id<Kind> id(counter + 1);
-  auto& table = TableOf(turn.records, id);
+  auto& table = TableOf(turn.records, Id<Kind>());
+  NewIds<Kind> ids(turn.records.counters.id_key, counter);
+  const Id<Kind> id = ids.Next(table);
   using Object = typename std::remove_reference_t<decltype(table)>::mapped_type;
   Outcome refusal = TakeAllowance(turn, session, id);
   if (refusal.status != NdkStatus::kSuccess) return Found<Object>{nullptr, std::move(refusal)};
-  ++counter;
+  ids.Take();
   Object& object = table[id];
   object.id = id;
   object.session = session;

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "broker/core/connections.h"
+#include "broker/core/new_ids.h"
 #include "broker/core/objects.h"
 
 namespace rdmabroker {
@@ -65,6 +66,12 @@ void PromiseAnswers(const Limits& limits, SessionRecord& session) {
   session.answers_kept = std::max(session.answers_kept, limits.answers_kept);
 }
 
+// A process that has changed its user is still itself. One that cannot be seen from here is known by its user.
+bool IsClientOf(const SessionRecord& session, const Identity& returning) {
+  if (session.identity.pid != 0) return session.identity.pid == returning.pid;
+  return session.identity.uid == returning.uid;
+}
+
 SessionRecord* FindLive(Turn& turn, SessionId id) {
   const auto it = turn.records.sessions.find(id);
   return it == turn.records.sessions.end() || it->second.ended ? nullptr : &it->second;
@@ -86,7 +93,9 @@ void Handle(Turn& turn, const OpenSession& event) {
     return;
   }
   ++turn.index.sessions_of_uid[uid];
-  const SessionId id(++turn.records.counters.session);
+  NewIds<SessionKind> ids(turn.records.counters.id_key, turn.records.counters.session);
+  const SessionId id = ids.Next(turn.records.sessions);
+  ids.Take();
   turn.index.lists.sessions.Add(uid, id);
   turn.index.ledger.Charge(uid, kSessionBytes);
   SessionRecord& session = turn.records.sessions[id];
@@ -101,9 +110,8 @@ void Handle(Turn& turn, const OpenSession& event) {
 void Handle(Turn& turn, const ResumeSession& event) {
   SessionRecord* session = FindLive(turn, event.session);
   // One answer for an unknown session and a wrong secret, so that nobody can ask which sessions there are.
-  const bool genuine = session != nullptr && SecretsEqual(session->secret, event.secret) &&
-                       session->identity.uid == event.identity.uid &&
-                       (session->identity.pid == 0 || session->identity.pid == event.identity.pid);
+  const bool genuine =
+      session != nullptr && SecretsEqual(session->secret, event.secret) && IsClientOf(*session, event.identity);
   if (!genuine) {
     turn.Emit(
         SessionRefused{event.stream, Refuse(NdkStatus::kAccessDenied, "session ", event.session.value(),
@@ -179,7 +187,10 @@ Outcome TakeAcknowledgement(Turn& turn, const ClientRequest& event) {
 }
 
 void Give(Turn& turn, const ClientRequest& event, Outcome outcome) {
-  if (SessionRecord* session = FindLive(turn, event.session)) {
+  SessionRecord* const session = FindLive(turn, event.session);
+  // What was refused has done nothing, and may be asked again: who is full keeps no more of that.
+  const bool refused = !IsSuccess(outcome.status) && outcome.status != NdkStatus::kPending;
+  if (session != nullptr && !(refused && RefuseIfFull(turn, session->identity.uid))) {
     session->newest_request = std::max(session->newest_request, event.id);
     const uint32_t uid = session->identity.uid;
     KeptAnswer answer{event.id, DigestOf(event.request), outcome};

@@ -251,7 +251,7 @@ struct ConnectionRecord {
   bool operator==(const ConnectionRecord&) const = default;
 };
 
-// The last ids given out.
+// How many ids of each kind were given out.
 struct Counters {
   uint64_t session = 0;
   uint64_t adapter = 0;
@@ -262,6 +262,7 @@ struct Counters {
   uint64_t endpoint = 0;
   uint64_t connection = 0;
   uint16_t ephemeral_port = 0;  // The last one chosen.
+  uint64_t id_key = 0;          // Random; 0: ids are the numbers that the counters had (new_ids.h).
 
   bool operator==(const Counters&) const = default;
 };

@@ -60,6 +60,7 @@ absl::Status FromProto(const v1::Counters& message, Counters* counters) {
         .endpoint = message.endpoint(),
         .connection = message.connection(),
         .ephemeral_port = Field(record, "ephemeral_port").Narrow<uint16_t>(message.ephemeral_port()),
+        .id_key = message.id_key(),
     };
   });
 }

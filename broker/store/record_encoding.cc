@@ -32,6 +32,7 @@ void ToProto(const Counters& counters, v1::Counters* message) {
   message->set_endpoint(counters.endpoint);
   message->set_connection(counters.connection);
   message->set_ephemeral_port(counters.ephemeral_port);
+  message->set_id_key(counters.id_key);
 }
 
 void ToProto(const DeviceRecord& record, v1::Device* message) {

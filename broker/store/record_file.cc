@@ -161,8 +161,8 @@ absl::Status RecordFile::CheckRoom() const {
                                                      " are not given to it; end sessions or lower their limits"));
   }
   struct statvfs system = {};
-  // Where nobody can tell, growing does.
-  if (::statvfs(path_.c_str(), &system) != 0) return absl::OkStatus();
+  // Where nobody can tell, growing does: a file system without a limit has no blocks.
+  if (::statvfs(path_.c_str(), &system) != 0 || system.f_blocks == 0) return absl::OkStatus();
   const bool fits = system.f_bavail * system.f_frsize >= NextSize() - size_;
   return fits ? absl::OkStatus() : Failed("cannot grow", ENOSPC);
 }

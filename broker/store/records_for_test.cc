@@ -247,7 +247,7 @@ Records FullRecords() {
     records.connections[id] = {id,       DeviceId(1), EndpointId(2), ConnectorId(3), true, Farewell::kReject,
                                {0, 255}, true,        Here(1),       There(2)};
   }
-  records.counters = {1, 2, 3, 4, 5, 6, 7, uint64_t{1} << 63, 65535};
+  records.counters = {1, 2, 3, 4, 5, 6, 7, uint64_t{1} << 63, 65535, (uint64_t{1} << 63) + 1};
   records.now = At(9);
   records.lineage = uint64_t{1} << 63;
   return records;

@@ -60,7 +60,7 @@ class Store {
   // After an error the store is as it was before, and the next commit makes up for it, which costs as much as the
   // first. RESOURCE_EXHAUSTED where there is no room: a new file needs as much again as the records take, as the old
   // one stays until then; one that this process has made, only what has changed. While there are more records than the
-  // file has and no room for it to grow, further calls say so without trying, which costs little.
+  // file has and no room for it to grow, three of four further calls say so without trying, which costs little.
   absl::Status Commit(const Records& records, const Changes& changes, const FabricRecords& of_fabrics,
                       const FabricChanges& fabric_changes);
 
@@ -73,8 +73,8 @@ class Store {
 
  private:
   Store(const std::string& directory, store::CommitMark mark, std::string boot_id);
-  // RESOURCE_EXHAUSTED where another try after one that failed is in vain.
-  absl::Status CheckThatItMayFit(const Records& records, const FabricRecords& of_fabrics) const;
+  // RESOURCE_EXHAUSTED where another try after one that failed is most likely in vain.
+  absl::Status CheckThatItMayFit(const Records& records, const FabricRecords& of_fabrics);
   absl::Status Write(const Records& records, const Changes& changes, const FabricRecords& of_fabrics,
                      const FabricChanges& fabric_changes);
   // All of it, into a new file in the place of the old one; that stays in use where this fails.
@@ -92,6 +92,7 @@ class Store {
   // None before the first commit, and after one that failed for another reason than that there was no room.
   std::unique_ptr<store::RecordFile> file_;
   store::SessionLists lists_;  // In `file_`.
+  int refusals_ = 0;           // By CheckThatItMayFit.
   bool behind_ = false;        // The last commit failed: the records may differ from `file_` in whatever way.
 };
 

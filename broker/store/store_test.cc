@@ -413,6 +413,24 @@ TEST_F(AStoreWithoutRoom, CatchesUpWhereFewRecordsAreLeftOfMany) {
   ExpectLoads(*store_, records_);
 }
 
+TEST_F(AStoreWithoutRoom, GrowsOnAFileSystemWithoutALimit) {
+  ASSERT_NO_FATAL_FAILURE(MountSmall(directory(), "size=0", 0));
+  store_ = OpenStore(directory());
+  records_ = FullRecords();
+  ASSERT_TRUE(store_->Commit(records_, All(), {}, {}).ok());
+  ConnectorRecord connector = FullRecords().connectors.at(ConnectorId(6));
+  Changes changes;
+  // More than the file has room for at first.
+  for (uint64_t id = kFirst; id < kFirst + 10'000; ++id) {
+    connector.id = ConnectorId(id);
+    records_.connectors[connector.id] = connector;
+    changes.connectors.push_back(connector.id);
+  }
+  const absl::Status committed = store_->Commit(records_, changes, {}, {});
+  EXPECT_TRUE(committed.ok()) << committed;
+  ExpectLoads(*store_, records_);
+}
+
 // --- Setting aside ---
 
 TEST_F(AStore, ThatIsSetAsideStartsAnewAndFewAreKept) {

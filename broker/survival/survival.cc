@@ -16,6 +16,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "broker/core/new_ids.h"
 #include "broker/fabric/unknown_records.h"
 #include "broker/log/log.h"
 #include "broker/runtime/randomness.h"
@@ -51,16 +52,17 @@ absl::StatusOr<std::string> BootIdFor(const std::string& directory) {
                                           "system's start; name a folder of a tmpfs as control.state_directory"));
 }
 
-uint64_t NewLineage() {
-  uint64_t lineage = 0;
-  std::memcpy(&lineage, RandomSecret().data(), sizeof lineage);
-  return std::max(lineage, uint64_t{1});
+// Random, and not 0.
+uint64_t NewNumber() {
+  uint64_t number = 0;
+  std::memcpy(&number, RandomSecret().data(), sizeof number);
+  return std::max(number, uint64_t{1});
 }
 
 }  // namespace
 
 Survival::Survival(std::unique_ptr<Store> store, const Limits& limits, DescriptorKeep& descriptors)
-    : store_(std::move(store)), descriptors_(descriptors), core_(limits, NewLineage()) {}
+    : store_(std::move(store)), descriptors_(descriptors), core_(limits, NewNumber(), NewNumber()) {}
 
 absl::StatusOr<std::unique_ptr<Survival>> Survival::Open(const std::string& directory, const Limits& limits,
                                                          DescriptorKeep& descriptors) {
@@ -84,6 +86,7 @@ absl::Status Survival::Restore(const Limits& limits, const std::string& boot_id)
   // An empty store has none.
   const bool empty = stored->records.lineage == 0;
   if (empty) stored->records.lineage = core_.records().lineage;
+  if (stored->records.counters.id_key == 0) SetKeyOfIds(core_.records().counters.id_key, stored->records.counters);
   absl::StatusOr<BrokerCore> core = BrokerCore::Restore(limits, stored->records);
   if (!core.ok()) return SetAside(core.status());
   begins_anew_ = empty;

@@ -31,6 +31,7 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
+using testing::UnorderedElementsAre;
 
 class SurvivalTest : public testing::Test {
  protected:
@@ -77,6 +78,7 @@ TEST_F(SurvivalTest, BeginsWithNothingInAFolderOfItsOwn) {
   ASSERT_TRUE(life.ok()) << life.status();
   Records records = (*life)->TakeCore().records();
   EXPECT_NE(std::exchange(records.lineage, 0), 0u);
+  EXPECT_NE(std::exchange(records.counters.id_key, 0), 0u);
   EXPECT_TRUE(records == Records{});
   EXPECT_TRUE((*life)->begins_anew());
   struct stat made = {};
@@ -90,8 +92,34 @@ TEST_F(SurvivalTest, GoesOnWithWhatTheCoreKnew) {
   ASSERT_TRUE(life.ok()) << life.status();
   EXPECT_FALSE((*life)->begins_anew());
   BrokerCore core = (*life)->TakeCore();
-  ASSERT_EQ(core.records().sessions.size(), 2u);
-  EXPECT_EQ(core.records().sessions.at(SessionId(1)).identity.uid, 7u);
+  std::vector<uint32_t> uids;
+  for (const auto& [id, session] : core.records().sessions) uids.push_back(session.identity.uid);
+  EXPECT_THAT(uids, UnorderedElementsAre(0, 7));
+}
+
+TEST_F(SurvivalTest, GivesIdsOfItsOwnKindWhereAnEarlierBrokerCounted) {
+  {
+    auto life = Open();
+    ASSERT_TRUE(life.ok()) << life.status();
+    BrokerCore core = (*life)->TakeCore();
+    core = BrokerCore(Limits{}, core.records().lineage);
+    for (const uint64_t stream : {1, 2}) (void)core.Handle(Watcher::Now(), OpenSession{StreamId(stream), {}, {}});
+    (*life)->Commit(core);
+  }
+  auto life = Open();
+  ASSERT_TRUE(life.ok()) << life.status();
+  BrokerCore core = (*life)->TakeCore();
+  EXPECT_TRUE(core.records().sessions.contains(SessionId(2)));
+  const Counters before = core.records().counters;
+  EXPECT_NE(before.id_key, 0u);
+  (void)core.Handle(Watcher::Now(), OpenSession{StreamId(3), {}, {}});
+  EXPECT_EQ(core.records().sessions.size(), 3u);
+  EXPECT_FALSE(core.records().sessions.contains(SessionId(3)));
+  (*life)->Commit(core);
+  life->reset();
+  life = Open();
+  ASSERT_TRUE(life.ok()) << life.status();
+  EXPECT_EQ((*life)->TakeCore().records().counters.id_key, before.id_key) << "it stays";
 }
 
 TEST_F(SurvivalTest, GoesOnWithWhatFabricsKnewOfTheCoresObjects) {
@@ -102,15 +130,17 @@ TEST_F(SurvivalTest, GoesOnWithWhatFabricsKnewOfTheCoresObjects) {
   auto life = Open();
   ASSERT_TRUE(life.ok()) << life.status();
   BrokerCore core = (*life)->TakeCore();
-  const ReservePort reserve{AdapterId(1), {device.addresses[0], 4420}};
-  for (const Event& event :
-       {Event(FabricReport(DeviceChanged{device})), Event(OpenSession{StreamId(1), {}, {}}),
-        Event(ClientRequest{SessionId(1), RequestId(1), EventNumber(), OpenAdapter{"nic0", kNdkVersion}}),
-        Event(ClientRequest{SessionId(1), RequestId(2), EventNumber(), reserve})}) {
-    (void)core.Handle(Watcher::Now(), event);
-  }
-  (*life)->of_fabrics().endpoints[EndpointId(1)] = "first";
-  (*life)->of_fabrics().endpoints[EndpointId(2)] = "of an endpoint that there is not";
+  const Records& records = core.records();
+  const auto handle = [&core](const Event& event) { (void)core.Handle(Watcher::Now(), event); };
+  handle(FabricReport(DeviceChanged{device}));
+  handle(OpenSession{StreamId(1), {}, {}});
+  const SessionId session = records.sessions.begin()->first;
+  handle(ClientRequest{session, RequestId(1), EventNumber(), OpenAdapter{"nic0", kNdkVersion}});
+  const ReservePort reserve{records.adapters.begin()->first, {device.addresses[0], 4420}};
+  handle(ClientRequest{session, RequestId(2), EventNumber(), reserve});
+  const EndpointId endpoint = records.endpoints.begin()->first;
+  (*life)->of_fabrics().endpoints[endpoint] = "first";
+  (*life)->of_fabrics().endpoints[EndpointId(endpoint.value() + 1)] = "of an endpoint that there is not";
   (*life)->Commit(core);
   life->reset();
   CapturedLog log;
@@ -118,7 +148,7 @@ TEST_F(SurvivalTest, GoesOnWithWhatFabricsKnewOfTheCoresObjects) {
   ASSERT_TRUE(next.ok()) << next.status();
   EXPECT_EQ(log.LinesWith("of objects that had ended is dropped endpoints=1 connections=0").size(), 1u);
   EXPECT_EQ((*next)->of_fabrics().endpoints.size(), 1u);
-  EXPECT_EQ((*next)->of_fabrics().endpoints.at(EndpointId(1)), "first");
+  EXPECT_EQ((*next)->of_fabrics().endpoints.at(endpoint), "first");
 }
 
 TEST_F(SurvivalTest, HandsDescriptorsOnUntilWhatForgetsThemIsStored) {

@@ -86,6 +86,16 @@ TEST_F(ClientDeathTest, ThePeerOfAKilledClientSeesTheDisconnectWithinATenthOfASe
   }));
 }
 
+TEST_F(ClientDeathTest, TheSessionOfAKilledClientEndsThoughAChildHasItsConnection) {
+  Start();
+  ChildProcess process({kClientProcess, daemon_->control_path(), "4050", "fork"});
+  ASSERT_EQ(process.ReadLine(), "ready");
+  const uint64_t connector = ConnectTo(*client_, adapter_, 4050, 2);
+  process.StartKill();
+  EXPECT_EQ(client_->WaitForDisconnect(connector).connector_id(), connector);
+  EXPECT_TRUE(daemon_->Eventually([](const Records& records) { return records.sessions.size() == 1; }));
+}
+
 TEST_F(ClientDeathTest, AStoppedClientKeepsItsSessionAndServesOnLater) {
   Configuration configuration = TestConfiguration();
   // Enough for a process to begin, on a busy machine too.

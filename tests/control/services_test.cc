@@ -289,13 +289,29 @@ TEST_F(InspectionTest, ACallerSeesItsOwnUsersObjectsOnlyAndRootSeesAll) {
   EXPECT_EQ(Sessions(somebody).sessions(0).gid(), kSomebody);
   EXPECT_EQ(Sessions(NewChannel(daemon_.target())).sessions_size(), 2);
   EXPECT_EQ(Adapters(somebody).devices_size(), 2) << "devices are everybody's";
-  // Another user's objects cannot be used, nor a session returned to, even with its secret.
+  // Another user's objects cannot be used.
   v1::CloseConnectorRequest close;
   close.set_connector_id(connector);
   EXPECT_EQ(NdkStatusOf(other.Ask(&Stub::CloseConnector, close)), NdkStatus::kObjectNameNotFound);
-  TestClient thief(somebody_else);
-  EXPECT_EQ(thief.Resume(one, 0), NdkStatus::kAccessDenied);
-  EXPECT_NE(one.CreateConnector(one.OpenAdapter("fake2")), 0u);
+}
+
+// setuid(2) changes a whole process; here one of its connections is another user's.
+TEST_F(InspectionTest, AProcessThatHasChangedItsUserKeepsItsSessionToEndWhatItHas) {
+  const auto as_somebody = ChannelAs(kSomebody, daemon_.control_path());
+  if (!as_somebody) GTEST_SKIP() << "needs a root that may become other users";
+  TestClient client(NewChannel(daemon_.target()));
+  ASSERT_EQ(client.Open(), NdkStatus::kSuccess);
+  const uint64_t adapter = client.OpenAdapter("fake1");
+  const uint64_t connector = client.CreateConnector(adapter);
+  TestClient changed(as_somebody);
+  ASSERT_EQ(changed.Resume(client, 0), NdkStatus::kSuccess);
+  v1::CreateListenerRequest create;
+  create.set_adapter_id(adapter);
+  EXPECT_EQ(NdkStatusOf(changed.Ask(&Stub::CreateListener, create)), NdkStatus::kAccessDenied);
+  EXPECT_EQ(NdkStatusOf(changed.CloseConnector(connector)), NdkStatus::kSuccess);
+  TestClient own(as_somebody);
+  ASSERT_EQ(own.Open(), NdkStatus::kSuccess);
+  EXPECT_NE(own.CreateConnector(own.OpenAdapter("fake1")), 0u);
 }
 
 TEST_F(InspectionTest, WhatOthersDoOnAnAdapterIsToldToNoUser) {

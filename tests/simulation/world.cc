@@ -80,7 +80,7 @@ void World::StartBroker(Broker& broker) {
     broker.named[fake.device.name] = fake.device;
     broker.devices.push_back(std::move(fake));
   }
-  broker.core = std::make_unique<BrokerCore>(limits_);
+  broker.core = std::make_unique<BrokerCore>(limits_, 0, simulation_.seed + 1);
   broker.observer = std::make_unique<Observer>(limits_);
   broker.shadow = std::make_unique<Shadow>(*broker.core);
   Keep(broker, {.all = true});

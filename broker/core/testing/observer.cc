@@ -144,8 +144,7 @@ void Observer::See(const Event& event, const SessionOpened& effect) {
   Require(answers_due_-- == 1, "stream ", effect.stream.value(), ": answered twice, or without asking");
   if (const auto* opens = std::get_if<OpenSession>(&event)) {
     Require(opens->stream == effect.stream, "another stream's session is opened");
-    Require(effect.session > newest_session_, "session ", effect.session.value(), ": was there before");
-    newest_session_ = effect.session;
+    Require(had_sessions_.insert(effect.session).second, "session ", effect.session.value(), ": was there before");
     sessions_[effect.session].stream = effect.stream;
   } else if (const auto* resumes = std::get_if<ResumeSession>(&event)) {
     const auto session = sessions_.find(effect.session);

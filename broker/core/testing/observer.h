@@ -157,7 +157,7 @@ class Observer {
   uint32_t answers_kept_;
   absl::Status status_;
   std::map<SessionId, SeenSession> sessions_;
-  SessionId newest_session_;
+  std::set<SessionId> had_sessions_;
   std::map<ObjectId, SeenObject> objects_;
   std::set<ObjectId> appeared_;       // Every object that there ever was.
   std::map<DeviceId, bool> devices_;  // Whether it is there.

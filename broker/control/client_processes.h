@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#ifndef BROKER_CONTROL_CLIENT_PROCESSES_H_
+#define BROKER_CONTROL_CLIENT_PROCESSES_H_
+
+#include <sys/types.h>
+
+#include <functional>
+#include <unordered_map>
+
+#include "absl/time/time.h"
+#include "broker/core/ids.h"
+#include "broker/runtime/watcher.h"
+#include "dataplane/unique_fd.h"
+
+namespace rdmabroker {
+
+// Tells of sessions whose processes have ended, whoever has inherited their connections. A session whose process has a
+// number that another one has by now is not told of, and ends with its connection or after its grace period. Takes a
+// descriptor for each session. Loop thread only.
+class ClientProcesses {
+ public:
+  // `ended` is called once for a session whose process has ended, after kLastWords, never inside Watch, and not after
+  // Forget.
+  ClientProcesses(Watcher& watcher, std::function<void(SessionId)> ended)
+      : watcher_(watcher), ended_(std::move(ended)) {}
+  ~ClientProcesses();
+  ClientProcesses(const ClientProcesses&) = delete;
+  ClientProcesses& operator=(const ClientProcesses&) = delete;
+
+  // `process`: the session's; 0, which cannot be seen from here, does nothing. Nor does one that is watched already.
+  void Watch(SessionId session, pid_t process);
+  // The session has ended.
+  void Forget(SessionId session);
+
+  // What a process has written before its end is read first.
+  static constexpr absl::Duration kLastWords = absl::Milliseconds(200);
+
+ private:
+  struct Process {
+    UniqueFd fd;
+    WatchId watch = WatchId::kNone;
+    TimerId last_words = TimerId::kNone;  // Since its end was seen.
+  };
+
+  void AwaitLastWords(SessionId session, Process& process);
+
+  Watcher& watcher_;
+  const std::function<void(SessionId)> ended_;
+  std::unordered_map<uint64_t, Process> processes_;  // By SessionId.
+};
+
+}  // namespace rdmabroker
+
+#endif  // BROKER_CONTROL_CLIENT_PROCESSES_H_

@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "broker/control/client_processes.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <utility>
+#include <vector>
+
+#include "absl/time/time.h"
+#include "broker/runtime/queue_executor_for_test.h"
+
+namespace rdmabroker {
+namespace {
+
+using testing::ElementsAre;
+using testing::IsEmpty;
+
+class Child {
+ public:
+  Child() : pid_(::fork()) {
+    if (pid_ != 0) return;
+    ::pause();
+    ::_exit(0);
+  }
+  ~Child() { End(); }
+
+  pid_t pid() const { return pid_; }
+  // Until nothing of it is left.
+  void End() {
+    if (pid_ == 0) return;
+    ::kill(pid_, SIGKILL);
+    EXPECT_EQ(::waitpid(pid_, nullptr, 0), pid_);
+    pid_ = 0;
+  }
+
+ private:
+  pid_t pid_;
+};
+
+class ClientProcessesTest : public testing::Test {
+ protected:
+  bool Becomes(size_t count) {
+    return executor_.RunUntil([&] { return ended_.size() >= count; });
+  }
+
+  QueueExecutor executor_;
+  Watcher watcher_{executor_};
+  std::vector<SessionId> ended_;
+  ClientProcesses processes_{watcher_, [this](SessionId session) { ended_.push_back(session); }};
+};
+
+TEST_F(ClientProcessesTest, AreToldOnceTheyHaveEnded) {
+  Child child;
+  processes_.Watch(SessionId(1), child.pid());
+  processes_.Watch(SessionId(2), ::getpid());
+  EXPECT_THAT(ended_, IsEmpty());
+  child.End();
+  ASSERT_TRUE(Becomes(1));
+  EXPECT_THAT(ended_, ElementsAre(SessionId(1)));
+}
+
+TEST_F(ClientProcessesTest, AreToldIfTheyHaveEndedBefore) {
+  Child child;
+  const pid_t pid = child.pid();
+  child.End();
+  processes_.Watch(SessionId(1), pid);
+  EXPECT_THAT(ended_, IsEmpty()) << "inside the call";
+  ASSERT_TRUE(Becomes(1));
+  EXPECT_THAT(ended_, ElementsAre(SessionId(1)));
+}
+
+TEST_F(ClientProcessesTest, AreNotToldAfterTheirSessionsHaveEnded) {
+  Child first;
+  Child second;
+  Child third;
+  processes_.Watch(SessionId(1), first.pid());
+  processes_.Watch(SessionId(2), second.pid());
+  processes_.Watch(SessionId(3), third.pid());
+  processes_.Forget(SessionId(1));
+  processes_.Forget(SessionId(9));
+  first.End();
+  second.End();
+  third.End();
+  ASSERT_TRUE(Becomes(2));
+  EXPECT_THAT(ended_, testing::UnorderedElementsAre(SessionId(2), SessionId(3)));
+}
+
+TEST_F(ClientProcessesTest, AreToldAfterTheirLastWordsAndNotWhereTheseEndTheirSessions) {
+  Child first;
+  Child second;
+  processes_.Watch(SessionId(1), first.pid());
+  processes_.Watch(SessionId(1), first.pid());
+  processes_.Watch(SessionId(2), second.pid());
+  second.End();
+  ASSERT_TRUE(executor_.WaitForTasks(1));
+  bool seen = false;
+  ASSERT_TRUE(executor_.RunUntil([&] { return std::exchange(seen, true); }));
+  processes_.Forget(SessionId(2));
+  const absl::Time end = Watcher::Now();
+  first.End();
+  ASSERT_TRUE(Becomes(1));
+  EXPECT_GE(Watcher::Now() - end, ClientProcesses::kLastWords);
+  EXPECT_THAT(ended_, ElementsAre(SessionId(1))) << "the other one would have been told sooner";
+}
+
+TEST_F(ClientProcessesTest, ThatCannotBeSeenAreNotWatched) {
+  Child child;
+  processes_.Watch(SessionId(1), 0);
+  processes_.Watch(SessionId(2), child.pid());
+  child.End();
+  ASSERT_TRUE(Becomes(1));
+  EXPECT_THAT(ended_, ElementsAre(SessionId(2)));
+}
+
+}  // namespace
+}  // namespace rdmabroker
