@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "dataplane/callback_thread.h"
+#include "dataplane/forked_child.h"
 
 namespace rdmabroker::client {
 namespace {
@@ -17,11 +18,14 @@ Outcome WithinCallback() {
   return {.status = NdkStatus::kInvalidDeviceState, .hint = "a callback must not wait; use the form with a completion"};
 }
 
+Outcome WithinForkedChild() { return {.status = NdkStatus::kInvalidDeviceState, .hint = kForkedChildHint}; }
+
 // Waits for what `start` starts, by a completion that it is given. That comes: the broker ends by its timeouts what a
 // peer leaves pending, and requests and the session end where it does not answer or is away for too long. One that
 // hangs, and is asked nothing more, is its supervisor's to end, by the watchdog.
 template <typename Value, typename Start>
 Made<Value> Await(const Start& start) {
+  if (IsForkedChild()) return {.outcome = WithinForkedChild()};
   if (OnCallbackThread()) return {.outcome = WithinCallback()};
   const auto made = std::make_shared<std::promise<Made<Value>>>();
   const NdkStatus status = start([made](const Outcome& outcome, Value value) {
@@ -176,6 +180,7 @@ BlockingListener::BlockingListener(std::shared_ptr<Listener> listener, std::shar
     : listener_(std::move(listener)), queue_(std::move(queue)) {}
 
 BlockingListener::~BlockingListener() {
+  if (IsForkedChild()) return;
   queue_->End(NdkStatus::kCancelled);
   for (const auto& connector : queue_->waiting) connector->Close({});
   listener_->Close({});
@@ -184,6 +189,7 @@ BlockingListener::~BlockingListener() {
 SocketAddress BlockingListener::address() const { return listener_->address().value_or(SocketAddress()); }
 
 Made<std::shared_ptr<Connector>> BlockingListener::Next(std::chrono::milliseconds timeout) {
+  if (IsForkedChild()) return {.outcome = WithinForkedChild()};
   if (OnCallbackThread()) return {.outcome = WithinCallback()};
   std::unique_lock lock(queue_->mutex);
   queue_->changed.wait_for(lock, timeout,

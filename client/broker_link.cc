@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "client/translation.h"
+#include "dataplane/forked_child.h"
 
 namespace rdmabroker::client {
 namespace {
@@ -50,6 +51,8 @@ bool KeepsSession(const grpc::Status& status) {
 
 }  // namespace
 
+void Leak(const std::shared_ptr<BrokerLink>& link) { (void)new std::shared_ptr<BrokerLink>(link); }
+
 std::shared_ptr<BrokerLink> BrokerLink::Start(SessionOptions options) {
   auto thread = CompletionThread::Start();
   if (thread == nullptr) return nullptr;
@@ -68,12 +71,14 @@ BrokerLink::BrokerLink(SessionOptions options, std::shared_ptr<CompletionThread>
       }) {}
 
 NdkStatus BrokerLink::Post(CompletionThread::Work&& work) {
+  if (IsForkedChild()) return NdkStatus::kInvalidDeviceState;
   const std::lock_guard lock(posting_mutex_);
   if (const NdkStatus over = over_; over != NdkStatus::kSuccess) return over;
   return thread_->Post(std::move(work)) ? NdkStatus::kPending : NdkStatus::kRequestAborted;
 }
 
 NdkStatus BrokerLink::PostUntilClose(CompletionThread::Work&& work) {
+  if (IsForkedChild()) return NdkStatus::kInvalidDeviceState;
   const std::lock_guard lock(posting_mutex_);
   return !close_called_ && thread_->Post(std::move(work)) ? NdkStatus::kPending : NdkStatus::kRequestAborted;
 }
@@ -90,8 +95,7 @@ Handoff::Patience BrokerLink::handoff_patience() const {
   const milliseconds handoff(session_.limits().handoff_timeout_ms());
   const milliseconds grace(session_.limits().session_grace_ms());
   return {.answer = std::clamp(handoff, milliseconds(1), kLongestAnswer),
-          .broker = std::clamp(handoff + grace, milliseconds(1), kLongestGrace),
-          .lost = [this] { return leaving_.load(); }};
+          .broker = std::clamp(handoff + grace, milliseconds(1), kLongestGrace)};
 }
 
 void BrokerLink::Open(OutcomeCompletion opened) {

@@ -33,6 +33,11 @@ namespace rdmabroker::client {
 
 // What a session is made of inside: the connection to the broker, the stream with its events, the objects, and the
 // thread that all of it belongs to. On that thread only, but for what says otherwise. It lives until Close.
+class BrokerLink;
+
+// Keeps it for good: in a forked child there is nobody to end it.
+void Leak(const std::shared_ptr<BrokerLink>& link);
+
 class BrokerLink : public std::enable_shared_from_this<BrokerLink> {
  public:
   // Null where the process gets no more threads.
@@ -56,8 +61,6 @@ class BrokerLink : public std::enable_shared_from_this<BrokerLink> {
   void Open(OutcomeCompletion opened);
   // Once: ends the session, then everything that is left of it, then the thread.
   void Close(CloseCompletion completion);
-  // Any thread. Close is about to come: what the session's thread waits for is not worth its time any more.
-  void Leave() { leaving_ = true; }
   // Any thread, once. Waits for the thread's end, unless on a callback's.
   void Join() { thread_->Join(); }
 
@@ -66,8 +69,9 @@ class BrokerLink : public std::enable_shared_from_this<BrokerLink> {
   RequestSender& requests() { return requests_; }
   const v1::SessionOpened& session() const { return session_; }
   std::chrono::milliseconds disconnect_timeout() const;
-  // For a hand-off on the session's thread.
   Handoff::Patience handoff_patience() const;
+  // Runs the work on the session's thread after the delay, unless the session is closed by then.
+  void After(std::chrono::milliseconds delay, CompletionThread::Work work) { thread_->After(delay, std::move(work)); }
 
   // False if the key is taken.
   bool Register(const ObjectKey& key, std::shared_ptr<BrokerObject> object);
@@ -113,7 +117,6 @@ class BrokerLink : public std::enable_shared_from_this<BrokerLink> {
   std::mutex posting_mutex_;  // So that what has ended is known to whoever posts, and posted work comes before the end.
   std::atomic<NdkStatus> over_ = NdkStatus::kSuccess;  // Otherwise what the session has ended with.
   bool close_called_ = false;                          // Guarded by posting_mutex_.
-  std::atomic<bool> leaving_ = false;
 
   RequestSender requests_;
   State state_ = State::kOpening;

@@ -7,15 +7,19 @@
 
 #include "client/broker_link.h"
 #include "client/object_requests.h"
+#include "dataplane/forked_child.h"
 
 namespace rdmabroker::client {
 
 BrokerObject::BrokerObject(std::shared_ptr<BrokerLink> link, ObjectKind kind)
     : link_(std::move(link)), key_{.kind = kind}, requests_(std::make_unique<ObjectRequests>()) {}
 
-BrokerObject::~BrokerObject() = default;
+BrokerObject::~BrokerObject() {
+  if (IsForkedChild()) Leak(link_);
+}
 
 NdkStatus BrokerObject::Post(std::function<void()> work) {
+  if (IsForkedChild()) return NdkStatus::kInvalidDeviceState;
   const std::lock_guard lock(posting_mutex_);
   if (close_called_) return NdkStatus::kInvalidDeviceState;
   return link_->Post(std::move(work));
@@ -35,12 +39,14 @@ void BrokerObject::TellSessionEnd(NdkStatus status) {
 }
 
 NdkStatus BrokerObject::PostUntilClose(std::function<void()> work) {
+  if (IsForkedChild()) return NdkStatus::kInvalidDeviceState;
   const std::lock_guard lock(posting_mutex_);
   if (close_called_) return NdkStatus::kInvalidDeviceState;
   return link_->PostUntilClose(std::move(work));
 }
 
 NdkStatus BrokerObject::Close(CloseCompletion completion) {
+  if (IsForkedChild()) return NdkStatus::kSuccess;
   // What the consumer's completion holds may end where this does not: not under the lock.
   CompletionThread::Work work = [self = shared_from_this(), completion = std::move(completion)]() mutable {
     self->StartClose(std::move(completion));

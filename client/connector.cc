@@ -7,10 +7,12 @@
 #include <utility>
 
 #include "client/adapter.h"
+#include "client/handoff.h"
 #include "client/listener.h"
 #include "client/object_requests.h"
 #include "client/qp_numbers.h"
 #include "client/shared_endpoint.h"
+#include "dataplane/forked_child.h"
 
 namespace rdmabroker::client {
 namespace {
@@ -110,6 +112,7 @@ Message Connector::ConnectMessage(const ConnectParameters& parameters) const {
 }
 
 NdkStatus Connector::Connect(QueuePair* queue_pair, const ConnectParameters& parameters, OutcomeCompletion completion) {
+  if (IsForkedChild()) return NdkStatus::kInvalidDeviceState;
   if (const auto status = CheckConnect(queue_pair, parameters, completion); status != NdkStatus::kSuccess)
     return status;
   if (const auto status = EnterConnecting(); status != NdkStatus::kPending) return status;
@@ -128,6 +131,7 @@ NdkStatus Connector::Connect(QueuePair* queue_pair, const ConnectParameters& par
 
 NdkStatus Connector::ConnectWithSharedEndpoint(QueuePair* queue_pair, const std::shared_ptr<SharedEndpoint>& endpoint,
                                                const ConnectParameters& parameters, OutcomeCompletion completion) {
+  if (IsForkedChild()) return NdkStatus::kInvalidDeviceState;
   if (endpoint == nullptr || &endpoint->link() != &link()) return NdkStatus::kInvalidParameter;
   if (const auto status = CheckConnect(queue_pair, parameters, completion); status != NdkStatus::kSuccess)
     return status;
@@ -169,6 +173,7 @@ void Connector::HandleConnected(const Outcome& outcome, const v1::Outcome& reply
 }
 
 NdkStatus Connector::CompleteConnect(DisconnectEventCallback on_disconnect, OutcomeCompletion completion) {
+  if (IsForkedChild()) return NdkStatus::kInvalidDeviceState;
   if (!completion) return NdkStatus::kInvalidParameter;
   const auto status = Enter(Phase::kReplied, Phase::kDeciding, NdkStatus::kConnectionInvalid);
   if (status != NdkStatus::kPending) return status;
@@ -196,6 +201,7 @@ void Connector::StartComplete(DisconnectEventCallback on_disconnect, const Outco
 
 NdkStatus Connector::Accept(QueuePair* queue_pair, const AcceptParameters& parameters,
                             DisconnectEventCallback on_disconnect, OutcomeCompletion completion) {
+  if (IsForkedChild()) return NdkStatus::kInvalidDeviceState;
   if (queue_pair == nullptr || !completion) return NdkStatus::kInvalidParameter;
   if (queue_pair->adapter() != adapter_->data()) return NdkStatus::kInvalidParameterMix;
   if (parameters.private_data.size() > adapter_->info().max_callee_data) return NdkStatus::kInvalidBufferSize;
@@ -232,27 +238,35 @@ void Connector::StartAccept(const AcceptParameters& parameters, DisconnectEventC
 
 void Connector::HandleEstablished(const Outcome& outcome, const v1::Outcome& reply, const OutcomeCompletion& completion,
                                   bool accepting) {
-  Outcome result = outcome;
-  if (result.ok() && closing()) {
-    result = {.status = NdkStatus::kCancelled, .hint = "the connector was closed meanwhile"};
-  } else if (result.ok()) {
-    result = reply.has_connection_established() ? TakeOver(reply.connection_established())
-                                                : BrokenPromise("does not say that the connection is established");
+  const ReadLimits limits = FromMessage(reply.connection_established().limits());
+  const auto finish = [this, limits, completion, accepting](const Outcome& result) {
+    FinishEstablished(result, limits, completion, accepting);
+  };
+  if (!outcome.ok()) return finish(outcome);
+  if (closing()) return finish({.status = NdkStatus::kCancelled, .hint = "the connector was closed meanwhile"});
+  if (!reply.has_connection_established()) {
+    return finish(BrokenPromise("does not say that the connection is established"));
   }
+  TakeOver(reply.connection_established(), finish);
+}
+
+void Connector::FinishEstablished(const Outcome& outcome, const ReadLimits& limits, const OutcomeCompletion& completion,
+                                  bool accepting) {
   {
     const std::lock_guard lock(mutex_);
-    if (result.ok()) {
+    if (outcome.ok()) {
       phase_ = Phase::kEstablished;
-      if (data_.has_value()) data_->limits = FromMessage(reply.connection_established().limits());
+      if (data_.has_value()) data_->limits = limits;
     } else {
       phase_ = accepting && LeavesUndecided(outcome.status) ? Phase::kRequested : Phase::kDead;
     }
   }
-  completion(result);
+  completion(outcome);
   if (const auto event = std::exchange(held_event_, std::nullopt); event.has_value()) HandleDisconnectEvent(*event);
 }
 
 NdkStatus Connector::Reject(const std::string& private_data, OutcomeCompletion completion) {
+  if (IsForkedChild()) return NdkStatus::kInvalidDeviceState;
   if (private_data.size() > adapter_->info().max_callee_data) return NdkStatus::kInvalidBufferSize;
   const Phase before = delivered_ ? Phase::kRequested : Phase::kReplied;
   const NdkStatus status = Enter(before, Phase::kDead, NdkStatus::kConnectionInvalid);
@@ -272,6 +286,7 @@ NdkStatus Connector::Reject(const std::string& private_data, OutcomeCompletion c
 
 NdkStatus Connector::GetConnectionData(uint32_t* inbound_read_limit, uint32_t* outbound_read_limit, void* private_data,
                                        uint32_t* private_data_length) const {
+  if (IsForkedChild()) return NdkStatus::kInvalidDeviceState;
   const bool has_room = private_data_length != nullptr && *private_data_length > 0;
   if ((private_data == nullptr && has_room) || (private_data != nullptr && private_data_length == nullptr)) {
     return NdkStatus::kInvalidParameter;
@@ -289,16 +304,19 @@ NdkStatus Connector::GetConnectionData(uint32_t* inbound_read_limit, uint32_t* o
 }
 
 NdkStatus Connector::GetLocalAddress(sockaddr* address, uint32_t* length) const {
+  if (IsForkedChild()) return NdkStatus::kInvalidDeviceState;
   const auto data = connection_data();
   return data.has_value() ? CopyAddress(data->local, address, length) : NdkStatus::kConnectionInvalid;
 }
 
 NdkStatus Connector::GetPeerAddress(sockaddr* address, uint32_t* length) const {
+  if (IsForkedChild()) return NdkStatus::kInvalidDeviceState;
   const auto data = connection_data();
   return data.has_value() ? CopyAddress(data->peer, address, length) : NdkStatus::kConnectionInvalid;
 }
 
 std::optional<ConnectionData> Connector::connection_data() const {
+  if (IsForkedChild()) return std::nullopt;
   const std::lock_guard lock(mutex_);
   return data_;
 }

@@ -25,6 +25,7 @@ class QpAttributes;
 namespace rdmabroker::client {
 
 class Adapter;
+class Handoff;
 class HeldQueuePair;
 class Listener;
 class SharedEndpoint;
@@ -137,10 +138,16 @@ class Connector : public BrokerObject {
                    const OutcomeCompletion& completion);
   void HandleEstablished(const Outcome& outcome, const v1::Outcome& reply, const OutcomeCompletion& completion,
                          bool accepting);
+  // With the read limits that the broker has told, where it has told that the connection is established.
+  void FinishEstablished(const Outcome& outcome, const ReadLimits& limits, const OutcomeCompletion& completion,
+                         bool accepting);
 
   // connector_data_path.cc: where the broker's part and the data path's meet.
   NdkStatus ApplyTransitions(const ReadLimits* lowered);
-  Outcome TakeOver(const v1::ConnectionEstablished& established);
+  void TakeOver(const v1::ConnectionEstablished& established, OutcomeCompletion done);
+  void GoOnWithHandoff();
+  // Nothing where there is none.
+  void EndHandoff(const Outcome& outcome);
   Outcome AttachAs(Attachment attachment);
   ConnectionEndCallback EndCallback();
   void HandleDataPathEnd(const ConnectionEnd& end);
@@ -169,6 +176,8 @@ class Connector : public BrokerObject {
   std::shared_ptr<HeldQueuePair> queue_pair_;
   std::shared_ptr<SharedEndpoint> endpoint_;
   std::vector<v1::QpAttributes> transitions_;
+  std::unique_ptr<Handoff> handoff_;    // Under way.
+  OutcomeCompletion taken_over_;        // Called when it has ended.
   std::atomic<bool> attached_ = false;  // The queue pair is, or was, connected by this connector.
   DisconnectEventCallback on_disconnect_;
   std::optional<DisconnectEvent> held_event_;  // Until Accept or CompleteConnect has completed.

@@ -8,6 +8,7 @@
 #include "client/handoff.h"
 #include "client/object_requests.h"
 #include "client/qp_numbers.h"
+#include "dataplane/forked_child.h"
 
 namespace rdmabroker::client {
 
@@ -28,26 +29,43 @@ NdkStatus Connector::ApplyTransitions(const ReadLimits* lowered) {
   return NdkStatus::kSuccess;
 }
 
-// Waits for the broker's hand-off where there is one, a local exchange: the queue pair must be connected before the
-// consumer learns that the connection is established.
-Outcome Connector::TakeOver(const v1::ConnectionEstablished& established) {
+// The queue pair must be connected before the consumer learns that the connection is established. So where there is a
+// hand-off, a local exchange, `done` comes after it.
+void Connector::TakeOver(const v1::ConnectionEstablished& established, OutcomeCompletion done) {
   if (established.handoff_secret().empty()) {
     const bool needs_none = adapter_->client_ends_connections() || adapter_->data_path() == nullptr;
-    if (needs_none) return {};
+    if (needs_none) return done({});
     const ConnectionData data = connection_data().value_or(ConnectionData());
-    return AttachAs({.local = data.local, .peer = data.peer});
+    return done(AttachAs({.local = data.local, .peer = data.peer}));
   }
   v1::HandoffRequest request;
   request.set_session_id(link().session().session_id());
   request.set_session_secret(link().session().session_secret());
   request.set_connector_id(id());
   request.set_handoff_secret(established.handoff_secret());
-  Handoff handoff(HandoffSocketPath(link().options().control_socket), std::move(request), link().handoff_patience());
-  Outcome outcome = handoff.Fetch();
-  if (!outcome.ok()) return outcome;
-  outcome = AttachAs({.socket = handoff.TakeTransport(), .state = handoff.TakeState()});
-  if (outcome.ok()) handoff.Acknowledge();
-  return outcome;
+  handoff_ = std::make_unique<Handoff>(HandoffSocketPath(link().options().control_socket), std::move(request),
+                                       link().handoff_patience());
+  taken_over_ = std::move(done);
+  Hold();
+  GoOnWithHandoff();
+}
+
+void Connector::GoOnWithHandoff() {
+  if (handoff_ == nullptr) return;
+  std::optional<Outcome> fetched = handoff_->GoOn();
+  if (!fetched) return link().After(handoff_->pause(), [self = Self()] { self->GoOnWithHandoff(); });
+  if (fetched->ok()) {
+    *fetched = AttachAs({.socket = handoff_->TakeTransport(), .state = handoff_->TakeState()});
+    if (fetched->ok()) handoff_->Acknowledge();
+  }
+  EndHandoff(*fetched);
+}
+
+void Connector::EndHandoff(const Outcome& outcome) {
+  if (handoff_ == nullptr) return;
+  handoff_ = nullptr;
+  std::exchange(taken_over_, nullptr)(outcome);
+  Release();
 }
 
 Outcome Connector::AttachAs(Attachment attachment) {
@@ -106,6 +124,7 @@ bool Connector::EndsByItself() const {
 }
 
 NdkStatus Connector::Disconnect(OutcomeCompletion completion) {
+  if (IsForkedChild()) return NdkStatus::kInvalidDeviceState;
   if (!completion) return NdkStatus::kInvalidParameter;
   Phase before = Phase::kIdle;
   if (const auto status = EnterDisconnecting(&before); status != NdkStatus::kPending) return status;
@@ -171,12 +190,14 @@ void Connector::SubmitClose(Done done) {
 }
 
 void Connector::OnClosing() {
+  EndHandoff({.status = NdkStatus::kCancelled, .hint = "the connector was closed meanwhile"});
   const Phase now = phase();
   const bool connected = now == Phase::kEstablished || now == Phase::kPeerEnded || now == Phase::kDisconnecting;
   if (attached_ && connected) (*queue_pair_)->Flush();
 }
 
 void Connector::EndLocalRequests() {
+  EndHandoff({.status = NdkStatus::kCancelled, .hint = "the session was closed meanwhile"});
   FinishDisconnect({.status = NdkStatus::kCancelled, .hint = "the session was closed"});
 }
 
@@ -194,6 +215,7 @@ void Connector::HandleEvent(const v1::SessionEvent& event) {
 }
 
 void Connector::HandleSessionEnd(NdkStatus status) {
+  EndHandoff({.status = status, .hint = "the session has ended meanwhile; open a new one"});
   // Nobody has ended it, and the data path needs no broker.
   if (link().forgotten() && attached_) return (*queue_pair_)->WatchAlone();
   HandleDisconnectEvent({.status = status});

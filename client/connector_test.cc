@@ -380,6 +380,35 @@ TEST_F(ConnectorTest, AHandOffEndsWithWhatTheBrokerAllowsAndSaysWhy) {
   }
 }
 
+TEST_F(ConnectorTest, AHandOffThatIsWithheldHoldsUpNoOther) {
+  OpenSession([](v1::SessionOpened* opened) { opened->mutable_limits()->set_session_grace_ms(1'800'000); });
+  constexpr int kOthers = 99;
+  const Later<bool> asked;
+  HandoffServer server(broker.folder() + "/handoff.sock", 1 + kOthers, [asked](const v1::HandoffRequest& request) {
+    if (request.connector_id() != 900) return HandoffServer::Reply("state");
+    asked.Set(true);
+    return HandoffServer::Step{.silent = true};
+  });
+  AcceptsAreHandedOff();
+  const auto withheld = Deliver(900);
+  const Later<NdkStatus> accepted;
+  ASSERT_EQ(withheld->Accept(qp, {}, {}, [accepted](const Outcome& outcome) { accepted.Set(outcome.status); }),
+            NdkStatus::kPending);
+  asked.Get();
+  for (uint64_t id = 901; id <= 900 + kOthers; ++id) {
+    const auto connector = Deliver(id);
+    auto* const pair = new FakeQueuePair(adapter->data());
+    const Outcome outcome = BlockingAccept(connector, pair, {});
+    EXPECT_TRUE(outcome.ok()) << id << ": " << outcome.hint;
+    EXPECT_EQ(BlockingClose(connector), NdkStatus::kSuccess);
+    const Later<bool> closed;
+    if (pair->Close([closed] { closed.Set(true); }) == NdkStatus::kPending) closed.Get();
+  }
+  EXPECT_EQ(server.acknowledged(), kOthers);
+  EXPECT_EQ(BlockingClose(withheld), NdkStatus::kSuccess);
+  EXPECT_EQ(accepted.Get(), NdkStatus::kCancelled);
+}
+
 // In half an hour the broker might answer.
 TEST_F(ConnectorTest, AClosedSessionWaitsForNoHandOff) {
   OpenSession([](v1::SessionOpened* opened) { opened->mutable_limits()->set_session_grace_ms(1'800'000); });

@@ -56,24 +56,77 @@ bool MeansGone(int error) {
 // Between tries: about what a broker takes that goes on in another's place, then little load for as long as none does.
 constexpr milliseconds kFirstPause{20};
 constexpr milliseconds kLongestPause{500};
-// What a wait is counted in. No more of a time in which the process is stopped counts, and whoever has closed the
-// session meanwhile waits no longer.
-constexpr nanoseconds kStep = milliseconds(50);
+// Brokers that do anything answer sooner, so that most hand-offs need no second look.
+constexpr milliseconds kMoment{2};
+// Between looks for an answer that has not come by then.
+constexpr milliseconds kFirstLook{1};
+constexpr milliseconds kLongestLook{50};
 
 }  // namespace
 
-Outcome Handoff::Fetch() {
-  Outcome outcome;
-  for (int tries = 0; TryFetch(&outcome) == Broker::kGone; ++tries) {
-    Wait(false, back_off_(kFirstPause, kLongestPause, tries));
-    if (IsOver()) return GivenUp(outcome);
-  }
-  return outcome;
+Handoff::Handoff(std::string socket_path, v1::HandoffRequest request, Patience patience)
+    : socket_path_(std::move(socket_path)),
+      request_(std::move(request)),
+      patience_(patience),
+      left_(patience_.broker),
+      last_(std::chrono::steady_clock::now()) {}
+
+milliseconds Handoff::pause() const { return std::chrono::ceil<milliseconds>(pause_); }
+
+// Of more than it was to be the process was stopped for the rest, or did something else.
+void Handoff::Count() {
+  const auto now = std::chrono::steady_clock::now();
+  const nanoseconds took = std::min<nanoseconds>(now - last_, pause_ + kMoment);
+  last_ = now;
+  left_ -= took;
+  phase_left_ -= took;
 }
 
-Outcome Handoff::GivenUp(const Outcome& cause) const {
-  if (patience_.lost()) return {.status = NdkStatus::kCancelled, .hint = "the session was closed meanwhile"};
-  Outcome outcome = cause;
+std::optional<Outcome> Handoff::GoOn() {
+  Count();
+  bool asked_now = false;
+  while (true) {
+    const bool over = left_ <= nanoseconds::zero();
+    switch (phase_) {
+      case Phase::kToAsk:
+        if (Ask()) return outcome_;
+        asked_now = phase_ == Phase::kAsked;
+        break;
+      case Phase::kAsked: {
+        const bool answered = HasAnswer(asked_now ? kMoment : nanoseconds::zero());
+        if (!answered && !over && phase_left_ > nanoseconds::zero()) {
+          pause_ = std::min<nanoseconds>({std::max<nanoseconds>(pause_ * 2, kFirstLook), kLongestLook, left_});
+          return std::nullopt;
+        }
+        if (Receive(answered)) return outcome_;
+        BeginPause();
+        break;
+      }
+      case Phase::kPausing:
+        if (over) return GivenUp();
+        if (phase_left_ > nanoseconds::zero()) {
+          pause_ = std::min<nanoseconds>({phase_left_, left_, kLongestLook});
+          return std::nullopt;
+        }
+        phase_ = Phase::kToAsk;
+        break;
+    }
+  }
+}
+
+void Handoff::BeginPause() {
+  phase_ = Phase::kPausing;
+  phase_left_ = back_off_(kFirstPause, kLongestPause, tries_++);
+}
+
+bool Handoff::HasAnswer(nanoseconds longest) {
+  const timespec timeout = {.tv_sec = 0, .tv_nsec = static_cast<long>(longest.count())};
+  pollfd socket = {.fd = socket_.get(), .events = POLLIN, .revents = 0};
+  return ::ppoll(&socket, 1, &timeout, nullptr) > 0;
+}
+
+Outcome Handoff::GivenUp() const {
+  Outcome outcome = outcome_;
   const auto waited = std::chrono::duration_cast<milliseconds>(patience_.broker);
   outcome.hint += " after " + std::to_string(waited.count()) +
                   " ms, which is what the broker allows (timeouts.handoff_ms and timeouts.session_grace_ms): see "
@@ -81,26 +134,12 @@ Outcome Handoff::GivenUp(const Outcome& cause) const {
   return outcome;
 }
 
-// Each step counts with what it took, but for what it was longer than it should be: then the process was stopped. A
-// signal that interrupts it gains nothing.
-bool Handoff::Wait(bool for_answer, nanoseconds longest) {
-  while (longest > nanoseconds::zero() && !IsOver()) {
-    const nanoseconds step = std::min({kStep, longest, left_});
-    const timespec timeout = {.tv_sec = 0, .tv_nsec = static_cast<long>(step.count())};
-    pollfd socket = {.fd = socket_.get(), .events = POLLIN, .revents = 0};
-    const auto began = std::chrono::steady_clock::now();
-    if (::ppoll(&socket, for_answer ? 1 : 0, &timeout, nullptr) > 0) return true;
-    const nanoseconds took = std::min<nanoseconds>(std::chrono::steady_clock::now() - began, step);
-    longest -= took;
-    left_ -= took;
-  }
-  return false;
-}
-
-Handoff::Broker Handoff::TryFetch(Outcome* outcome) {
+bool Handoff::Ask() {
   const auto failed = [&](std::string_view what, int error) {
-    *outcome = SystemFailure(what, error);
-    return MeansGone(error) ? Broker::kGone : Broker::kThere;
+    outcome_ = SystemFailure(what, error);
+    if (!MeansGone(error)) return true;
+    BeginPause();
+    return false;
   };
   sockaddr_un address = {};
   address.sun_family = AF_UNIX;
@@ -113,10 +152,13 @@ Handoff::Broker Handoff::TryFetch(Outcome* outcome) {
   }
   const std::string bytes = request_.SerializeAsString();
   if (::send(socket_.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL) < 0) return failed("cannot write to", errno);
-  return Receive(outcome);
+  phase_ = Phase::kAsked;
+  phase_left_ = patience_.answer;
+  pause_ = nanoseconds::zero();
+  return false;
 }
 
-Handoff::Broker Handoff::Receive(Outcome* outcome) {
+bool Handoff::Receive(bool answered) {
   std::vector<char> bytes(kMaxReply);
   alignas(cmsghdr) char control[CMSG_SPACE(kRoomForDescriptors * sizeof(int))] = {};
   iovec part = {.iov_base = bytes.data(), .iov_len = bytes.size()};
@@ -125,33 +167,32 @@ Handoff::Broker Handoff::Receive(Outcome* outcome) {
   message.msg_iovlen = 1;
   message.msg_control = control;
   message.msg_controllen = sizeof control;
-  const bool answered = Wait(true, patience_.answer);
   // A broker that answers after all cannot send the transport any more, and keeps it for the next try; or it has sent
   // it by now, and it is here.
   if (!answered) ::shutdown(socket_.get(), SHUT_RD);
   const ssize_t got = ::recvmsg(socket_.get(), &message, MSG_CMSG_CLOEXEC);
   if (got <= 0) {
     const int error = !answered ? ETIMEDOUT : got == 0 ? ECONNRESET : errno;
-    *outcome = SystemFailure(got == 0 ? "no answer from" : "cannot read from", error);
-    return MeansGone(error) ? Broker::kGone : Broker::kThere;
+    outcome_ = SystemFailure(got == 0 ? "no answer from" : "cannot read from", error);
+    return !MeansGone(error);
   }
   std::vector<UniqueFd> descriptors = DescriptorsOf(&message);
   v1::HandoffReply reply;
   if ((message.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) != 0 ||
       !reply.ParseFromArray(bytes.data(), static_cast<int>(got))) {
-    *outcome = BrokenPromise("on the hand-off socket is malformed");
-    return Broker::kThere;
+    outcome_ = BrokenPromise("on the hand-off socket is malformed");
+    return true;
   }
-  *outcome = FromMessage(reply.outcome());
-  if (!outcome->ok()) {
-    if (IsSuccess(outcome->status)) *outcome = BrokenPromise("on the hand-off socket is not final");
+  outcome_ = FromMessage(reply.outcome());
+  if (!outcome_.ok()) {
+    if (IsSuccess(outcome_.status)) outcome_ = BrokenPromise("on the hand-off socket is not final");
   } else if (descriptors.size() != 1) {
-    *outcome = BrokenPromise("on the hand-off socket has not exactly one descriptor");
+    outcome_ = BrokenPromise("on the hand-off socket has not exactly one descriptor");
   } else {
     transport_ = std::move(descriptors.front());
     state_ = std::move(*reply.mutable_connection_state());
   }
-  return Broker::kThere;
+  return true;
 }
 
 void Handoff::Acknowledge() {

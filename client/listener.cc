@@ -8,6 +8,7 @@
 #include "client/connector.h"
 #include "client/object_requests.h"
 #include "client/reservation.h"
+#include "dataplane/forked_child.h"
 
 namespace rdmabroker::client {
 
@@ -86,6 +87,7 @@ NdkStatus Listener::GetLocalAddress(sockaddr* address, uint32_t* length) const {
 }
 
 std::optional<SocketAddress> Listener::address() const {
+  if (IsForkedChild()) return std::nullopt;
   const std::lock_guard lock(mutex_);
   return address_;
 }

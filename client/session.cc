@@ -7,6 +7,7 @@
 
 #include "client/broker_link.h"
 #include "client/translation.h"
+#include "dataplane/forked_child.h"
 #include "dataplane/start_thread.h"
 
 namespace rdmabroker::client {
@@ -17,6 +18,8 @@ Session::Opening Session::Open(SessionOptions options) {
   if (const std::string_view problem = SocketPathProblem(options.control_socket); !problem.empty()) {
     return {.outcome = {.status = NdkStatus::kInvalidParameter, .hint = std::string(problem)}};
   }
+  if (IsForkedChild()) return {.outcome = {.status = NdkStatus::kNotSupported, .hint = kForkedChildHint}};
+  NoticeForks();
   auto link = BrokerLink::Start(std::move(options));
   if (link == nullptr) {
     return {.outcome = {.status = NdkStatus::kInsufficientResources, .retryable = true, .hint = kNoThreadHint}};
@@ -32,8 +35,13 @@ Session::Opening Session::Open(SessionOptions options) {
 }
 
 Session::~Session() {
-  Close({});
-  link_->Join();
+  // Its thread and its connection are the parent's.
+  if (IsForkedChild()) {
+    Leak(link_);
+  } else {
+    Close({});
+    link_->Join();
+  }
 }
 
 NdkStatus Session::ListAdapters(std::function<void(const Outcome&, std::vector<Device>)> completion) {
@@ -55,8 +63,8 @@ NdkStatus Session::OpenAdapter(const std::string& device, NdkVersion version, Ad
 }
 
 NdkStatus Session::Close(CloseCompletion completion) {
+  if (IsForkedChild()) return NdkStatus::kSuccess;
   if (close_called_.exchange(true)) return NdkStatus::kSuccess;
-  link_->Leave();
   link_->PostAlways(
       [link = link_, completion = std::move(completion)]() mutable { link->Close(std::move(completion)); });
   return NdkStatus::kPending;

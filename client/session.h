@@ -36,15 +36,20 @@ namespace rdmabroker::client {
 //
 // The session does not end where the broker ends its stream but keeps the session, as when callbacks hold this thread
 // up for long, nor where the broker dies and another process goes on in its place: the session tries to return for
-// Limits.session_grace_ms, and requests wait until then. Another process accepts it only from the user who opened it:
-// so open it as the user that the process will stay, who must be allowed to use the socket.
+// Limits.session_grace_ms, and requests wait until then. A process that has changed its user since can then only close
+// and disconnect what it has: so open it as the user that the process will stay, who must be allowed to use the socket.
+//
+// Forks: in a child by fork(2) of a process that has called Open before, with whatever result, objects that it has
+// inherited return kInvalidDeviceState at once, closes kSuccess, and their destructors do nothing: the connections are
+// the parent's. Open returns kNotSupported. Fork before the first Open, or let the child start another program. The
+// session ends with the process that has opened it, even if a child lives on.
 class Session {
  public:
   struct Opening;
   // Waits for the broker, or for its successor where it has gone and a supervisor keeps its socket, for
   // SessionOptions.open_timeout at most. kConnectionRefused: nobody listens on the socket, or whoever does turns every
   // attempt away; kIoTimeout; kInvalidParameter: the socket's path; kInsufficientResources: this process gets no more
-  // threads; and those of Broker.Session in broker.proto.
+  // threads; kNotSupported: in a forked child; and those of Broker.Session in broker.proto.
   static Opening Open(SessionOptions options = {});
 
   // Closes the session, and waits for the last of its callbacks unless it is called from one.

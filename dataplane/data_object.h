@@ -23,6 +23,9 @@ using RequestCompletion = std::function<void(NdkStatus)>;
 // When a close completes, everything that the object used is the consumer's again: the object's rights are revoked, its
 // hardware object is destroyed, it calls nothing any more, and no GetResults that begins later returns a result of it.
 //
+// In a child by fork(2) of the process that has made them, functions return kInvalidDeviceState or, where they have no
+// status, nothing at once; closes return kSuccess. None of it touches what is the parent's.
+//
 // Objects are made by their parent's Create functions, which all complete inline, and destroy themselves. A pointer is
 // good until Close is called. All functions of one object may be called from any thread; Close only once.
 class DataObject : public Extensible {

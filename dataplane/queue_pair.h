@@ -47,8 +47,10 @@ using ConnectionEndCallback = std::function<void(const ConnectionEnd&)>;
 // and all other requests end with kCancelled. From Linux 6.12 on, Soft-RoCE cancels a request with bad local memory,
 // too, and those before it that are under way.
 //
-// Inline statuses of posts: kConnectionInvalid: not connected (any more); kInvalidParameter: flags that the request
-// does not take; kInsufficientResources: the queue is full; kDataOverrun: too many SGEs, too much data, or more inline
+// Inline statuses of posts: kConnectionInvalid: not connected yet, or ended by this side; after an end by the peer or a
+// failure requests are taken and cancelled until then. kInvalidParameter: flags that the request does not take.
+// kInsufficientResources: the queue is full; an initiator request has its place until its result has been taken, and a
+// silent one until it has succeeded and a later one is done. kDataOverrun: too many SGEs, too much data, or more inline
 // bytes than the queue pair was made for; kNotSupported: the adapter cannot do it; kUnsuccessful: its hardware refuses.
 //
 // Consumers serialise posts to the initiator queue, and posts to the receive queue; the two may run concurrently, and

@@ -12,12 +12,17 @@ bool WaitingResults::Add(const ResultEx& result, const ResultOwner& owner) {
   if (size_ == ring_.size()) Rebuild(std::min(depth_, std::max<size_t>(2 * size_, 16)));
   At(size_) = {result, owner};
   ++size_;
+  if (owner.untaken != nullptr) owner.untaken->fetch_add(1, std::memory_order_relaxed);
   return true;
 }
 
 size_t WaitingResults::Take(std::span<ResultEx> results) {
   const size_t taken = std::min(size_, results.size());
-  for (size_t i = 0; i < taken; ++i) results[i] = At(i).result;
+  for (size_t i = 0; i < taken; ++i) {
+    const Waiting& waiting = At(i);
+    results[i] = waiting.result;
+    if (waiting.owner.untaken != nullptr) waiting.owner.untaken->fetch_sub(1, std::memory_order_relaxed);
+  }
   size_ -= taken;
   first_ = size_ == 0 ? 0 : first_ + taken;
   if (first_ >= ring_.size()) first_ -= ring_.size();
@@ -51,6 +56,7 @@ void WaitingResults::ForgetQueuePair(const QueuePair* queue_pair) {
   DropIf([queue_pair](Waiting& waiting) {
     if (waiting.owner.queue_pair != queue_pair) return false;
     waiting.owner.queue_pair = nullptr;
+    waiting.owner.untaken = nullptr;
     waiting.result.qp_context = nullptr;
     return waiting.owner.srq == nullptr;
   });

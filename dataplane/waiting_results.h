@@ -3,7 +3,9 @@
 #ifndef DATAPLANE_WAITING_RESULTS_H_
 #define DATAPLANE_WAITING_RESULTS_H_
 
+#include <atomic>
 #include <cstddef>
+#include <cstdint>
 #include <span>
 #include <vector>
 
@@ -14,10 +16,13 @@ namespace rdmabroker {
 class QueuePair;
 class SharedReceiveQueue;
 
-// The objects whose close withdraws a result. Only compared, never dereferenced.
+// The objects whose close withdraws a result, which are only compared, and what the queue pair wants to know.
 struct ResultOwner {
   const QueuePair* queue_pair = nullptr;
   const SharedReceiveQueue* srq = nullptr;  // Null unless the request was a receive of this queue.
+  // Counts the results of the queue pair's initiator requests that wait: as with hardware, a request has its place in
+  // the queue until the consumer has taken its result. Null for those of receives. Good until the close.
+  std::atomic<uint32_t>* untaken = nullptr;
 };
 
 // The results of a completion queue that wait for its consumer, oldest first. Used under the queue's lock. Allocates

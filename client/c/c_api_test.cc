@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 #include <poll.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <array>
@@ -27,6 +28,7 @@
 #include "client/c/rdma_broker.h"
 #include "dataplane/adapter.h"
 #include "dataplane/data_object.h"
+#include "dataplane/forked_child.h"
 #include "dataplane/iwarp/adapter.h"
 #include "dataplane/memory.h"
 #include "dataplane/ndk/status.h"
@@ -128,6 +130,31 @@ TEST(CInterface, AHandleOfNothingIsAStatusAndNoMore) {
     EXPECT_EQ(function.call(kMadeUp), RDMA_BROKER_STATUS_OBJECT_NAME_NOT_FOUND);
     EXPECT_EQ(function.call(~rdma_broker_handle{0}), RDMA_BROKER_STATUS_OBJECT_NAME_NOT_FOUND);
   }
+}
+
+TEST(CInterface, AForkedChildTouchesNothingOfItsParents) {
+  const rdma_broker_handle events = MakeEvents();
+  NoticeForks();  // As a session would.
+  const pid_t child = ::fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    ::alarm(30);  // For one that waits.
+    for (size_t i = 0; i < Functions().size(); ++i) {
+      const bool opens = std::string(Functions()[i].name) == "session_open";
+      const auto expected = opens ? RDMA_BROKER_STATUS_NOT_SUPPORTED : RDMA_BROKER_STATUS_INVALID_DEVICE_STATE;
+      if (Functions()[i].call(events) != expected) ::_exit(static_cast<int>(i) + 1);
+    }
+    auto failure = Sized<rdma_broker_event>();
+    rdma_broker_handle session = 0;
+    (void)rdma_broker_session_open(nullptr, events, &session, &failure);
+    ::_exit(failure.hint[0] != '\0' ? 0 : 200);
+  }
+  int status = 0;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  ASSERT_TRUE(WIFEXITED(status));
+  const auto failed = static_cast<size_t>(WEXITSTATUS(status));
+  EXPECT_EQ(failed, 0u) << (failed > 0 && failed <= Functions().size() ? Functions()[failed - 1].name : "no hint");
+  EXPECT_EQ(rdma_broker_close(events, 1), RDMA_BROKER_STATUS_SUCCESS);
 }
 
 TEST(CInterface, AHandleOfAnotherKindIsAStatusAndNoMore) {

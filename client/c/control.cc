@@ -185,6 +185,11 @@ rdma_broker_status rdma_broker_close(rdma_broker_handle object, uint64_t context
 
 rdma_broker_status rdma_broker_session_open(const rdma_broker_session_options* options, rdma_broker_handle events,
                                             rdma_broker_handle* session, rdma_broker_event* failure) {
+  if (IsForkedChild()) {
+    const client::Outcome refusal = {.status = NdkStatus::kNotSupported, .hint = kForkedChildHint};
+    if (HasRoom(failure)) GiveOut(Event{RDMA_BROKER_EVENT_OUTCOME, 0, 0, 0, refusal}, failure);
+    return RDMA_BROKER_STATUS_NOT_SUPPORTED;
+  }
   return Guarded([&] {
     const auto known = options == nullptr ? rdma_broker_session_options{} : TakeIn(options);
     if (!known.has_value() || session == nullptr || (failure != nullptr && !HasRoom(failure))) {

@@ -18,6 +18,7 @@
 #include "client/c/handle_table.h"
 #include "client/c/rdma_broker.h"
 #include "client/values.h"
+#include "dataplane/forked_child.h"
 #include "dataplane/ndk/status.h"
 
 // What every function of the C interface does.
@@ -26,9 +27,10 @@ namespace rdmabroker::c {
 // No struct of this interface will ever be larger: a size beyond it is not one.
 inline constexpr uint32_t kLargestStruct = 4096;
 
-// Runs a function's body; no exception leaves it.
+// Runs a function's body, but in a forked child; no exception leaves it.
 template <typename Body>
 rdma_broker_status Guarded(const Body& body) noexcept {
+  if (IsForkedChild()) return RDMA_BROKER_STATUS_INVALID_DEVICE_STATE;
   try {
     return static_cast<rdma_broker_status>(body());
   } catch (const std::bad_alloc&) {

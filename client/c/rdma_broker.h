@@ -15,8 +15,13 @@
  * bounds, and one or two for each object.
  *
  * Threads. Every function may be called on any thread at any time. The library has threads of its own, on which nothing
- * of the program runs. A process that has forked without exec must not use what its parent opened. A thread must not be
- * cancelled (pthread_cancel) within a call, which ends the process; the close of a queue of events ends a wait for one.
+ * of the program runs. A thread must not be cancelled (pthread_cancel) within a call, which ends the process; the close
+ * of a queue of events ends a wait for one.
+ *
+ * Forks. In a child by fork(2) of a process that has called rdma_broker_session_open before, with whatever result,
+ * every function returns at once and touches nothing of the parent's: STATUS_INVALID_DEVICE_STATE,
+ * rdma_broker_session_open STATUS_NOT_SUPPORTED. Fork before that, or let the child start another program. The parent's
+ * session ends with the parent, even if a child lives on.
  *
  * Errors. Functions return NDK statuses (rdma_broker_status.h). A pointer that is null where a value is needed, a
  * struct that is too small, and text that is no address or no UTF-8 are STATUS_INVALID_PARAMETER. Out parameters are
@@ -138,8 +143,8 @@ typedef struct rdma_broker_session_options {
 
 /* Opens a session, and waits for the broker. `options` may be null. `failure`, if it is not null, is filled in as an
  * OUTCOME where this fails and there is more to say than the status. STATUS_CONNECTION_REFUSED: nobody listens on the
- * socket. A session outlives the broker's process only for the user who opened it: open it as the user that the process
- * will stay. */
+ * socket. A process that has changed its user since can only close and disconnect what it has, once another process
+ * of the broker has taken over: open a session as the user that the process will stay. */
 rdma_broker_status rdma_broker_session_open(const rdma_broker_session_options* options, rdma_broker_handle events,
                                             rdma_broker_handle* session, rdma_broker_event* failure);
 

@@ -12,6 +12,7 @@
 #include "client/names/dns.h"
 #include "client/names/etcd.h"
 #include "client/names/source.h"
+#include "dataplane/forked_child.h"
 #include "dataplane/start_thread.h"
 
 namespace rdmabroker::client {
@@ -50,6 +51,9 @@ Resolution ResolveByEtcd(const ParsedName& name, const EtcdSource& source, const
   if (name.port != 0) {
     return Failure(NdkStatus::kInvalidParameter, "name " + name.host + ": etcd has its port; leave it out");
   }
+  // gRPC has threads.
+  if (IsForkedChild()) return Failure(NdkStatus::kNotSupported, kForkedChildHint);
+  NoticeForks();
   std::string problem;
   Etcd etcd(source, options, &problem);
   if (!problem.empty()) return Failure(NdkStatus::kInvalidParameter, problem);
@@ -161,7 +165,10 @@ class NameRegistration::Keeper {
 };
 
 NameRegistration::NameRegistration(std::unique_ptr<Keeper> keeper) : keeper_(std::move(keeper)) {}
-NameRegistration::~NameRegistration() = default;
+NameRegistration::~NameRegistration() {
+  // The name is the parent's, as is the thread that keeps it.
+  if (IsForkedChild()) (void)keeper_.release();
+}
 
 NameRegistration::Registering NameRegistration::Register(const std::string& name, const SocketAddress& address,
                                                          const NameOptions& given, std::chrono::seconds time_to_live) {
@@ -180,6 +187,8 @@ NameRegistration::Registering NameRegistration::Register(const std::string& name
     if (!ParseDnsSource(options.source)) return {.outcome = NoSource(options.source).outcome};
     return {.outcome = Failure(NdkStatus::kNotSupported, "names can be registered in etcd only").outcome};
   }
+  if (IsForkedChild()) return {.outcome = Failure(NdkStatus::kNotSupported, kForkedChildHint).outcome};
+  NoticeForks();
   std::string problem;
   auto keeper = std::make_unique<Keeper>(*source, options, parsed->host, address, time_to_live, &problem);
   if (!problem.empty()) return refused(problem);

@@ -77,7 +77,7 @@ class NameRegistration {
 
   explicit NameRegistration(std::unique_ptr<Keeper> keeper);
 
-  const std::unique_ptr<Keeper> keeper_;
+  std::unique_ptr<Keeper> keeper_;
 };
 
 // The result of NameRegistration::Register.

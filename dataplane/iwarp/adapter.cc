@@ -4,6 +4,7 @@
 
 #include <utility>
 
+#include "dataplane/forked_child.h"
 #include "dataplane/iwarp/completion_queue.h"
 #include "dataplane/iwarp/memory_objects.h"
 #include "dataplane/iwarp/memory_table.h"
@@ -37,9 +38,11 @@ class SoftwareAdapter final : public Adapter {
  public:
   const AdapterInfo& info() const override { return info_; }
   Created<ProtectionDomain> CreateProtectionDomain() override {
+    if (IsForkedChild()) return {NdkStatus::kInvalidDeviceState};
     return {NdkStatus::kSuccess, new SoftwareProtectionDomain(this)};
   }
   Created<CompletionQueue> CreateCompletionQueue(uint32_t depth, CqNotification notification) override {
+    if (IsForkedChild()) return {NdkStatus::kInvalidDeviceState};
     if (depth == 0 || depth > info_.max_cq_depth) return {NdkStatus::kInvalidParameter, nullptr};
     // Whatever makes progress needs a completion queue first.
     if (!ProgressThread::Get().Start()) return {NdkStatus::kInsufficientResources, nullptr};
@@ -58,12 +61,14 @@ class SoftwareAdapter final : public Adapter {
 SoftwareProtectionDomain::SoftwareProtectionDomain(SoftwareAdapter* adapter) : adapter_(adapter) {}
 
 Created<MemoryRegion> SoftwareProtectionDomain::CreateMemoryRegion(bool fast_register) {
+  if (IsForkedChild()) return {NdkStatus::kInvalidDeviceState};
   MemoryTable::Entry* const entry = adapter_->memory()->Allocate();
   if (entry == nullptr) return {NdkStatus::kInsufficientResources, nullptr};
   return {NdkStatus::kSuccess, new SoftwareMemoryRegion(this, adapter_->memory(), entry, fast_register)};
 }
 
 Created<MemoryWindow> SoftwareProtectionDomain::CreateMemoryWindow() {
+  if (IsForkedChild()) return {NdkStatus::kInvalidDeviceState};
   MemoryTable::Entry* const entry = adapter_->memory()->Allocate();
   if (entry == nullptr) return {NdkStatus::kInsufficientResources, nullptr};
   return {NdkStatus::kSuccess, new SoftwareMemoryWindow(this, adapter_->memory(), entry)};
@@ -71,6 +76,7 @@ Created<MemoryWindow> SoftwareProtectionDomain::CreateMemoryWindow() {
 
 Created<SharedReceiveQueue> SoftwareProtectionDomain::CreateSharedReceiveQueue(
     SharedReceiveQueueAttributes attributes) {
+  if (IsForkedChild()) return {NdkStatus::kInvalidDeviceState};
   const AdapterInfo& info = adapter_->info();
   if (attributes.depth == 0 || attributes.depth > info.max_srq_depth ||
       attributes.max_receive_request_sge > info.max_receive_request_sge) {
@@ -89,12 +95,17 @@ bool SoftwareProtectionDomain::Belongs(const QueuePairAttributes& attributes) co
 }
 
 Created<QueuePair> SoftwareProtectionDomain::CreateQueuePair(const QueuePairAttributes& attributes) {
+  if (IsForkedChild()) return {NdkStatus::kInvalidDeviceState};
   if (!Belongs(attributes) || !Fits(attributes, adapter_->info())) return {NdkStatus::kInvalidParameter, nullptr};
   return {NdkStatus::kSuccess, new SoftwareQueuePair(this, adapter_->memory(), attributes)};
 }
 
 }  // namespace
 
-Created<Adapter> OpenAdapter() { return {NdkStatus::kSuccess, new SoftwareAdapter}; }
+Created<Adapter> OpenAdapter() {
+  if (IsForkedChild()) return {NdkStatus::kNotSupported};
+  NoticeForks();
+  return {NdkStatus::kSuccess, new SoftwareAdapter};
+}
 
 }  // namespace rdmabroker::iwarp

@@ -8,6 +8,7 @@
 #include <optional>
 #include <utility>
 
+#include "dataplane/forked_child.h"
 #include "dataplane/iwarp/progress_thread.h"
 
 namespace rdmabroker::iwarp {
@@ -39,6 +40,7 @@ SoftwareCompletionQueue::SoftwareCompletionQueue(Adapter* adapter, CompletionQue
 }
 
 size_t SoftwareCompletionQueue::GetResultsEx(std::span<ResultEx> results) {
+  if (IsForkedChild()) return 0;
   if (const size_t taken = Take(results); taken > 0) return taken;
   DriveAll();
   return Take(results);
@@ -60,6 +62,7 @@ void SoftwareCompletionQueue::DriveAll() {
 }
 
 void SoftwareCompletionQueue::Arm(CqNotify type) {
+  if (IsForkedChild()) return;
   {
     const std::lock_guard lock(mutex_);
     if (held_back_ > 0) return;  // That notification is this one's, too.
@@ -76,12 +79,14 @@ void SoftwareCompletionQueue::Arm(CqNotify type) {
 }
 
 NdkStatus SoftwareCompletionQueue::Resize(uint32_t depth) {
+  if (IsForkedChild()) return NdkStatus::kInvalidDeviceState;
   if (depth == 0 || depth > adapter_->info().max_cq_depth) return NdkStatus::kInvalidParameter;
   const std::lock_guard lock(mutex_);
   return waiting_.Resize(depth) ? NdkStatus::kSuccess : NdkStatus::kBufferOverflow;
 }
 
 NdkStatus SoftwareCompletionQueue::ControlInterruptModeration(uint32_t interval_us, uint32_t count) {
+  if (IsForkedChild()) return NdkStatus::kInvalidDeviceState;
   const std::lock_guard lock(mutex_);
   if (interval_us == kUnlimited && (count == kUnlimited || count > waiting_.depth())) {
     return NdkStatus::kInvalidParameterMix;

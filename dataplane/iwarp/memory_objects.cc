@@ -4,6 +4,7 @@
 
 #include <utility>
 
+#include "dataplane/forked_child.h"
 #include "dataplane/iwarp/wire/adapter_limits.h"
 
 namespace rdmabroker::iwarp {
@@ -31,11 +32,13 @@ void SoftwareMemoryRegion::Dismantle() {
 }
 
 uint32_t SoftwareMemoryRegion::token() const {
+  if (IsForkedChild()) return 0;
   const std::lock_guard lock(mutex_);
   return token_;
 }
 
 NdkStatus SoftwareMemoryRegion::Register(void* address, size_t length, MrFlags flags) {
+  if (IsForkedChild()) return NdkStatus::kInvalidDeviceState;
   if (fast_register_) return NdkStatus::kInvalidDeviceRequest;
   const auto base = reinterpret_cast<uint64_t>(address);
   if (address == nullptr || length == 0 || base + length < base) return NdkStatus::kInvalidParameter;
@@ -64,9 +67,11 @@ bool SoftwareMemoryRegion::HasLiveWindow() {
 }
 
 NdkStatus SoftwareMemoryRegion::Deregister() {
+  if (IsForkedChild()) return NdkStatus::kInvalidDeviceState;
   const std::lock_guard lock(mutex_);
   if (HasLiveWindow()) return NdkStatus::kDeviceBusy;
   table_->Withdraw(entry_);
+  table_->Discard(entry_, token_);
   token_ = 0;
   ++deregistrations_;
   max_pages_ = 0;
@@ -74,12 +79,13 @@ NdkStatus SoftwareMemoryRegion::Deregister() {
 }
 
 NdkStatus SoftwareMemoryRegion::InitializeFastRegister(uint32_t page_count, bool remote_access) {
+  if (IsForkedChild()) return NdkStatus::kInvalidDeviceState;
   if (!fast_register_) return NdkStatus::kInvalidDeviceRequest;
   if (page_count == 0 || page_count > kMaxFastRegisterPages) return NdkStatus::kImplementationLimit;
   const std::lock_guard lock(mutex_);
   max_pages_ = page_count;
   remote_access_ = remote_access;
-  if (token_ == 0) token_ = table_->NextToken(entry_);
+  if (token_ == 0) unused_token_ = token_ = table_->NextToken(entry_);
   return NdkStatus::kSuccess;
 }
 
@@ -154,6 +160,7 @@ NdkStatus SoftwareMemoryRegion::PrepareInvalidate(MemoryChange* change) {
 
 void SoftwareMemoryRegion::AcceptFastRegister(MemoryChange* change) {
   const std::lock_guard lock(mutex_);
+  table_->Discard(entry_, std::exchange(unused_token_, 0));
   change->entry = entry_;
   change->token = token_ = table_->NextToken(entry_);
 }
@@ -162,6 +169,7 @@ void SoftwareMemoryRegion::CancelFastRegister(const MemoryChange& change) {
   const std::lock_guard lock(mutex_);
   const uint32_t live = MemoryTable::LiveToken(entry_);
   if (token_ == change.token && live != 0) token_ = live;
+  if (live != change.token) table_->Discard(entry_, change.token);
 }
 
 bool SoftwareMemoryRegion::PublishWindow(const MemoryChange& change) {
@@ -189,6 +197,7 @@ void SoftwareMemoryWindow::Dismantle() {
 }
 
 RemoteToken SoftwareMemoryWindow::remote_token() const {
+  if (IsForkedChild()) return {};
   const std::lock_guard lock(mutex_);
   return RemoteToken{token_};
 }
@@ -201,7 +210,9 @@ void SoftwareMemoryWindow::AcceptBind(MemoryChange* change) {
 
 void SoftwareMemoryWindow::CancelBind(const MemoryChange& change) {
   const std::lock_guard lock(mutex_);
-  if (token_ == change.token) token_ = MemoryTable::LiveToken(entry_);
+  const uint32_t live = MemoryTable::LiveToken(entry_);
+  if (token_ == change.token) token_ = live;
+  if (live != change.token) table_->Discard(entry_, change.token);
 }
 
 bool SoftwareMemoryWindow::CarryOutBind(const MemoryChange& change, SoftwareMemoryRegion* region) {

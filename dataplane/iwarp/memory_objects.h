@@ -61,8 +61,9 @@ class SoftwareMemoryRegion final : public MemoryRegion {
   MemoryTable::Entry* const entry_;
   const bool fast_register_;
 
-  mutable std::mutex mutex_;  // Guards what follows; after a queue pair's locks.
-  uint32_t token_ = 0;        // 0: not registered or not initialised.
+  mutable std::mutex mutex_;   // Guards what follows; after a queue pair's locks.
+  uint32_t token_ = 0;         // 0: not registered or not initialised.
+  uint32_t unused_token_ = 0;  // Told by InitializeFastRegister; nothing will be registered by it.
   uint64_t deregistrations_ = 0;
   uint32_t max_pages_ = 0;
   bool remote_access_ = false;

@@ -3,6 +3,7 @@
 #include "dataplane/iwarp/memory_table.h"
 
 #include <sched.h>
+#include <sys/random.h>
 
 #include <algorithm>
 #include <memory>
@@ -14,24 +15,30 @@
 namespace rdmabroker::iwarp {
 namespace {
 
-// A token is the entry's index and a key that changes with each use of the entry, so that stale tokens are noticed.
-constexpr uint32_t kKeyBits = 8;
+// With their table less than a page.
+constexpr size_t kFirstPlaces = 256;
+
+uint64_t RandomKey() {
+  uint64_t key = 0;
+  // It waits where the kernel has not gathered enough after its start, and fails only where a signal comes meanwhile.
+  while (::getrandom(&key, sizeof key, 0) != sizeof key) {
+  }
+  return key;
+}
 
 }  // namespace
+
+MemoryTable::MemoryTable() : order_(RandomKey()) {
+  made_.push_back(std::make_unique<Places>(kFirstPlaces));
+  places_ = made_.back().get();
+}
 
 MemoryTable::Entry* MemoryTable::Allocate() {
   const std::lock_guard lock(mutex_);
   if (free_.empty()) {
-    if (owned_.size() == kChunks) return nullptr;
-    auto chunk = std::make_unique<Chunk>();
-    const size_t first = owned_.size() * kChunkEntries;
-    for (size_t i = kChunkEntries; i-- > 0;) {
-      chunk->entries[i].index = static_cast<uint32_t>(first + i);
-      // Index 0 stays unused, so that no token is 0.
-      if (first + i != 0) free_.push_back(&chunk->entries[i]);
-    }
-    chunks_[owned_.size()].store(chunk.get(), std::memory_order_release);
-    owned_.push_back(std::move(chunk));
+    if (chunks_.size() == kChunks) return nullptr;
+    chunks_.push_back(std::make_unique<Chunk>());
+    for (Entry& entry : chunks_.back()->entries) free_.push_back(&entry);
   }
   Entry* const entry = free_.back();
   free_.pop_back();
@@ -40,18 +47,53 @@ MemoryTable::Entry* MemoryTable::Allocate() {
 
 void MemoryTable::Free(Entry* entry) {
   const std::lock_guard lock(mutex_);
-  // To the front: the longer an entry rests, the longer a stale token stays wrong.
-  free_.push_front(entry);
+  for (const uint32_t token : std::exchange(entry->tokens, {})) FreePlace(token);
+  free_.push_back(entry);
 }
 
 uint32_t MemoryTable::NextToken(Entry* entry) {
   const std::lock_guard lock(mutex_);
-  return entry->index << kKeyBits | ++entry->last_key;
+  // At most half are taken, so that two are drawn for each that is given out, in the mean.
+  if ((places_taken_ + 1) * 2 > made_.back()->count()) MakeMorePlaces();
+  uint32_t token = 0;
+  do {
+    token = order_.Of(++drawn_);
+  } while (token == 0 || made_.back()->Of(token).load(std::memory_order_relaxed) != nullptr);
+  entry->tokens.push_back(token);
+  made_.back()->Of(token).store(entry, std::memory_order_release);
+  ++places_taken_;
+  return token;
+}
+
+void MemoryTable::MakeMorePlaces() {
+  auto more = std::make_unique<Places>(made_.back()->count() * 2);
+  for (const auto& chunk : chunks_) {
+    for (Entry& entry : chunk->entries) {
+      for (const uint32_t token : entry.tokens) more->Of(token).store(&entry, std::memory_order_relaxed);
+    }
+  }
+  places_.store(more.get(), std::memory_order_release);
+  made_.push_back(std::move(more));
+}
+
+void MemoryTable::FreePlace(uint32_t token) {
+  made_.back()->Of(token).store(nullptr, std::memory_order_relaxed);
+  --places_taken_;
+}
+
+void MemoryTable::Discard(Entry* entry, uint32_t token) {
+  const std::lock_guard lock(mutex_);
+  if (std::erase(entry->tokens, token) != 0) FreePlace(token);
 }
 
 void MemoryTable::Publish(Entry* entry, uint32_t token, MemoryDescription description, DataObject* region) {
   Withdraw(entry);
   entry->description = std::move(description);
+  {
+    const std::lock_guard lock(mutex_);
+    const uint32_t former = std::exchange(entry->published, token);
+    if (former != token && std::erase(entry->tokens, former) != 0) FreePlace(former);
+  }
   if (region != nullptr) {
     const std::lock_guard lock(bindings_mutex_);
     bindings_.emplace(token, ObjectReference<DataObject>(region));
@@ -99,11 +141,9 @@ bool MemoryTable::Invalidate(uint32_t token, const void* domain, const void* que
 }
 
 MemoryTable::Pin MemoryTable::Lookup(uint32_t token) {
-  const uint32_t index = token >> kKeyBits;
-  if (token == 0 || index >= kChunks * kChunkEntries) return Pin();
-  Chunk* const chunk = chunks_[index / kChunkEntries].load(std::memory_order_acquire);
-  if (chunk == nullptr) return Pin();
-  Entry* const entry = &chunk->entries[index % kChunkEntries];
+  Entry* const entry = places_.load(std::memory_order_acquire)->Of(token).load(std::memory_order_acquire);
+  // An entry's live token is 0 where it has none.
+  if (token == 0 || entry == nullptr) return Pin();
   entry->pins.fetch_add(1, std::memory_order_seq_cst);
   Pin pin(entry, token);
   if (entry->live_token.load(std::memory_order_seq_cst) != token) return Pin();

@@ -9,7 +9,6 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <deque>
 #include <memory>
 #include <mutex>
 #include <span>
@@ -18,6 +17,7 @@
 #include <vector>
 
 #include "dataplane/data_object.h"
+#include "dataplane/keyed_permutation.h"
 #include "dataplane/operation.h"
 
 namespace rdmabroker::iwarp {
@@ -51,8 +51,9 @@ class MemoryTable {
     std::atomic<uint32_t> live_token{0};  // 0 while the entry means nothing.
     std::atomic<uint32_t> pins{0};
     MemoryDescription description;  // Changes only while not live and not pinned.
-    uint32_t index = 0;
-    uint8_t last_key = 0;
+    // Guarded by the table's mutex.
+    std::vector<uint32_t> tokens;  // That have their places: the published one, and those that may be.
+    uint32_t published = 0;        // The last one, which need not live any more.
   };
 
   // Keeps the memory of an entry in place. Empty if the token was not live.
@@ -80,13 +81,18 @@ class MemoryTable {
     uint32_t token_ = 0;
   };
 
+  MemoryTable();
+
   // Null if the table is full.
   Entry* Allocate();
   // The entry is not live.
   void Free(Entry* entry);
 
-  // The token that the next Publish of the entry will make live: never 0, never the one before.
+  // A token for a Publish of the entry: never 0, and none that was given out before, until there are no others. Nobody
+  // can guess it (RFC 5042, section 5.2). Publish or Discard it.
   uint32_t NextToken(Entry* entry);
+  // The token will not be published, or is dead for good.
+  void Discard(Entry* entry, uint32_t token);
   // `region`, if there is one, is referred to as long as the token is live: a window's memory. The adapter's own thread
   // gives the reference back.
   void Publish(Entry* entry, uint32_t token, MemoryDescription description, DataObject* region = nullptr);
@@ -111,13 +117,34 @@ class MemoryTable {
     std::array<Entry, kChunkEntries> entries;
   };
 
+  // Where tokens lead, by their lowest bits. No two tokens have the same place: one that would is not given out.
+  class Places {
+   public:
+    explicit Places(size_t count) : count_(count), entries_(std::make_unique<std::atomic<Entry*>[]>(count)) {}
+    size_t count() const { return count_; }
+    std::atomic<Entry*>& Of(uint32_t token) const { return entries_[token & (count_ - 1)]; }
+
+   private:
+    size_t count_;  // A power of two.
+    std::unique_ptr<std::atomic<Entry*>[]> entries_;
+  };
+
   // The token is dead.
   void LetGoOfRegion(uint32_t token);
+  // These need the mutex.
+  void MakeMorePlaces();
+  void FreePlace(uint32_t token);
 
-  std::array<std::atomic<Chunk*>, kChunks> chunks_ = {};
-  std::mutex mutex_;  // Guards what follows; taken by registration only.
-  std::vector<std::unique_ptr<Chunk>> owned_;
-  std::deque<Entry*> free_;  // The next to be used is the last.
+  // The last of made_.
+  std::atomic<const Places*> places_ = nullptr;
+  std::mutex mutex_;  // Guards what follows, and entries' tokens; taken by registrations only.
+  std::vector<std::unique_ptr<Chunk>> chunks_;
+  std::vector<Entry*> free_;
+  // A lookup that began before there were more may still use the former ones.
+  std::vector<std::unique_ptr<Places>> made_;
+  size_t places_taken_ = 0;
+  const KeyedPermutation order_;
+  uint32_t drawn_ = 0;
 
   std::atomic<size_t> bound_{0};  // How many there are in the next, so that others need no lock.
   std::mutex bindings_mutex_;

@@ -4,6 +4,7 @@
 
 #include <utility>
 
+#include "dataplane/forked_child.h"
 #include "dataplane/iwarp/progress_thread.h"
 
 namespace rdmabroker::iwarp {
@@ -58,6 +59,7 @@ void SoftwareQueuePair::Dismantle() {
 }
 
 NdkStatus SoftwareQueuePair::Post(const InitiatorPost& post) {
+  if (IsForkedChild()) return NdkStatus::kInvalidDeviceState;
   const NdkStatus status = transmitter_.Post(post);
   if (transmitter_.failed() || transmitter_.socket_error() != 0) {
     // The end of the connection needs the connection lock, which a post does not take.
@@ -87,6 +89,7 @@ NdkStatus SoftwareQueuePair::SendAndInvalidate(void* request_context, std::span<
 }
 
 NdkStatus SoftwareQueuePair::Receive(void* request_context, std::span<const Sge> sges) {
+  if (IsForkedChild()) return NdkStatus::kInvalidDeviceState;
   if (srq_) return NdkStatus::kInvalidDeviceRequest;
   if (receives_refused_) return NdkStatus::kConnectionInvalid;
   const NdkStatus status = receive_queue_.Post(request_context, sges);
@@ -120,6 +123,7 @@ NdkStatus SoftwareQueuePair::Write(void* request_context, std::span<const Sge> s
 // Requests that change memory. One that is refused is posted all the same, as what was deferred must not wait for it.
 NdkStatus SoftwareQueuePair::Bind(void* request_context, MemoryRegion* region, MemoryWindow* window, void* address,
                                   size_t length, OpFlags flags) {
+  if (IsForkedChild()) return NdkStatus::kInvalidDeviceState;
   auto* const software_region = static_cast<SoftwareMemoryRegion*>(region);
   auto* const software_window = static_cast<SoftwareMemoryWindow*>(window);
   const bool belong = Belongs(software_region) && Belongs(software_window);
@@ -137,6 +141,7 @@ NdkStatus SoftwareQueuePair::Bind(void* request_context, MemoryRegion* region, M
 NdkStatus SoftwareQueuePair::FastRegister(void* request_context, MemoryRegion* region, std::span<void* const> pages,
                                           size_t first_byte_offset, size_t length, uint64_t base_address,
                                           OpFlags flags) {
+  if (IsForkedChild()) return NdkStatus::kInvalidDeviceState;
   auto* const software_region = static_cast<SoftwareMemoryRegion*>(region);
   MemoryChange change;
   return Post({.type = OperationType::kFastRegister,
@@ -150,6 +155,7 @@ NdkStatus SoftwareQueuePair::FastRegister(void* request_context, MemoryRegion* r
 }
 
 NdkStatus SoftwareQueuePair::Invalidate(void* request_context, MemoryRegion* region, OpFlags flags) {
+  if (IsForkedChild()) return NdkStatus::kInvalidDeviceState;
   auto* const software_region = static_cast<SoftwareMemoryRegion*>(region);
   MemoryChange change;
   return Post(
@@ -162,6 +168,7 @@ NdkStatus SoftwareQueuePair::Invalidate(void* request_context, MemoryRegion* reg
 }
 
 NdkStatus SoftwareQueuePair::Invalidate(void* request_context, MemoryWindow* window, OpFlags flags) {
+  if (IsForkedChild()) return NdkStatus::kInvalidDeviceState;
   auto* const software_window = static_cast<SoftwareMemoryWindow*>(window);
   MemoryChange change;
   return Post(

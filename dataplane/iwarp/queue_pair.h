@@ -12,6 +12,7 @@
 #include <span>
 
 #include "dataplane/adapter.h"
+#include "dataplane/forked_child.h"
 #include "dataplane/iwarp/completion_queue.h"
 #include "dataplane/iwarp/driven_queue_pair.h"
 #include "dataplane/iwarp/memory_table.h"
@@ -112,6 +113,7 @@ class SoftwareQueuePair final : public DrivenQueuePair, public Timed {
   Receiver receiver_;
   tcp::PeerSilence silence_;
   UniqueFd socket_;
+  ParentsAlone parents_socket_;
   ConnectionEndCallback on_end_;
   RequestCompletion disconnect_completion_;
   bool disconnecting_ = false;

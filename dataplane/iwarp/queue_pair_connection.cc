@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "dataplane/forked_child.h"
 #include "dataplane/iwarp/limits.h"
 #include "dataplane/iwarp/progress_thread.h"
 #include "dataplane/iwarp/provider_error.h"
@@ -36,6 +37,7 @@ NdkStatus StatusOf(TerminateCause cause) {
 }  // namespace
 
 NdkStatus SoftwareQueuePair::Attach(Attachment attachment, ConnectionEndCallback on_end) {
+  if (IsForkedChild()) return NdkStatus::kInvalidDeviceState;
   const auto state = DecodeConnectionState(attachment.state);
   int type = 0;
   socklen_t length = sizeof type;
@@ -53,6 +55,7 @@ NdkStatus SoftwareQueuePair::Attach(Attachment attachment, ConnectionEndCallback
   handle_ = handle;
   phase_ = Phase::kConnected;
   socket_ = std::move(attachment.socket);
+  parents_socket_ = ParentsAlone(socket_.get());
   on_end_ = std::move(on_end);
   receiver_.Start(*state);
   transmitter_.Start(socket_.get(), *state);
@@ -226,6 +229,7 @@ void SoftwareQueuePair::OnDeadline() {
 }
 
 NdkStatus SoftwareQueuePair::Disconnect(std::chrono::milliseconds timeout, RequestCompletion completion) {
+  if (IsForkedChild()) return NdkStatus::kInvalidDeviceState;
   const std::lock_guard lock(mutex_);
   if (phase_ == Phase::kIdle) return NdkStatus::kConnectionInvalid;
   if (disconnecting_ || closed_) return NdkStatus::kInvalidDeviceState;
@@ -245,6 +249,7 @@ NdkStatus SoftwareQueuePair::Disconnect(std::chrono::milliseconds timeout, Reque
 }
 
 void SoftwareQueuePair::Flush() {
+  if (IsForkedChild()) return;
   const std::lock_guard lock(mutex_);
   if (phase_ == Phase::kIdle) return receiver_.CancelReceives();
   EndLocally();
@@ -274,6 +279,7 @@ void SoftwareQueuePair::CloseSocket() {
   transmitter_.Stop();
   ProgressThread::Get().SetTimer(this, std::nullopt);
   ProgressThread::Get().Unwatch(handle_.exchange(0));
+  parents_socket_ = {};
   socket_.Reset();
 }
 

@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
 #include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
@@ -27,6 +31,26 @@ class Operations : public testing::TestWithParam<Variant> {
   void SetUp() override { Connect(a, b, StatesFor(GetParam().crc, GetParam().fpdu_limit), GetParam().family); }
   Side a, b;
 };
+
+// It would hold the connection, whose peer is to see the end of this process.
+TEST_P(Operations, AForkedChildHasNoSocketOfTheConnection) {
+  const auto has_tcp = [] {
+    for (int fd = 0; fd < 1024; ++fd) {
+      int protocol = 0;
+      socklen_t length = sizeof protocol;
+      if (::getsockopt(fd, SOL_SOCKET, SO_PROTOCOL, &protocol, &length) == 0 && protocol == IPPROTO_TCP) return true;
+    }
+    return false;
+  };
+  EXPECT_TRUE(has_tcp());
+  const pid_t child = ::fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) ::_exit(has_tcp() ? 1 : 0);
+  int status = 0;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_TRUE(WIFEXITED(status));
+  EXPECT_EQ(WEXITSTATUS(status), 0);
+}
 
 TEST_P(Operations, SendArrivesInAReceiveWithLengthAndContexts) {
   Buffer from(a.domain, 200'000, kMrAllowLocalRead);

@@ -4,6 +4,7 @@
 
 #include <utility>
 
+#include "dataplane/forked_child.h"
 #include "dataplane/iwarp/progress_thread.h"
 
 namespace rdmabroker::iwarp {
@@ -59,10 +60,12 @@ SoftwareSharedReceiveQueue::SoftwareSharedReceiveQueue(ProtectionDomain* domain,
       armed_(threshold_ > 0) {}
 
 NdkStatus SoftwareSharedReceiveQueue::Receive(void* request_context, std::span<const Sge> sges) {
+  if (IsForkedChild()) return NdkStatus::kInvalidDeviceState;
   return queue_.Post(request_context, sges);
 }
 
 NdkStatus SoftwareSharedReceiveQueue::Modify(uint32_t depth, uint32_t notify_threshold) {
+  if (IsForkedChild()) return NdkStatus::kInvalidDeviceState;
   if (depth > max_depth_) return NdkStatus::kInvalidParameter;
   if (depth > 0) {
     if (const NdkStatus status = queue_.SetDepth(depth); status != NdkStatus::kSuccess) return status;

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <limits>
 #include <utility>
 
 #include "dataplane/iwarp/limits.h"
@@ -19,7 +20,12 @@ namespace {
 // What is read ahead of knowing where it belongs, and copied there. Large enough that many small FPDUs come with one
 // call.
 constexpr size_t kStagedBytes = 32 * 1024;
-// Payload from here on goes straight to its place, with only this much read behind it: the trailer and the next header.
+// With a CRC all comes this way: what is in its place already somebody else may change before the sum is made, as by a
+// write of his own into the same memory, and that must not end the connection. Little enough that it stays in the
+// cache.
+constexpr size_t kStagedBytesWithCrc = 64 * 1024;
+// Without, payload from here on goes straight to its place, with only this much read behind it: the trailer and the
+// next header.
 constexpr size_t kDirectFrom = 8 * 1024;
 constexpr size_t kBehindDirect = 256;
 constexpr size_t kMaxPieces = 64;  // Of memory in one call.
@@ -61,7 +67,8 @@ void Receiver::Start(const ConnectionState& state) {
   next_msn_ = state.next_receive_msn;
   read_response_due_ = state.read_response_due;
   first_fpdu_seen_ = !state.holds_sends();
-  staged_.resize(std::max(kStagedBytes, state.unread.size()));
+  places_directly_ = !state.crc;
+  staged_.resize(std::max(state.crc ? kStagedBytesWithCrc : kStagedBytes, state.unread.size()));
   std::copy(state.unread.begin(), state.unread.end(), staged_.begin());
   staged_begin_ = 0;
   staged_end_ = state.unread.size();
@@ -89,7 +96,8 @@ bool Receiver::WithinMessage() {
 // What recv says; nothing if the memory is gone that the payload belongs to. Everything staged has been taken before.
 std::optional<ssize_t> Receiver::Read(int fd, bool* full) {
   targets_.Clear();
-  if (decoder_->payload_left() >= kDirectFrom && !FindTargets(decoder_->payload_left())) return std::nullopt;
+  const bool direct = places_directly_ && decoder_->payload_left() >= kDirectFrom;
+  if (direct && !FindTargets(decoder_->payload_left())) return std::nullopt;
   const ssize_t got = ReadInto(fd, full);
   targets_.Clear();
   return got;
@@ -220,6 +228,8 @@ bool Receiver::BeginMessage() {
   message_.invalidate_stag = header.invalidate_stag;
   message_.status = NdkStatus::kCancelled;
   for (const Sge& sge : message_.request.sges) message_.capacity += sge.length;
+  // No result tells of more.
+  message_.capacity = std::min<uint64_t>(message_.capacity, std::numeric_limits<uint32_t>::max());
   // All of it, before the first byte is written.
   PinnedPieces whole;
   if (PinSlice(attributes_.memory, message_.request.sges, 0, message_.capacity, kLocalWrite, attributes_.domain,

@@ -34,7 +34,7 @@ struct ReceiverAttributes {
 };
 
 // The receiving half of a queue pair: takes the peer's stream apart, checks all that the peer claims, and puts payload
-// where it belongs, large payload straight from the socket. Guarded by the queue pair's connection lock.
+// where it belongs, without a CRC large payload straight from the socket. Guarded by the queue pair's connection lock.
 class Receiver {
  public:
   explicit Receiver(const ReceiverAttributes& attributes) : attributes_(attributes) {}
@@ -98,6 +98,7 @@ class Receiver {
   std::optional<Transmitter::OutstandingRead> read_;  // The one whose response is coming in.
   uint32_t read_received_ = 0;
   std::array<uint8_t, kMaxTerminateLength> control_ = {};  // Payload of a read request or Terminate.
+  bool places_directly_ = false;
   std::vector<uint8_t> staged_;
   size_t staged_begin_ = 0;
   size_t staged_end_ = 0;

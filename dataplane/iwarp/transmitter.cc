@@ -37,9 +37,10 @@ NdkStatus Transmitter::Post(const InitiatorPost& post) {
       state_.outbound_read_limit == 0) {
     status = NdkStatus::kInvalidDeviceRequest;
   }
-  if (status == NdkStatus::kSuccess && tail_ - head_ == requests_.size()) {
+  const auto is_full = [this] { return tail_ - head_ + untaken_ >= requests_.size(); };
+  if (status == NdkStatus::kSuccess && is_full()) {
     TransmitLocked();
-    if (tail_ - head_ == requests_.size()) status = NdkStatus::kInsufficientResources;
+    if (is_full()) status = NdkStatus::kInsufficientResources;
   }
   if (status != NdkStatus::kSuccess) {
     // Deferred requests may not be kept waiting by the failure of the one that was to follow.
@@ -253,7 +254,7 @@ void Transmitter::Report(Request* request, NdkStatus status, uint32_t provider_e
   result.request_context = request->context;
   result.type = request->type;
   result.provider_error = provider_error;
-  if (!attributes_.cq->Add(result, {.queue_pair = attributes_.queue_pair}, false)) failed_ = true;
+  if (!attributes_.cq->Add(result, {.queue_pair = attributes_.queue_pair, .untaken = &untaken_}, false)) failed_ = true;
 }
 
 void Transmitter::ReportDone() {

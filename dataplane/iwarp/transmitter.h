@@ -165,6 +165,7 @@ class Transmitter {
   std::atomic<bool> wants_write_ = false;
   std::atomic<bool> failed_ = false;
   std::atomic<int> socket_error_ = 0;
+  std::atomic<uint32_t> untaken_ = 0;  // ResultOwner's.
 
   std::mutex mutex_;  // Guards what follows.
   Gate gate_ = Gate::kUnconnected;

@@ -6,6 +6,7 @@
 
 #include <utility>
 
+#include "dataplane/forked_child.h"
 #include "dataplane/verbs/completion_queue.h"
 #include "dataplane/verbs/protection_domain.h"
 #include "dataplane/verbs/verbs_adapter.h"
@@ -27,6 +28,8 @@ void IgnoreSigpipeUnlessHandled() {
 }  // namespace
 
 Created<Adapter> OpenAdapter(const std::string& device) {
+  if (IsForkedChild()) return {NdkStatus::kNotSupported};
+  NoticeForks();
   DeviceContext context;
   if (const auto status = OpenDevice(device, &context); status != NdkStatus::kSuccess) return {status, nullptr};
   DeviceDescription description;
@@ -47,12 +50,14 @@ Created<Adapter> OpenAdapter(const std::string& device) {
 }
 
 Created<ProtectionDomain> VerbsAdapter::CreateProtectionDomain() {
+  if (IsForkedChild()) return {NdkStatus::kInvalidDeviceState};
   ibv_pd* const domain = ibv_alloc_pd(context());
   if (domain == nullptr) return {FromPointer(domain), nullptr};
   return {NdkStatus::kSuccess, new VerbsProtectionDomain(this, domain)};
 }
 
 Created<CompletionQueue> VerbsAdapter::CreateCompletionQueue(uint32_t depth, CqNotification notification) {
+  if (IsForkedChild()) return {NdkStatus::kInvalidDeviceState};
   if (depth == 0 || depth > info().max_cq_depth) return {NdkStatus::kInvalidParameter, nullptr};
   auto* const queue = new VerbsCompletionQueue(this, depth, std::move(notification));
   const NdkStatus status = queue->Make();

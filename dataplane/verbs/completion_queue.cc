@@ -7,6 +7,7 @@
 #include <limits>
 #include <utility>
 
+#include "dataplane/forked_child.h"
 #include "dataplane/verbs/queue_pair.h"
 #include "dataplane/verbs/verbs_status.h"
 
@@ -41,6 +42,7 @@ void VerbsCompletionQueue::OnClose() {
 }
 
 size_t VerbsCompletionQueue::GetResultsEx(std::span<ResultEx> results) {
+  if (IsForkedChild()) return 0;
   DroppedReferences dropped;
   const std::lock_guard lock(mutex_);
   const size_t waited = waiting_.Take(results);
@@ -60,7 +62,10 @@ size_t VerbsCompletionQueue::Poll(size_t limit, DroppedReferences* dropped) {
   size_t total = 0;
   while (total < limit) {
     const size_t wanted = std::min(batch.size(), limit - total);
-    const size_t got = FromCount(ibv_poll_cq(queue_, static_cast<int>(wanted), batch.data()));
+    const int polled = ibv_poll_cq(queue_, static_cast<int>(wanted), batch.data());
+    // What lies in the queue is out of reach.
+    if (polled < 0) Die(NdkStatus::kInternalError);
+    const size_t got = polled < 0 ? 0 : static_cast<size_t>(polled);
     for (const ibv_wc& completion : std::span(batch).first(got)) {
       VerbsQueuePair* const queue_pair = Find(completion.qp_num);
       if (queue_pair != nullptr) queue_pair->HandleCompletion(completion, this, dropped);
@@ -110,6 +115,7 @@ void VerbsCompletionQueue::Add(const ResultEx& result, const ResultOwner& owner)
 }
 
 void VerbsCompletionQueue::Arm(CqNotify type) {
+  if (IsForkedChild()) return;
   DroppedReferences dropped;
   const std::lock_guard lock(mutex_);
   if (!arming_.armed()) receive_seen_ = false;
@@ -123,7 +129,8 @@ void VerbsCompletionQueue::Arm(CqNotify type) {
 
 void VerbsCompletionQueue::ArmHardware(DroppedReferences* dropped) {
   const bool solicited = HardwareDecides();
-  ibv_req_notify_cq(queue_, solicited ? 1 : 0);
+  // Nobody would be woken.
+  if (ibv_req_notify_cq(queue_, solicited ? 1 : 0) != 0) return Die(NdkStatus::kInternalError);
   hardware_armed_for_any_ |= !solicited;
   looking_back_ = true;
   while (arming_.armed() && Holds(1) && Poll(1, dropped) == 1) {
@@ -229,6 +236,7 @@ void VerbsCompletionQueue::TakeEnded(VerbsQueuePair* queue_pair) {
 }
 
 NdkStatus VerbsCompletionQueue::Resize(uint32_t depth) {
+  if (IsForkedChild()) return NdkStatus::kInvalidDeviceState;
   const AdapterInfo& info = adapter_->info();
   if (depth == 0 || depth > info.max_cq_depth) return NdkStatus::kInvalidParameter;
   if ((info.adapter_flags & kCqResizeSupported) == 0) return NdkStatus::kNotSupported;
@@ -243,6 +251,7 @@ NdkStatus VerbsCompletionQueue::Resize(uint32_t depth) {
 }
 
 NdkStatus VerbsCompletionQueue::ControlInterruptModeration(uint32_t interval_us, uint32_t count) {
+  if (IsForkedChild()) return NdkStatus::kInvalidDeviceState;
   constexpr uint32_t kMost = std::numeric_limits<uint32_t>::max();
   // The hardware's numbers have 16 bits.
   constexpr uint32_t kHardwareMost = std::numeric_limits<uint16_t>::max();

@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 #include <infiniband/verbs.h>
 
+#include <cerrno>
 #include <mutex>
 #include <vector>
 
@@ -48,6 +49,26 @@ TEST_F(FailedObjects, ASharedReceiveQueueSaysSoOnceAndItsQueuePairsAreDeadAndNoO
   EXPECT_EQ(a->Next().status, NdkStatus::kSuccess);
   EXPECT_EQ(a->EndCount(), 1u);
   CloseAndWait(dead), CloseAndWait(failing), CloseAndWait(alive), CloseAndWait(peer);
+}
+
+TEST_F(FailedObjects, AQueueThatCannotBeReadSaysSoAndItsQueuePairsAreDead) {
+  Connect();
+  ASSERT_EQ(a->qp->Receive(Context(1), {}), NdkStatus::kSuccess);
+  a->cq->Arm(CqNotify::kAny);
+  StandIn::FailNext("ibv_poll_cq", EIO);
+  EXPECT_EQ(TakeAll(*a), 0u);
+  EXPECT_TRUE(Eventually([&] { return a->notifications == 1; }));
+  EXPECT_EQ(a->last_notification, NdkStatus::kInternalError);
+  EXPECT_EQ(a->Next().status, NdkStatus::kCancelled);
+  EXPECT_FALSE(a->End().graceful);
+}
+
+TEST_F(FailedObjects, AQueueThatCannotBeArmedSaysSoInsteadOfWaitingForEver) {
+  Connect();
+  StandIn::FailNext("ibv_req_notify_cq", EIO);
+  a->cq->Arm(CqNotify::kAny);
+  EXPECT_TRUE(Eventually([&] { return a->notifications == 1; }));
+  EXPECT_EQ(a->last_notification, NdkStatus::kInternalError);
 }
 
 // Such a device cancels nothing itself: waiting for it would be in vain.

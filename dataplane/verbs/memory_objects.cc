@@ -4,6 +4,7 @@
 
 #include <utility>
 
+#include "dataplane/forked_child.h"
 #include "dataplane/verbs/locked_memory.h"
 #include "dataplane/verbs/protection_domain.h"
 #include "dataplane/verbs/verbs_status.h"
@@ -35,6 +36,7 @@ void VerbsMemoryRegion::Dismantle() {
 VerbsProtectionDomain* VerbsMemoryRegion::domain() const { return domain_.get(); }
 
 NdkStatus VerbsMemoryRegion::Register(void* address, size_t length, MrFlags flags) {
+  if (IsForkedChild()) return NdkStatus::kInvalidDeviceState;
   if (fast_register_) return NdkStatus::kInvalidDeviceRequest;
   const auto base = reinterpret_cast<uint64_t>(address);
   const AdapterInfo& info = domain_->adapter()->info();
@@ -62,6 +64,7 @@ NdkStatus VerbsMemoryRegion::Register(void* address, size_t length, MrFlags flag
 }
 
 std::string VerbsMemoryRegion::objection() const {
+  if (IsForkedChild()) return {};
   const std::lock_guard lock(mutex_);
   return objection_;
 }
@@ -73,6 +76,7 @@ void VerbsMemoryRegion::SetTokens() {
 
 // A window that was unbound without anybody polling since is bound for all that is known here.
 NdkStatus VerbsMemoryRegion::Deregister() {
+  if (IsForkedChild()) return NdkStatus::kInvalidDeviceState;
   bool look = false;
   {
     const std::lock_guard lock(mutex_);
@@ -89,6 +93,7 @@ NdkStatus VerbsMemoryRegion::Deregister() {
 }
 
 NdkStatus VerbsMemoryRegion::InitializeFastRegister(uint32_t, bool) {
+  if (IsForkedChild()) return NdkStatus::kInvalidDeviceState;
   return fast_register_ ? NdkStatus::kNotSupported : NdkStatus::kInvalidDeviceRequest;
 }
 
@@ -128,9 +133,15 @@ void VerbsMemoryWindow::Dismantle() {
   if (region_) region_->EndBinding();
 }
 
+uint32_t VerbsMemoryWindow::index() const {
+  const std::lock_guard lock(mutex_);
+  return IndexOf(bound_key_);
+}
+
 VerbsProtectionDomain* VerbsMemoryWindow::domain() const { return domain_.get(); }
 
 RemoteToken VerbsMemoryWindow::remote_token() const {
+  if (IsForkedChild()) return {};
   const std::lock_guard lock(mutex_);
   return RemoteToken{bound_ ? window_->rkey : 0};
 }

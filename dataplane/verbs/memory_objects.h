@@ -94,6 +94,10 @@ class VerbsMemoryWindow final : public MemoryWindow {
 
   VerbsProtectionDomain* domain() const;
 
+  // What all keys of a window have in common, until it is made anew; the last byte is the consumer's (ibv_inc_rkey).
+  static uint32_t IndexOf(uint32_t key) { return key >> 8; }
+  uint32_t index() const;
+
  private:
   void Dismantle() override;
   void LetGo(DroppedReferences* dropped);

@@ -2,8 +2,10 @@
 
 #include "dataplane/verbs/protection_domain.h"
 
+#include <algorithm>
 #include <utility>
 
+#include "dataplane/forked_child.h"
 #include "dataplane/verbs/completion_queue.h"
 #include "dataplane/verbs/queue_pair.h"
 #include "dataplane/verbs/shared_receive_queue.h"
@@ -12,10 +14,12 @@
 namespace rdmabroker::verbs {
 
 Created<MemoryRegion> VerbsProtectionDomain::CreateMemoryRegion(bool fast_register) {
+  if (IsForkedChild()) return {NdkStatus::kInvalidDeviceState};
   return {NdkStatus::kSuccess, new VerbsMemoryRegion(this, fast_register)};
 }
 
 Created<MemoryWindow> VerbsProtectionDomain::CreateMemoryWindow() {
+  if (IsForkedChild()) return {NdkStatus::kInvalidDeviceState};
   if (adapter_->info().max_window_size == 0) return {NdkStatus::kNotSupported, nullptr};
   ibv_mw* const window = ibv_alloc_mw(domain_, IBV_MW_TYPE_2);
   if (window == nullptr) return {FromPointer(window), nullptr};
@@ -23,6 +27,7 @@ Created<MemoryWindow> VerbsProtectionDomain::CreateMemoryWindow() {
 }
 
 Created<SharedReceiveQueue> VerbsProtectionDomain::CreateSharedReceiveQueue(SharedReceiveQueueAttributes attributes) {
+  if (IsForkedChild()) return {NdkStatus::kInvalidDeviceState};
   const AdapterInfo& info = adapter_->info();
   if (info.max_srq_depth == 0) return {NdkStatus::kNotSupported, nullptr};
   if (attributes.depth == 0 || attributes.depth > info.max_srq_depth ||
@@ -45,6 +50,7 @@ bool VerbsProtectionDomain::Belongs(const QueuePairAttributes& attributes) const
 }
 
 Created<QueuePair> VerbsProtectionDomain::CreateQueuePair(const QueuePairAttributes& attributes) {
+  if (IsForkedChild()) return {NdkStatus::kInvalidDeviceState};
   if (!Belongs(attributes) || !Fits(attributes, adapter_->info())) return {NdkStatus::kInvalidParameter, nullptr};
   auto* const queue_pair = new VerbsQueuePair(this, attributes);
   const NdkStatus status = queue_pair->Make();
@@ -55,22 +61,30 @@ Created<QueuePair> VerbsProtectionDomain::CreateQueuePair(const QueuePairAttribu
 
 void VerbsProtectionDomain::Add(VerbsMemoryWindow* window) {
   const std::lock_guard lock(mutex_);
-  windows_.insert(window);
+  windows_.emplace(window->index(), window);
 }
 
 void VerbsProtectionDomain::Remove(VerbsMemoryWindow* window) {
   const std::lock_guard lock(mutex_);
-  windows_.erase(window);
+  const auto [first, last] = windows_.equal_range(window->index());
+  windows_.erase(std::find_if(first, last, [window](const auto& entry) { return entry.second == window; }));
 }
 
 void VerbsProtectionDomain::HandleInvalidated(RemoteToken token, DroppedReferences* dropped) {
   const std::lock_guard lock(mutex_);
-  for (VerbsMemoryWindow* const window : windows_) window->HandleInvalidated(static_cast<uint32_t>(token), dropped);
+  const auto key = static_cast<uint32_t>(token);
+  const auto [first, last] = windows_.equal_range(VerbsMemoryWindow::IndexOf(key));
+  for (auto entry = first; entry != last; ++entry) entry->second->HandleInvalidated(key, dropped);
 }
 
 void VerbsProtectionDomain::EndBindings(const void* queue_pair, DroppedReferences* dropped) {
   const std::lock_guard lock(mutex_);
-  for (VerbsMemoryWindow* const window : windows_) window->EndBinding(queue_pair, dropped);
+  decltype(windows_) after;
+  for (const auto& [index, window] : windows_) {
+    window->EndBinding(queue_pair, dropped);
+    after.emplace(window->index(), window);
+  }
+  windows_ = std::move(after);
 }
 
 }  // namespace rdmabroker::verbs

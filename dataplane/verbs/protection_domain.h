@@ -7,7 +7,7 @@
 
 #include <cstdint>
 #include <mutex>
-#include <set>
+#include <unordered_map>
 
 #include "dataplane/adapter.h"
 #include "dataplane/verbs/memory_objects.h"
@@ -42,7 +42,8 @@ class VerbsProtectionDomain final : public ProtectionDomain {
   const ObjectReference<VerbsAdapter> adapter_;
   ibv_pd* const domain_;
   std::mutex mutex_;  // Guards the set; before a window's.
-  std::set<VerbsMemoryWindow*> windows_;
+  // By their index. One that the hardware could not make anew keeps its former one, which another may have by now.
+  std::unordered_multimap<uint32_t, VerbsMemoryWindow*> windows_;
 };
 
 }  // namespace rdmabroker::verbs

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <utility>
 
+#include "dataplane/forked_child.h"
 #include "dataplane/verbs/verbs_status.h"
 #include "dataplane/verbs/work_request.h"
 
@@ -113,6 +114,7 @@ NdkStatus VerbsQueuePair::Invalidate(void*, MemoryRegion*, OpFlags) {
 }
 
 NdkStatus VerbsQueuePair::Post(const InitiatorPost& post) {
+  if (IsForkedChild()) return NdkStatus::kInvalidDeviceState;
   // What the peer has invalidated must not be invalidated again.
   if (post.window != nullptr) receive_cq_->Reap();
   std::unique_lock lock(initiator_mutex_);
@@ -164,7 +166,7 @@ NdkStatus VerbsQueuePair::Check(const InitiatorPost& post) const {
                                                     post.region == nullptr ? domain_.get() : post.region->domain()}) {
     if (domain != domain_.get()) return NdkStatus::kInvalidParameter;
   }
-  return initiator_ring_.room() > 0 ? NdkStatus::kSuccess : NdkStatus::kInsufficientResources;
+  return initiator_ring_.room() > untaken_ ? NdkStatus::kSuccess : NdkStatus::kInsufficientResources;
 }
 
 // The binding of a window is known sooner where its requests are reported to this side.
@@ -319,6 +321,7 @@ void VerbsQueuePair::EndChain() {
 }
 
 NdkStatus VerbsQueuePair::Receive(void* request_context, std::span<const Sge> sges) {
+  if (IsForkedChild()) return NdkStatus::kInvalidDeviceState;
   if (srq_) return NdkStatus::kInvalidDeviceRequest;
   if (sges.size() > attributes_.max_receive_request_sge) return NdkStatus::kDataOverrun;
   std::unique_lock lock(receive_mutex_);

@@ -176,6 +176,7 @@ class VerbsQueuePair final : public QueuePair, public EventTarget {
   // Changed with both locks, read with either.
   Phase phase_ = Phase::kIdle;
   ibv_qp* queue_pair_ = nullptr;
+  mutable std::atomic<uint32_t> untaken_ = 0;  // ResultOwner's.
 
   std::mutex initiator_mutex_;  // Guards what follows.
   RequestRing initiator_ring_;

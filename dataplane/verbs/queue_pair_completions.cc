@@ -103,7 +103,7 @@ void VerbsQueuePair::Report(const FinishedRequest& finished, VerbsCompletionQueu
   result.request_context = finished.request.context;
   result.type = finished.request.type;
   result.provider_error = finished.provider_error;
-  queue->Add(result, {.queue_pair = this});
+  queue->Add(result, {.queue_pair = this, .untaken = &untaken_});
 }
 
 void VerbsQueuePair::ApplyChange(WindowChange change, NdkStatus status, DroppedReferences* dropped) {

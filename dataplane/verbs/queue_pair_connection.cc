@@ -4,6 +4,7 @@
 #include <chrono>
 #include <utility>
 
+#include "dataplane/forked_child.h"
 #include "dataplane/verbs/device/device.h"
 #include "dataplane/verbs/keepalive_times.h"
 #include "dataplane/verbs/qp_attributes.h"
@@ -196,6 +197,7 @@ void VerbsQueuePair::OnAsyncEvent(ibv_event_type type) {
 }
 
 NdkStatus VerbsQueuePair::Attach(Attachment attachment, ConnectionEndCallback on_end) {
+  if (IsForkedChild()) return NdkStatus::kInvalidDeviceState;
   if (attachment.socket) return NdkStatus::kInvalidParameter;
   if (attachment.state.empty()) return Establish(attachment, std::move(on_end));
   const auto transition = TransitionOf(attachment.state);
@@ -232,6 +234,7 @@ NdkStatus VerbsQueuePair::Establish(const Attachment& attachment, ConnectionEndC
 NdkStatus VerbsQueuePair::Disconnect(std::chrono::milliseconds, RequestCompletion) { return NdkStatus::kNotSupported; }
 
 void VerbsQueuePair::Flush() {
+  if (IsForkedChild()) return;
   bool idle = false;
   {
     const std::lock_guard lock(receive_mutex_);

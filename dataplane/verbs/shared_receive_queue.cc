@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "dataplane/forked_child.h"
 #include "dataplane/verbs/verbs_status.h"
 #include "dataplane/verbs/work_request.h"
 
@@ -41,6 +42,7 @@ void VerbsSharedReceiveQueue::OnClose() {
 }
 
 NdkStatus VerbsSharedReceiveQueue::Receive(void* request_context, std::span<const Sge> sges) {
+  if (IsForkedChild()) return NdkStatus::kInvalidDeviceState;
   if (sges.size() > max_sge_) return NdkStatus::kDataOverrun;
   const std::lock_guard lock(mutex_);
   if (dead_) return NdkStatus::kInvalidDeviceState;
@@ -80,6 +82,7 @@ std::optional<void*> VerbsSharedReceiveQueue::Complete(uint64_t place) {
 }
 
 NdkStatus VerbsSharedReceiveQueue::Modify(uint32_t depth, uint32_t notify_threshold) {
+  if (IsForkedChild()) return NdkStatus::kInvalidDeviceState;
   VerbsAdapter* const adapter = domain_->adapter();
   if (depth > adapter->info().max_srq_depth) return NdkStatus::kInvalidParameter;
   if (depth > 0 && !adapter->description().resizes_srqs) return NdkStatus::kNotSupported;

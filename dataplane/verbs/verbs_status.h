@@ -30,9 +30,6 @@ NdkStatus FromPost(int result);
 // 0, or -1 and errno: ibv_close_device, ibv_get_cq_event, ibv_get_async_event.
 inline NdkStatus FromMinusOne(int result) { return StatusOfErrno(result == 0 ? 0 : errno); }
 
-// A count, or something negative: ibv_poll_cq. 0 in that case: nothing can be had from the queue any more.
-inline size_t FromCount(int result) { return result < 0 ? 0 : static_cast<size_t>(result); }
-
 }  // namespace rdmabroker::verbs
 
 #endif  // DATAPLANE_VERBS_VERBS_STATUS_H_

@@ -3,10 +3,14 @@
 // What requests do, and how they end.
 
 #include <gtest/gtest.h>
+#include <sys/uio.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "tests/conformance/data_path_conformance.h"
 
@@ -182,6 +186,54 @@ TEST_P(DataPathConformance, AFullQueueRefusesAndStaysGood) {
   for (int i = 0; i < 64; ++i) ASSERT_EQ(a->qp->Send(nullptr, {}, kOpDefer), NdkStatus::kSuccess);
   EXPECT_EQ(b->qp->Send(nullptr, {}, 0), NdkStatus::kSuccess);
   EXPECT_EQ(a->Next().status, NdkStatus::kSuccess);
+}
+
+// Of two writes into one place the bytes of either may be there, or of both.
+TEST_P(DataPathConformance, WritesIntoMemoryThatSomebodyElseWritesEndNoConnection) {
+  constexpr size_t kLength = 64 * 1024;
+  Connect();
+  Buffer from(a->domain, kLength, kMrAllowLocalRead);
+  Buffer to(b->domain, kLength, kMrAllowRemoteWrite);
+  from.Fill(1);
+  std::atomic<bool> over = false;
+  // By the kernel, which no tool that looks for races takes for one of the program's own.
+  std::thread other([&] {
+    std::vector<uint8_t> bytes(kLength);
+    iovec local = {bytes.data(), bytes.size()};
+    iovec remote = {to.bytes().data(), to.bytes().size()};
+    for (uint8_t value = 0; !over; ++value) {
+      std::fill(bytes.begin(), bytes.end(), value);
+      ::process_vm_writev(::getpid(), &local, 1, &remote, 1, 0);
+    }
+  });
+  const Sge sge = from.sge();
+  for (int i = 0; i < 300 && !HasFailure(); ++i) {
+    EXPECT_EQ(a->qp->Write(nullptr, {&sge, 1}, to.remote(), 0), NdkStatus::kSuccess) << i;
+    EXPECT_EQ(a->Next().status, NdkStatus::kSuccess) << i;
+    b->cq->GetResults({});
+  }
+  over = true;
+  other.join();
+  ASSERT_EQ(a->qp->Write(nullptr, {&sge, 1}, to.remote(), 0), NdkStatus::kSuccess);
+  EXPECT_EQ(a->Next().status, NdkStatus::kSuccess);
+  Settle();
+  EXPECT_EQ(to.bytes(), from.bytes());
+}
+
+TEST_P(DataPathConformance, ASendHasItsPlaceUntilItsResultIsTaken) {
+  Connect();
+  Buffer at_b(b->domain, 64, kMrAllowLocalWrite);
+  for (int i = 0; i < 64; ++i) PostReceive(*b, at_b, 64);
+  for (int i = 0; i < 64; ++i) ASSERT_EQ(a->qp->Send(nullptr, {}, 0), NdkStatus::kSuccess) << i;
+  b->Results(64);
+  for (int i = 0; i < 2; ++i) PostReceive(*b, at_b, 64);
+  EXPECT_EQ(a->qp->Send(nullptr, {}, 0), NdkStatus::kInsufficientResources) << "though all have arrived";
+  a->Next();
+  EXPECT_EQ(a->qp->Send(nullptr, {}, 0), NdkStatus::kSuccess);
+  EXPECT_EQ(a->qp->Send(nullptr, {}, 0), NdkStatus::kInsufficientResources);
+  a->Results(64);
+  EXPECT_EQ(a->qp->Send(nullptr, {}, 0), NdkStatus::kSuccess);
+  b->Results(2);
 }
 
 TEST_P(DataPathConformance, SilentSuccessIsSilentHoweverManyThereAre) {
