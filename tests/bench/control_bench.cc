@@ -2,10 +2,7 @@
 
 // The life of a connection through the broker beside empty calls. docs/benchmarks.md explains, and counts the messages.
 
-#include <fcntl.h>
 #include <grpcpp/grpcpp.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <chrono>
 #include <cstdint>
@@ -18,16 +15,13 @@
 #include <vector>
 
 #include "absl/synchronization/mutex.h"
-#include "dataplane/unique_fd.h"
 #include "proto/grpc/health/v1/health.grpc.pb.h"
 #include "tests/bench/control_client.h"
 #include "tests/bench/figures.h"
 #include "tests/bench/memory_folder.h"
 #include "tests/bench/processes.h"
 #include "tests/bench/queue_server.h"
-#include "tests/bench/require.h"
-#include "tests/bench/worker.h"
-#include "tests/control/network_thread.h"
+#include "tests/bench/server_process.h"
 #include "tests/control/test_client.h"
 #include "tests/control/test_daemon.h"
 
@@ -245,61 +239,6 @@ class EmptyCalls {
   int to_begin_ = 0;
   int done_ = 0;
 };
-
-// A server in a process of its own, since gRPC's completion queues hinder each other in one. Made before this process
-// has used gRPC. `serve` says what its target is, and returns when it is told to end.
-class ServerProcess {
- public:
-  using Serve = std::function<void(const std::function<void(const std::string& target)>& serve_until_told)>;
-
-  explicit ServerProcess(const Serve& serve) {
-    int up[2] = {-1, -1}, down[2] = {-1, -1};
-    Require(::pipe2(up, O_CLOEXEC) == 0 && ::pipe2(down, O_CLOEXEC) == 0, "no pipes to a server");
-    process_ = ::fork();
-    Require(process_ >= 0, "no process for a server");
-    if (process_ == 0) {
-      ::close(down[1]);
-      serve([&](const std::string& target) {
-        char told = 0;
-        if (::write(up[1], target.data(), target.size()) > 0) (void)!::read(down[0], &told, 1);
-      });
-      std::fflush(nullptr);
-      ::_exit(0);
-    }
-    ::close(up[1]);
-    ::close(down[0]);
-    until_told_.Reset(down[1]);
-    const UniqueFd says(up[0]);
-    char target[256];
-    const ssize_t length = ::read(says.get(), target, sizeof target);
-    Require(length > 0, "a server did not start");
-    target_.assign(target, static_cast<size_t>(length));
-  }
-  ~ServerProcess() {
-    until_told_.Reset();
-    int status = 0;
-    Require(::waitpid(process_, &status, 0) == process_ && status == 0, "a server failed");
-  }
-
-  const std::string& target() const { return target_; }
-  // That it has had of the processors.
-  double CpuMicroseconds() const { return CpuSeconds(process_) * 1e6; }
-
- private:
-  pid_t process_ = -1;
-  UniqueFd until_told_;  // Closed, it tells.
-  std::string target_;
-};
-
-// `state_directory`: where its core is stored; "" for nowhere.
-void ServeAsBroker(const std::string& state_directory,
-                   const std::function<void(const std::string& target)>& serve_until_told) {
-  Configuration configuration = TestConfiguration();
-  configuration.state_directory = state_directory;
-  NetworkThread network;
-  const TestDaemon daemon(network, {TestDevice(1)}, configuration);
-  serve_until_told(daemon.target());
-}
 
 // A broker, and the processor time of each of its runs, by cycle.
 struct Measured {

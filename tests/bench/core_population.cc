@@ -34,7 +34,8 @@ SocketAddress PeerAddress(size_t index) {
 }  // namespace
 
 CorePopulation::CorePopulation(size_t connectors)
-    : core_({.endpoints_per_uid = 1'000'000, .objects_per_uid = 1'000'000}), now_(absl::UnixEpoch()) {
+    : core_({.endpoints_per_uid = 1'000'000, .objects_per_uid = 1'000'000, .kept_bytes_per_uid = uint64_t{1} << 40}),
+      now_(absl::UnixEpoch()) {
   std::vector<IpAddress> addresses;
   for (size_t i = 0; i < kAddresses; ++i) addresses.push_back(LocalAddress(i));
   Run(FabricReport(DeviceChanged{MakeFakeDevice(kDevice, "fake0", 1, addresses)}));

@@ -117,7 +117,8 @@ class Population {
 };
 
 Population::Population(size_t connectors, Store& store)
-    : store_(store), core_({.endpoints_per_uid = 1'000'000, .objects_per_uid = 1'000'000}) {
+    : store_(store),
+      core_({.endpoints_per_uid = 1'000'000, .objects_per_uid = 1'000'000, .kept_bytes_per_uid = uint64_t{1} << 40}) {
   std::vector<IpAddress> addresses;
   for (size_t i = 0; i < kAddresses; ++i) addresses.push_back(AddressOf(i));
   fabric_ = std::make_unique<FakeFabric>(
