@@ -151,6 +151,7 @@ class Connector : public BrokerObject {
   Outcome AttachAs(Attachment attachment);
   ConnectionEndCallback EndCallback();
   void HandleDataPathEnd(const ConnectionEnd& end);
+  void TellOfEnd(NdkStatus status, uint32_t provider_error);
   void HandleDisconnectEvent(const DisconnectEvent& event);
   void Report(bool graceful, uint32_t provider_error);
   // Whether the connection ends without the broker's help.

@@ -9,6 +9,7 @@
 #include "client/object_requests.h"
 #include "client/qp_numbers.h"
 #include "dataplane/forked_child.h"
+#include "dataplane/provider_error.h"
 
 namespace rdmabroker::client {
 
@@ -87,8 +88,12 @@ ConnectionEndCallback Connector::EndCallback() {
 void Connector::HandleDataPathEnd(const ConnectionEnd& end) {
   if (closing() || std::exchange(peer_ended_, true)) return;
   Report(end.graceful, end.provider_error);
-  HandleDisconnectEvent({.status = end.graceful ? NdkStatus::kSuccess : NdkStatus::kConnectionAborted,
-                         .provider_error = end.provider_error});
+  TellOfEnd(end.graceful ? NdkStatus::kSuccess : NdkStatus::kConnectionAborted, end.provider_error);
+}
+
+void Connector::TellOfEnd(NdkStatus status, uint32_t provider_error) {
+  HandleDisconnectEvent(
+      {.status = status, .provider_error = provider_error, .hint = ConnectionEndText(status, provider_error)});
 }
 
 void Connector::HandleDisconnectEvent(const DisconnectEvent& event) {
@@ -210,15 +215,14 @@ void Connector::OnFinished() {
 
 void Connector::HandleEvent(const v1::SessionEvent& event) {
   if (!event.has_disconnect()) return;
-  HandleDisconnectEvent(
-      {.status = FromMessage(event.disconnect().status()), .provider_error = event.disconnect().provider_error()});
+  TellOfEnd(FromMessage(event.disconnect().status()), event.disconnect().provider_error());
 }
 
 void Connector::HandleSessionEnd(NdkStatus status) {
   EndHandoff({.status = status, .hint = "the session has ended meanwhile; open a new one"});
   // Nobody has ended it, and the data path needs no broker.
   if (link().forgotten() && attached_) return (*queue_pair_)->WatchAlone();
-  HandleDisconnectEvent({.status = status});
+  TellOfEnd(status, 0);
 }
 
 }  // namespace rdmabroker::client

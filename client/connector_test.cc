@@ -18,6 +18,7 @@
 #include "client/shared_endpoint.h"
 #include "client/testing/fixture.h"
 #include "client/testing/handoff_server.h"
+#include "dataplane/provider_error.h"
 #include "proto/rdmabroker/v1/requests.pb.h"
 
 namespace rdmabroker::client {
@@ -457,6 +458,13 @@ TEST_F(AttachedTest, TheDataPathsEndIsToldToBothOnce) {
   broker.Emit(Broker::DisconnectEvent(report.object));
   broker.WaitForAcknowledgement(1);
   EXPECT_EQ(log.lines().size(), 1u);
+}
+
+TEST_F(AttachedTest, AnEndSaysWhatTheDataPathHasFound) {
+  const uint32_t error = TerminateReceived(iwarp::kDdpNoBuffer);
+  Attach([this](const DisconnectEvent& event) { log.Add(event.hint); });
+  qp->ConnectionEnds({.graceful = false, .provider_error = error});
+  EXPECT_THAT(log.WaitFor(1), ElementsAre(ConnectionEndText(NdkStatus::kConnectionAborted, error)));
 }
 
 TEST_F(AttachedTest, DisconnectIsTheDataPathsAndTheBrokerHearsOfItFirst) {

@@ -49,7 +49,8 @@ struct DisconnectEvent {
   // kIoTimeout: it no longer answers. kDeviceRemoved: this side's device is gone. kConnectionDisconnected and
   // kRequestAborted: the session is over (Session), and nobody watches the connection any more.
   NdkStatus status = NdkStatus::kSuccess;
-  uint32_t provider_error = 0;
+  uint32_t provider_error = 0;  // As Outcome's.
+  std::string hint;             // Who noticed, what it means and what to do; empty on success. Not to be parsed.
 };
 
 // Which ports an adapter shares with others; numbers as PortSpace in address.proto.

@@ -79,7 +79,7 @@ struct Result {
 // NDK_RESULT_EX.
 struct ResultEx : Result {
   OperationType type = OperationType::kReceive;
-  uint32_t provider_error = 0;         // 0 on success, and where the adapter has nothing to say.
+  uint32_t provider_error = 0;         // provider_error.h. 0: a success, or the adapter has nothing to say.
   RemoteToken invalidated_token = {};  // Only of kReceiveAndInvalidate: invalid before the result is seen.
 };
 

@@ -7,9 +7,13 @@
 #include <algorithm>
 #include <iterator>
 #include <optional>
+#include <string>
+#include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "broker/control/inspection_rows.h"
 #include "broker/control/translation.h"
+#include "dataplane/provider_error.h"
 
 namespace rdmabroker {
 namespace {
@@ -78,8 +82,8 @@ constexpr FailureAdvice kOnFailures[] = {
      "Something has run out, which the hint names: give some back, or raise that limit, and have the client try "
      "again."},
     {v1::STATUS_CONNECTION_ABORTED,
-     "The connection broke or its handshake was cut: see whether the peer's process or host has died, then have the "
-     "client connect again."},
+     "The connection broke or its handshake was cut: do what the hint says; where it names no cause, "
+     "see whether the peer's process or host has died. Then have the client connect again."},
     {v1::STATUS_DEVICE_REMOVED,
      "The device is gone: see why (`dmesg`), then have the client close what it has there and use another adapter."},
     {v1::STATUS_SUCCESS,
@@ -193,8 +197,12 @@ void FillFailure(const ConnectorFailure& failure, absl::Duration to_wall_clock, 
   *message->mutable_time() = ToMessage(failure.at + to_wall_clock);
   message->set_status(ToProto(failure.status));
   message->set_provider_error(failure.provider_error);
+  std::string hint = failure.hint;
+  if (IsOfDataPath(failure.provider_error)) {
+    absl::StrAppend(&hint, ": ", ConnectionEndText(failure.status, failure.provider_error));
+  }
   v1::Outcome outcome;  // With the contract's limit on hints.
-  ToProto(Outcome{.status = failure.status, .hint = failure.hint}, &outcome);
+  ToProto(Outcome{.status = failure.status, .hint = std::move(hint)}, &outcome);
   message->set_hint(outcome.hint());
 }
 

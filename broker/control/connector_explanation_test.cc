@@ -10,6 +10,8 @@
 #include <sstream>
 #include <string>
 
+#include "dataplane/provider_error.h"
+
 namespace rdmabroker {
 namespace {
 
@@ -121,6 +123,15 @@ TEST_F(ExplanationTest, AFailureGivesTheAdviceUnlessTheConnectorGoesOn) {
   connector_.state = ConnectorState::kConnecting;
   EXPECT_TRUE(Explained().has_failure());
   EXPECT_NE(Explained().advice(), reply.advice());
+}
+
+TEST_F(ExplanationTest, TheEndOfAConnectionIsToldWithWhatTheDataPathSaysOfIt) {
+  const uint32_t error = TerminateReceived(iwarp::kDdpNoBuffer);
+  connector_.failure = ConnectorFailure{absl::FromUnixSeconds(1), NdkStatus::kConnectionAborted, error, "it broke"};
+  EXPECT_EQ(Explained().failure().hint(), "it broke: " + ConnectionEndText(NdkStatus::kConnectionAborted, error));
+  // The connection manager's number of a handshake means something else than an errno.
+  connector_.failure->provider_error = 28;
+  EXPECT_EQ(Explained().failure().hint(), "it broke");
 }
 
 TEST_F(ExplanationTest, HoldersOfTheAddressAreNamed) {

@@ -7,6 +7,7 @@
 #include "broker/core/overloaded.h"
 #include "broker/runtime/watcher.h"
 #include "dataplane/ndk/status.h"
+#include "dataplane/provider_error.h"
 
 namespace rdmabroker {
 namespace {
@@ -137,7 +138,9 @@ LifeLog::Deed LifeLog::DeedOf(const Request& request) {
                           return Deed{Aim::kDisconnect, typed.connector, {}};
                         },
                         [](const ReportConnectionEnd& typed) {
-                          return Deed{typed.graceful ? Aim::kReportEnd : Aim::kReportBreak, typed.connector, {}};
+                          Deed deed{typed.graceful ? Aim::kReportEnd : Aim::kReportBreak, typed.connector, {}};
+                          deed.provider_error = typed.provider_error;
+                          return deed;
                         },
                         [](const CloseConnector& typed) {
                           return Deed{Aim::kClose, typed.connector, {}};
@@ -238,7 +241,8 @@ void LifeLog::Concluded(SessionId session, Session& known, const Deed& deed, con
       Ended(session, known, deed.connector, {});
       break;
     case Aim::kReportBreak:
-      Ended(session, known, deed.connector, {.status = NdkStatus::kConnectionAborted});
+      Ended(session, known, deed.connector,
+            {.status = NdkStatus::kConnectionAborted, .provider_error = deed.provider_error});
       break;
     case Aim::kClose:
       if (deed.listener) {
@@ -335,6 +339,7 @@ void LifeLog::Ended(SessionId session, Session& known, ConnectorId connector, co
                                  {"peer", place.peer.ToString()},
                                  {"status", StatusName(how.status)},
                                  {"provider_error", how.provider_error},
+                                 {"cause", ConnectionEndText(how.status, how.provider_error)},
                                  {"left_out", *left_out}});
   }
 }

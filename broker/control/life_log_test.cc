@@ -2,21 +2,27 @@
 
 #include "broker/control/life_log.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <optional>
 #include <string>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "broker/core/broker_core.h"
 #include "broker/core/messages.h"
 #include "dataplane/ndk/adapter_info.h"
 #include "dataplane/ndk/status.h"
+#include "dataplane/provider_error.h"
 #include "tests/captured_log.h"
 
 namespace rdmabroker {
 namespace {
+
+using testing::HasSubstr;
 
 constexpr SessionId kSession(1);
 constexpr ConnectorId kConnector(1);
@@ -93,6 +99,22 @@ TEST_F(LifeLogTest, WhoGoesOnKnowsWhatWaits) {
   next.GoOn();
   next.Happened(Refused(1), nullptr);
   EXPECT_EQ(Failures(), 1u);
+}
+
+TEST_F(LifeLogTest, AnEndThatTheClientReportsIsLoggedWithWhatItSaysOfTheCause) {
+  StartConnect();
+  const ConnectionId connection(1);
+  Handle(FabricReport(FabricBound{EndpointId(1)}));
+  Handle(FabricReport(FabricReplied{.connection = connection}));
+  Ask(CompleteConnect{kConnector});
+  Handle(FabricReport(FabricEstablished{connection, std::nullopt}));
+  log_.GoOn();
+  const uint32_t error = TerminateReceived(iwarp::kDdpNoBuffer);
+  log_.Answered(Ask(ReportConnectionEnd{kConnector, false, error}), {});
+  const auto lines = lines_.LinesWith("connector broken session=1 connector=1 device=nic1");
+  ASSERT_EQ(lines.size(), 1u);
+  EXPECT_THAT(lines.front(), HasSubstr(absl::StrCat("provider_error=", error)));
+  EXPECT_THAT(lines.front(), HasSubstr("receive"));
 }
 
 TEST_F(LifeLogTest, FloodsAreBounded) {

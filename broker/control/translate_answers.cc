@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
 #include <string>
+#include <variant>
 
 #include "broker/control/translation.h"
 #include "broker/wire/outcomes.h"
+#include "dataplane/provider_error.h"
 
 namespace rdmabroker {
 namespace {
@@ -30,6 +32,9 @@ void ToProto(const NumberedEvent& event, v1::SessionEvent* message) {
   message->set_number(event.number.value());
   FillEvent(event.event, message);
   if (message->has_outcome()) ShortenHint(message->mutable_outcome()->mutable_outcome());
+  if (const auto* end = std::get_if<DisconnectEvent>(&event.event)) {
+    message->mutable_disconnect()->set_hint(ConnectionEndText(end->status, end->provider_error));
+  }
 }
 
 void ToProto(const Limits& limits, v1::Limits* message) {

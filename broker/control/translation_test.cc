@@ -14,7 +14,9 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "broker/core/limits.h"
+#include "dataplane/provider_error.h"
 #include "proto/rdmabroker/v1/broker.pb.h"
 
 namespace rdmabroker {
@@ -392,7 +394,8 @@ TEST(EventsForTheWire, CarryEveryKindOfEvent) {
       {ConnectEvent{ListenerId(6), ConnectorId(9), NumberedData()},
        std::string("connect { listener_id: 6 connector_id: 9 data { ") + kDataText + "} }"},
       {DisconnectEvent{ConnectorId(9), NdkStatus::kConnectionAborted, 104},
-       "disconnect { connector_id: 9 status: STATUS_CONNECTION_ABORTED provider_error: 104 }"},
+       absl::StrCat("disconnect { connector_id: 9 status: STATUS_CONNECTION_ABORTED provider_error: 104 hint: \"",
+                    ConnectionEndText(NdkStatus::kConnectionAborted, 104), "\" }")},
       {AdapterRemovedEvent{AdapterId(5)}, "adapter_removed { adapter_id: 5 }"},
       {AdapterDisabledEvent{AdapterId(6)}, "adapter_disabled { adapter_id: 6 }"},
   };

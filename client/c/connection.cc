@@ -20,7 +20,7 @@ std::optional<std::string> PrivateData(const void* data, size_t length) {
 client::DisconnectEventCallback TellingOfEnd(const Affiliation& affiliation, rdma_broker_handle connector,
                                              uint64_t context) {
   return [events = affiliation.events, connector, context](const client::DisconnectEvent& event) {
-    const client::Outcome outcome{.status = event.status, .provider_error = event.provider_error, .hint = {}};
+    const client::Outcome outcome{.status = event.status, .provider_error = event.provider_error, .hint = event.hint};
     events->Post({RDMA_BROKER_EVENT_DISCONNECT, context, connector, 0, outcome});
   };
 }

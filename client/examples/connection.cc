@@ -122,7 +122,7 @@ absl::Status Connection::AwaitAccept() {
 client::DisconnectEventCallback Connection::DisconnectCallback() {
   return [this](const client::DisconnectEvent& event) {
     const std::lock_guard lock(mutex_);
-    disconnected_ = event.status;
+    disconnected_ = event;
     changed_.notify_all();
   };
 }
@@ -134,7 +134,7 @@ absl::Status Connection::Disconnect() {
 
 absl::Status Connection::AwaitDisconnect() {
   if (absl::Status status = WaitUntil([this] { return Disconnected(); }); !status.ok()) return status;
-  return *disconnected_ == NdkStatus::kSuccess ? absl::OkStatus() : DisconnectStatus();
+  return disconnected_->status == NdkStatus::kSuccess ? absl::OkStatus() : DisconnectStatus();
 }
 
 absl::StatusOr<MemoryRegion*> Connection::Register(std::span<uint8_t> memory, MrFlags flags) {
@@ -290,14 +290,15 @@ absl::Status Connection::Check(const char* what, NdkStatus status) {
 }
 
 absl::Status Connection::DisconnectStatus() const {
-  switch (*disconnected_) {
+  switch (disconnected_->status) {
     case NdkStatus::kSuccess:
       return absl::AbortedError("the peer has disconnected");
     case NdkStatus::kConnectionDisconnected:
     case NdkStatus::kRequestAborted:
-      return Report("the session with the broker is over", *disconnected_);
+      return Report("the session with the broker is over", disconnected_->status);
     default:
-      return Report("the connection is lost", *disconnected_);
+      return Report("the connection is lost",
+                    client::Outcome{.status = disconnected_->status, .hint = disconnected_->hint});
   }
 }
 

@@ -129,7 +129,7 @@ class Connection {
   // Guarded by mutex_.
   std::optional<client::Outcome> accepted_;
   bool notified_ = false;  // The completion queue has something.
-  std::optional<NdkStatus> disconnected_;
+  std::optional<client::DisconnectEvent> disconnected_;
 };
 
 }  // namespace rdmabroker::examples

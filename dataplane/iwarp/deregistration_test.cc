@@ -14,10 +14,10 @@
 #include <string>
 #include <vector>
 
-#include "dataplane/iwarp/provider_error.h"
 #include "dataplane/iwarp/side_for_test.h"
 #include "dataplane/iwarp/wire/bytes.h"
 #include "dataplane/iwarp/wire/fpdu.h"
+#include "dataplane/provider_error.h"
 
 namespace rdmabroker::iwarp {
 namespace {

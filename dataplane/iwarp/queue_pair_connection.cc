@@ -14,9 +14,9 @@
 #include "dataplane/forked_child.h"
 #include "dataplane/iwarp/limits.h"
 #include "dataplane/iwarp/progress_thread.h"
-#include "dataplane/iwarp/provider_error.h"
 #include "dataplane/iwarp/queue_pair.h"
 #include "dataplane/iwarp/wire/adapter_limits.h"
+#include "dataplane/provider_error.h"
 #include "dataplane/tcp/peer_silence.h"
 #include "dataplane/tcp/tcp_state.h"
 

@@ -11,8 +11,8 @@
 #include <utility>
 
 #include "dataplane/iwarp/limits.h"
-#include "dataplane/iwarp/provider_error.h"
 #include "dataplane/iwarp/wire/bytes.h"
+#include "dataplane/provider_error.h"
 
 namespace rdmabroker::iwarp {
 namespace {

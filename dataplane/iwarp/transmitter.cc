@@ -8,8 +8,8 @@
 #include <utility>
 
 #include "dataplane/iwarp/progress_thread.h"
-#include "dataplane/iwarp/provider_error.h"
 #include "dataplane/iwarp/wire/adapter_limits.h"
+#include "dataplane/provider_error.h"
 
 namespace rdmabroker::iwarp {
 Transmitter::Transmitter(const TransmitterAttributes& attributes)

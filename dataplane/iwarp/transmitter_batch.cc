@@ -7,10 +7,10 @@
 #include <cstring>
 
 #include "dataplane/iwarp/limits.h"
-#include "dataplane/iwarp/provider_error.h"
 #include "dataplane/iwarp/transmitter.h"
 #include "dataplane/iwarp/wire/bytes.h"
 #include "dataplane/iwarp/wire/crc32c.h"
+#include "dataplane/provider_error.h"
 
 namespace rdmabroker::iwarp {
 namespace {

@@ -11,12 +11,12 @@
 #include <string>
 #include <vector>
 
-#include "dataplane/iwarp/provider_error.h"
 #include "dataplane/iwarp/side_for_test.h"
 #include "dataplane/iwarp/wire/bytes.h"
 #include "dataplane/iwarp/wire/fpdu_decoder.h"
 #include "dataplane/iwarp/wire/negotiation.h"
 #include "dataplane/iwarp/wire/terminate.h"
+#include "dataplane/provider_error.h"
 #include "tests/random_seed.h"
 
 namespace rdmabroker::iwarp {
@@ -308,7 +308,8 @@ TEST_P(EachViolation, EndsThisConnectionAloneAndIsToldToThePeer) {
   EXPECT_EQ(!terminate->read_request.empty(), row.with_read_request);
   const ConnectionEnd end = side.End();
   EXPECT_FALSE(end.graceful);
-  EXPECT_EQ(end.provider_error, TerminateSent(row.cause)) << ProviderErrorText(end.provider_error);
+  EXPECT_EQ(end.provider_error, TerminateSent(row.cause))
+      << ConnectionEndText(NdkStatus::kConnectionAborted, end.provider_error);
   for (const ResultEx& result : side.Results(2)) {
     if (result.status == NdkStatus::kSuccess) continue;  // Of a message before the fault.
     EXPECT_TRUE(result.status == NdkStatus::kCancelled || result.status == NdkStatus::kBufferOverflow);

@@ -8,6 +8,7 @@
 #include <array>
 #include <vector>
 
+#include "dataplane/provider_error.h"
 #include "dataplane/verbs/completion_status.h"
 #include "dataplane/verbs/testing/on_stand_in.h"
 #include "dataplane/verbs/work_request.h"
@@ -58,9 +59,9 @@ TEST_F(FailedCompletions, EachStatusOfAReceiveReachesTheConsumerAndEndsTheConnec
     EXPECT_EQ(results[0].request_context, Context(2));
     EXPECT_EQ(results[0].qp_context, Context(1));
     EXPECT_EQ(results[0].bytes_transferred, 0u);
-    EXPECT_EQ(results[0].provider_error, kVendorError);
+    EXPECT_EQ(results[0].provider_error, FailedCompletion(status, kVendorError));
     EXPECT_EQ(results[1].status, NdkStatus::kCancelled);
-    EXPECT_EQ(a->End().provider_error, kVendorError);
+    EXPECT_EQ(a->End().provider_error, FailedCompletion(status, kVendorError));
   }
 }
 
@@ -75,9 +76,9 @@ TEST_F(FailedCompletions, EachStatusOfASilentWriteReachesTheConsumerAndEndsTheCo
     EXPECT_EQ(results[0].status, CompletionStatus(status, false));
     EXPECT_EQ(results[0].type, OperationType::kWrite);
     EXPECT_EQ(results[0].request_context, Context(2));
-    EXPECT_EQ(results[0].provider_error, kVendorError);
+    EXPECT_EQ(results[0].provider_error, FailedCompletion(status, kVendorError));
     EXPECT_EQ(results[1].status, NdkStatus::kCancelled);
-    EXPECT_EQ(a->End().provider_error, kVendorError);
+    EXPECT_EQ(a->End().provider_error, FailedCompletion(status, kVendorError));
   }
 }
 

@@ -3,6 +3,7 @@
 #include <optional>
 #include <utility>
 
+#include "dataplane/provider_error.h"
 #include "dataplane/verbs/completion_status.h"
 #include "dataplane/verbs/queue_pair.h"
 #include "dataplane/verbs/work_request.h"
@@ -26,6 +27,11 @@ bool HasImmediateData(const ibv_wc& completion) {
          (completion.opcode == IBV_WC_RECV_RDMA_WITH_IMM || (completion.wc_flags & IBV_WC_WITH_IMM) != 0);
 }
 
+// 0 where there is none.
+uint32_t ProviderError(const ibv_wc& completion) {
+  return completion.status == IBV_WC_SUCCESS ? 0 : FailedCompletion(completion.status, completion.vendor_err);
+}
+
 }  // namespace
 
 void VerbsQueuePair::HandleCompletion(const ibv_wc& completion, VerbsCompletionQueue* queue,
@@ -41,12 +47,12 @@ void VerbsQueuePair::HandleCompletion(const ibv_wc& completion, VerbsCompletionQ
   // Whatever fails has taken the queue pair into its error state. An iWARP device goes there when the peer disconnects,
   // too, and its connection manager says so.
   const bool flushed = completion.status == IBV_WC_WR_FLUSH_ERR;
-  Break(completion.vendor_err, !(flushed && domain_->adapter()->iwarp()));
+  Break(ProviderError(completion), !(flushed && domain_->adapter()->iwarp()));
 }
 
 void VerbsQueuePair::HandleSent(const ibv_wc& completion, VerbsCompletionQueue* queue, DroppedReferences* dropped) {
   const NdkStatus status = CompletionStatus(completion.status, false);
-  const uint32_t provider_error = status == NdkStatus::kSuccess ? 0 : completion.vendor_err;
+  const uint32_t provider_error = ProviderError(completion);
   std::optional<PostedRequest> alone;
   {
     const std::lock_guard lock(initiator_mutex_);
@@ -127,7 +133,7 @@ void VerbsQueuePair::HandleReceived(const ibv_wc& completion, VerbsCompletionQue
     result.bytes_transferred = completion.byte_len;
     NoteInvalidation(completion, &result, dropped);
   } else {
-    result.provider_error = completion.vendor_err;
+    result.provider_error = ProviderError(completion);
   }
   const uint64_t number = completion.wr_id & kNumberMask;
   if (srq_) {

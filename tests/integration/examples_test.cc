@@ -77,8 +77,8 @@ TEST_F(Examples, KeyValueReadsOneSidedUntilTheWindowIsInvalidated) {
     const Process client = Start("key_value", "client", {"--server", address});
     EXPECT_EQ(client->ReadLine(), "client: 32 values read, and one key not found");
     const std::string refused = Awaited(client, "client: revoked, and the next read ends with: ");
-    EXPECT_TRUE(absl::EndsWith(refused, "STATUS_CONNECTION_ABORTED") ||
-                absl::EndsWith(refused, "STATUS_ACCESS_VIOLATION"))
+    EXPECT_TRUE(absl::StrContains(refused, "STATUS_CONNECTION_ABORTED") ||
+                absl::StrContains(refused, "STATUS_ACCESS_VIOLATION"))
         << refused;
     EXPECT_EQ(client->End(), 0);
   }

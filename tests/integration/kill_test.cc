@@ -161,7 +161,7 @@ class Kill : public testing::TestWithParam<Case> {
     if (status == 0) return false;
     EXPECT_EQ(status, 1) << said;
     EXPECT_TRUE(std::any_of(GetParam().last_words.begin(), GetParam().last_words.end(), [&](const char* words) {
-      return absl::StrContains(said, "storage_" + std::string(name) + ": " + words + "\n");
+      return absl::StrContains(said, "storage_" + std::string(name) + ": " + words);
     })) << said;
     return true;
   }
