@@ -31,13 +31,13 @@
 
 namespace rdmabroker::client {
 
-// What a session is made of inside: the connection to the broker, the stream with its events, the objects, and the
-// thread that all of it belongs to. On that thread only, but for what says otherwise. It lives until Close.
 class BrokerLink;
 
-// Keeps it for good: in a forked child there is nobody to end it.
+// Never destroys the link: a forked child has none of the threads that would end it.
 void Leak(const std::shared_ptr<BrokerLink>& link);
 
+// What a session is made of inside: the connection to the broker, the stream with its events, the objects, and the
+// thread that all of it belongs to. On that thread only, but for what says otherwise. It lives until Close.
 class BrokerLink : public std::enable_shared_from_this<BrokerLink> {
  public:
   // Null where the process gets no more threads.

@@ -146,7 +146,7 @@ class Connector : public BrokerObject {
   NdkStatus ApplyTransitions(const ReadLimits* lowered);
   void TakeOver(const v1::ConnectionEstablished& established, OutcomeCompletion done);
   void GoOnWithHandoff();
-  // Nothing where there is none.
+  // Does nothing if no hand-off is under way.
   void EndHandoff(const Outcome& outcome);
   Outcome AttachAs(Attachment attachment);
   ConnectionEndCallback EndCallback();
@@ -177,7 +177,7 @@ class Connector : public BrokerObject {
   std::shared_ptr<HeldQueuePair> queue_pair_;
   std::shared_ptr<SharedEndpoint> endpoint_;
   std::vector<v1::QpAttributes> transitions_;
-  std::unique_ptr<Handoff> handoff_;    // Under way.
+  std::unique_ptr<Handoff> handoff_;    // Null: none is under way.
   OutcomeCompletion taken_over_;        // Called when it has ended.
   std::atomic<bool> attached_ = false;  // The queue pair is, or was, connected by this connector.
   DisconnectEventCallback on_disconnect_;

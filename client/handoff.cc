@@ -73,7 +73,7 @@ Handoff::Handoff(std::string socket_path, v1::HandoffRequest request, Patience p
 
 milliseconds Handoff::pause() const { return std::chrono::ceil<milliseconds>(pause_); }
 
-// Of more than it was to be the process was stopped for the rest, or did something else.
+// Time beyond the planned pause does not count: the process was stopped, or its thread was busy.
 void Handoff::Count() {
   const auto now = std::chrono::steady_clock::now();
   const nanoseconds took = std::min<nanoseconds>(now - last_, pause_ + kMoment);

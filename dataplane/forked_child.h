@@ -33,11 +33,10 @@ class ParentsAlone {
   int fd_ = -1;
 };
 
-// The advice for who asks for something in a child.
+// The hint of calls that a child makes.
 inline constexpr char kForkedChildHint[] =
     "this process was forked by one that has used the library, and may use nothing of it: fork before the first call, "
-    "or "
-    "start another program";
+    "or start another program";
 
 }  // namespace rdmabroker
 

@@ -8,55 +8,43 @@
 #include <string_view>
 #include <system_error>
 
+#include "absl/strings/str_cat.h"
+
 namespace rdmabroker {
 namespace {
 
+using absl::StrCat;
 using iwarp::TerminateCause;
 
 constexpr uint8_t kProtection = 1;  // The error type of both RDMAP's and DDP's tagged messages (RFC 5040, 4.8).
 constexpr uint8_t kDdp = 1;
 
-// What is to be done, from the sending side's point of view: `sender` is this side or the peer.
-std::string Advice(TerminateCause cause, std::string_view sender, std::string_view receiver) {
-  const auto text = [](auto... parts) {
-    std::string whole;
-    ((whole += parts), ...);
-    return whole;
-  };
+// What it means and who must act. `sender` and `receiver` are "this side" and "the peer", or the reverse.
+std::string Advice(TerminateCause cause, const std::string& sender, const std::string& receiver) {
   if (cause == iwarp::kDdpNoBuffer) {
-    return text("a message of ", sender, " found no receive posted; ", receiver, " must post receives in time");
+    return StrCat("a message of ", sender, " found no receive posted; ", receiver, " must post receives in time");
   }
   if (cause == iwarp::kDdpMessageTooLong) {
-    return text("a message of ", sender, " is longer than the receive that it found; ", receiver,
-                " must post larger receives");
+    return StrCat("a message of ", sender, " is longer than the receive that it found; ", receiver,
+                  " must post larger receives");
   }
   if (cause.layer <= kDdp && cause.type == kProtection) {
-    return text(sender, " named memory of ", receiver, " that it may not use so; compare token, address, length and",
-                " rights with what ", receiver, " has registered");
+    return StrCat(sender, " named memory of ", receiver, " that it may not use so; compare token, address, length and ",
+                  "rights with what ", receiver, " has registered");
   }
   if (cause == iwarp::kMpaCrc) return "bytes were damaged on the way; look at both hosts' network adapters and memory";
   return "the two sides do not agree on the protocol; tell the maker of the one that was found fault with";
 }
 
-std::string TerminateText(bool sent, uint32_t number) {
-  const TerminateCause cause = {static_cast<uint8_t>(number >> 12), static_cast<uint8_t>(number >> 8 & 0x0F),
-                                static_cast<uint8_t>(number)};
-  constexpr std::string_view kThis = "this side";
-  constexpr std::string_view kPeer = "the peer";
-  std::string text(sent ? kThis : kPeer);
-  text += " found fault (";
-  text += TerminateCauseName(cause);
-  text += "): ";
-  return text += sent ? Advice(cause, kPeer, kThis) : Advice(cause, kThis, kPeer);
+std::string TerminateText(TerminateCause cause, const std::string& finder, const std::string& sender) {
+  return StrCat(finder, " found fault (", std::string(TerminateCauseName(cause)), "): ", Advice(cause, sender, finder));
 }
 
-std::string ErrnoText(std::string_view whose, uint32_t error) {
-  std::string text(whose);
-  text += ": ";
-  text += std::generic_category().message(static_cast<int>(error));
+std::string ErrnoText(const std::string& whose, uint32_t error) {
   const bool silent = error == ETIMEDOUT || error == EHOSTUNREACH || error == ENETUNREACH;
-  return text += silent ? "; the peer's host does not answer: see that it and the network between are up"
-                        : "; the peer's process or host has failed or closed abortively";
+  return StrCat(whose, ": ", std::generic_category().message(static_cast<int>(error)),
+                silent ? "; the peer's host does not answer: see that it and the network between are up"
+                       : "; the peer's process or host has failed or closed abortively");
 }
 
 // By enum ibv_wc_status (libibverbs/verbs.h).
@@ -89,12 +77,14 @@ constexpr std::string_view kCompletions[] = {
 std::string CompletionText(uint32_t provider_error) {
   const size_t status = provider_error >> 24 & 0x7F;
   const uint32_t vendor_error = provider_error & 0xFFFFFF;
-  std::string text = "a request failed: ";
-  text += status < std::size(kCompletions) ? std::string(kCompletions[status]) : "status " + std::to_string(status);
-  return vendor_error == 0 ? text : text += " (vendor error " + std::to_string(vendor_error) + ")";
+  const bool known = status < std::size(kCompletions);
+  std::string text =
+      StrCat("a request failed: ", known ? std::string(kCompletions[status]) : StrCat("status ", status));
+  if (vendor_error != 0) absl::StrAppend(&text, " (vendor error ", vendor_error, ")");
+  return text;
 }
 
-// Where the adapter has nothing to say.
+// For an end without a provider error.
 std::string_view StatusText(NdkStatus status) {
   switch (status) {
     case NdkStatus::kConnectionAborted:
@@ -115,12 +105,16 @@ std::string ConnectionEndText(NdkStatus status, uint32_t provider_error) {
   if (status == NdkStatus::kSuccess) return {};
   if (provider_error == 0) return std::string(StatusText(status));
   if ((provider_error & kFailedCompletion) != 0) return CompletionText(provider_error);
+  const std::string this_side = "this side";
+  const std::string peer = "the peer";
   const uint32_t number = provider_error & 0xFFFF;
+  const TerminateCause cause = {static_cast<uint8_t>(number >> 12), static_cast<uint8_t>(number >> 8 & 0x0F),
+                                static_cast<uint8_t>(number)};
   switch (provider_error & ~0xFFFFU) {
     case kTerminateSent:
-      return TerminateText(true, number);
+      return TerminateText(cause, this_side, peer);
     case kTerminateReceived:
-      return TerminateText(false, number);
+      return TerminateText(cause, peer, this_side);
     case kSocketError:
       if (number == 0) return "the peer's stream ended within a message: its process or host has failed";
       return ErrnoText("the connection's socket", number);
@@ -129,7 +123,7 @@ std::string ConnectionEndText(NdkStatus status, uint32_t provider_error) {
     case 0:
       return ErrnoText("the kernel's connection manager", number);
     default:
-      return "provider error " + std::to_string(provider_error);
+      return StrCat("provider error ", provider_error);
   }
 }
 

@@ -15,7 +15,7 @@ namespace {
 // Why a session ends about which nobody says anything.
 constexpr absl::string_view kGraceOver = "the client did not return in time";
 
-// The session of a process that has changed its user since keeps what it has, and can end it.
+// A process that has changed its user may close and disconnect what its session has, and start nothing new.
 std::optional<Outcome> RefuseChangedUser(const SessionRecord& session, const Caller& caller, const Request& request) {
   if (OnlyEnds(request) || std::holds_alternative<Disconnect>(request)) return std::nullopt;
   return Outcome{.status = NdkStatus::kAccessDenied,

@@ -15,8 +15,8 @@
 
 namespace rdmabroker {
 
-// Tells of sessions whose processes have ended, whoever has inherited their connections. A session whose process has a
-// number that another one has by now is not told of, and ends with its connection or after its grace period. Takes a
+// Reports sessions whose processes have ended, even if a child has inherited the connection. Where another process has
+// the number by now, that one is watched, and the session ends with its connection or after its grace period. Needs a
 // descriptor for each session. Loop thread only.
 class ClientProcesses {
  public:
@@ -33,7 +33,7 @@ class ClientProcesses {
   // The session has ended.
   void Forget(SessionId session);
 
-  // What a process has written before its end is read first.
+  // The time in which the broker still reads what the process wrote before its end.
   static constexpr absl::Duration kLastWords = absl::Milliseconds(200);
 
  private:

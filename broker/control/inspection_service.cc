@@ -58,7 +58,7 @@ grpc::Status ListSessions(Broker& broker, const Caller* caller, const v1::ListSe
   const BrokerCore& core = broker.core();
   const Records& records = core.records();
   const View view(*caller, records, broker.gate());
-  // Those of its name that have gone and are still open are meant, too.
+  // Removed devices of that name that sessions still have open count, too.
   std::vector<DeviceId> devices;
   for (const auto& [id, record] : records.devices) {
     if (record.device.name == request.device() && view.Shows(record)) devices.push_back(id);

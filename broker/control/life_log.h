@@ -61,7 +61,7 @@ class LifeLog {
     Aim aim = Aim::kOther;
     ConnectorId connector;  // Or:
     ListenerId listener;
-    uint32_t provider_error = 0;  // Of kReportBreak.
+    uint32_t provider_error = 0;  // Set for kReportBreak only.
   };
   struct Session {
     EventNumber heard;  // Events up to this one have been logged; a client that returns is sent some again.

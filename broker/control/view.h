@@ -34,10 +34,9 @@ class View {
     if (caller_.administrator || IsOwn(SessionOf(records_, record))) return true;
     return caller_.inspector && Shows(DeviceOf(records_, record));
   }
-  // Calls `use` with each record of a table that the view shows, in the order of their ids, from the first behind
-  // `after` on, until it returns false. `ids` are the table's (Index::lists). Returns the id behind which to
-  // go on; nothing where no more records come. It looks at kMostLooks records at most, so it may come back sooner where
-  // many are not shown, as to an inspector.
+  // Calls `use` with each record that the view shows and whose id is greater than `after`, in the order of ids, until
+  // `use` returns false. `ids` are the table's (Index::lists). Returns the value of `after` for the next call, or
+  // nothing at the end of the table. One call looks at kMostLooks records at most, shown or not.
   template <typename Id, typename Record, typename Use>
   std::optional<Id> Walk(const OrderedIds<Id>& ids, const Table<Id, Record>& table, Id after, Use use) const {
     const absl::btree_set<Id>* const mine = MineOf(ids);

@@ -45,7 +45,7 @@ class ViewTest : public testing::Test {
     connector.adapter = AdapterId(session);
   }
 
-  // The ids on the way, at most `most`; where it goes on is left in `next_`.
+  // Returns the ids that are visited, at most `most`, and leaves in `next_` where the next walk starts.
   std::vector<uint64_t> Walk(const Caller& caller, uint64_t after, size_t most = kConnectors) {
     std::vector<uint64_t> ids;
     const View view(caller, records_, gate_);

@@ -107,15 +107,11 @@ bool BrokerCore::IsNew(const ClientRequest& request) const {
 }
 
 Holdings BrokerCore::HoldingsOf(uint32_t uid) const {
-  const auto sessions = index_.sessions_of_uid.find(uid);
   const auto objects = index_.objects_of_uid.find(uid);
-  Holdings holdings;
-  if (sessions != index_.sessions_of_uid.end()) holdings.sessions = sessions->second;
-  if (objects != index_.objects_of_uid.end()) {
-    holdings.listeners = objects->second.listeners;
-    holdings.connectors = objects->second.connectors - objects->second.undecided;
-  }
-  return holdings;
+  const uint32_t undecided = objects == index_.objects_of_uid.end() ? 0 : objects->second.undecided;
+  return {.sessions = index_.lists.sessions.CountOf(uid),
+          .listeners = index_.lists.listeners.CountOf(uid),
+          .connectors = index_.lists.connectors.CountOf(uid) - undecided};
 }
 
 Instant BrokerCore::NextDeadline() const {

@@ -129,8 +129,6 @@ void Erase(Turn& turn, EndpointId id) {
   const PortKey port = PortOf(endpoint);
   LeavePort(turn, endpoint);
   turn.index.states.Count(endpoint, -1);
-  const auto of_user = turn.index.endpoints_of_uid.find(endpoint.uid);
-  if (--of_user->second == 0) turn.index.endpoints_of_uid.erase(of_user);
   turn.index.lists.endpoints.Remove(endpoint.uid, id);
   turn.records.endpoints.erase(id);
   --turn.records.devices.at(device).endpoints;
@@ -152,10 +150,10 @@ Outcome RefuseUser(const Turn& turn, uint32_t uid, const SocketAddress& address)
     return Refuse(NdkStatus::kAccessDenied, "address ", address.ToString(), ": ports below ",
                   limits.first_unprivileged_port, " are root's; name another");
   }
-  const auto held = turn.index.endpoints_of_uid.find(uid);
-  if (held == turn.index.endpoints_of_uid.end() || held->second < limits.endpoints_per_uid) return Done();
-  return Refuse(NdkStatus::kInsufficientResources, "address ", address.ToString(), ": uid ", uid, " holds ",
-                held->second, " addresses already; close some, or raise endpoints_per_uid");
+  const uint32_t held = turn.index.lists.endpoints.CountOf(uid);
+  if (held < limits.endpoints_per_uid) return Done();
+  return Refuse(NdkStatus::kInsufficientResources, "address ", address.ToString(), ": uid ", uid, " holds ", held,
+                " addresses already; close some, or raise endpoints_per_uid");
 }
 
 }  // namespace
@@ -188,7 +186,6 @@ Outcome AcquireEndpoint(Turn& turn, SessionId session, const Device& device, End
   if (endpoint.ephemeral && !ChoosePort(turn, endpoint)) return NoPortLeft(turn, endpoint);
   if (!IsFree(turn, endpoint)) return InUse(endpoint, "a client of this broker");
   ++turn.records.devices.at(device.id).endpoints;
-  ++turn.index.endpoints_of_uid[uid];
   NewIds<EndpointKind> ids(turn.records.counters.id_key, turn.records.counters.endpoint);
   id = endpoint.id = ids.Next(turn.records.endpoints);
   ids.Take();

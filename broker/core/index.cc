@@ -41,22 +41,9 @@ void StateCounts::Count(const EndpointRecord& endpoint, int by) {
   endpoints[static_cast<size_t>(endpoint.state)] += static_cast<uint32_t>(by);
 }
 
-void Count(ObjectsOfUser& objects, const ObjectId& object) {
-  ++objects.all;
-  if (std::holds_alternative<ListenerId>(object)) ++objects.listeners;
-  if (std::holds_alternative<ConnectorId>(object)) ++objects.connectors;
-}
-
-void Discount(ObjectsOfUser& objects, const ObjectId& object) {
-  --objects.all;
-  if (std::holds_alternative<ListenerId>(object)) --objects.listeners;
-  if (std::holds_alternative<ConnectorId>(object)) --objects.connectors;
-}
-
 Index Index::Of(const Records& records) {
   Index index;
   for (const auto& [id, endpoint] : records.endpoints) {
-    ++index.endpoints_of_uid[endpoint.uid];
     index.lists.endpoints.Add(endpoint.uid, id);
     index.states.Count(endpoint, 1);
     for (const IpAddress& ip : endpoint.ips) index.addresses[AddressOf(endpoint, ip)] = id;
@@ -68,7 +55,6 @@ Index Index::Of(const Records& records) {
   index.device_names = DeviceNames(records);
   for (const auto& [id, session] : records.sessions) {
     const uint32_t uid = session.identity.uid;
-    ++index.sessions_of_uid[uid];
     index.lists.sessions.Add(uid, id);
     index.ledger.Charge(uid, BytesOf(session));
     if (session.deadline != absl::InfiniteFuture()) index.deadlines.emplace(session.deadline, id);
@@ -77,7 +63,7 @@ Index Index::Of(const Records& records) {
     for (const auto& [id, object] : table) {
       const uint32_t uid = records.sessions.at(object.session).identity.uid;
       index.owned[object.session].insert(id);
-      Count(index.objects_of_uid[uid], id);
+      ++index.objects_of_uid[uid].all;
       ListOf(index.lists, id).Add(uid, id);
       index.ledger.Charge(uid, kObjectBytes);
     }

@@ -90,23 +90,26 @@ struct StateCounts {
   bool operator==(const StateCounts&) const = default;
 };
 
-// Objects of one user's sessions. Who has none is not in the index.
+// How many objects the sessions of one user have. Lists has the count of each kind. A user without objects has no entry
+// in the index.
 struct ObjectsOfUser {
   uint32_t all = 0;
-  uint32_t listeners = 0;
-  uint32_t connectors = 0;
-  uint32_t undecided = 0;  // Of the connectors: delivered, neither accepted, rejected nor closed.
+  uint32_t undecided = 0;  // Connectors that were delivered, and neither accepted, rejected nor closed.
 
   bool operator==(const ObjectsOfUser&) const = default;
 };
 
-// Ids of one kind of record in order, so that a page of a list costs no more than what is on it.
+// The ids of one kind of record, sorted, so that a page of a list costs only as much as the rows on it.
 template <typename Id>
 struct OrderedIds {
   absl::btree_set<Id> all;
-  // Who has none is not in it.
+  // A user without ids has no entry.
   absl::flat_hash_map<uint32_t, absl::btree_set<Id>> of_user;
 
+  [[nodiscard]] uint32_t CountOf(uint32_t uid) const {
+    const auto found = of_user.find(uid);
+    return found == of_user.end() ? 0 : static_cast<uint32_t>(found->second.size());
+  }
   void Add(uint32_t uid, Id id) {
     all.insert(id);
     of_user[uid].insert(id);
@@ -121,7 +124,7 @@ struct OrderedIds {
   bool operator==(const OrderedIds&) const = default;
 };
 
-// Of an endpoint the user is EndpointRecord::uid.
+// The user of an endpoint is EndpointRecord::uid; the user of another record is its session's.
 struct Lists {
   OrderedIds<SessionId> sessions;
   OrderedIds<AdapterId> adapters;
@@ -153,8 +156,6 @@ struct Index {
   absl::flat_hash_map<QpKey, ConnectorId> qps;
   std::set<std::pair<Instant, DeadlineOwner>> deadlines;
   absl::flat_hash_map<SessionId, absl::flat_hash_set<ObjectId>> owned;
-  absl::flat_hash_map<uint32_t, uint32_t> sessions_of_uid;
-  absl::flat_hash_map<uint32_t, uint32_t> endpoints_of_uid;
   absl::flat_hash_map<uint32_t, ObjectsOfUser> objects_of_uid;
   absl::flat_hash_map<std::string, DeviceId> device_names;
   // How many adapters a session has on a device; no entry for none.
@@ -167,9 +168,6 @@ struct Index {
 
   static Index Of(const Records& records);
 };
-
-void Count(ObjectsOfUser& objects, const ObjectId& object);
-void Discount(ObjectsOfUser& objects, const ObjectId& object);
 
 // The devices that are there. Of two with one name, as while one takes another's place, the later one has it.
 absl::flat_hash_map<std::string, DeviceId> DeviceNames(const Records& records);

@@ -122,10 +122,15 @@ TEST(TheIndex, CountsTheObjectsOfAUsersSessions) {
   AddAdapter(records);
   records.connectors[ConnectorId(1)].session = SessionId(3);
   records.connectors[ConnectorId(1)].state = ConnectorState::kRequested;
-  const absl::flat_hash_map<uint32_t, ObjectsOfUser> expected = {
-      {1000, ObjectsOfUser{.all = 3, .listeners = 2}},
-      {1001, ObjectsOfUser{.all = 2, .listeners = 1, .connectors = 1, .undecided = 1}}};
-  EXPECT_EQ(Index::Of(records).objects_of_uid, expected);
+  const absl::flat_hash_map<uint32_t, ObjectsOfUser> expected = {{1000, ObjectsOfUser{.all = 3}},
+                                                                 {1001, ObjectsOfUser{.all = 2, .undecided = 1}}};
+  const Index index = Index::Of(records);
+  EXPECT_EQ(index.objects_of_uid, expected);
+  EXPECT_EQ(index.lists.listeners.CountOf(1000), 2u);
+  EXPECT_EQ(index.lists.connectors.CountOf(1000), 0u);
+  EXPECT_EQ(index.lists.listeners.CountOf(1001), 1u);
+  EXPECT_EQ(index.lists.connectors.CountOf(1001), 1u);
+  EXPECT_EQ(index.lists.sessions.CountOf(1000), 2u);
 }
 
 TEST(TheIndex, CountsConnectorsAndEndpointsByTheirState) {

@@ -374,8 +374,6 @@ absl::Status CheckIndex(const Records& records, const Index& index) {
   rules.Require(derived.qps == index.qps, "index: queue pairs differ from the records");
   rules.Require(derived.deadlines == index.deadlines, "index: deadlines differ from the records");
   rules.Require(derived.owned == index.owned, "index: owners differ from the records");
-  rules.Require(derived.sessions_of_uid == index.sessions_of_uid, "index: uids differ from the records");
-  rules.Require(derived.endpoints_of_uid == index.endpoints_of_uid, "index: uids' endpoints differ from the records");
   rules.Require(derived.objects_of_uid == index.objects_of_uid, "index: uids' objects differ from the records");
   rules.Require(derived.device_names == index.device_names, "index: device names differ from the records");
   rules.Require(derived.adapters_on == index.adapters_on, "index: adapters on devices differ from the records");

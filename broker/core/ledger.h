@@ -11,11 +11,11 @@
 
 namespace rdmabroker {
 
-// What the broker keeps for each user, in bytes of its memory. In the store it takes no more (store_bench.cc).
+// Counts the bytes of memory that the broker keeps for each user. The store needs no more (store_bench.cc).
 class Ledger {
  public:
   void Charge(uint32_t uid, uint64_t bytes) { of_user_[uid] += bytes; }
-  // As much as was charged.
+  // `bytes` must have been charged before.
   void Release(uint32_t uid, uint64_t bytes);
   [[nodiscard]] uint64_t Of(uint32_t uid) const;
 

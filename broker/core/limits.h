@@ -16,8 +16,8 @@ struct Limits {
   uint32_t sessions_per_uid = 1024;    // A busy node runs hundreds of processes of one service user.
   uint32_t endpoints_per_uid = 12288;  // Three quarters of the ephemeral ports; others have the rest at least.
   uint32_t objects_per_uid = 65536;    // Of every kind together: the connectors of four full sessions.
-  // Of memory: all those objects take 160 MiB, and an event with private data for each of them some 64 more. Four users
-  // who have all of it fill the store.
+  // Memory: the 65,536 objects take 160 MiB, and an event with private data for each of them 64 MiB more. Four users at
+  // this limit fill the store.
   uint64_t kept_bytes_per_uid = uint64_t{256} << 20;
 
   // Per session.

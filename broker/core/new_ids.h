@@ -41,7 +41,8 @@ class NewIds {
   uint64_t next_;
 };
 
-// For records of a broker that had no key. The ids that it gave out are below those that are given out from now on.
+// Sets the key for records that an older broker wrote without one. All ids from now on are above those that it gave
+// out.
 void SetKeyOfIds(uint64_t key, Counters& counters);
 
 }  // namespace rdmabroker

@@ -49,8 +49,7 @@ void Forget(Turn& turn, const ObjectId& id, const ObjectRecord& object) {
   --AllowanceOf(turn, session, id).count;
   turn.index.ledger.Release(uid, kObjectBytes);
   const auto of_user = turn.index.objects_of_uid.find(uid);
-  Discount(of_user->second, id);
-  if (of_user->second.all == 0) turn.index.objects_of_uid.erase(of_user);
+  if (--of_user->second.all == 0) turn.index.objects_of_uid.erase(of_user);
   const auto owned = turn.index.owned.find(object.session);
   owned->second.erase(id);
   if (owned->second.empty()) turn.index.owned.erase(owned);
@@ -76,7 +75,7 @@ void LeaveAntecedents(Turn& turn, const Object& object) {
   }
 }
 
-// Of an object that is refused the id is not told: it will be somebody else's.
+// A refusal names only the kind: its id will be given to another object, perhaps another user's.
 const char* KindOf(const ObjectId& object) {
   static constexpr const char* kKinds[] = {"adapter", "listener", "shared endpoint", "reservation", "connector"};
   return kKinds[object.index()];
@@ -118,7 +117,7 @@ Outcome TakeAllowance(Turn& turn, SessionId session, const ObjectId& object) {
   }
   if (auto refusal = RefuseIfFull(turn, uid)) return *std::move(refusal);
   ++count;
-  Count(turn.index.objects_of_uid[uid], object);
+  ++turn.index.objects_of_uid[uid].all;
   std::visit([&](auto id) { ListOf(turn.index.lists, id).Add(uid, id); }, object);
   turn.index.ledger.Charge(uid, kObjectBytes);
   return Done();

@@ -16,7 +16,8 @@
 namespace rdmabroker {
 namespace {
 
-// What is summed: the request's name, then each field that differs from its default, as number, length and bytes.
+// The bytes that are summed: the request's name, then each field that differs from its default, as number, length and
+// bytes.
 class Text {
  public:
   Text() = default;
@@ -28,7 +29,7 @@ class Text {
 
   const std::string& bytes() const { return bytes_; }
 
-  // As the contract's message has them (requests.proto), whose first field is the header.
+  // Numbers the fields as the contract's message does (requests.proto); its first field is the header.
   template <typename... Values>
   void AddFields(const Values&... values) {
     uint8_t field = 2;

@@ -66,7 +66,9 @@ void PromiseAnswers(const Limits& limits, SessionRecord& session) {
   session.answers_kept = std::max(session.answers_kept, limits.answers_kept);
 }
 
-// A process that has changed its user is still itself. One that cannot be seen from here is known by its user.
+bool IsFull(const Turn& turn, uint32_t uid) { return turn.index.ledger.Of(uid) >= turn.limits.kept_bytes_per_uid; }
+
+// A process may change its user, so it is known by its pid where the broker can see that, and else by its user.
 bool IsClientOf(const SessionRecord& session, const Identity& returning) {
   if (session.identity.pid != 0) return session.identity.pid == returning.pid;
   return session.identity.uid == returning.uid;
@@ -81,8 +83,7 @@ SessionRecord* FindLive(Turn& turn, SessionId id) {
 
 void Handle(Turn& turn, const OpenSession& event) {
   const uint32_t uid = event.identity.uid;
-  const auto count = turn.index.sessions_of_uid.find(uid);
-  if (count != turn.index.sessions_of_uid.end() && count->second >= turn.limits.sessions_per_uid) {
+  if (turn.index.lists.sessions.CountOf(uid) >= turn.limits.sessions_per_uid) {
     turn.Emit(SessionRefused{event.stream,
                              Refuse(NdkStatus::kInsufficientResources, "session: uid ", uid, " has ",
                                     turn.limits.sessions_per_uid, " already; end some, or raise sessions_per_uid")});
@@ -92,7 +93,6 @@ void Handle(Turn& turn, const OpenSession& event) {
     turn.Emit(SessionRefused{event.stream, *std::move(refusal)});
     return;
   }
-  ++turn.index.sessions_of_uid[uid];
   NewIds<SessionKind> ids(turn.records.counters.id_key, turn.records.counters.session);
   const SessionId id = ids.Next(turn.records.sessions);
   ids.Take();
@@ -188,9 +188,9 @@ Outcome TakeAcknowledgement(Turn& turn, const ClientRequest& event) {
 
 void Give(Turn& turn, const ClientRequest& event, Outcome outcome) {
   SessionRecord* const session = FindLive(turn, event.session);
-  // What was refused has done nothing, and may be asked again: who is full keeps no more of that.
+  // A refused request has done nothing and may be repeated, so a full user's refusals are not kept.
   const bool refused = !IsSuccess(outcome.status) && outcome.status != NdkStatus::kPending;
-  if (session != nullptr && !(refused && RefuseIfFull(turn, session->identity.uid))) {
+  if (session != nullptr && !(refused && IsFull(turn, session->identity.uid))) {
     session->newest_request = std::max(session->newest_request, event.id);
     const uint32_t uid = session->identity.uid;
     KeptAnswer answer{event.id, DigestOf(event.request), outcome};
@@ -223,7 +223,7 @@ bool IsOverwhelmed(const Turn& turn, const SessionRecord& session) {
 }
 
 std::optional<Outcome> RefuseIfFull(const Turn& turn, uint32_t uid) {
-  if (turn.index.ledger.Of(uid) < turn.limits.kept_bytes_per_uid) return std::nullopt;
+  if (!IsFull(turn, uid)) return std::nullopt;
   return Refuse(NdkStatus::kInsufficientResources, "uid ", uid, ": the broker keeps ", turn.limits.kept_bytes_per_uid,
                 " bytes for its sessions already; acknowledge events, close objects, or raise kept_bytes_per_uid");
 }
@@ -234,8 +234,6 @@ void ForgetIfDone(Turn& turn, SessionId id) {
   const uint32_t uid = session->second.identity.uid;
   turn.index.lists.sessions.Remove(uid, id);
   turn.index.ledger.Release(uid, BytesOf(session->second));
-  const auto count = turn.index.sessions_of_uid.find(uid);
-  if (--count->second == 0) turn.index.sessions_of_uid.erase(count);
   turn.records.sessions.erase(session);
 }
 

@@ -36,7 +36,7 @@ void Notify(Turn& turn, ObjectRecord& object, SessionEvent event);
 void Complete(Turn& turn, ObjectRecord& object, RequestId& request, Outcome outcome);
 // Whether the session has as many unacknowledged events as it may: nothing new is started for it.
 bool IsOverwhelmed(const Turn& turn, const SessionRecord& session);
-// Where as many bytes are kept for the user as may be: then nothing new is begun for any of its sessions.
+// The refusal of whatever would start something new, where the broker keeps kept_bytes_per_uid for the user already.
 std::optional<Outcome> RefuseIfFull(const Turn& turn, uint32_t uid);
 
 // After an object is gone: forgets the session too if it has ended and that was its last.

@@ -161,7 +161,7 @@ absl::Status RecordFile::CheckRoom() const {
                                                      " are not given to it; end sessions or lower their limits"));
   }
   struct statvfs system = {};
-  // Where nobody can tell, growing does: a file system without a limit has no blocks.
+  // A file system without a limit reports no blocks; there, growing itself must fail.
   if (::statvfs(path_.c_str(), &system) != 0 || system.f_blocks == 0) return absl::OkStatus();
   const bool fits = system.f_bavail * system.f_frsize >= NextSize() - size_;
   return fits ? absl::OkStatus() : Failed("cannot grow", ENOSPC);
@@ -169,7 +169,7 @@ absl::Status RecordFile::CheckRoom() const {
 
 absl::Status RecordFile::Grow() {
   const CrashPoints points(Step::kGrowFile);
-  // To allocate until a file system is full takes time, and what others need.
+  // Allocating until the file system is full would take time and the room of others.
   if (absl::Status room = CheckRoom(); !room.ok()) return room;
   const size_t larger = NextSize();
   if (absl::Status allocated = Allocate(larger); !allocated.ok()) return allocated;

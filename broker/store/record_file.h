@@ -101,7 +101,7 @@ class RecordFile {
  private:
   RecordFile(std::string path, MDB_env* env) : path_(std::move(path)), env_(env) {}
   absl::Status Allocate(size_t size);
-  // What it would have after it has grown.
+  // The file's size after the next growth.
   [[nodiscard]] size_t NextSize() const;
   absl::Status Grow();
   absl::Status Failed(const char* what, int error) const;

@@ -33,7 +33,7 @@ using store::Transaction;
 constexpr char kDamaged[] = ".damaged-";
 // Enough to see whether they have something in common; each takes memory.
 constexpr size_t kDamagedKept = 3;
-// Of the commits for which there seems to be no room.
+// Every fourth commit is tried although there seems to be no room.
 constexpr int kTryEach = 4;
 
 template <typename Record>
