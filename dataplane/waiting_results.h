@@ -7,9 +7,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
-#include <vector>
 
 #include "dataplane/operation.h"
+#include "dataplane/ring.h"
 
 namespace rdmabroker {
 
@@ -45,9 +45,9 @@ class WaitingResults {
   void ForgetSharedReceiveQueue(const SharedReceiveQueue* srq);
 
   size_t depth() const { return depth_; }
-  size_t size() const { return size_; }
-  bool empty() const { return size_ == 0; }
-  bool full() const { return size_ == depth_; }
+  size_t size() const { return waiting_.size(); }
+  bool empty() const { return waiting_.empty(); }
+  bool full() const { return waiting_.size() == depth_; }
 
  private:
   struct Waiting {
@@ -55,19 +55,11 @@ class WaitingResults {
     ResultOwner owner;
   };
 
-  Waiting& At(size_t place) {
-    const size_t index = first_ + place;
-    return ring_[index < ring_.size() ? index : index - ring_.size()];
-  }
-  // Moves the results to the start of a ring with so many places.
-  void Rebuild(size_t places);
   template <typename Predicate>
   void DropIf(Predicate predicate);
 
   size_t depth_;
-  std::vector<Waiting> ring_;
-  size_t first_ = 0;
-  size_t size_ = 0;
+  Ring<Waiting> waiting_;
 };
 
 }  // namespace rdmabroker

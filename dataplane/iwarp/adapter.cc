@@ -2,6 +2,8 @@
 
 #include "dataplane/iwarp/adapter.h"
 
+#include <sys/epoll.h>
+
 #include <utility>
 
 #include "dataplane/forked_child.h"
@@ -12,6 +14,7 @@
 #include "dataplane/iwarp/queue_pair.h"
 #include "dataplane/iwarp/receive_queue.h"
 #include "dataplane/iwarp/wire/adapter_limits.h"
+#include "dataplane/unique_fd.h"
 
 namespace rdmabroker::iwarp {
 namespace {
@@ -45,9 +48,10 @@ class SoftwareAdapter final : public Adapter {
     if (IsForkedChild()) return {NdkStatus::kInvalidDeviceState};
     if (depth == 0 || depth > info_.max_cq_depth) return {NdkStatus::kInvalidParameter, nullptr};
     // Whatever makes progress needs a completion queue first.
-    if (!ProgressThread::Get().Start()) return {NdkStatus::kInsufficientResources, nullptr};
+    UniqueFd sockets(::epoll_create1(EPOLL_CLOEXEC));
+    if (!sockets || !ProgressThread::Get().Start()) return {NdkStatus::kInsufficientResources, nullptr};
     return {NdkStatus::kSuccess,
-            new SoftwareCompletionQueue(this, &completion_queues_, depth, std::move(notification))};
+            new SoftwareCompletionQueue(this, &completion_queues_, std::move(sockets), depth, std::move(notification))};
   }
   MemoryTable* memory() { return &memory_; }
   CompletionQueueList* completion_queues() { return &completion_queues_; }

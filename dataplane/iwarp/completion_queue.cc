@@ -2,7 +2,10 @@
 
 #include "dataplane/iwarp/completion_queue.h"
 
+#include <sys/epoll.h>
+
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <limits>
 #include <optional>
@@ -15,6 +18,8 @@ namespace rdmabroker::iwarp {
 namespace {
 
 constexpr uint32_t kUnlimited = std::numeric_limits<uint32_t>::max();
+// Queue pairs that one poll drives at most, so that a poll has an end. The kernel names the others first next time.
+constexpr size_t kDrivenAtOnce = 64;
 
 }  // namespace
 
@@ -33,16 +38,20 @@ void CompletionQueueList::Forget(const SharedReceiveQueue* srq) {
   for (SoftwareCompletionQueue* const queue : queues_) queue->Forget(srq);
 }
 
-SoftwareCompletionQueue::SoftwareCompletionQueue(Adapter* adapter, CompletionQueueList* list, uint32_t depth,
-                                                 CqNotification notification)
-    : adapter_(adapter), list_(list), notification_(std::move(notification)), waiting_(depth) {
+SoftwareCompletionQueue::SoftwareCompletionQueue(Adapter* adapter, CompletionQueueList* list, UniqueFd sockets,
+                                                 uint32_t depth, CqNotification notification)
+    : adapter_(adapter),
+      list_(list),
+      notification_(std::move(notification)),
+      sockets_(std::move(sockets)),
+      waiting_(depth) {
   list_->Add(this);
 }
 
 size_t SoftwareCompletionQueue::GetResultsEx(std::span<ResultEx> results) {
   if (IsForkedChild()) return 0;
   if (const size_t taken = Take(results); taken > 0) return taken;
-  DriveAll();
+  DriveReady();
   return Take(results);
 }
 
@@ -53,12 +62,32 @@ size_t SoftwareCompletionQueue::Take(std::span<ResultEx> results) {
   return taken;
 }
 
-void SoftwareCompletionQueue::DriveAll() {
+void SoftwareCompletionQueue::DriveReady() {
+  polls_.fetch_add(1, std::memory_order_relaxed);
   const std::lock_guard lock(queue_pairs_mutex_);
-  for (DrivenQueuePair* const queue_pair : queue_pairs_) {
-    queue_pair->CountPoll();
-    queue_pair->Drive();
-  }
+  // A look at one socket costs less than to ask whether to look.
+  if (queue_pairs_.size() == 1) return queue_pairs_.front()->Drive();
+  std::array<epoll_event, kDrivenAtOnce> ready;
+  const int count = ::epoll_wait(sockets_.get(), ready.data(), static_cast<int>(ready.size()), 0);
+  // None is detached meanwhile.
+  for (int i = 0; i < count; ++i) static_cast<DrivenQueuePair*>(ready[static_cast<size_t>(i)].data.ptr)->Drive();
+}
+
+bool SoftwareCompletionQueue::WatchSocket(DrivenQueuePair* queue_pair, int fd, uint32_t events) {
+  epoll_event event = {.events = events, .data = {.ptr = queue_pair}};
+  return ::epoll_ctl(sockets_.get(), EPOLL_CTL_ADD, fd, &event) == 0;
+}
+
+void SoftwareCompletionQueue::SetSocketEvents(DrivenQueuePair* queue_pair, int fd, uint32_t events) {
+  epoll_event event = {.events = events, .data = {.ptr = queue_pair}};
+  ::epoll_ctl(sockets_.get(), EPOLL_CTL_MOD, fd, &event);
+}
+
+void SoftwareCompletionQueue::UnwatchSocket(int fd) { ::epoll_ctl(sockets_.get(), EPOLL_CTL_DEL, fd, nullptr); }
+
+void SoftwareCompletionQueue::CallOnArm(DrivenQueuePair* queue_pair) {
+  const std::lock_guard lock(to_arm_mutex_);
+  armed() ? queue_pair->OnArm() : void(to_arm_.insert(queue_pair));
 }
 
 void SoftwareCompletionQueue::Arm(CqNotify type) {
@@ -74,8 +103,9 @@ void SoftwareCompletionQueue::Arm(CqNotify type) {
     armed_for_results_ = arming_.armed_for_results();
     if (!armed_for_results_) return;
   }
-  const std::lock_guard lock(queue_pairs_mutex_);
-  for (DrivenQueuePair* const queue_pair : queue_pairs_) queue_pair->OnArm();
+  const std::lock_guard lock(to_arm_mutex_);
+  for (DrivenQueuePair* const queue_pair : to_arm_) queue_pair->OnArm();
+  to_arm_.clear();
 }
 
 NdkStatus SoftwareCompletionQueue::Resize(uint32_t depth) {
@@ -171,6 +201,10 @@ void SoftwareCompletionQueue::Detach(DrivenQueuePair* queue_pair) {
   {
     const std::lock_guard lock(queue_pairs_mutex_);
     std::erase(queue_pairs_, queue_pair);
+  }
+  {
+    const std::lock_guard lock(to_arm_mutex_);
+    to_arm_.erase(queue_pair);
   }
   const std::lock_guard lock(mutex_);
   waiting_.ForgetQueuePair(queue_pair);

@@ -9,6 +9,7 @@
 #include <mutex>
 #include <set>
 #include <span>
+#include <unordered_set>
 #include <vector>
 
 #include "dataplane/adapter.h"
@@ -16,6 +17,7 @@
 #include "dataplane/cq_arming.h"
 #include "dataplane/iwarp/driven_queue_pair.h"
 #include "dataplane/iwarp/timed.h"
+#include "dataplane/unique_fd.h"
 #include "dataplane/waiting_results.h"
 
 namespace rdmabroker::iwarp {
@@ -35,13 +37,14 @@ class CompletionQueueList {
   std::set<SoftwareCompletionQueue*> queues_;
 };
 
-// A completion queue in memory. Polling it drives the queue pairs that report to it. A moderated one holds a
-// notification back that a result has made due, until as many results have come as it waits for, the interval is over
-// or the queue is full. What an Arm finds waiting is notified of at once.
+// A completion queue in memory. Polling it drives those queue pairs that report to it whose sockets are ready. A
+// moderated one holds a notification back that a result has made due, until as many results have come as it waits for,
+// the interval is over or the queue is full. What an Arm finds waiting is notified of at once.
 class SoftwareCompletionQueue final : public CompletionQueue, private Timed {
  public:
-  // The list must outlive the adapter's objects.
-  SoftwareCompletionQueue(Adapter* adapter, CompletionQueueList* list, uint32_t depth, CqNotification notification);
+  // `sockets` is a new epoll instance. The list must outlive the adapter's objects.
+  SoftwareCompletionQueue(Adapter* adapter, CompletionQueueList* list, UniqueFd sockets, uint32_t depth,
+                          CqNotification notification);
 
   size_t GetResultsEx(std::span<ResultEx> results) override;
   void Arm(CqNotify type) override;
@@ -53,11 +56,20 @@ class SoftwareCompletionQueue final : public CompletionQueue, private Timed {
   bool dead() const { return dead_.load(std::memory_order_acquire); }
   bool armed() const { return armed_for_results_.load(std::memory_order_acquire); }
   Adapter* adapter() const { return adapter_.get(); }
+  // How often it has been polled in vain.
+  uint64_t polls() const { return polls_.load(std::memory_order_relaxed); }
 
   // Adds and removes a queue pair that polling drives. The caller holds none of the queue pair's locks. After Detach
   // this queue no longer drives the queue pair and holds none of its results.
   void Attach(DrivenQueuePair* queue_pair);
   void Detach(DrivenQueuePair* queue_pair);
+  // The socket of an attached queue pair: polls drive the queue pair when one of these events is there. The caller may
+  // hold the queue pair's locks. False: the kernel watches no more.
+  bool WatchSocket(DrivenQueuePair* queue_pair, int fd, uint32_t events);
+  void SetSocketEvents(DrivenQueuePair* queue_pair, int fd, uint32_t events);
+  void UnwatchSocket(int fd);
+  // Calls the attached queue pair's OnArm when the queue is next armed; at once if it is.
+  void CallOnArm(DrivenQueuePair* queue_pair);
   // None of the results of its receives waits afterwards.
   void Forget(const SharedReceiveQueue* srq);
 
@@ -67,7 +79,7 @@ class SoftwareCompletionQueue final : public CompletionQueue, private Timed {
   void OnTimer() override;
   DataObject& object() override { return *this; }
   size_t Take(std::span<ResultEx> results);
-  void DriveAll();
+  void DriveReady();
   void Notify(NdkStatus status);
   void RunNotification(NdkStatus status);
   void EndQueuePairs();
@@ -79,8 +91,12 @@ class SoftwareCompletionQueue final : public CompletionQueue, private Timed {
   CompletionQueueList* const list_;
   const CqNotification notification_;
 
+  const UniqueFd sockets_;
+  std::atomic<uint64_t> polls_ = 0;
   std::mutex queue_pairs_mutex_;  // Before a queue pair's locks.
   std::vector<DrivenQueuePair*> queue_pairs_;
+  std::mutex to_arm_mutex_;  // Before the progress thread's.
+  std::unordered_set<DrivenQueuePair*> to_arm_;
 
   std::atomic<bool> dead_ = false;
   std::atomic<bool> armed_for_results_ = false;

@@ -21,14 +21,14 @@ class DrivenQueuePair : public QueuePair {
   virtual void OnReady() = 0;
   // The deadline that was set with the progress thread has passed.
   virtual void OnDeadline() = 0;
+  // The progress thread leaves the socket alone from here on, as it is polled.
+  virtual void OnLeftToPollers() = 0;
   // A consumer waits for a notification from here on: the progress thread must watch the socket.
   virtual void OnArm() = 0;
   // Changes whenever somebody polls.
   virtual uint64_t poll_count() const = 0;
-  virtual void CountPoll() = 0;
-  // Which events of the socket matter.
-  virtual bool wants_read() const = 0;
-  virtual bool wants_write() const = 0;
+  // Which of the socket's EPOLLIN and EPOLLOUT matter.
+  virtual uint32_t events() const = 0;
   // Somebody waits for a notification rather than polling.
   virtual bool notification_wanted() const = 0;
 };

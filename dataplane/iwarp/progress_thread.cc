@@ -46,15 +46,16 @@ void ProgressThread::Call(std::function<void()> callback) {
   Signal();
 }
 
-uint64_t ProgressThread::Watch(DrivenQueuePair* queue_pair, int fd) {
+uint64_t ProgressThread::Watch(DrivenQueuePair* queue_pair, int fd, uint32_t events) {
   const std::lock_guard lock(mutex_);
   const uint64_t handle = next_handle_++;
   Source& source = sources_[handle];
   source.queue_pair = ObjectReference<DrivenQueuePair>(queue_pair);
   source.fd = fd;
+  source.events = events;
   source.polls_seen = queue_pair->poll_count();
   epoll_event event = {};
-  event.events = EPOLLIN;
+  event.events = events;
   event.data.u64 = handle;
   if (::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd, &event) == 0) return handle;
   released_.push_back(std::move(source.queue_pair));
@@ -74,18 +75,12 @@ void ProgressThread::Unwatch(uint64_t handle) {
   Signal();
 }
 
-void ProgressThread::UpdateInterest(uint64_t handle) {
+void ProgressThread::SetEvents(uint64_t handle, uint32_t events) {
   const std::lock_guard lock(mutex_);
   const auto found = sources_.find(handle);
   if (found == sources_.end()) return;
-  Source& source = found->second;
-  // Asked under the lock: of two who report a change, the second sees the latest.
-  const bool readable = source.queue_pair->wants_read();
-  const bool writable = source.queue_pair->wants_write();
-  if (source.readable == readable && source.writable == writable) return;
-  source.readable = readable;
-  source.writable = writable;
-  if (!source.polled) UpdateEpoll(handle, source);
+  found->second.events = events;
+  if (!found->second.polled) UpdateEpoll(handle, found->second);
 }
 
 void ProgressThread::Resume(uint64_t handle) {
@@ -141,7 +136,7 @@ void ProgressThread::Signal() {
 
 void ProgressThread::UpdateEpoll(uint64_t handle, const Source& source) {
   epoll_event event = {};
-  if (!source.polled) event.events = (source.readable ? EPOLLIN : 0u) | (source.writable ? EPOLLOUT : 0u);
+  if (!source.polled) event.events = source.events;
   event.data.u64 = handle;
   ::epoll_ctl(epoll_.get(), EPOLL_CTL_MOD, source.fd, &event);
 }
@@ -183,6 +178,7 @@ int ProgressThread::WaitTimeout() {
 
 void ProgressThread::HandleSocket(uint64_t handle) {
   ObjectReference<DrivenQueuePair> queue_pair;
+  bool left_to_pollers = false;
   {
     const std::lock_guard lock(mutex_);
     const auto found = sources_.find(handle);
@@ -192,27 +188,27 @@ void ProgressThread::HandleSocket(uint64_t handle) {
     const uint64_t polls = queue_pair->poll_count();
     const bool polled = polls != std::exchange(source.polls_seen, polls) && !queue_pair->notification_wanted();
     // A socket that is left alone already still tells of a reset, and would go on telling.
-    if (polled && !source.polled) {
+    left_to_pollers = polled && !source.polled;
+    if (left_to_pollers) {
       source.polled = true;
       if (polled_.empty()) polls_due_ = Clock::now() + kPollGrace;
       // Resume takes nothing out: that would be a search for each of a queue's sockets.
       if (!std::exchange(source.listed, true)) polled_.push_back(handle);
       UpdateEpoll(handle, source);
-      return;
     }
   }
-  queue_pair->OnReady();
+  left_to_pollers ? queue_pair->OnLeftToPollers() : queue_pair->OnReady();
 }
 
 void ProgressThread::HandleWoken() {
-  std::vector<uint64_t> woken;
+  waking_.clear();
   {
     const std::lock_guard lock(mutex_);
-    woken.swap(woken_);
+    waking_.swap(woken_);
     eventfd_t ignored;
     if (std::exchange(signalled_, false)) ::eventfd_read(event_.get(), &ignored);
   }
-  for (const uint64_t handle : woken) {
+  for (const uint64_t handle : waking_) {
     if (const auto queue_pair = Find(handle)) queue_pair->OnReady();
   }
 }
@@ -271,14 +267,14 @@ void ProgressThread::HandlePolled() {
 }
 
 void ProgressThread::RunCallbacks() {
-  std::deque<std::function<void()>> callbacks;
   std::vector<ObjectReference<DrivenQueuePair>> released;
   {
     const std::lock_guard lock(mutex_);
-    callbacks.swap(callbacks_);
+    called_.swap(callbacks_);
     released.swap(released_);
   }
-  for (const auto& callback : callbacks) callback();
+  for (const auto& callback : called_) callback();
+  called_.clear();
 }
 
 }  // namespace rdmabroker::iwarp

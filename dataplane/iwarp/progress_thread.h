@@ -6,7 +6,6 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
-#include <deque>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -55,13 +54,12 @@ class ProgressThread {
     Call([held = std::move(held)] {});
   }
 
-  // Watches a queue pair's socket until Unwatch; holds a reference to it. Returns its handle; 0 where the kernel
-  // watches no more (fs.epoll.max_user_watches).
-  uint64_t Watch(DrivenQueuePair* queue_pair, int fd);
+  // Watches a queue pair's socket for these events until Unwatch; holds a reference to it. Returns its handle; 0 where
+  // the kernel watches no more (fs.epoll.max_user_watches).
+  uint64_t Watch(DrivenQueuePair* queue_pair, int fd, uint32_t events);
   // The reference is given back on the thread. The socket must still be open.
   void Unwatch(uint64_t handle);
-  // Asks the queue pair anew which events of its socket matter.
-  void UpdateInterest(uint64_t handle);
+  void SetEvents(uint64_t handle, uint32_t events);
   // Watches the socket at once even if it has been polled: from now on someone waits for a notification.
   void Resume(uint64_t handle);
   void SetDeadline(uint64_t handle, std::optional<Clock::time_point> deadline);
@@ -80,8 +78,7 @@ class ProgressThread {
   struct Source {
     ObjectReference<DrivenQueuePair> queue_pair;
     int fd = -1;
-    bool readable = true;
-    bool writable = false;
+    uint32_t events = 0;
     bool polled = false;  // Left to those who poll.
     bool listed = false;  // In polled_, perhaps no longer polled.
     uint64_t polls_seen = 0;
@@ -110,7 +107,7 @@ class ProgressThread {
   bool signalled_ = false;
   uint64_t next_handle_ = 1;  // 0 is the other descriptors.
   std::unordered_map<uint64_t, Source> sources_;
-  std::deque<std::function<void()>> callbacks_;
+  std::vector<std::function<void()>> callbacks_;
   std::vector<uint64_t> woken_;
   std::vector<uint64_t> polled_;  // None twice.
   Clock::time_point polls_due_;   // When to look at the polls of `polled_`, if there are any.
@@ -118,6 +115,10 @@ class ProgressThread {
   std::set<std::pair<Clock::time_point, Timed*>> timers_;
   std::unordered_map<Timed*, Clock::time_point> times_;  // The same by whose they are.
   std::vector<ObjectReference<DrivenQueuePair>> released_;
+
+  // What the thread has taken of these and handles, kept for their memory. The thread's alone.
+  std::vector<std::function<void()>> called_;
+  std::vector<uint64_t> waking_;
 };
 
 }  // namespace rdmabroker::iwarp

@@ -3,6 +3,7 @@
 #include "dataplane/iwarp/progress_thread.h"
 
 #include <gtest/gtest.h>
+#include <sys/epoll.h>
 #include <sys/eventfd.h>
 
 #include <atomic>
@@ -33,11 +34,10 @@ class IdleQueuePair final : public DrivenQueuePair {
     ++drives;
   }
   void OnDeadline() override {}
+  void OnLeftToPollers() override {}
   void OnArm() override {}
   uint64_t poll_count() const override { return poll_count_(); }
-  void CountPoll() override {}
-  bool wants_read() const override { return true; }
-  bool wants_write() const override { return false; }
+  uint32_t events() const override { return EPOLLIN; }
   bool notification_wanted() const override { return false; }
 
   NdkStatus Send(void*, std::span<const Sge>, OpFlags) override { return NdkStatus::kNotSupported; }
@@ -75,7 +75,7 @@ class Watched {
   explicit Watched(std::function<uint64_t()> poll_count)
       : queue_pair(new IdleQueuePair(std::move(poll_count))), socket_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
     EXPECT_TRUE(ProgressThread::Get().Start());
-    handle = ProgressThread::Get().Watch(queue_pair, socket_.get());
+    handle = ProgressThread::Get().Watch(queue_pair, socket_.get(), EPOLLIN);
     EXPECT_NE(handle, 0u);
   }
   ~Watched() {

@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "dataplane/forked_child.h"
-#include "dataplane/iwarp/progress_thread.h"
 
 namespace rdmabroker::iwarp {
 namespace {
@@ -40,6 +39,7 @@ SoftwareQueuePair::SoftwareQueuePair(ProtectionDomain* domain, MemoryTable* memo
       keepalive_(attributes.keepalive),
       receive_queue_(attributes.receive_queue_depth, attributes.max_receive_request_sge),
       transmitter_(ForTransmitter(this, domain, memory, attributes)),
+      watch_(this, receive_cq_.get(), initiator_cq_.get()),
       receiver_({.qp_context = attributes.context,
                  .queue_pair = this,
                  .domain = domain,
@@ -63,9 +63,9 @@ NdkStatus SoftwareQueuePair::Post(const InitiatorPost& post) {
   const NdkStatus status = transmitter_.Post(post);
   if (transmitter_.failed() || transmitter_.socket_error() != 0) {
     // The end of the connection needs the connection lock, which a post does not take.
-    ProgressThread::Get().Wake(handle_);
+    watch_.Wake();
   } else if (transmitter_.wants_write()) {
-    UpdateInterest();
+    watch_.Update();
   }
   return status;
 }

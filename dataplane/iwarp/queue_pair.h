@@ -18,6 +18,7 @@
 #include "dataplane/iwarp/memory_table.h"
 #include "dataplane/iwarp/receive_queue.h"
 #include "dataplane/iwarp/receiver.h"
+#include "dataplane/iwarp/socket_watch.h"
 #include "dataplane/iwarp/timed.h"
 #include "dataplane/iwarp/transmitter.h"
 #include "dataplane/tcp/peer_silence.h"
@@ -27,8 +28,9 @@ namespace rdmabroker::iwarp {
 // A queue pair that runs DDP and RDMAP on a TCP socket.
 //
 // Locks, outermost first: a completion queue's list of queue pairs, the connection lock here, the transmitter's, then
-// receive queues, completion queues, memory windows, memory regions, the progress thread. Posts take only the
-// transmitter's, or the receive queue's. Consumers' callbacks run on the progress thread with none of them.
+// receive queues, completion queues, memory windows, memory regions, the socket's watch, the progress thread. Posts
+// take only the transmitter's, or the receive queue's. Consumers' callbacks run on the progress thread with none of
+// them.
 class SoftwareQueuePair final : public DrivenQueuePair, public Timed {
  public:
   SoftwareQueuePair(ProtectionDomain* domain, MemoryTable* memory, const QueuePairAttributes& attributes);
@@ -54,14 +56,13 @@ class SoftwareQueuePair final : public DrivenQueuePair, public Timed {
   void Drive() override;
   void OnReady() override;
   void OnDeadline() override;
-  void OnArm() override;
+  void OnLeftToPollers() override;
+  void OnArm() override { watch_.Resume(); }
   // Listens whether the peer's host lives.
   void OnTimer() override;
   DataObject& object() override { return *this; }
-  uint64_t poll_count() const override { return polls_.load(std::memory_order_relaxed); }
-  void CountPoll() override { polls_.fetch_add(1, std::memory_order_relaxed); }
-  bool wants_read() const override { return !peer_ended_; }
-  bool wants_write() const override { return transmitter_.wants_write(); }
+  uint64_t poll_count() const override { return receive_cq_->polls() + initiator_cq_->polls(); }
+  uint32_t events() const override;
   bool notification_wanted() const override { return receive_cq_->armed() || initiator_cq_->armed(); }
 
  private:
@@ -90,7 +91,6 @@ class SoftwareQueuePair final : public DrivenQueuePair, public Timed {
   void CloseSocket();
   void ReportEnd(const ConnectionEnd& end);
   void CompleteDisconnect(NdkStatus status);
-  void UpdateInterest();
 
   const ObjectReference<ProtectionDomain> domain_;
   const ObjectReference<SoftwareCompletionQueue> receive_cq_;
@@ -99,8 +99,7 @@ class SoftwareQueuePair final : public DrivenQueuePair, public Timed {
   const std::chrono::seconds keepalive_;
   ReceiveQueue receive_queue_;
   Transmitter transmitter_;
-  std::atomic<uint64_t> polls_ = 0;
-  std::atomic<uint64_t> handle_ = 0;            // With the progress thread; 0: not watched.
+  SocketWatch watch_;
   std::atomic<bool> alive_ = false;             // There is a socket to drive.
   std::atomic<bool> peer_ended_ = false;        // Its stream has ended.
   std::atomic<bool> receives_end_ = false;      // Receives that are posted now are cancelled at once.

@@ -3,6 +3,7 @@
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <sched.h>
+#include <sys/epoll.h>
 #include <sys/socket.h>
 
 #include <algorithm>
@@ -50,9 +51,7 @@ NdkStatus SoftwareQueuePair::Attach(Attachment attachment, ConnectionEndCallback
   ::setsockopt(attachment.socket.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
   const std::lock_guard lock(mutex_);
   if (phase_ != Phase::kIdle || closed_) return NdkStatus::kConnectionActive;
-  const uint64_t handle = ProgressThread::Get().Watch(this, attachment.socket.get());
-  if (handle == 0) return NdkStatus::kInsufficientResources;
-  handle_ = handle;
+  if (!watch_.Start(attachment.socket.get())) return NdkStatus::kInsufficientResources;
   phase_ = Phase::kConnected;
   socket_ = std::move(attachment.socket);
   parents_socket_ = ParentsAlone(socket_.get());
@@ -125,7 +124,7 @@ void SoftwareQueuePair::DriveConnected() {
     return;
   }
   AdvanceDisconnect();
-  UpdateInterest();
+  watch_.Update();
 }
 
 void SoftwareQueuePair::HandleReceived(Receiver::Outcome outcome) {
@@ -194,7 +193,7 @@ void SoftwareQueuePair::Terminate(const TerminateMessage& message, const Request
   receiver_.CancelReceives();
   transmitter_.SendTerminate(EncodeTerminate(message));
   phase_ = Phase::kLingering;
-  ProgressThread::Get().SetDeadline(handle_, ProgressThread::Clock::now() + kLinger);
+  watch_.SetDeadline(ProgressThread::Clock::now() + kLinger);
   CompleteDisconnect(NdkStatus::kConnectionAborted);
 }
 
@@ -216,7 +215,7 @@ void SoftwareQueuePair::DriveLingering() {
     CloseSocket();
   } else {
     if (over) peer_ended_ = true;
-    UpdateInterest();
+    watch_.Update();
   }
 }
 
@@ -243,7 +242,7 @@ NdkStatus SoftwareQueuePair::Disconnect(std::chrono::milliseconds timeout, Reque
     return NdkStatus::kPending;
   }
   transmitter_.RefusePosts();
-  ProgressThread::Get().SetDeadline(handle_, ProgressThread::Clock::now() + timeout);
+  watch_.SetDeadline(ProgressThread::Clock::now() + timeout);
   DriveLocked();
   return NdkStatus::kPending;
 }
@@ -278,7 +277,7 @@ void SoftwareQueuePair::CloseSocket() {
   alive_ = false;
   transmitter_.Stop();
   ProgressThread::Get().SetTimer(this, std::nullopt);
-  ProgressThread::Get().Unwatch(handle_.exchange(0));
+  watch_.Stop();
   parents_socket_ = {};
   socket_.Reset();
 }
@@ -302,12 +301,13 @@ void SoftwareQueuePair::CompleteDisconnect(NdkStatus status) {
   });
 }
 
-void SoftwareQueuePair::OnArm() {
-  if (const uint64_t handle = handle_; handle != 0) ProgressThread::Get().Resume(handle);
+uint32_t SoftwareQueuePair::events() const {
+  return (peer_ended_ ? 0u : EPOLLIN) | (transmitter_.wants_write() ? EPOLLOUT : 0u);
 }
 
-void SoftwareQueuePair::UpdateInterest() {
-  if (const uint64_t handle = handle_; handle != 0) ProgressThread::Get().UpdateInterest(handle);
+void SoftwareQueuePair::OnLeftToPollers() {
+  receive_cq_->CallOnArm(this);
+  if (initiator_cq_.get() != receive_cq_.get()) initiator_cq_->CallOnArm(this);
 }
 
 }  // namespace rdmabroker::iwarp

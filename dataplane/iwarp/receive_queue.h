@@ -5,7 +5,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <deque>
 #include <mutex>
 #include <optional>
 #include <span>
@@ -13,6 +12,7 @@
 
 #include "dataplane/adapter.h"
 #include "dataplane/iwarp/completion_queue.h"
+#include "dataplane/ring.h"
 #include "dataplane/shared_receive_queue.h"
 
 namespace rdmabroker::iwarp {
@@ -39,7 +39,7 @@ class ReceiveQueue {
   mutable std::mutex mutex_;
   uint32_t depth_;
   const uint32_t max_sge_;
-  std::deque<ReceiveRequest> requests_;
+  Ring<ReceiveRequest> requests_;
   std::vector<ReceiveRequest> spare_;
 };
 

@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <cstring>
 #include <limits>
+#include <memory>
 #include <utility>
 
 #include "dataplane/iwarp/limits.h"
@@ -68,8 +69,10 @@ void Receiver::Start(const ConnectionState& state) {
   read_response_due_ = state.read_response_due;
   first_fpdu_seen_ = !state.holds_sends();
   places_directly_ = !state.crc;
-  staged_.resize(std::max(state.crc ? kStagedBytesWithCrc : kStagedBytes, state.unread.size()));
-  std::copy(state.unread.begin(), state.unread.end(), staged_.begin());
+  staged_size_ = std::max(state.crc ? kStagedBytesWithCrc : kStagedBytes, state.unread.size());
+  // Not zeroed: of a connection with short messages, most of it never becomes memory.
+  staged_ = std::make_unique_for_overwrite<uint8_t[]>(staged_size_);
+  std::copy(state.unread.begin(), state.unread.end(), staged_.get());
   staged_begin_ = 0;
   staged_end_ = state.unread.size();
 }
@@ -108,14 +111,14 @@ ssize_t Receiver::ReadInto(int fd, bool* full) {
   const size_t targets = pieces.size();
   size_t direct = 0;
   for (const iovec& target : pieces) direct += target.iov_len;
-  const size_t behind = direct == 0 ? staged_.size() : (direct < decoder_->payload_left() ? 0 : kBehindDirect);
-  if (behind > 0) pieces.push_back({staged_.data(), behind});
+  const size_t behind = direct == 0 ? staged_size_ : (direct < decoder_->payload_left() ? 0 : kBehindDirect);
+  if (behind > 0) pieces.push_back({staged_.get(), behind});
   ssize_t got = -1;
   do {
     msghdr message = {};
     message.msg_iov = pieces.data();
     message.msg_iovlen = pieces.size();
-    got = direct == 0 ? ::recv(fd, staged_.data(), behind, MSG_DONTWAIT) : ::recvmsg(fd, &message, MSG_DONTWAIT);
+    got = direct == 0 ? ::recv(fd, staged_.get(), behind, MSG_DONTWAIT) : ::recvmsg(fd, &message, MSG_DONTWAIT);
   } while (got < 0 && errno == EINTR);
   if (got < 0) {
     if (errno != EAGAIN && errno != EWOULDBLOCK) socket_error_ = errno;
@@ -136,7 +139,7 @@ ssize_t Receiver::ReadInto(int fd, bool* full) {
 // False: the stream must not go on.
 bool Receiver::TakeStaged() {
   while (staged_begin_ < staged_end_) {
-    const std::span<const uint8_t> staged(staged_.data() + staged_begin_, staged_end_ - staged_begin_);
+    const std::span<const uint8_t> staged(staged_.get() + staged_begin_, staged_end_ - staged_begin_);
     if (decoder_->payload_left() > 0) {
       targets_.Clear();
       if (!FindTargets(staged.size())) return false;
@@ -231,11 +234,11 @@ bool Receiver::BeginMessage() {
   // No result tells of more.
   message_.capacity = std::min<uint64_t>(message_.capacity, std::numeric_limits<uint32_t>::max());
   // All of it, before the first byte is written.
-  PinnedPieces whole;
-  if (PinSlice(attributes_.memory, message_.request.sges, 0, message_.capacity, kLocalWrite, attributes_.domain,
-               &whole)) {
-    return true;
-  }
+  targets_.Clear();
+  const bool usable = PinSlice(attributes_.memory, message_.request.sges, 0, message_.capacity, kLocalWrite,
+                               attributes_.domain, &targets_);
+  targets_.Clear();
+  if (usable) return true;
   message_.status = NdkStatus::kAccessViolation;
   return Violate(kRdmapLocalCatastrophic);
 }

@@ -8,9 +8,9 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
-#include <vector>
 
 #include "dataplane/iwarp/completion_queue.h"
 #include "dataplane/iwarp/memory_table.h"
@@ -99,7 +99,8 @@ class Receiver {
   uint32_t read_received_ = 0;
   std::array<uint8_t, kMaxTerminateLength> control_ = {};  // Payload of a read request or Terminate.
   bool places_directly_ = false;
-  std::vector<uint8_t> staged_;
+  std::unique_ptr<uint8_t[]> staged_;
+  size_t staged_size_ = 0;
   size_t staged_begin_ = 0;
   size_t staged_end_ = 0;
   PinnedPieces targets_;

@@ -8,7 +8,6 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <deque>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -23,6 +22,7 @@
 #include "dataplane/iwarp/wire/fpdu.h"
 #include "dataplane/iwarp/wire/segment.h"
 #include "dataplane/operation.h"
+#include "dataplane/ring.h"
 
 namespace rdmabroker::iwarp {
 
@@ -181,8 +181,8 @@ class Transmitter {
   uint64_t next_ = 0;
   uint64_t tail_ = 0;
   uint32_t offset_ = 0;  // Bytes of request next_ that are in batches.
-  std::deque<uint64_t> reads_;
-  std::deque<ReadResponse> responses_;
+  Ring<uint64_t> reads_;
+  Ring<ReadResponse> responses_;
   bool response_turn_ = true;
 
   // FPDUs on their way: pieces of the consumer's memory between pieces of `owned_`. The memory is pinned while the

@@ -114,7 +114,7 @@ bool Transmitter::BatchFull() const {
 
 // Puts whole FPDUs into the batch. Responses and requests take turns, a message at a time. False: there are none.
 bool Transmitter::FillBatch() {
-  if (owned_ == nullptr) owned_ = std::make_unique<uint8_t[]>(kOwnedBytes);
+  if (owned_ == nullptr) owned_ = std::make_unique_for_overwrite<uint8_t[]>(kOwnedBytes);
   while (!BatchFull() && !failed()) {
     const bool response_begun = !responses_.empty() && responses_.front().sent > 0;
     const bool respond = !responses_.empty() && offset_ == 0 && (response_begun || response_turn_ || next_ == tail_);
@@ -178,9 +178,12 @@ bool Transmitter::StartRequest(Request* request) {
   request->started = true;
   if (!request->inline_data.empty()) return true;
   // All of it, before the first byte is sent.
-  PinnedPieces whole;
   const uint32_t rights = request->type == OperationType::kRead ? kLocalWrite : 0;
-  if (PinSlice(attributes_.memory, request->sges, 0, request->length, rights, attributes_.domain, &whole)) return true;
+  scratch_.Clear();
+  const bool usable =
+      PinSlice(attributes_.memory, request->sges, 0, request->length, rights, attributes_.domain, &scratch_);
+  scratch_.Clear();
+  if (usable) return true;
   FailRequest(request, NdkStatus::kAccessViolation, kLocalError);
   return false;
 }
