@@ -2,15 +2,22 @@
 
 #include "client/control_socket.h"
 
+#include <grp.h>
 #include <grpcpp/create_channel.h>
 #include <grpcpp/security/credentials.h>
 #include <grpcpp/support/channel_arguments.h>
+#include <pwd.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/un.h>
+#include <unistd.h>
 
+#include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
+#include <system_error>
 
 #include "absl/synchronization/mutex.h"
 #include "dataplane/unique_fd.h"
@@ -21,6 +28,41 @@ namespace {
 // A session that may return has Limits.session_grace_ms for it; connecting to a local socket is cheap.
 constexpr int kFirstReconnectMs = 20;
 constexpr int kLongestReconnectMs = 500;
+
+// 0: somebody listens. EAGAIN: likewise, but nobody accepts yet, and many wait.
+int ErrorOfConnecting(const std::string& control_socket) {
+  sockaddr_un address = {};
+  address.sun_family = AF_UNIX;
+  if (control_socket.size() >= sizeof address.sun_path) return ENAMETOOLONG;
+  std::memcpy(address.sun_path, control_socket.data(), control_socket.size());
+  const UniqueFd socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  if (!socket) return errno;
+  const bool connected = ::connect(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0;
+  return connected ? 0 : errno;
+}
+
+std::string NameOfThisUser() {
+  std::array<char, 4096> room;
+  passwd entry, *found = nullptr;
+  const bool known = ::getpwuid_r(::geteuid(), &entry, room.data(), room.size(), &found) == 0 && found != nullptr;
+  return known ? entry.pw_name : std::to_string(::geteuid());
+}
+
+// By the group of the socket, or of the folder that hides it.
+std::string AdviceToJoin(const std::string& control_socket) {
+  struct stat found = {};
+  const size_t slash = control_socket.rfind('/');
+  const std::string folder = slash == std::string::npos ? "." : control_socket.substr(0, std::max<size_t>(slash, 1));
+  const bool seen = ::stat(control_socket.c_str(), &found) == 0 || ::stat(folder.c_str(), &found) == 0;
+  std::array<char, 4096> room;
+  group entry, *owners = nullptr;
+  if (!seen || ::getgrgid_r(found.st_gid, &entry, room.data(), room.size(), &owners) != 0 || owners == nullptr) {
+    return ": only root and the socket's group may";
+  }
+  const std::string name = entry.gr_name;
+  return ", which is for the group " + name + ": as root, usermod --append --groups " + name + " " + NameOfThisUser() +
+         ", and log in anew";
+}
 
 }  // namespace
 
@@ -47,18 +89,26 @@ std::string_view SocketPathProblem(std::string_view path) {
 }
 
 bool SomebodyListens(const std::string& control_socket) {
-  sockaddr_un address = {};
-  address.sun_family = AF_UNIX;
-  if (control_socket.size() >= sizeof address.sun_path) return false;
-  std::memcpy(address.sun_path, control_socket.data(), control_socket.size());
-  const UniqueFd socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  if (::connect(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0) return true;
-  return errno == EAGAIN;  // Nobody accepts yet, and many wait.
+  const int error = ErrorOfConnecting(control_socket);
+  return error == 0 || error == EAGAIN;
 }
 
-std::string NoBrokerHint(std::string_view control_socket) {
-  return "no broker answers on " + std::string(control_socket) +
-         ": start rdma-brokerd, or name its socket in RDMA_BROKER_SOCKET; only root and the socket's group may use it";
+std::string NoBrokerHint(const std::string& control_socket) {
+  switch (const int error = ErrorOfConnecting(control_socket)) {
+    case 0:
+    case EAGAIN:
+      return "the broker on " + control_socket +
+             " is there, but takes no more clients now or is too slow: try again, and see its log if that goes on";
+    case EACCES:
+    case EPERM:
+      return "user " + NameOfThisUser() + " may not use " + control_socket + AdviceToJoin(control_socket);
+    case ENOENT:
+    case ECONNREFUSED:
+      return "no broker listens on " + control_socket +
+             ": start rdma-brokerd, or name its socket in RDMA_BROKER_SOCKET";
+    default:
+      return "no connection to " + control_socket + ": " + std::generic_category().message(error);
+  }
 }
 
 std::shared_ptr<grpc::Channel> OpenControlChannel(const std::string& control_socket) {

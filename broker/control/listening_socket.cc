@@ -26,8 +26,9 @@ absl::Status SystemError(const std::string& path, const char* what) {
   return absl::ErrnoToStatus(errno, absl::StrCat(path, ": ", what));
 }
 
-bool SomebodyListens(const sockaddr_un& address, int type) {
+absl::StatusOr<bool> SomebodyListens(const sockaddr_un& address, int type) {
   const UniqueFd probe(::socket(AF_UNIX, type | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  if (!probe) return SystemError(address.sun_path, "cannot make a socket to see whether a broker listens on it");
   if (::connect(probe.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0) return true;
   // EAGAIN: its backlog is full, so it lives.
   return errno != ECONNREFUSED && errno != ENOENT;
@@ -99,7 +100,9 @@ absl::StatusOr<UniqueFd> ListenOnUnixSocket(const ListeningSocket& wanted) {
     if (!S_ISSOCK(existing.st_mode)) {
       return absl::AlreadyExistsError(absl::StrCat(path, ": exists and is no socket; remove it or name another path"));
     }
-    if (SomebodyListens(address, wanted.type)) {
+    const auto live = SomebodyListens(address, wanted.type);
+    if (!live.ok()) return live.status();
+    if (*live) {
       return absl::AlreadyExistsError(absl::StrCat(path, ": a running broker listens on it; stop that one first"));
     }
     if (::unlink(path.c_str()) != 0) return SystemError(path, "cannot remove the stale socket");

@@ -21,6 +21,7 @@
 
 #include "absl/status/status.h"
 #include "broker/runtime/fake_supervisor.h"
+#include "dataplane/testing/descriptor_shortage.h"
 
 namespace rdmabroker {
 namespace {
@@ -108,6 +109,14 @@ TEST_F(ListenOnUnixSocketTest, ALiveSocketIsLeftAlone) {
     EXPECT_THAT(std::string(second.status().message()), HasSubstr(path() + ": a running broker listens on it"));
   }
   EXPECT_TRUE(Connects());
+}
+
+TEST_F(ListenOnUnixSocketTest, WithoutDescriptorsNobodyIsSaidToListen) {
+  ASSERT_TRUE(Listen().ok()) << "leaves its name";
+  const DescriptorShortage shortage;
+  const auto refused = Listen();
+  EXPECT_NE(refused.status().code(), absl::StatusCode::kAlreadyExists);
+  EXPECT_THAT(std::string(refused.status().message()), HasSubstr("Too many open files"));
 }
 
 // Each round begins with a stale socket, which all of them find and want to replace.

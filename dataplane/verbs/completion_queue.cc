@@ -198,7 +198,20 @@ bool VerbsCompletionQueue::Attach(uint32_t number, VerbsQueuePair* queue_pair) {
   Poll(static_cast<size_t>(queue_->cqe), &dropped);
   last_found_ = nullptr;
   queue_pairs_[number] = queue_pair;
+  MakeHiddenPlaces();
   return true;
+}
+
+// Each queue pair may need a place of either kind. Where there can be no more, they take turns.
+void VerbsCompletionQueue::MakeHiddenPlaces() {
+  const AdapterInfo& info = adapter_->info();
+  if (queue_pairs_.size() <= hidden_ / 2 || (info.adapter_flags & kCqResizeSupported) == 0) return;
+  const size_t entries = waiting_.depth() + size_t{2} * hidden_;
+  if (entries > size_t{info.max_cq_depth} + kHiddenCompletions) return;
+  if (ibv_resize_cq(queue_, static_cast<int>(entries)) != 0) return;
+  hidden_ *= 2;
+  silent_places_.SetMost(hidden_ / 2);
+  question_places_.SetMost(hidden_ / 2);
 }
 
 // Somebody else's entry stays: that one has the number now.
@@ -245,7 +258,7 @@ NdkStatus VerbsCompletionQueue::Resize(uint32_t depth) {
   // What lies in memory needs no room in the hardware, nor can it be lost.
   Poll(static_cast<size_t>(queue_->cqe), &dropped);
   if (waiting_.size() > depth) return NdkStatus::kBufferOverflow;
-  const NdkStatus status = FromErrnoResult(ibv_resize_cq(queue_, static_cast<int>(depth + kHiddenCompletions)));
+  const NdkStatus status = FromErrnoResult(ibv_resize_cq(queue_, static_cast<int>(depth + hidden_)));
   if (status == NdkStatus::kSuccess) waiting_.Resize(depth);
   return status;
 }

@@ -56,9 +56,10 @@ class VerbsCompletionQueue final : public CompletionQueue, public EventTarget {
     }
     // When the completion has come, or never will.
     void Return() { taken_.fetch_sub(1, std::memory_order_relaxed); }
+    void SetMost(uint32_t most) { most_ = most; }
 
    private:
-    const uint32_t most_;
+    std::atomic<uint32_t> most_;
     std::atomic<uint32_t> taken_ = 0;
   };
   HiddenPlaces& silent_places() { return silent_places_; }
@@ -85,6 +86,7 @@ class VerbsCompletionQueue final : public CompletionQueue, public EventTarget {
   VerbsAdapter* adapter() const { return adapter_.get(); }
 
  private:
+  void MakeHiddenPlaces();
   void OnClose() override;
   void Dismantle() override;
 
@@ -104,10 +106,11 @@ class VerbsCompletionQueue final : public CompletionQueue, public EventTarget {
   const CqNotification notification_;
   ibv_cq* queue_ = nullptr;
   void* cookie_ = nullptr;
-  HiddenPlaces silent_places_{kSilentCompletions};
-  HiddenPlaces question_places_{kHiddenCompletions - kSilentCompletions};
+  HiddenPlaces silent_places_{kHiddenCompletions / 2};
+  HiddenPlaces question_places_{kHiddenCompletions / 2};
 
-  std::mutex mutex_;  // Guards what follows; before a queue pair's locks.
+  std::mutex mutex_;                      // Guards what follows; before a queue pair's locks.
+  uint32_t hidden_ = kHiddenCompletions;  // The places of both kinds.
   std::unordered_map<uint32_t, VerbsQueuePair*> queue_pairs_;
   uint32_t last_number_ = 0;
   VerbsQueuePair* last_found_ = nullptr;

@@ -7,6 +7,7 @@
 
 #include <atomic>
 #include <utility>
+#include <vector>
 
 #include "dataplane/verbs/testing/on_stand_in.h"
 
@@ -77,6 +78,22 @@ TEST_F(SilentRequests, ThoseOfManyQueuePairsDelayNoOthers) {
   ASSERT_EQ(a->qp->Write(Context(2), {}, {}, kOpDefer), NdkStatus::kSuccess);
   a->qp->Flush();
   ExpectCancelled(2);
+}
+
+// Nobody takes completions, so that each hidden one keeps its place.
+TEST_F(SilentRequests, OfManyQueuePairsOfOneQueueAreTaken) {
+  std::vector<QueuePair*> pairs, peers;
+  for (int i = 0; i < 200; ++i) {
+    pairs.push_back(a->NewQueuePair({.depth = 1}, nullptr));
+    peers.push_back(b->NewQueuePair({.depth = 1}, nullptr));
+    AttachToEachOther(pairs.back(), nullptr, peers.back(), nullptr);
+  }
+  for (QueuePair* const pair : pairs) {
+    EXPECT_EQ(pair->Write(nullptr, {}, {}, kOpSilentSuccess), NdkStatus::kSuccess);
+  }
+  EXPECT_EQ(TakeAll(*a), 0u);
+  for (QueuePair* const pair : pairs) CloseAndWait(pair);
+  for (QueuePair* const peer : peers) CloseAndWait(peer);
 }
 
 }  // namespace

@@ -2,6 +2,8 @@
 
 #include "client/ctl/doctor/judge.h"
 
+#include <sys/stat.h>
+
 #include <algorithm>
 #include <cerrno>
 #include <limits>
@@ -118,10 +120,12 @@ void JudgeBrokersDevices(const MachineState& machine, Findings* findings) {
                           : Finding{"broker", Severity::kOk, "it answers; usable adapters: " + usable, ""});
 }
 
-std::string AdmitCommand(const UsedFile& socket, const std::string& user) {
-  const std::string folder = socket.path.substr(0, socket.path.rfind('/'));
+std::string AdmitCommand(const UsedFile& socket, const UsedFile& folder, const std::string& user) {
   // Its folder hides it.
-  if (socket.owner.empty()) return "chmod a+x " + ShellWord(folder);
+  if (socket.owner.empty()) {
+    const bool for_its_group = (folder.mode & S_IXGRP) != 0 && folder.group != "root";
+    return for_its_group ? JoinCommand(folder.group, user) : "chmod a+x " + ShellWord(folder.path);
+  }
   if (IsForItsGroup(socket)) return JoinCommand(socket.group, user);
   // Debian's libibverbs1 makes the group.
   const std::string path = ShellWord(socket.path);
@@ -136,7 +140,7 @@ void JudgeBroker(const MachineState& machine, Findings* findings) {
     findings->push_back({"broker", Severity::kProblem,
                          machine.user + " may not use " + path +
                              "; a new group counts from the next login, and the broker's control.socket_group names it",
-                         AdmitCommand(broker.socket, machine.user)});
+                         AdmitCommand(broker.socket, broker.folder, machine.user)});
     return;
   }
   findings->push_back(

@@ -320,10 +320,18 @@ const std::vector<Row>& BrokerRows() {
        {{"broker", kProblem, "control.socket_group",
          "chgrp rdma /run/rdma-broker/control.sock && chmod 0660 /run/rdma-broker/control.sock && usermod --append "
          "--groups rdma ann"}}},
-      {"the socket's folder hides it",
+      {"the socket's folder hides it from all but its group",
        [](MachineState& m) {
          NobodyAnswers(m, EACCES);
          m.broker.socket.owner.clear();
+         m.broker.folder = {.path = "/run/rdma-broker", .owner = "rdma-broker", .group = "rdma", .mode = 0750};
+       },
+       {{"broker", kProblem, "ann may not use", "usermod --append --groups rdma ann"}}},
+      {"the socket's folder hides it from all but its owner",
+       [](MachineState& m) {
+         NobodyAnswers(m, EACCES);
+         m.broker.socket.owner.clear();
+         m.broker.folder = {.path = "/run/rdma-broker", .owner = "rdma-broker", .group = "rdma", .mode = 0700};
        },
        {{"broker", kProblem, "ann may not use", "chmod a+x /run/rdma-broker"}}},
       {"the broker cannot use a device",

@@ -71,7 +71,9 @@ void AskKernel(MachineState* machine) {
 }
 
 BrokerState AskBroker(const std::string& control_socket) {
-  BrokerState broker = {.socket = LookAt("/", std::filesystem::absolute(control_socket)),
+  const std::filesystem::path socket = std::filesystem::absolute(control_socket);
+  BrokerState broker = {.socket = LookAt("/", socket),
+                        .folder = LookAt("/", socket.parent_path()),
                         .socket_is_default = control_socket == client::kDefaultControlSocket};
   if (broker.socket.error != 0) return broker;
   if (::faccessat(AT_FDCWD, control_socket.c_str(), W_OK, AT_EACCESS) != 0) {

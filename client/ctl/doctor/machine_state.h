@@ -88,6 +88,7 @@ struct BrokersDevice {
 
 struct BrokerState {
   UsedFile socket;
+  UsedFile folder;  // The socket's.
   bool socket_is_default = true;
   bool answers = false;
   std::string silence;  // Why not, for a person.
