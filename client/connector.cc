@@ -108,6 +108,7 @@ Message Connector::ConnectMessage(const ConnectParameters& parameters) const {
   *message.mutable_destination() = ToMessage(parameters.destination);
   *message.mutable_limits() = ToMessage(parameters.limits);
   message.set_private_data(parameters.private_data);
+  *message.mutable_options() = ToMessage(parameters.options);
   return message;
 }
 
@@ -230,6 +231,7 @@ void Connector::StartAccept(const AcceptParameters& parameters, DisconnectEventC
   request.set_qp_number(static_cast<uint32_t>(queue_pair_->number()));
   *request.mutable_limits() = ToMessage(parameters.limits);
   request.set_private_data(parameters.private_data);
+  *request.mutable_options() = ToMessage(parameters.options);
   Submit(std::move(request), &v1::Broker::Stub::PrepareAsyncAccept,
          [this, completion](const Outcome& outcome, const v1::Outcome& reply) {
            HandleEstablished(outcome, reply, completion, true);

@@ -36,12 +36,14 @@ struct ConnectParameters {
   SocketAddress destination;
   ReadLimits limits;
   std::string private_data;  // At most AdapterInfo::max_caller_data bytes.
+  ConnectionOptions options = {};
 };
 
 // What Accept answers.
 struct AcceptParameters {
   ReadLimits limits;
   std::string private_data;  // At most AdapterInfo::max_callee_data bytes.
+  ConnectionOptions options = {};
 };
 
 // NDK_CONNECTOR. Functions that take a completion return kPending and call it once, or return a failure and do not call

@@ -39,6 +39,12 @@ v1::ReadLimits ToMessage(const ReadLimits& limits) {
   return message;
 }
 
+v1::ConnectionOptions ToMessage(const ConnectionOptions& options) {
+  v1::ConnectionOptions message;
+  message.set_rnr_retry_count(options.rnr_retry_count);
+  return message;
+}
+
 v1::NdkVersion ToMessage(const NdkVersion& version) {
   v1::NdkVersion message;
   message.set_major(version.major);

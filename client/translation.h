@@ -22,6 +22,7 @@ namespace rdmabroker::client {
 
 v1::SocketAddress ToMessage(const SocketAddress& address);
 v1::ReadLimits ToMessage(const ReadLimits& limits);
+v1::ConnectionOptions ToMessage(const ConnectionOptions& options);
 v1::NdkVersion ToMessage(const NdkVersion& version);
 
 // Whether a message can have the text: it is UTF-8. No broker reads, and so answers, one that has another.

@@ -67,6 +67,16 @@ class Fields {
     return Bytes(bytes.begin(), bytes.end());
   }
 
+  ConnectionOptions Options(const v1::ConnectionOptions& message) {
+    ConnectionOptions options;
+    if (!message.has_rnr_retry_count()) return options;
+    options.rnr_retry_count = message.rnr_retry_count();
+    if (options.rnr_retry_count > ConnectionOptions::kForEver) {
+      Complain("options.rnr_retry_count", absl::StrCat(options.rnr_retry_count, "; 0 to 7, where 7 is for ever"));
+    }
+    return options;
+  }
+
   void Complain(const std::string& field, const std::string& cause, NdkStatus status = NdkStatus::kInvalidParameter) {
     if (complaint_) return;
     complaint_ = Outcome{.status = status, .hint = absl::StrCat(field, ": ", cause)};
@@ -168,7 +178,8 @@ Translated FromProto(const v1::ConnectRequest& request) {
                   .source = fields.Address("source", request.has_source(), request.source()),
                   .destination = fields.Address("destination", request.has_destination(), request.destination()),
                   .limits = LimitsOf(request.limits()),
-                  .private_data = fields.PrivateData(request.private_data())};
+                  .private_data = fields.PrivateData(request.private_data()),
+                  .options = fields.Options(request.options())};
   return fields.Finish(std::move(connect));
 }
 
@@ -180,7 +191,8 @@ Translated FromProto(const v1::ConnectWithSharedEndpointRequest& request) {
       .shared_endpoint = fields.Required("shared_endpoint_id", request.shared_endpoint_id(), SharedEndpointId()),
       .destination = fields.Address("destination", request.has_destination(), request.destination()),
       .limits = LimitsOf(request.limits()),
-      .private_data = fields.PrivateData(request.private_data())};
+      .private_data = fields.PrivateData(request.private_data()),
+      .options = fields.Options(request.options())};
   return fields.Finish(std::move(connect));
 }
 
@@ -193,7 +205,8 @@ Translated FromProto(const v1::AcceptRequest& request) {
   Accept accept{.connector = fields.Required("connector_id", request.connector_id(), ConnectorId()),
                 .qp = QpNumber{request.qp_number()},
                 .limits = LimitsOf(request.limits()),
-                .private_data = fields.PrivateData(request.private_data())};
+                .private_data = fields.PrivateData(request.private_data()),
+                .options = fields.Options(request.options())};
   return fields.Finish(std::move(accept));
 }
 

@@ -78,19 +78,21 @@ std::vector<Row> Rows() {
       MakeRow<v1::CreateConnectorRequest>("CreateConnector", "adapter_id: 5", CreateConnector{AdapterId(5)}),
       MakeRow<v1::ConnectRequest>(
           "Connect",
-          "connector_id: 9 qp_number: 17 limits { inbound: 1 outbound: 2 } private_data: '\\000\\377' source " +
+          "connector_id: 9 qp_number: 17 limits { inbound: 1 outbound: 2 } private_data: '\\000\\377' "
+          "options { rnr_retry_count: 0 } source " +
               source + "destination " + destination,
-          Connect{ConnectorId(9), {17}, from, to, {1, 2}, {0, 255}}),
+          Connect{ConnectorId(9), {17}, from, to, {1, 2}, {0, 255}, {0}}),
       MakeRow<v1::ConnectWithSharedEndpointRequest>(
           "ConnectWithSharedEndpoint",
           "connector_id: 9 qp_number: 17 shared_endpoint_id: 8 limits { inbound: 1 outbound: 2 } private_data: 'x' "
-          "destination " +
+          "options { rnr_retry_count: 3 } destination " +
               destination,
-          ConnectWithSharedEndpoint{ConnectorId(9), {17}, SharedEndpointId(8), to, {1, 2}, {'x'}}),
+          ConnectWithSharedEndpoint{ConnectorId(9), {17}, SharedEndpointId(8), to, {1, 2}, {'x'}, {3}}),
       MakeRow<v1::CompleteConnectRequest>("CompleteConnect", "connector_id: 9", CompleteConnect{ConnectorId(9)}),
       MakeRow<v1::AcceptRequest>("Accept",
-                                 "connector_id: 9 qp_number: 17 limits { inbound: 1 outbound: 2 } private_data: 'x'",
-                                 Accept{ConnectorId(9), {17}, {1, 2}, {'x'}}),
+                                 "connector_id: 9 qp_number: 17 limits { inbound: 1 outbound: 2 } private_data: 'x' "
+                                 "options { rnr_retry_count: 6 }",
+                                 Accept{ConnectorId(9), {17}, {1, 2}, {'x'}, {6}}),
       MakeRow<v1::RejectRequest>("Reject", "connector_id: 9 private_data: 'x'", Reject{ConnectorId(9), {'x'}}),
       MakeRow<v1::DisconnectRequest>("Disconnect", "connector_id: 9", Disconnect{ConnectorId(9)}),
       MakeRow<v1::GetConnectionDataRequest>("GetConnectionData", "connector_id: 9", GetConnectionData{ConnectorId(9)}),
@@ -237,6 +239,8 @@ std::vector<MalformedRow> MalformedRows() {
       Malformed<v1::ConnectWithSharedEndpointRequest>("connector_id: 9 shared_endpoint_id: 8", "destination: missing"),
       Malformed<v1::CompleteConnectRequest>("", "connector_id: missing"),
       Malformed<v1::AcceptRequest>("", "connector_id: missing"),
+      Malformed<v1::AcceptRequest>("connector_id: 9 options { rnr_retry_count: 8 }",
+                                   "options.rnr_retry_count: 8; 0 to 7, where 7 is for ever"),
       Malformed<v1::RejectRequest>("", "connector_id: missing"),
       Malformed<v1::DisconnectRequest>("", "connector_id: missing"),
       Malformed<v1::GetConnectionDataRequest>("", "connector_id: missing"),

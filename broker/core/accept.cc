@@ -42,6 +42,7 @@ Outcome Perform(Turn& turn, const Call& call, const Accept& request) {
   AddReference(turn, connector.endpoint);
   connector.pending = call.id;
   SetState(turn, connector, ConnectorState::kAccepting);
+  connector.options = request.options;
   connector.accept_data = request.private_data;
   SetDeadline(turn, connector, turn.limits.establish_timeout);
   EmitAccept(turn, connector);
@@ -51,7 +52,7 @@ Outcome Perform(Turn& turn, const Call& call, const Accept& request) {
 void EmitAccept(Turn& turn, const ConnectorRecord& connector) {
   const Identity& identity = std::as_const(turn.records.sessions).at(connector.session).identity;
   turn.Emit(FabricAccept{DeviceOf(turn, connector.adapter).id, connector.connection, connector.session, connector.qp,
-                         connector.limits, *connector.accept_data, identity.pid, identity.uid});
+                         connector.limits, *connector.accept_data, identity.pid, identity.uid, connector.options});
 }
 
 Outcome Perform(Turn& turn, const Call& call, const Reject& request) {

@@ -104,6 +104,7 @@ void Begin(Turn& turn, const Call& call, ConnectorRecord& connector, const Reque
   connector.peer = request.destination;
   connector.limits = {std::min(request.limits.inbound, info.max_inbound_read_limit),
                       std::min(request.limits.outbound, info.max_outbound_read_limit)};
+  connector.options = request.options;
   connector.private_data = request.private_data;
   connector.has_data = false;
   connector.qp_attributes.clear();
@@ -131,7 +132,7 @@ void StartConnection(Turn& turn, ConnectorRecord& connector, const EndpointRecor
   const Identity& identity = turn.records.sessions.at(connector.session).identity;
   turn.Emit(FabricConnect{connection.device, id, endpoint.id, connector.session, connector.qp, connection.local,
                           connection.peer, connector.limits, connector.private_data, identity.pid, identity.uid,
-                          HasAnyPort(connector, endpoint)});
+                          HasAnyPort(connector, endpoint), connector.options});
 }
 
 void FailConnect(Turn& turn, ConnectorRecord& connector, Outcome outcome, bool again) {

@@ -53,6 +53,16 @@ struct ReadLimits {
   bool operator==(const ReadLimits&) const = default;
 };
 
+// What each side may choose for its connection besides its read limits.
+struct ConnectionOptions {
+  // How often the peer tries a send again that finds no receive of this side's; 7: for ever (InfiniBand Architecture
+  // Specification, volume 1, 9.7.5.2.8). InfiniBand and RoCE.
+  static constexpr uint32_t kForEver = 7;
+  uint32_t rnr_retry_count = kForEver;
+
+  bool operator==(const ConnectionOptions&) const = default;
+};
+
 // What two devices share when their ports can collide.
 enum class PortSpace : uint8_t {
   kRdmaCm,  // InfiniBand and RoCE: rdma_cm's RDMA_PS_TCP, apart from the host's TCP.
@@ -144,6 +154,7 @@ struct FabricConnect {
   // The core chose the local port, and tries another one. So where a connection to `peer` has it already, the fabric
   // fails with ADDRESS_ALREADY_EXISTS and does not wait for that connection's end.
   bool any_port = false;
+  ConnectionOptions options = {};
 
   bool operator==(const FabricConnect&) const = default;
 };
@@ -167,6 +178,7 @@ struct FabricAccept {
   Bytes private_data;
   int32_t process = 0;  // As FabricConnect's.
   uint32_t uid = 0;     // As FabricConnect's.
+  ConnectionOptions options = {};
 
   bool operator==(const FabricAccept&) const = default;
 };

@@ -58,6 +58,10 @@ class Text {
   }
   void Add(uint8_t field, const NdkVersion& version) { Add(field, uint64_t{version.major} << 16 | version.minor); }
   void Add(uint8_t field, const ReadLimits& limits) { Add(field, uint64_t{limits.inbound} << 32 | limits.outbound); }
+  // The defaults, which a client that does not know the field has, add nothing.
+  void Add(uint8_t field, const ConnectionOptions& options) {
+    Add(field, uint64_t{ConnectionOptions::kForEver - options.rnr_retry_count});
+  }
   void Add(uint8_t field, const SocketAddress& address) {
     if (address == SocketAddress()) return;
     Text value;
@@ -96,15 +100,15 @@ Text TextOf(const Request& request) {
                  [&](const CreateConnector& create) { text.AddFields(create.adapter); },
                  [&](const Connect& connect) {
                    text.AddFields(connect.connector, connect.qp, connect.source, connect.destination, connect.limits,
-                                  connect.private_data);
+                                  connect.private_data, connect.options);
                  },
                  [&](const ConnectWithSharedEndpoint& connect) {
                    text.AddFields(connect.connector, connect.qp, connect.shared_endpoint, connect.destination,
-                                  connect.limits, connect.private_data);
+                                  connect.limits, connect.private_data, connect.options);
                  },
                  [&](const CompleteConnect& complete) { text.AddFields(complete.connector); },
                  [&](const Accept& accept) {
-                   text.AddFields(accept.connector, accept.qp, accept.limits, accept.private_data);
+                   text.AddFields(accept.connector, accept.qp, accept.limits, accept.private_data, accept.options);
                  },
                  [&](const Reject& reject) { text.AddFields(reject.connector, reject.private_data); },
                  [&](const Disconnect& disconnect) { text.AddFields(disconnect.connector); },

@@ -63,6 +63,8 @@ std::vector<Request> DifferentRequests() {
           Connect{.limits = {0, 1}},
           Connect{.private_data = {0}},
           Connect{.private_data = {0, 0}},
+          Connect{.options = {0}},
+          Connect{.options = {6}},
           ConnectWithSharedEndpoint{},
           ConnectWithSharedEndpoint{.connector = ConnectorId(1)},
           ConnectWithSharedEndpoint{.qp = {1}},
@@ -71,6 +73,7 @@ std::vector<Request> DifferentRequests() {
           ConnectWithSharedEndpoint{.limits = {1, 0}},
           ConnectWithSharedEndpoint{.limits = {0, 1}},
           ConnectWithSharedEndpoint{.private_data = {0}},
+          ConnectWithSharedEndpoint{.options = {0}},
           CompleteConnect{},
           CompleteConnect{ConnectorId(1)},
           Accept{},
@@ -79,6 +82,7 @@ std::vector<Request> DifferentRequests() {
           Accept{.limits = {1, 0}},
           Accept{.limits = {0, 1}},
           Accept{.private_data = {0}},
+          Accept{.options = {0}},
           Reject{},
           Reject{ConnectorId(1), {}},
           Reject{{}, {0}},
@@ -116,7 +120,7 @@ TEST(ADigest, IsWhatEveryVersionMakesOfTheRequest) {
             "c4d5975b372c51755111fc01cc855f87");
   std::string all;
   for (const Request& request : DifferentRequests()) all += Hex(DigestOf(request));
-  EXPECT_EQ(Hex(DigestOf(OpenAdapter{all, {}})), "4298bb8f4e2fd15a2e3dc3219f1ec14c");
+  EXPECT_EQ(Hex(DigestOf(OpenAdapter{all, {}})), "845fbe8adc52cf52f56dcfacd2b4d56c");
 }
 
 }  // namespace

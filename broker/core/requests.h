@@ -102,6 +102,7 @@ struct Connect {
   SocketAddress destination;
   ReadLimits limits;
   Bytes private_data;
+  ConnectionOptions options = {};
 
   bool operator==(const Connect&) const = default;
 };
@@ -113,6 +114,7 @@ struct ConnectWithSharedEndpoint {
   SocketAddress destination;
   ReadLimits limits;
   Bytes private_data;
+  ConnectionOptions options = {};
 
   bool operator==(const ConnectWithSharedEndpoint&) const = default;
 };
@@ -128,6 +130,7 @@ struct Accept {
   QpNumber qp;
   ReadLimits limits;
   Bytes private_data;
+  ConnectionOptions options = {};
 
   bool operator==(const Accept&) const = default;
 };

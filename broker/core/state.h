@@ -182,7 +182,8 @@ struct ConnectorRecord : ObjectRecord {
   QpNumber qp;                       // 0: none.
   SocketAddress local;
   SocketAddress peer;
-  ReadLimits limits;   // Offered or derived, then effective.
+  ReadLimits limits;  // Offered or derived, then effective.
+  ConnectionOptions options;
   Bytes private_data;  // Ours until the peer has answered, then the peer's.
   bool three_way = true;
   bool has_data = false;  // limits, private_data and qp_attributes are the peer's.

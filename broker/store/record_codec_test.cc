@@ -171,7 +171,8 @@ TEST(AHostileRecord, OfAnObjectIsRefusedByItsFieldsName) {
                                                     {{"object.session: missing", [](auto& m) { m.clear_object(); }}});
   ExpectRefused<v1::Connector, ConnectorRecord>(
       records.connectors.at(ConnectorId(6)),
-      {{"state: 12", [](auto& m) { m.set_state(static_cast<v1::ConnectorState>(12)); }},
+      {{"rnr_retry_count: 8; at most 7", [](auto& m) { m.set_rnr_retry_count(8); }},
+       {"state: 12", [](auto& m) { m.set_state(static_cast<v1::ConnectorState>(12)); }},
        {"local.ip: 17 bytes", [](auto& m) { m.mutable_local()->set_ip(std::string(17, 'x')); }},
        {"peer.port: 4294967295", [](auto& m) { m.mutable_peer()->set_port(0xFFFFFFFF); }},
        {"qp_attributes[2].destination_gid: 0", [](auto& m) { m.mutable_qp_attributes(2)->clear_destination_gid(); }},

@@ -200,6 +200,13 @@ absl::Status FromProto(const v1::Connector& message, ConnectorRecord* record) {
     record->local = Read(Field(all, "local"), message.local());
     record->peer = Read(Field(all, "peer"), message.peer());
     record->limits = Read(Field(all, "limits"), message.limits());
+    if (message.has_rnr_retry_count()) {
+      constexpr uint32_t kMost = ConnectionOptions::kForEver;
+      record->options.rnr_retry_count = message.rnr_retry_count();
+      if (message.rnr_retry_count() > kMost) {
+        Field(all, "rnr_retry_count").Complain(message.rnr_retry_count(), "; at most ", kMost);
+      }
+    }
     record->private_data = ReadBytes(message.private_data());
     record->three_way = message.three_way();
     record->has_data = message.has_data();

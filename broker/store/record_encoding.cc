@@ -129,6 +129,7 @@ void ToProto(const ConnectorRecord& record, v1::Connector* message) {
   ToProto(record.local, message->mutable_local());
   ToProto(record.peer, message->mutable_peer());
   ToProto(record.limits, message->mutable_limits());
+  message->set_rnr_retry_count(record.options.rnr_retry_count);
   message->set_private_data(BytesToProto(record.private_data));
   message->set_three_way(record.three_way);
   message->set_has_data(record.has_data);

@@ -157,6 +157,7 @@ ConnectorRecord FullConnector(ConnectorId id) {
   connector.local = Here(7);
   connector.peer = There(8);
   connector.limits = {9, 10};
+  connector.options = {.rnr_retry_count = 3};
   connector.private_data = Bytes(300, 0xA5);
   connector.three_way = false;
   connector.has_data = true;

@@ -41,9 +41,10 @@ Records LoadOfVersion(uint32_t version) {
 
 TEST(AStoreOfEveryVersion, IsRead) {
   ASSERT_EQ(store::kFormatVersion, 2u) << "a new version has a store here, and records of its own to compare it with";
-  EXPECT_TRUE(LoadOfVersion(2) == FullRecords());
   // Without what has come to the format since that store was written.
   Records expected = FullRecords();
+  for (const uint64_t id : {6, 256}) expected.connectors.at(ConnectorId(id)).options = {};
+  EXPECT_TRUE(LoadOfVersion(2) == expected);
   expected.counters.id_key = 0;
   for (const uint64_t id : {1, 2}) {
     SessionRecord& session = expected.sessions.at(SessionId(id));

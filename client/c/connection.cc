@@ -17,6 +17,14 @@ std::optional<std::string> PrivateData(const void* data, size_t length) {
   return std::string(static_cast<const char*>(data), std::min<size_t>(length, RDMA_BROKER_PRIVATE_DATA_SIZE + 1));
 }
 
+// Nothing where they are not of this library's form.
+std::optional<client::ConnectionOptions> Options(const rdma_broker_connection_options* given) {
+  if (given == nullptr) return client::ConnectionOptions();
+  const auto known = TakeIn(given);
+  if (!known.has_value()) return std::nullopt;
+  return client::ConnectionOptions{.rnr_retry_count = known->rnr_retry_count};
+}
+
 client::DisconnectEventCallback TellingOfEnd(const Affiliation& affiliation, rdma_broker_handle connector,
                                              uint64_t context) {
   return [events = affiliation.events, connector, context](const client::DisconnectEvent& event) {
@@ -29,13 +37,16 @@ NdkStatus Connect(const Found<client::Connector>& connector, QueuePair* queue_pa
                   const rdma_broker_connect_parameters& given, const client::OutcomeCompletion& completion) {
   const auto data = PrivateData(given.private_data, given.private_data_length);
   const auto destination = given.destination == nullptr ? std::nullopt : SocketAddress::Parse(given.destination);
-  if (!data.has_value() || !destination.has_value() || (given.source != nullptr) == (given.shared_endpoint != 0)) {
+  const auto options = Options(given.options);
+  if (!data.has_value() || !destination.has_value() || !options.has_value() ||
+      (given.source != nullptr) == (given.shared_endpoint != 0)) {
     return NdkStatus::kInvalidParameter;
   }
   client::ConnectParameters parameters{.source = {},
                                        .destination = *destination,
                                        .limits = {given.inbound_reads, given.outbound_reads},
-                                       .private_data = *data};
+                                       .private_data = *data,
+                                       .options = *options};
   if (given.shared_endpoint != 0) {
     const auto endpoint = Table().Find<client::SharedEndpoint>(given.shared_endpoint);
     if (!endpoint) return NoSuch(given.shared_endpoint);
@@ -103,12 +114,13 @@ rdma_broker_status rdma_broker_accept(rdma_broker_handle connector, rdma_broker_
     const auto known = parameters == nullptr ? rdma_broker_accept_parameters{} : TakeIn(parameters);
     if (!known.has_value()) return NdkStatus::kInvalidParameter;
     const auto data = PrivateData(known->private_data, known->private_data_length);
-    if (!data.has_value()) return NdkStatus::kInvalidParameter;
+    const auto options = Options(known->options);
+    if (!data.has_value() || !options.has_value()) return NdkStatus::kInvalidParameter;
     const auto found = Table().Find<client::Connector>(connector);
     const auto pair = Table().Refer<QueuePair>(queue_pair);
     if (!found || !pair) return NoSuch(found ? queue_pair : connector);
-    const client::AcceptParameters accepted{.limits = {known->inbound_reads, known->outbound_reads},
-                                            .private_data = *data};
+    const client::AcceptParameters accepted{
+        .limits = {known->inbound_reads, known->outbound_reads}, .private_data = *data, .options = *options};
     return found->Accept(pair.get(), accepted, TellingOfEnd(found.affiliation, connector, connector_context),
                          Telling(found.affiliation, connector, context));
   });

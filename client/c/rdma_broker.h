@@ -226,6 +226,14 @@ rdma_broker_status rdma_broker_get_local_address(rdma_broker_handle object, char
 
 /* ---- Connections ---- */
 
+/* What a side may choose for its connection. */
+typedef struct rdma_broker_connection_options {
+  uint32_t size;
+  /* How often the peer tries a send again that finds no receive of this side's posted, 0 to 7; 7: for ever. Else the
+   * peer's queue pair breaks in the end. Over iWARP, where such a send always breaks the connection, it is ignored. */
+  uint32_t rnr_retry_count;
+} rdma_broker_connection_options;
+
 typedef struct rdma_broker_connect_parameters {
   uint32_t size;
   uint32_t inbound_reads;             /* Reads of the peer that this side serves at a time. */
@@ -235,6 +243,7 @@ typedef struct rdma_broker_connect_parameters {
   const char* source;                 /* One of the adapter's addresses, port 0 for a free one; or null, and ... */
   rdma_broker_handle shared_endpoint; /* ... a shared endpoint, from whose address to connect; else 0. */
   const char* destination;
+  const rdma_broker_connection_options* options; /* Null: rnr_retry_count is 7. */
 } rdma_broker_connect_parameters;
 
 typedef struct rdma_broker_accept_parameters {
@@ -243,6 +252,7 @@ typedef struct rdma_broker_accept_parameters {
   uint32_t outbound_reads;
   uint32_t private_data_length; /* At most max_callee_data of the adapter. */
   const void* private_data;
+  const rdma_broker_connection_options* options; /* Null: rnr_retry_count is 7. */
 } rdma_broker_accept_parameters;
 
 typedef struct rdma_broker_connection_data {

@@ -16,6 +16,7 @@ namespace {
 
 using ::testing::AllOf;
 using ::testing::AnyOf;
+using ::testing::ElementsAre;
 using ::testing::Ge;
 using ::testing::Le;
 
@@ -166,17 +167,18 @@ void FabricConformance::Unbind(const Bound& endpoint) {
 }
 
 ConnectionId FabricConformance::Connect(const Bound& from, const SocketAddress& to, Bytes private_data,
-                                        ReadLimits limits, SessionId session) {
+                                        ReadLimits limits, SessionId session, ConnectionOptions options) {
   const ConnectionId connection(++last_id_);
   Perform(from.side, FabricConnect{device(from.side).id, connection, from.id, session, pair_->NewQp(from.side, session),
-                                   from.address, to, limits, std::move(private_data), ::getpid()});
+                                   from.address, to, limits, std::move(private_data), ::getpid(), 0, false, options});
   return connection;
 }
 
-void FabricConformance::Accept(ConnectionId connection, Bytes private_data, ReadLimits limits) {
+void FabricConformance::Accept(ConnectionId connection, Bytes private_data, ReadLimits limits,
+                               ConnectionOptions options) {
   Perform(Side::kServer,
           FabricAccept{device(Side::kServer).id, connection, kSession, pair_->NewQp(Side::kServer, kSession), limits,
-                       std::move(private_data), ::getpid()});
+                       std::move(private_data), ::getpid(), 0, options});
 }
 
 void FabricConformance::Complete(ConnectionId connection) {
@@ -549,6 +551,30 @@ TEST_P(FabricConformance, ReadLimitsOfZeroAndOfTheDevicesMostAreCarried) {
     EXPECT_EQ(requested.peer_limits, limits);
     Accept(requested.connection, {}, {limits.outbound, limits.inbound});
     EXPECT_EQ(Await<FabricReplied>(client).peer_limits, (ReadLimits{limits.outbound, limits.inbound}));
+  }
+}
+
+// For the queue pairs that their owners make ready; drivers and transports do as they do.
+TEST_P(FabricConformance, EachSideSaysHowOftenThePeerTriesASendAgainThatFindsNoReceive) {
+  constexpr uint32_t kReadyToSend = 3;  // enum ibv_qp_state.
+  const auto retries_of = [](const auto& report) {
+    std::set<uint32_t> retries;
+    for (const QpAttributes& step : report.qp_attributes) {
+      if (step.qp_state == kReadyToSend) retries.insert(step.rnr_retry);
+    }
+    return retries;
+  };
+  const Bound listener = Bind(Side::kServer, EndpointUse::kListener);
+  for (const uint32_t clients : {0u, 3u, ConnectionOptions::kForEver}) {
+    const uint32_t servers = ConnectionOptions::kForEver - clients;
+    const Bound from = Bind(Side::kClient, EndpointUse::kDedicated);
+    const ConnectionId client = Connect(from, listener.address, {}, {1, 1}, kSession, {.rnr_retry_count = clients});
+    const auto requested = Await<FabricConnectRequested>(listener.id);
+    Accept(requested.connection, {}, {1, 1}, {.rnr_retry_count = servers});
+    const auto replied = Await<FabricReplied>(client);
+    if (!replied.three_way || hands_off()) continue;
+    EXPECT_THAT(retries_of(requested), ElementsAre(clients));
+    EXPECT_THAT(retries_of(replied), ElementsAre(servers));
   }
 }
 

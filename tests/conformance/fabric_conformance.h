@@ -170,8 +170,9 @@ class FabricConformance : public ::testing::TestWithParam<std::tuple<FabricCase,
   void Unbind(const Bound& endpoint);
 
   ConnectionId Connect(const Bound& from, const SocketAddress& to, Bytes private_data = {}, ReadLimits limits = {4, 3},
-                       SessionId session = SessionId(1));
-  void Accept(ConnectionId connection, Bytes private_data = {}, ReadLimits limits = {2, 1});
+                       SessionId session = SessionId(1), ConnectionOptions options = {});
+  void Accept(ConnectionId connection, Bytes private_data = {}, ReadLimits limits = {2, 1},
+              ConnectionOptions options = {});
   void Complete(ConnectionId connection);
   void Release(Side side, ConnectionId connection);
   // A connection from `from` to the listener `to`, as far as `stage`.

@@ -111,7 +111,7 @@ std::string RequestText(const FabricConnect& request) {
                 " for session ", request.session.value(), " of user ", request.uid, "'s process ", request.process,
                 " with QP ", request.qp.value, " from ", request.local.ToString(),
                 request.any_port ? " or another port" : "", " to ", request.peer.ToString(), ", reads ",
-                ReadsText(request.limits), WithData(request.private_data));
+                ReadsText(request.limits), WithOptions(request.options), WithData(request.private_data));
 }
 
 std::string RequestText(const FabricComplete& request) {
@@ -121,7 +121,7 @@ std::string RequestText(const FabricComplete& request) {
 std::string RequestText(const FabricAccept& request) {
   return StrCat("accept ", ConnectionText(request.connection), " for session ", request.session.value(), " of user ",
                 request.uid, "'s process ", request.process, " with QP ", request.qp.value, ", reads ",
-                ReadsText(request.limits), WithData(request.private_data));
+                ReadsText(request.limits), WithOptions(request.options), WithData(request.private_data));
 }
 
 std::string RequestText(const FabricReject& request) {

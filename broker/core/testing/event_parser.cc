@@ -22,12 +22,14 @@ Request ParseConnect(Sentence& words) {
   if (const auto shared = words.OptionalNumber("through shared endpoint")) {
     ConnectWithSharedEndpoint request{connector, qp, SharedEndpointId(*shared), words.Address("to"), {}, {}};
     request.limits = words.Reads("reads");
+    request.options = words.OptionalOptions();
     request.private_data = words.OptionalData();
     return request;
   }
   Connect request{connector, qp, words.Address("from"), {}, {}, {}};
   request.destination = words.Address("to");
   request.limits = words.Reads("reads");
+  request.options = words.OptionalOptions();
   request.private_data = words.OptionalData();
   return request;
 }
@@ -83,6 +85,7 @@ Request ParseRequest(Sentence& words) {
     Accept request{ConnectorId(words.Number()), {}, {}, {}};
     request.qp.value = static_cast<uint32_t>(words.Number("with QP"));
     request.limits = words.Reads("reads");
+    request.options = words.OptionalOptions();
     request.private_data = words.OptionalData();
     return request;
   }

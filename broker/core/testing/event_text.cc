@@ -57,20 +57,20 @@ std::string TextOf(const CreateConnector& request) {
 std::string TextOf(const Connect& request) {
   return StrCat("connect connector ", request.connector.value(), " with QP ", request.qp.value, " from ",
                 request.source.ToString(), " to ", request.destination.ToString(), ", reads ",
-                ReadsText(request.limits), WithData(request.private_data));
+                ReadsText(request.limits), WithOptions(request.options), WithData(request.private_data));
 }
 
 std::string TextOf(const ConnectWithSharedEndpoint& request) {
   return StrCat("connect connector ", request.connector.value(), " with QP ", request.qp.value,
                 " through shared endpoint ", request.shared_endpoint.value(), " to ", request.destination.ToString(),
-                ", reads ", ReadsText(request.limits), WithData(request.private_data));
+                ", reads ", ReadsText(request.limits), WithOptions(request.options), WithData(request.private_data));
 }
 
 std::string TextOf(const CompleteConnect& request) { return StrCat("complete connector ", request.connector.value()); }
 
 std::string TextOf(const Accept& request) {
   return StrCat("accept connector ", request.connector.value(), " with QP ", request.qp.value, ", reads ",
-                ReadsText(request.limits), WithData(request.private_data));
+                ReadsText(request.limits), WithOptions(request.options), WithData(request.private_data));
 }
 
 std::string TextOf(const Reject& request) {

@@ -153,9 +153,9 @@ class Writer {
     Object(connector, connector.id);
     Put(connector.state, listeners_.Of(connector.listener), shared_endpoints_.Of(connector.shared_endpoint),
         connections_.Of(connector.connection), connections_.Of(connector.releasing), connector.qp.value,
-        connector.limits.inbound, connector.limits.outbound, connector.three_way, connector.has_data,
-        connector.qp_attributes.size(), static_cast<bool>(connector.pending), connector.awaits_handoff,
-        connector.broken, connector.dead_status);
+        connector.limits.inbound, connector.limits.outbound, connector.options.rnr_retry_count, connector.three_way,
+        connector.has_data, connector.qp_attributes.size(), static_cast<bool>(connector.pending),
+        connector.awaits_handoff, connector.broken, connector.dead_status);
     PutAddress(connector.local);
     PutAddress(connector.peer);
     PutBytes(connector.private_data);

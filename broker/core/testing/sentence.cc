@@ -124,6 +124,15 @@ ReadLimits Sentence::Reads(std::string_view after) {
   return limits;
 }
 
+ConnectionOptions Sentence::OptionalOptions() {
+  ConnectionOptions options;
+  const auto retries = OptionalNumber("tried");
+  if (!retries) return options;
+  options.rnr_retry_count = static_cast<uint32_t>(*retries);
+  Expect("times");
+  return options;
+}
+
 NdkStatus Sentence::Status() {
   const std::optional<NdkStatus> status = StatusFromName(Next());
   if (status) {

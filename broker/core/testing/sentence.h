@@ -33,6 +33,7 @@ class Sentence {
   IpAddress Ip();
   SocketAddress Address(std::string_view after);
   ReadLimits Reads(std::string_view after);
+  ConnectionOptions OptionalOptions();
   NdkStatus Status();
   // "hello", with \x00 for a byte; 57*"a" for many. Nothing where the word "data" is not next.
   Bytes OptionalData() { return OptionalQuoted("data"); }

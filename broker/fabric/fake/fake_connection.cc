@@ -56,6 +56,7 @@ void FakeFabric::Carry(const FabricConnect& request) {
   message.port_space = fake->device.port_space;
   message.qp = request.qp;
   message.limits = request.limits;
+  message.options = request.options;
   message.private_data = request.private_data;
   message.three_way = fake->three_way;
   SendOn(connection.end, std::move(message));
@@ -84,6 +85,7 @@ void FakeFabric::Carry(const FabricAccept& request) {
   WireMessage message{.kind = WireMessage::Kind::kReply};
   message.qp = request.qp;
   message.limits = request.limits;
+  message.options = request.options;
   message.private_data = request.private_data;
   message.three_way = connection->three_way;
   SendOn(connection->end, std::move(message));
@@ -214,7 +216,8 @@ void FakeFabric::Forget(const Connection& connection) {
   connections_.erase(ConnectionId(connection.id));
 }
 
-std::vector<QpAttributes> FakeFabric::AttributesFor(const FakeDevice& fake, bool three_way, QpNumber peer) const {
+std::vector<QpAttributes> FakeFabric::AttributesFor(const FakeDevice& fake, bool three_way,
+                                                    const WireMessage& peer) const {
   std::vector<QpAttributes> steps;
   // Without a third message the driver moves the queue pair, as on iWARP devices.
   if (fake.device.client_ends_connections || !three_way) return steps;
@@ -222,10 +225,10 @@ std::vector<QpAttributes> FakeFabric::AttributesFor(const FakeDevice& fake, bool
     QpAttributes step;
     step.qp_state = state;
     step.path_mtu = 5;  // enum ibv_mtu: 4096 bytes.
-    step.dest_qp_number = peer.value;
+    step.dest_qp_number = peer.qp.value;
     step.port_number = 1;
     step.retry_count = 7;
-    step.rnr_retry = 6;
+    step.rnr_retry = peer.options.rnr_retry_count;
     steps.push_back(step);
   }
   return steps;
@@ -274,10 +277,9 @@ void FakeFabric::OnRequest(const WireMessage& message) {
   connection.three_way = fake.three_way && message.three_way;
   connection.reported = false;
   wires_[{message.wire, false}] = id;
-  network_.Say(host_,
-               FabricConnectRequested{endpoint, id, message.destination, message.source, message.limits,
-                                      Received(fake, message.private_data, fake.device.info.max_caller_data),
-                                      connection.three_way, AttributesFor(fake, connection.three_way, message.qp)});
+  network_.Say(host_, FabricConnectRequested{endpoint, id, message.destination, message.source, message.limits,
+                                             Received(fake, message.private_data, fake.device.info.max_caller_data),
+                                             connection.three_way, AttributesFor(fake, connection.three_way, message)});
 }
 
 void FakeFabric::OnReply(Connection& connection, const WireMessage& message) {
@@ -287,7 +289,7 @@ void FakeFabric::OnReply(Connection& connection, const WireMessage& message) {
   connection.three_way = message.three_way;
   network_.Say(host_, FabricReplied{connection.id, message.limits,
                                     Received(fake, message.private_data, fake.device.info.max_callee_data),
-                                    message.three_way, AttributesFor(fake, message.three_way, message.qp)});
+                                    message.three_way, AttributesFor(fake, message.three_way, message)});
 }
 
 void FakeFabric::OnReady(Connection& connection) {

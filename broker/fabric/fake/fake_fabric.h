@@ -203,7 +203,7 @@ class FakeFabric final : public Fabric {
   // The core has given it up.
   void Drop(ConnectionId id);
   void Forget(const Connection& connection);
-  std::vector<QpAttributes> AttributesFor(const FakeDevice& device, bool three_way, QpNumber peer) const;
+  std::vector<QpAttributes> AttributesFor(const FakeDevice& device, bool three_way, const WireMessage& peer) const;
   Bytes Received(const FakeDevice& device, const Bytes& data, uint32_t area) const;
   EndpointId ListenerAt(const WireMessage& request) const;
 

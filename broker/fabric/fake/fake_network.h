@@ -40,7 +40,8 @@ struct WireMessage {
   SocketAddress destination;
   PortSpace port_space = PortSpace::kRdmaCm;
   QpNumber qp;
-  ReadLimits limits;  // The sender's.
+  ReadLimits limits;  // The sender's, as its options.
+  ConnectionOptions options;
   Bytes private_data;
   bool three_way = true;  // The sender can do three; kReply: what it will be.
   uint32_t reason = 0;    // Of a kReject.

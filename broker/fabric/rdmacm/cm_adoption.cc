@@ -71,7 +71,8 @@ void CmConnection::Adopt(const FabricAdoptConnection& request, const std::option
                            .limits = record->limits,
                            .private_data = record->private_data,
                            .process = record->process,
-                           .uid = record->uid};
+                           .uid = record->uid,
+                           .options = record->options};
 }
 
 // On iWARP that is stored first. InfiniBand's CM ends what it is asked to accept a second time (cma_accept_ib in

@@ -247,7 +247,7 @@ void CmConnection::OnResolved(const CmEvent& event) {
 void CmConnection::Connect() {
   state_ = State::kConnecting;
   unchecked_ = false;
-  CmParameters parameters = {request_->qp, request_->limits, request_->private_data};
+  CmParameters parameters = {request_->qp, request_->limits, request_->private_data, request_->options};
   UseQueuePair(CmStep::kConnect, request_->qp, request_->process,
                [file = surroundings_.file, id = *kernel_id_, parameters = std::move(parameters)] {
                  return file->Connect(id, parameters);
@@ -405,7 +405,7 @@ void CmConnection::CarryOut(const FabricAccept& request) {
   if (state_ != State::kAccepting) return;
   UseQueuePair(CmStep::kFinish, request.qp, request.process,
                [file = surroundings_.file, id = *kernel_id_, cookie = CookieOf(id_),
-                parameters = CmParameters{request.qp, request.limits, request.private_data}] {
+                parameters = CmParameters{request.qp, request.limits, request.private_data, request.options}] {
                  return file->Accept(id, cookie, parameters);
                });
 }

@@ -26,10 +26,8 @@ constexpr char kPath[] = "/dev/infiniband/rdma_cm";
 // (/proc/sys/net/ipv4/neigh: mcast_solicit, retrans_time_ms), so that it says so and not that time is over.
 constexpr uint32_t kResolveMilliseconds = 5000;
 
-// Retries of requests that are not answered, the most there are; and of requests that find no receive: not 7, which
-// means for ever (InfiniBand Architecture Specification, volume 1, 9.7.5.2.8), but the most with an end.
+// Of requests that are not answered: the most there are.
 constexpr uint8_t kRetries = 7;
-constexpr uint8_t kReceiverNotReadyRetries = 6;
 
 ReadLimits PeerLimits(const rdma_ucm_conn_param& parameters) {
   // Events tell each side its own share: what the peer initiates, we respond to.
@@ -42,7 +40,7 @@ rdma_ucm_conn_param ToKernel(const CmParameters& parameters) {
   kernel.responder_resources = static_cast<uint8_t>(parameters.limits.inbound);
   kernel.initiator_depth = static_cast<uint8_t>(parameters.limits.outbound);
   kernel.retry_count = kRetries;
-  kernel.rnr_retry_count = kReceiverNotReadyRetries;
+  kernel.rnr_retry_count = static_cast<uint8_t>(parameters.options.rnr_retry_count);
   kernel.valid = 1;
   kernel.private_data_len = static_cast<uint8_t>(parameters.private_data.size());
   std::copy(parameters.private_data.begin(), parameters.private_data.end(), kernel.private_data);

@@ -68,6 +68,7 @@ struct CmParameters {
   QpNumber qp;
   ReadLimits limits;   // At most 255 (8 bits in the ABI).
   Bytes private_data;  // At most 255 bytes.
+  ConnectionOptions options = {};
 };
 
 struct CmAddresses {

@@ -42,6 +42,7 @@ std::string Encode(const CmConnectionRecord& record) {
   message.set_process(record.process);
   message.set_inbound_limit(record.limits.inbound);
   message.set_outbound_limit(record.limits.outbound);
+  message.set_rnr_retry_count(record.options.rnr_retry_count);
   message.set_private_data(record.private_data.data(), record.private_data.size());
   return message.SerializeAsString();
 }
@@ -62,7 +63,7 @@ std::optional<CmConnectionRecord> DecodeConnection(const std::string& bytes) {
   rdmacm::v1::Connection message;
   if (!message.ParseFromString(bytes)) return std::nullopt;
   if (message.private_data().size() > kMostPrivateData || message.inbound_limit() > kMostReads ||
-      message.outbound_limit() > kMostReads) {
+      message.outbound_limit() > kMostReads || message.rnr_retry_count() > ConnectionOptions::kForEver) {
     return std::nullopt;
   }
   CmConnectionRecord record = {.device_index = message.device_index(),
@@ -76,8 +77,10 @@ std::optional<CmConnectionRecord> DecodeConnection(const std::string& bytes) {
                                .qp = {message.qp()},
                                .process = message.process(),
                                .limits = {message.inbound_limit(), message.outbound_limit()},
+                               .options = {},
                                .private_data = Bytes(message.private_data().begin(), message.private_data().end())};
   if (message.has_kernel_id()) record.kernel_id = KernelId{message.kernel_id()};
+  if (message.has_rnr_retry_count()) record.options.rnr_retry_count = message.rnr_retry_count();
   return record;
 }
 

@@ -44,6 +44,7 @@ struct CmConnectionRecord {
   QpNumber qp;
   int32_t process = 0;
   ReadLimits limits;
+  ConnectionOptions options;
   Bytes private_data;
 
   bool operator==(const CmConnectionRecord&) const = default;

@@ -23,6 +23,7 @@ CmConnectionRecord FullConnection() {
           .qp = {6},
           .process = 7,
           .limits = {8, 9},
+          .options = {.rnr_retry_count = 2},
           .private_data = Bytes(255, 10)};
 }
 
@@ -67,6 +68,7 @@ TEST(CmRecords, OfTheFirstVersionAreReadAndWhatANewerOneAddsIsIgnored) {
                                  std::string(255, '\x0a');
   CmConnectionRecord first = FullConnection();
   first.answer_due = false;
+  first.options = {};
   EXPECT_EQ(DecodeConnection(connection), first);
   EXPECT_EQ(DecodeConnection(connection + kUnknownField), first);
 }
@@ -96,6 +98,9 @@ TEST(CmRecords, WithMoreThanTheKernelTakesAreNotThere) {
     record.limits = limits;
     EXPECT_EQ(DecodeConnection(Encode(record)), std::nullopt);
   }
+  record = FullConnection();
+  record.options.rnr_retry_count = 8;
+  EXPECT_EQ(DecodeConnection(Encode(record)), std::nullopt);
 }
 
 }  // namespace

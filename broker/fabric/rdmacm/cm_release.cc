@@ -56,11 +56,13 @@ void CmConnection::Save() {
                                .qp = {},
                                .process = 0,
                                .limits = {},
+                               .options = {},
                                .private_data = {}};
   if (request_) {
     record.qp = request_->qp;
     record.process = request_->process;
     record.limits = request_->limits;
+    record.options = request_->options;
     record.private_data = request_->private_data;
   }
   surroundings_.records.connections[id_] = Encode(record);

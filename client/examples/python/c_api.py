@@ -77,6 +77,7 @@ class ConnectParameters(Sized):
         ("source", c_char_p),
         ("shared_endpoint", c_uint64),
         ("destination", c_char_p),
+        ("options", c_void_p),
     ]
 
 

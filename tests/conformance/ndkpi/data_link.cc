@@ -18,13 +18,13 @@ const std::vector<Lack> kNoFastRegister = {{"rxe", "no fast-register over verbs:
 DataLink::DataLink(World& w, void* context_at_a, void* context_at_b)
     : DataLink(w, w.a().NewQueuePair(context_at_a), w.b().NewQueuePair(context_at_b)) {}
 
-DataLink::DataLink(World& w, QueuePair* of_a, QueuePair* of_b)
+DataLink::DataLink(World& w, QueuePair* of_a, QueuePair* of_b, const client::ConnectionOptions& options)
     : world(w),
       a(w.a().side()),
       b(w.b().side()),
       at_a(of_a),
       at_b(of_b),
-      connection(w.Establish(of_a, of_b, {.inbound = 16, .outbound = 16})) {
+      connection(w.Establish(of_a, of_b, {.inbound = 16, .outbound = 16}, options)) {
   // An iWARP connection's passive side keeps its requests until the active one has spoken.
   Settle();
 }

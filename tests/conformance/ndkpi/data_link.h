@@ -16,7 +16,7 @@ class DataLink {
  public:
   // Between new queue pairs, or between those that the case has made.
   explicit DataLink(World& w, void* context_at_a = nullptr, void* context_at_b = nullptr);
-  DataLink(World& w, QueuePair* of_a, QueuePair* of_b);
+  DataLink(World& w, QueuePair* of_a, QueuePair* of_b, const client::ConnectionOptions& options = {});
 
   // Receives without memory at b, whose contexts are the numbers from 0 on.
   void PostReceivesAtB(uintptr_t count) const;

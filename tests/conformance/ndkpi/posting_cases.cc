@@ -528,7 +528,7 @@ void AddFlushes(Cases* cases) {
 
 // The read goes out with the send, so that it is under way when the peer objects.
 void SendWithoutReceive(World& w) {
-  const DataLink link(w);
+  const DataLink link(w, w.a().NewQueuePair(), w.b().NewQueuePair(), {.rnr_retry_count = 6});
   ASSERT_EQ(link.at_a->Send(Context(1), {}, kOpDefer), NdkStatus::kSuccess);
   ASSERT_EQ(link.at_a->Read(Context(2), {}, {}, 0), NdkStatus::kSuccess);
   const auto results = link.a.Results(2);

@@ -149,15 +149,16 @@ Connection World::Establish() {
   return made;
 }
 
-Connection World::Establish(QueuePair* of_a, QueuePair* of_b, const client::ReadLimits& limits) {
+Connection World::Establish(QueuePair* of_a, QueuePair* of_b, const client::ReadLimits& limits,
+                            const client::ConnectionOptions& options) {
   const TestListener listener = b().Listening();
   Handshake made;
   made.active = a().NewConnector();
   made.active_qp = of_a;
   made.passive_qp = of_b;
-  made.connect = a().Connect(made.active, of_a, listener.address, {.limits = limits});
+  made.connect = a().Connect(made.active, of_a, listener.address, {.limits = limits, .options = options});
   made.passive = listener.Next();
-  Finish(a(), b(), made, {.limits = limits});
+  Finish(a(), b(), made, {.limits = limits, .options = options});
   b().Close(listener.object);
   return made;
 }

@@ -76,8 +76,9 @@ class World {
                               const TestListener& listener);
   // A new listener's, of b, which is closed as soon as its connectors are.
   Connection Establish();
-  // The same between queue pairs that the case has made, with these limits at both ends.
-  Connection Establish(QueuePair* of_a, QueuePair* of_b, const client::ReadLimits& limits);
+  // The same between queue pairs that the case has made, with these limits and options at both ends.
+  Connection Establish(QueuePair* of_a, QueuePair* of_b, const client::ReadLimits& limits,
+                       const client::ConnectionOptions& options = {});
   Handshake Request();
   Handshake Reply();
 
