@@ -8,6 +8,7 @@
 #include "client/object_requests.h"
 #include "client/reservation.h"
 #include "client/shared_endpoint.h"
+#include "dataplane/refusal.h"
 
 namespace rdmabroker::client {
 
@@ -48,13 +49,17 @@ NdkStatus Adapter::OpenDataPath(const std::string& device) {
 
 NdkStatus Adapter::QueryInfo(AdapterInfo* info, size_t* size) const {
   const size_t room = std::exchange(*size, sizeof info_);
-  if (room < sizeof info_) return NdkStatus::kBufferTooSmall;
+  if (room < sizeof info_) {
+    return Refuse(NdkStatus::kBufferTooSmall, "size: %d; %d are needed", room, sizeof info_);
+  }
   *info = info_;
   return NdkStatus::kSuccess;
 }
 
 NdkStatus Adapter::CreateListener(ConnectEventCallback on_connect, CreateCompletion<Listener> completion) {
-  if (!on_connect || !completion) return NdkStatus::kInvalidParameter;
+  if (!on_connect || !completion) {
+    return Refuse(NdkStatus::kInvalidParameter, "on_connect, completion: one of them is missing");
+  }
   return Post([self = Self(), on_connect = std::move(on_connect), completion = std::move(completion)]() mutable {
     v1::CreateListenerRequest request;
     request.set_adapter_id(self->id());
@@ -67,7 +72,7 @@ NdkStatus Adapter::CreateListener(ConnectEventCallback on_connect, CreateComplet
 }
 
 NdkStatus Adapter::CreateSharedEndpoint(const SocketAddress& address, CreateCompletion<SharedEndpoint> completion) {
-  if (!completion) return NdkStatus::kInvalidParameter;
+  if (!completion) return Refuse(NdkStatus::kInvalidParameter, "completion: missing");
   return Post([self = Self(), address, completion = std::move(completion)]() mutable {
     v1::CreateSharedEndpointRequest request;
     *request.mutable_address() = ToMessage(address);
@@ -77,7 +82,9 @@ NdkStatus Adapter::CreateSharedEndpoint(const SocketAddress& address, CreateComp
 
 NdkStatus Adapter::CreateSharedEndpoint(const std::shared_ptr<Reservation>& reservation,
                                         CreateCompletion<SharedEndpoint> completion) {
-  if (!completion || reservation == nullptr || &reservation->link() != &link()) return NdkStatus::kInvalidParameter;
+  if (!completion || reservation == nullptr || &reservation->link() != &link()) {
+    return Refuse(NdkStatus::kInvalidParameter, "completion, reservation: missing, or another session's");
+  }
   return Post([self = Self(), reservation, completion = std::move(completion)]() mutable {
     v1::CreateSharedEndpointRequest request;
     request.set_reservation_id(reservation->id());
@@ -107,7 +114,7 @@ void Adapter::StartSharedEndpoint(const v1::CreateSharedEndpointRequest& request
 }
 
 NdkStatus Adapter::ReservePort(const SocketAddress& address, CreateCompletion<Reservation> completion) {
-  if (!completion) return NdkStatus::kInvalidParameter;
+  if (!completion) return Refuse(NdkStatus::kInvalidParameter, "completion: missing");
   return Post([self = Self(), address, completion = std::move(completion)]() mutable {
     v1::ReservePortRequest request;
     request.set_adapter_id(self->id());
@@ -124,7 +131,7 @@ NdkStatus Adapter::ReservePort(const SocketAddress& address, CreateCompletion<Re
 }
 
 NdkStatus Adapter::CreateConnector(CreateCompletion<Connector> completion) {
-  if (!completion) return NdkStatus::kInvalidParameter;
+  if (!completion) return Refuse(NdkStatus::kInvalidParameter, "completion: missing");
   return Post([self = Self(), completion = std::move(completion)]() mutable {
     v1::CreateConnectorRequest request;
     request.set_adapter_id(self->id());

@@ -10,13 +10,15 @@
 
 #include "dataplane/callback_thread.h"
 #include "dataplane/forked_child.h"
+#include "dataplane/last_hint.h"
+#include "dataplane/refusal.h"
 
 namespace rdmabroker::client {
 namespace {
 
-Outcome WithinCallback() {
-  return {.status = NdkStatus::kInvalidDeviceState, .hint = "a callback must not wait; use the form with a completion"};
-}
+constexpr char kWithinCallback[] = "a callback must not wait; use the form with a completion";
+
+Outcome WithinCallback() { return {.status = NdkStatus::kInvalidDeviceState, .hint = kWithinCallback}; }
 
 Outcome WithinForkedChild() { return {.status = NdkStatus::kInvalidDeviceState, .hint = kForkedChildHint}; }
 
@@ -31,7 +33,7 @@ Made<Value> Await(const Start& start) {
   const NdkStatus status = start([made](const Outcome& outcome, Value value) {
     made->set_value({.outcome = outcome, .object = std::move(value)});
   });
-  if (status != NdkStatus::kPending) return {.outcome = {.status = status, .hint = "refused at once"}};
+  if (status != NdkStatus::kPending) return {.outcome = {.status = status, .hint = LastHint()}};
   return made->get_future().get();
 }
 
@@ -46,7 +48,7 @@ Outcome AwaitOutcome(const Start& start) {
 // Waits as NDKPI's close does, with no end: until what depends on the object is closed, which is the caller's to do.
 template <typename Close>
 NdkStatus AwaitClose(const Close& close) {
-  if (OnCallbackThread()) return WithinCallback().status;
+  if (OnCallbackThread()) return Refuse(NdkStatus::kInvalidDeviceState, "%s", kWithinCallback);
   const auto closed = std::make_shared<std::promise<void>>();
   if (close([closed] { closed->set_value(); }) == NdkStatus::kPending) closed->get_future().wait();
   return NdkStatus::kSuccess;

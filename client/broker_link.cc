@@ -7,6 +7,7 @@
 
 #include "client/translation.h"
 #include "dataplane/forked_child.h"
+#include "dataplane/refusal.h"
 
 namespace rdmabroker::client {
 namespace {
@@ -70,17 +71,22 @@ BrokerLink::BrokerLink(SessionOptions options, std::shared_ptr<CompletionThread>
              .hint = "the broker does not answer; open a new session when it does"});
       }) {}
 
+NdkStatus BrokerLink::RefuseAfterEnd(NdkStatus status) const {
+  return Refuse(status, "the session on %s is over or closed; open a new one", options_.control_socket);
+}
+
 NdkStatus BrokerLink::Post(CompletionThread::Work&& work) {
-  if (IsForkedChild()) return NdkStatus::kInvalidDeviceState;
+  if (IsForkedChild()) return RefuseInForkedChild();
   const std::lock_guard lock(posting_mutex_);
-  if (const NdkStatus over = over_; over != NdkStatus::kSuccess) return over;
-  return thread_->Post(std::move(work)) ? NdkStatus::kPending : NdkStatus::kRequestAborted;
+  if (const NdkStatus over = over_; over != NdkStatus::kSuccess) return RefuseAfterEnd(over);
+  return thread_->Post(std::move(work)) ? NdkStatus::kPending : RefuseAfterEnd(NdkStatus::kRequestAborted);
 }
 
 NdkStatus BrokerLink::PostUntilClose(CompletionThread::Work&& work) {
-  if (IsForkedChild()) return NdkStatus::kInvalidDeviceState;
+  if (IsForkedChild()) return RefuseInForkedChild();
   const std::lock_guard lock(posting_mutex_);
-  return !close_called_ && thread_->Post(std::move(work)) ? NdkStatus::kPending : NdkStatus::kRequestAborted;
+  if (!close_called_ && thread_->Post(std::move(work))) return NdkStatus::kPending;
+  return RefuseAfterEnd(NdkStatus::kRequestAborted);
 }
 
 void BrokerLink::SetOver(NdkStatus status) {

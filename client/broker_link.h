@@ -80,6 +80,7 @@ class BrokerLink : public std::enable_shared_from_this<BrokerLink> {
   void CloseUnwanted(uint64_t connector_id);
 
  private:
+  NdkStatus RefuseAfterEnd(NdkStatus status) const;
   enum class State { kOpening, kOpen, kAway, kClosing, kOver };
   struct DeviceListing;
 

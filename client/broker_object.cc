@@ -8,6 +8,7 @@
 #include "client/broker_link.h"
 #include "client/object_requests.h"
 #include "dataplane/forked_child.h"
+#include "dataplane/refusal.h"
 
 namespace rdmabroker::client {
 
@@ -19,9 +20,9 @@ BrokerObject::~BrokerObject() {
 }
 
 NdkStatus BrokerObject::Post(std::function<void()> work) {
-  if (IsForkedChild()) return NdkStatus::kInvalidDeviceState;
+  if (IsForkedChild()) return RefuseInForkedChild();
   const std::lock_guard lock(posting_mutex_);
-  if (close_called_) return NdkStatus::kInvalidDeviceState;
+  if (close_called_) return Refuse(NdkStatus::kInvalidDeviceState, "object %d: its close has been called", id());
   return link_->Post(std::move(work));
 }
 
@@ -39,9 +40,9 @@ void BrokerObject::TellSessionEnd(NdkStatus status) {
 }
 
 NdkStatus BrokerObject::PostUntilClose(std::function<void()> work) {
-  if (IsForkedChild()) return NdkStatus::kInvalidDeviceState;
+  if (IsForkedChild()) return RefuseInForkedChild();
   const std::lock_guard lock(posting_mutex_);
-  if (close_called_) return NdkStatus::kInvalidDeviceState;
+  if (close_called_) return Refuse(NdkStatus::kInvalidDeviceState, "object %d: its close has been called", id());
   return link_->PostUntilClose(std::move(work));
 }
 

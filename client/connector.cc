@@ -13,9 +13,19 @@
 #include "client/qp_numbers.h"
 #include "client/shared_endpoint.h"
 #include "dataplane/forked_child.h"
+#include "dataplane/last_hint.h"
+#include "dataplane/refusal.h"
 
 namespace rdmabroker::client {
 namespace {
+
+constexpr char kKnown[] = "one of whose connection something is known";
+
+NdkStatus CheckPrivateData(const std::string& data, uint32_t most, const char* limit) {
+  if (data.size() <= most) return NdkStatus::kSuccess;
+  return Refuse(NdkStatus::kInvalidBufferSize,
+                "private_data: %d bytes; this adapter carries at most %d (AdapterInfo::%s)", data.size(), most, limit);
+}
 
 // After which of its failures Accept leaves the connector as it was (broker.proto).
 bool LeavesUndecided(NdkStatus status) {
@@ -42,15 +52,22 @@ std::shared_ptr<Connector> Connector::Delivered(const std::shared_ptr<Adapter>& 
   return connector->Adopt(event.connector_id(), {listener, adapter}) ? connector : nullptr;
 }
 
-NdkStatus Connector::Enter(Phase from, Phase to, NdkStatus otherwise) {
+bool Connector::Enter(Phase from, Phase to) {
   const std::lock_guard lock(mutex_);
-  if (phase_ != from) return otherwise;
+  if (phase_ != from) return false;
   phase_ = to;
-  return NdkStatus::kPending;
+  return true;
+}
+
+NdkStatus Connector::RefuseStep(const char* wanted) const {
+  return Refuse(NdkStatus::kConnectionInvalid, "connector %d: it is not %s", id(), wanted);
 }
 
 NdkStatus Connector::EnterConnecting() {
-  if (delivered_) return NdkStatus::kInvalidDeviceState;
+  if (delivered_) {
+    return Refuse(NdkStatus::kInvalidDeviceState, "connector %d: a listener has delivered it; accept or reject it",
+                  id());
+  }
   const std::lock_guard lock(mutex_);
   switch (phase_) {
     case Phase::kIdle:
@@ -59,19 +76,23 @@ NdkStatus Connector::EnterConnecting() {
       return NdkStatus::kPending;
     case Phase::kPeerEnded:
     case Phase::kDead:
-      return NdkStatus::kConnectionInvalid;
+      return Refuse(NdkStatus::kConnectionInvalid, "connector %d: its connection is over; make another one", id());
     default:
-      return NdkStatus::kConnectionActive;
+      return Refuse(NdkStatus::kConnectionActive, "connector %d: it connects, or is connected, already", id());
   }
 }
 
 NdkStatus Connector::EnterDisconnecting(Phase* before) {
   const std::lock_guard lock(mutex_);
-  if (phase_ == Phase::kDisconnecting) return NdkStatus::kInvalidDeviceState;
-  if (phase_ != Phase::kEstablished && phase_ != Phase::kPeerEnded) return NdkStatus::kConnectionInvalid;
+  if (phase_ == Phase::kDisconnecting) {
+    return Refuse(NdkStatus::kInvalidDeviceState, "connector %d: its Disconnect is pending", id());
+  }
+  if (phase_ != Phase::kEstablished && phase_ != Phase::kPeerEnded) return RefuseStep("established");
   // Whoever is refused here stays established: in kDisconnecting the session's end would not be told.
   const NdkStatus over = link().over();
-  if (over != NdkStatus::kSuccess && !EndsByItself()) return over;
+  if (over != NdkStatus::kSuccess && !EndsByItself()) {
+    return Refuse(over, "connector %d: its session is over; close the connector", id());
+  }
   *before = std::exchange(phase_, Phase::kDisconnecting);
   return NdkStatus::kPending;
 }
@@ -92,12 +113,18 @@ Connector::Phase Connector::phase() const {
   return phase_;
 }
 
+NdkStatus Connector::CheckQueuePair(const QueuePair* queue_pair, bool has_completion) const {
+  if (queue_pair == nullptr || !has_completion) {
+    return Refuse(NdkStatus::kInvalidParameter, "queue_pair, completion: one of them is missing");
+  }
+  if (queue_pair->adapter() == adapter_->data()) return NdkStatus::kSuccess;
+  return Refuse(NdkStatus::kInvalidParameterMix, "queue_pair: another adapter's than connector %d", id());
+}
+
 NdkStatus Connector::CheckConnect(const QueuePair* queue_pair, const ConnectParameters& parameters,
                                   const OutcomeCompletion& completion) const {
-  if (queue_pair == nullptr || !completion) return NdkStatus::kInvalidParameter;
-  if (queue_pair->adapter() != adapter_->data()) return NdkStatus::kInvalidParameterMix;
-  if (parameters.private_data.size() > adapter_->info().max_caller_data) return NdkStatus::kInvalidBufferSize;
-  return NdkStatus::kSuccess;
+  if (const auto fits = CheckQueuePair(queue_pair, bool{completion}); fits != NdkStatus::kSuccess) return fits;
+  return CheckPrivateData(parameters.private_data, adapter_->info().max_caller_data, "max_caller_data");
 }
 
 template <typename Message>
@@ -113,7 +140,7 @@ Message Connector::ConnectMessage(const ConnectParameters& parameters) const {
 }
 
 NdkStatus Connector::Connect(QueuePair* queue_pair, const ConnectParameters& parameters, OutcomeCompletion completion) {
-  if (IsForkedChild()) return NdkStatus::kInvalidDeviceState;
+  if (IsForkedChild()) return RefuseInForkedChild();
   if (const auto status = CheckConnect(queue_pair, parameters, completion); status != NdkStatus::kSuccess)
     return status;
   if (const auto status = EnterConnecting(); status != NdkStatus::kPending) return status;
@@ -132,8 +159,10 @@ NdkStatus Connector::Connect(QueuePair* queue_pair, const ConnectParameters& par
 
 NdkStatus Connector::ConnectWithSharedEndpoint(QueuePair* queue_pair, const std::shared_ptr<SharedEndpoint>& endpoint,
                                                const ConnectParameters& parameters, OutcomeCompletion completion) {
-  if (IsForkedChild()) return NdkStatus::kInvalidDeviceState;
-  if (endpoint == nullptr || &endpoint->link() != &link()) return NdkStatus::kInvalidParameter;
+  if (IsForkedChild()) return RefuseInForkedChild();
+  if (endpoint == nullptr || &endpoint->link() != &link()) {
+    return Refuse(NdkStatus::kInvalidParameter, "endpoint: missing, or another session's");
+  }
   if (const auto status = CheckConnect(queue_pair, parameters, completion); status != NdkStatus::kSuccess)
     return status;
   if (const auto status = EnterConnecting(); status != NdkStatus::kPending) return status;
@@ -174,10 +203,9 @@ void Connector::HandleConnected(const Outcome& outcome, const v1::Outcome& reply
 }
 
 NdkStatus Connector::CompleteConnect(DisconnectEventCallback on_disconnect, OutcomeCompletion completion) {
-  if (IsForkedChild()) return NdkStatus::kInvalidDeviceState;
-  if (!completion) return NdkStatus::kInvalidParameter;
-  const auto status = Enter(Phase::kReplied, Phase::kDeciding, NdkStatus::kConnectionInvalid);
-  if (status != NdkStatus::kPending) return status;
+  if (IsForkedChild()) return RefuseInForkedChild();
+  if (!completion) return Refuse(NdkStatus::kInvalidParameter, "completion: missing");
+  if (!Enter(Phase::kReplied, Phase::kDeciding)) return RefuseStep("one whose peer has accepted");
   return PostOr(Phase::kReplied, [self = Self(), on_disconnect = std::move(on_disconnect),
                                   completion = std::move(completion)]() mutable {
     self->StartComplete(std::move(on_disconnect), completion);
@@ -189,7 +217,7 @@ void Connector::StartComplete(DisconnectEventCallback on_disconnect, const Outco
   if (const NdkStatus status = ApplyTransitions(nullptr); status != NdkStatus::kSuccess) {
     SetPhase(Phase::kReplied);
     Hold();
-    completion({.status = status, .hint = "the queue pair does not take the attributes of this connection"});
+    completion({.status = status, .hint = LastHint()});
     return Release();
   }
   v1::CompleteConnectRequest request;
@@ -202,13 +230,11 @@ void Connector::StartComplete(DisconnectEventCallback on_disconnect, const Outco
 
 NdkStatus Connector::Accept(QueuePair* queue_pair, const AcceptParameters& parameters,
                             DisconnectEventCallback on_disconnect, OutcomeCompletion completion) {
-  if (IsForkedChild()) return NdkStatus::kInvalidDeviceState;
-  if (queue_pair == nullptr || !completion) return NdkStatus::kInvalidParameter;
-  if (queue_pair->adapter() != adapter_->data()) return NdkStatus::kInvalidParameterMix;
-  if (parameters.private_data.size() > adapter_->info().max_callee_data) return NdkStatus::kInvalidBufferSize;
-  const auto status = delivered_ ? Enter(Phase::kRequested, Phase::kDeciding, NdkStatus::kConnectionInvalid)
-                                 : NdkStatus::kConnectionInvalid;
-  if (status != NdkStatus::kPending) return status;
+  if (IsForkedChild()) return RefuseInForkedChild();
+  if (const auto fits = CheckQueuePair(queue_pair, bool{completion}); fits != NdkStatus::kSuccess) return fits;
+  const auto carried = CheckPrivateData(parameters.private_data, adapter_->info().max_callee_data, "max_callee_data");
+  if (carried != NdkStatus::kSuccess) return carried;
+  if (!delivered_ || !Enter(Phase::kRequested, Phase::kDeciding)) return RefuseStep("one that waits to be accepted");
   auto held = link().qp_numbers().Hold(queue_pair);
   return PostOr(Phase::kRequested, [self = Self(), held, parameters, on_disconnect = std::move(on_disconnect),
                                     completion = std::move(completion)]() mutable {
@@ -223,7 +249,7 @@ void Connector::StartAccept(const AcceptParameters& parameters, DisconnectEventC
   if (const NdkStatus status = ApplyTransitions(&parameters.limits); status != NdkStatus::kSuccess) {
     SetPhase(Phase::kRequested);
     Hold();
-    completion({.status = status, .hint = "the queue pair does not take the attributes of this connection"});
+    completion({.status = status, .hint = LastHint()});
     return Release();
   }
   v1::AcceptRequest request;
@@ -268,11 +294,11 @@ void Connector::FinishEstablished(const Outcome& outcome, const ReadLimits& limi
 }
 
 NdkStatus Connector::Reject(const std::string& private_data, OutcomeCompletion completion) {
-  if (IsForkedChild()) return NdkStatus::kInvalidDeviceState;
-  if (private_data.size() > adapter_->info().max_callee_data) return NdkStatus::kInvalidBufferSize;
+  if (IsForkedChild()) return RefuseInForkedChild();
+  const auto carried = CheckPrivateData(private_data, adapter_->info().max_callee_data, "max_callee_data");
+  if (carried != NdkStatus::kSuccess) return carried;
   const Phase before = delivered_ ? Phase::kRequested : Phase::kReplied;
-  const NdkStatus status = Enter(before, Phase::kDead, NdkStatus::kConnectionInvalid);
-  if (status != NdkStatus::kPending) return status;
+  if (!Enter(before, Phase::kDead)) return RefuseStep("one whose peer waits to be accepted or rejected");
   const bool told = completion != nullptr;
   const NdkStatus posted = PostOr(before, [self = Self(), private_data, completion = std::move(completion)] {
     v1::RejectRequest request;
@@ -288,13 +314,13 @@ NdkStatus Connector::Reject(const std::string& private_data, OutcomeCompletion c
 
 NdkStatus Connector::GetConnectionData(uint32_t* inbound_read_limit, uint32_t* outbound_read_limit, void* private_data,
                                        uint32_t* private_data_length) const {
-  if (IsForkedChild()) return NdkStatus::kInvalidDeviceState;
+  if (IsForkedChild()) return RefuseInForkedChild();
   const bool has_room = private_data_length != nullptr && *private_data_length > 0;
   if ((private_data == nullptr && has_room) || (private_data != nullptr && private_data_length == nullptr)) {
-    return NdkStatus::kInvalidParameter;
+    return Refuse(NdkStatus::kInvalidParameter, "private_data, private_data_length: one of them is missing");
   }
   const auto data = connection_data();
-  if (!data.has_value()) return NdkStatus::kConnectionInvalid;
+  if (!data.has_value()) return RefuseStep(kKnown);
   if (inbound_read_limit != nullptr) *inbound_read_limit = data->limits.inbound;
   if (outbound_read_limit != nullptr) *outbound_read_limit = data->limits.outbound;
   if (private_data_length == nullptr) return NdkStatus::kSuccess;
@@ -302,19 +328,20 @@ NdkStatus Connector::GetConnectionData(uint32_t* inbound_read_limit, uint32_t* o
   const uint32_t room = std::exchange(*private_data_length, needed);
   if (private_data == nullptr) return NdkStatus::kSuccess;
   std::memcpy(private_data, data->private_data.data(), std::min(room, needed));
-  return room >= needed ? NdkStatus::kSuccess : NdkStatus::kBufferTooSmall;
+  if (room >= needed) return NdkStatus::kSuccess;
+  return Refuse(NdkStatus::kBufferTooSmall, "private_data_length: %d bytes; there are %d", room, needed);
 }
 
 NdkStatus Connector::GetLocalAddress(sockaddr* address, uint32_t* length) const {
-  if (IsForkedChild()) return NdkStatus::kInvalidDeviceState;
+  if (IsForkedChild()) return RefuseInForkedChild();
   const auto data = connection_data();
-  return data.has_value() ? CopyAddress(data->local, address, length) : NdkStatus::kConnectionInvalid;
+  return data.has_value() ? CopyAddress(data->local, address, length) : RefuseStep(kKnown);
 }
 
 NdkStatus Connector::GetPeerAddress(sockaddr* address, uint32_t* length) const {
-  if (IsForkedChild()) return NdkStatus::kInvalidDeviceState;
+  if (IsForkedChild()) return RefuseInForkedChild();
   const auto data = connection_data();
-  return data.has_value() ? CopyAddress(data->peer, address, length) : NdkStatus::kConnectionInvalid;
+  return data.has_value() ? CopyAddress(data->peer, address, length) : RefuseStep(kKnown);
 }
 
 std::optional<ConnectionData> Connector::connection_data() const {

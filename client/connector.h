@@ -117,8 +117,10 @@ class Connector : public BrokerObject {
                                               const ConnectionData& data);
 
   std::shared_ptr<Connector> Self() { return std::static_pointer_cast<Connector>(shared_from_this()); }
-  // Any thread: kPending if the phase was `from` and is now `to`; else `otherwise`.
-  NdkStatus Enter(Phase from, Phase to, NdkStatus otherwise);
+  // Any thread: whether the phase was `from`, and is now `to`.
+  bool Enter(Phase from, Phase to);
+  // kConnectionInvalid.
+  NdkStatus RefuseStep(const char* wanted) const;
   NdkStatus EnterConnecting();
   // Likewise, and tells the phase before; where nobody is left who disconnects, what the session has ended with.
   NdkStatus EnterDisconnecting(Phase* before);
@@ -129,6 +131,7 @@ class Connector : public BrokerObject {
   // A connector depends on the shared endpoint of its last attempt only, as it does at the broker; on none if it is
   // null.
   void UseEndpoint(const std::shared_ptr<SharedEndpoint>& endpoint);
+  NdkStatus CheckQueuePair(const QueuePair* queue_pair, bool has_completion) const;
   NdkStatus CheckConnect(const QueuePair* queue_pair, const ConnectParameters& parameters,
                          const OutcomeCompletion& completion) const;
 

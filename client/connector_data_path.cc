@@ -10,6 +10,7 @@
 #include "client/qp_numbers.h"
 #include "dataplane/forked_child.h"
 #include "dataplane/provider_error.h"
+#include "dataplane/refusal.h"
 
 namespace rdmabroker::client {
 
@@ -17,7 +18,9 @@ namespace rdmabroker::client {
 NdkStatus Connector::ApplyTransitions(const ReadLimits* lowered) {
   if (transitions_.empty()) return NdkStatus::kSuccess;
   const DataPath* const path = adapter_->data_path();
-  if (path == nullptr || !path->transition) return NdkStatus::kNotSupported;
+  if (path == nullptr || !path->transition) {
+    return Refuse(NdkStatus::kNotSupported, "adapter: this process has no data path for queue pairs of its kind");
+  }
   for (v1::QpAttributes attributes : transitions_) {
     if (lowered != nullptr) {
       attributes.set_max_inbound_reads(std::min(attributes.max_inbound_reads(), lowered->inbound));
@@ -129,8 +132,8 @@ bool Connector::EndsByItself() const {
 }
 
 NdkStatus Connector::Disconnect(OutcomeCompletion completion) {
-  if (IsForkedChild()) return NdkStatus::kInvalidDeviceState;
-  if (!completion) return NdkStatus::kInvalidParameter;
+  if (IsForkedChild()) return RefuseInForkedChild();
+  if (!completion) return Refuse(NdkStatus::kInvalidParameter, "completion: missing");
   Phase before = Phase::kIdle;
   if (const auto status = EnterDisconnecting(&before); status != NdkStatus::kPending) return status;
   const NdkStatus status = PostUntilClose(

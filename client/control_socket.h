@@ -27,8 +27,8 @@ std::string_view SocketPathProblem(std::string_view path);
 // broker answers. Never waits.
 bool SomebodyListens(const std::string& control_socket);
 
-// Tells a person why no broker answers on that socket and what to do, by a look at it: nobody listens, this user may not
-// use it, or whoever listens is busy. Never waits.
+// Tells a person why no broker answers on that socket and what to do, by a look at it: nobody listens, this user may
+// not use it, or whoever listens is busy. Never waits.
 std::string NoBrokerHint(const std::string& control_socket);
 
 // Opens a connection to the control socket that no other channel of the process shares. SocketPathProblem must find

@@ -9,6 +9,7 @@
 #include "client/object_requests.h"
 #include "client/reservation.h"
 #include "dataplane/forked_child.h"
+#include "dataplane/refusal.h"
 
 namespace rdmabroker::client {
 
@@ -18,7 +19,7 @@ Listener::Listener(std::shared_ptr<BrokerLink> link, std::shared_ptr<Adapter> ad
       on_connect_(std::move(on_connect)) {}
 
 NdkStatus Listener::Listen(const SocketAddress& address, OutcomeCompletion completion) {
-  if (!completion) return NdkStatus::kInvalidParameter;
+  if (!completion) return Refuse(NdkStatus::kInvalidParameter, "completion: missing");
   const auto self = std::static_pointer_cast<Listener>(shared_from_this());
   return Post([self, address, completion = std::move(completion)] {
     v1::ListenRequest request;
@@ -28,7 +29,9 @@ NdkStatus Listener::Listen(const SocketAddress& address, OutcomeCompletion compl
 }
 
 NdkStatus Listener::Listen(const std::shared_ptr<Reservation>& reservation, OutcomeCompletion completion) {
-  if (!completion || reservation == nullptr || &reservation->link() != &link()) return NdkStatus::kInvalidParameter;
+  if (!completion || reservation == nullptr || &reservation->link() != &link()) {
+    return Refuse(NdkStatus::kInvalidParameter, "completion, reservation: missing, or another session's");
+  }
   const auto self = std::static_pointer_cast<Listener>(shared_from_this());
   return Post([self, reservation, completion = std::move(completion)] {
     v1::ListenRequest request;
@@ -83,7 +86,8 @@ void Listener::SyncPause() {
 
 NdkStatus Listener::GetLocalAddress(sockaddr* address, uint32_t* length) const {
   const auto bound = this->address();
-  return bound.has_value() ? CopyAddress(*bound, address, length) : NdkStatus::kInvalidDeviceState;
+  if (bound.has_value()) return CopyAddress(*bound, address, length);
+  return Refuse(NdkStatus::kInvalidDeviceState, "listener %d: it does not listen, and has no address", id());
 }
 
 std::optional<SocketAddress> Listener::address() const {

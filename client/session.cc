@@ -8,6 +8,7 @@
 #include "client/broker_link.h"
 #include "client/translation.h"
 #include "dataplane/forked_child.h"
+#include "dataplane/refusal.h"
 #include "dataplane/start_thread.h"
 
 namespace rdmabroker::client {
@@ -45,14 +46,16 @@ Session::~Session() {
 }
 
 NdkStatus Session::ListAdapters(std::function<void(const Outcome&, std::vector<Device>)> completion) {
-  if (!completion) return NdkStatus::kInvalidParameter;
+  if (!completion) return Refuse(NdkStatus::kInvalidParameter, "completion: missing");
   return link_->Post(
       [link = link_, completion = std::move(completion)]() mutable { link->ListAdapters(std::move(completion)); });
 }
 
 NdkStatus Session::OpenAdapter(const std::string& device, NdkVersion version, AdapterEventCallback on_event,
                                CreateCompletion<Adapter> completion) {
-  if (!completion || !IsUtf8(device)) return NdkStatus::kInvalidParameter;
+  if (!completion || !IsUtf8(device)) {
+    return Refuse(NdkStatus::kInvalidParameter, "completion: missing, or device: a name that is no UTF-8");
+  }
   return link_->Post(
       [link = link_, device, version, on_event = std::move(on_event), completion = std::move(completion)]() mutable {
         v1::OpenAdapterRequest request;

@@ -39,9 +39,6 @@ struct QueuePairAttributes {
   std::chrono::seconds keepalive = kDefaultKeepalive;
 };
 
-// Whether the attributes' numbers are within the adapter's limits, and their keepalive within its own.
-bool Fits(const QueuePairAttributes& attributes, const AdapterInfo& info);
-
 // The numbers are bounded by AdapterInfo; more, or a depth of 0, is kInvalidParameter.
 struct SharedReceiveQueueAttributes {
   uint32_t depth = 0;

@@ -24,8 +24,6 @@ class MemoryRegion : public DataObject {
   // flag is unknown, or the region is registered already. kInsufficientResources. The memory must stay mapped until
   // Deregister returns or the close completes.
   virtual NdkStatus Register(void* address, size_t length, MrFlags flags) = 0;
-  // For a person: which limit the last Register met, and how to raise it. Empty where its status says all.
-  virtual std::string objection() const { return {}; }
 
   // kDeviceBusy while windows are bound to the region. Once it has returned success, nothing reads or writes the memory
   // any more; requests that still name it fail.

@@ -128,6 +128,7 @@ TEST(CInterface, AHandleOfNothingIsAStatusAndNoMore) {
     SCOPED_TRACE(function.name);
     EXPECT_EQ(function.call(0), RDMA_BROKER_STATUS_INVALID_PARAMETER);
     EXPECT_EQ(function.call(kMadeUp), RDMA_BROKER_STATUS_OBJECT_NAME_NOT_FOUND);
+    EXPECT_NE(std::strstr(rdma_broker_last_hint(), std::to_string(kMadeUp).c_str()), nullptr);
     EXPECT_EQ(function.call(~rdma_broker_handle{0}), RDMA_BROKER_STATUS_OBJECT_NAME_NOT_FOUND);
   }
 }
@@ -184,40 +185,47 @@ TEST(CInterface, NullAndMalformedArgumentsAreInvalid) {
   auto huge = Sized<rdma_broker_session_options>();
   huge.size = ~0u;
   rdma_broker_handle session = 0;
+  rdma_broker_flush(0);
+  const std::string another = rdma_broker_last_hint();
+  const auto refused = [&another](rdma_broker_status status) {
+    EXPECT_NE(rdma_broker_last_hint(), another) << "this call has no hint of its own";
+    rdma_broker_flush(0);
+    return status;
+  };
   const rdma_broker_status statuses[] = {
-      rdma_broker_events_create(nullptr),
-      rdma_broker_events_descriptor(events, nullptr),
-      rdma_broker_events_next(events, 0, nullptr),
-      rdma_broker_events_next(events, 0, &small),
-      rdma_broker_events_await(events, 0, 0, nullptr),
-      rdma_broker_session_open(nullptr, events, nullptr, nullptr),
-      rdma_broker_session_open(nullptr, events, &session, &small),
-      rdma_broker_session_open(&wrong, events, &session, nullptr),
-      rdma_broker_session_open(&huge, events, &session, nullptr),
-      rdma_broker_list_device(kMadeUp, 0, nullptr),
-      rdma_broker_list_address(kMadeUp, 0, 0, nullptr),
-      rdma_broker_adapter_open(kMadeUp, nullptr, 0, 0),
-      rdma_broker_adapter_get_info(kMadeUp, nullptr),
-      rdma_broker_listen(kMadeUp, nullptr, 0),
-      rdma_broker_listen(kMadeUp, "somewhere", 0),
-      rdma_broker_shared_endpoint_create(kMadeUp, "127.0.0.1", 0),
-      rdma_broker_reserve_port(kMadeUp, "127.0.0.1:65536", 0),
-      rdma_broker_get_local_address(kMadeUp, nullptr),
-      rdma_broker_connect(kMadeUp, kMadeUp, nullptr, 0),
-      rdma_broker_reject(kMadeUp, nullptr, 1, 0),
-      rdma_broker_get_connection_data(kMadeUp, nullptr),
-      rdma_broker_resolve_name(nullptr, 0, nullptr, nullptr, nullptr, nullptr),
-      rdma_broker_register_name("rdma-broker://a", "somewhere", 0, 0, &session, nullptr),
-      rdma_broker_domain_create(kMadeUp, nullptr),
-      rdma_broker_completion_queue_create(kMadeUp, 1, 0, 0, nullptr),
-      rdma_broker_completion_queue_arm(kMadeUp, 3),
-      rdma_broker_completion_queue_take(kMadeUp, nullptr, nullptr),
-      rdma_broker_memory_register(kMadeUp, nullptr, 0, 0, nullptr, nullptr, nullptr),
-      rdma_broker_queue_pair_create(kMadeUp, nullptr, nullptr),
-      rdma_broker_send(kMadeUp, 0, nullptr, 1, 0),
-      rdma_broker_receive(kMadeUp, 0, nullptr, 1),
-      rdma_broker_read(kMadeUp, 0, nullptr, 1, 0, 0, 0),
-      rdma_broker_write(kMadeUp, 0, nullptr, 1, 0, 0, 0),
+      refused(rdma_broker_events_create(nullptr)),
+      refused(rdma_broker_events_descriptor(events, nullptr)),
+      refused(rdma_broker_events_next(events, 0, nullptr)),
+      refused(rdma_broker_events_next(events, 0, &small)),
+      refused(rdma_broker_events_await(events, 0, 0, nullptr)),
+      refused(rdma_broker_session_open(nullptr, events, nullptr, nullptr)),
+      refused(rdma_broker_session_open(nullptr, events, &session, &small)),
+      refused(rdma_broker_session_open(&wrong, events, &session, nullptr)),
+      refused(rdma_broker_session_open(&huge, events, &session, nullptr)),
+      refused(rdma_broker_list_device(kMadeUp, 0, nullptr)),
+      refused(rdma_broker_list_address(kMadeUp, 0, 0, nullptr)),
+      refused(rdma_broker_adapter_open(kMadeUp, nullptr, 0, 0)),
+      refused(rdma_broker_adapter_get_info(kMadeUp, nullptr)),
+      refused(rdma_broker_listen(kMadeUp, nullptr, 0)),
+      refused(rdma_broker_listen(kMadeUp, "somewhere", 0)),
+      refused(rdma_broker_shared_endpoint_create(kMadeUp, "127.0.0.1", 0)),
+      refused(rdma_broker_reserve_port(kMadeUp, "127.0.0.1:65536", 0)),
+      refused(rdma_broker_get_local_address(kMadeUp, nullptr)),
+      refused(rdma_broker_connect(kMadeUp, kMadeUp, nullptr, 0)),
+      refused(rdma_broker_reject(kMadeUp, nullptr, 1, 0)),
+      refused(rdma_broker_get_connection_data(kMadeUp, nullptr)),
+      refused(rdma_broker_resolve_name(nullptr, 0, nullptr, nullptr, nullptr, nullptr)),
+      refused(rdma_broker_register_name("rdma-broker://a", "somewhere", 0, 0, &session, nullptr)),
+      refused(rdma_broker_domain_create(kMadeUp, nullptr)),
+      refused(rdma_broker_completion_queue_create(kMadeUp, 1, 0, 0, nullptr)),
+      refused(rdma_broker_completion_queue_arm(kMadeUp, 3)),
+      refused(rdma_broker_completion_queue_take(kMadeUp, nullptr, nullptr)),
+      refused(rdma_broker_memory_register(kMadeUp, nullptr, 0, 0, nullptr, nullptr, nullptr)),
+      refused(rdma_broker_queue_pair_create(kMadeUp, nullptr, nullptr)),
+      refused(rdma_broker_send(kMadeUp, 0, nullptr, 1, 0)),
+      refused(rdma_broker_receive(kMadeUp, 0, nullptr, 1)),
+      refused(rdma_broker_read(kMadeUp, 0, nullptr, 1, 0, 0, 0)),
+      refused(rdma_broker_write(kMadeUp, 0, nullptr, 1, 0, 0, 0)),
   };
   for (size_t i = 0; i < std::size(statuses); ++i) {
     EXPECT_EQ(statuses[i], RDMA_BROKER_STATUS_INVALID_PARAMETER) << "the call at " << i;

@@ -40,7 +40,7 @@ NdkStatus Connect(const Found<client::Connector>& connector, QueuePair* queue_pa
   const auto options = Options(given.options);
   if (!data.has_value() || !destination.has_value() || !options.has_value() ||
       (given.source != nullptr) == (given.shared_endpoint != 0)) {
-    return NdkStatus::kInvalidParameter;
+    return RefuseArguments("parameters: destination, private_data, options, and one of source and shared_endpoint");
   }
   client::ConnectParameters parameters{.source = {},
                                        .destination = *destination,
@@ -53,7 +53,7 @@ NdkStatus Connect(const Found<client::Connector>& connector, QueuePair* queue_pa
     return connector->ConnectWithSharedEndpoint(queue_pair, endpoint.object, parameters, completion);
   }
   const auto source = SocketAddress::Parse(given.source);
-  if (!source.has_value()) return NdkStatus::kInvalidParameter;
+  if (!source.has_value()) return RefuseArguments("parameters: source");
   parameters.source = *source;
   return connector->Connect(queue_pair, parameters, completion);
 }
@@ -89,7 +89,7 @@ rdma_broker_status rdma_broker_connect(rdma_broker_handle connector, rdma_broker
                                        const rdma_broker_connect_parameters* parameters, uint64_t context) {
   return Guarded([&] {
     const auto known = TakeIn(parameters);
-    if (!known.has_value()) return NdkStatus::kInvalidParameter;
+    if (!known.has_value()) return RefuseStruct("parameters", parameters);
     const auto found = Table().Find<client::Connector>(connector);
     const auto pair = Table().Refer<QueuePair>(queue_pair);
     if (!found || !pair) return NoSuch(found ? queue_pair : connector);
@@ -112,10 +112,10 @@ rdma_broker_status rdma_broker_accept(rdma_broker_handle connector, rdma_broker_
                                       uint64_t context) {
   return Guarded([&] {
     const auto known = parameters == nullptr ? rdma_broker_accept_parameters{} : TakeIn(parameters);
-    if (!known.has_value()) return NdkStatus::kInvalidParameter;
+    if (!known.has_value()) return RefuseStruct("parameters", parameters);
     const auto data = PrivateData(known->private_data, known->private_data_length);
     const auto options = Options(known->options);
-    if (!data.has_value() || !options.has_value()) return NdkStatus::kInvalidParameter;
+    if (!data.has_value() || !options.has_value()) return RefuseArguments("parameters: private_data, options");
     const auto found = Table().Find<client::Connector>(connector);
     const auto pair = Table().Refer<QueuePair>(queue_pair);
     if (!found || !pair) return NoSuch(found ? queue_pair : connector);
@@ -130,7 +130,7 @@ rdma_broker_status rdma_broker_reject(rdma_broker_handle connector, const void* 
                                       uint64_t context) {
   return Guarded([&] {
     const auto data = PrivateData(private_data, length);
-    if (!data.has_value()) return NdkStatus::kInvalidParameter;
+    if (!data.has_value()) return RefuseArguments("private_data");
     const auto found = Table().Find<client::Connector>(connector);
     return found ? found->Reject(*data, Telling(found.affiliation, connector, context)) : NoSuch(connector);
   });
@@ -145,11 +145,11 @@ rdma_broker_status rdma_broker_disconnect(rdma_broker_handle connector, uint64_t
 
 rdma_broker_status rdma_broker_get_connection_data(rdma_broker_handle connector, rdma_broker_connection_data* data) {
   return Guarded([&] {
-    if (!HasRoom(data)) return NdkStatus::kInvalidParameter;
+    if (!HasRoom(data)) return RefuseStruct("data", data);
     const auto found = Table().Find<client::Connector>(connector);
     if (!found) return NoSuch(connector);
     const auto known = found->connection_data();
-    if (!known.has_value()) return NdkStatus::kConnectionInvalid;
+    if (!known.has_value()) return RefuseUnknown(connector);
     GiveOut(ToC(*known), data);
     return NdkStatus::kSuccess;
   });

@@ -7,15 +7,20 @@
 #include "client/c/interface.h"
 #include "client/control_socket.h"
 #include "client/session_options.h"
+#include "dataplane/last_hint.h"
 
 namespace rdmabroker::c {
 namespace {
 
 HandleTable& Table() { return HandleTable::Get(); }
 
+NdkStatus RefuseIndex(uint32_t index, size_t count) {
+  return Refuse(NdkStatus::kNoMoreEntries, "index: %d; there are %d entries, from 0 on", index, count);
+}
+
 NdkStatus Take(rdma_broker_handle events, int timeout_ms, const std::function<bool(const Event&)>& wanted,
                rdma_broker_event* event) {
-  if (!HasRoom(event)) return NdkStatus::kInvalidParameter;
+  if (!HasRoom(event)) return RefuseStruct("event", event);
   const auto queue = Table().Find<EventQueue>(events);
   if (!queue) return NoSuch(events);
   Event taken;
@@ -40,7 +45,7 @@ NdkStatus OpenSession(const rdma_broker_session_options& options, const std::sha
   } else if (failure != nullptr) {
     GiveOut(Event{RDMA_BROKER_EVENT_OUTCOME, 0, 0, 0, opening.outcome}, failure);
   }
-  return opening.outcome.status;
+  return opening.outcome.ok() ? opening.outcome.status : Refuse(opening.outcome.status, "%s", opening.outcome.hint);
 }
 
 // Closes what a handle has named.
@@ -136,11 +141,15 @@ const char* rdma_broker_status_name(rdma_broker_status status) {
   return StatusName(StatusFromNumber(status).value_or(NdkStatus::kUnsuccessful)).data();
 }
 
+const char* rdma_broker_last_hint(void) { return LastHint(); }
+
 rdma_broker_status rdma_broker_events_create(rdma_broker_handle* events) {
   return Guarded([&] {
-    if (events == nullptr) return NdkStatus::kInvalidParameter;
+    if (events == nullptr) return RefuseArguments("events");
     auto queue = std::make_shared<EventQueue>();
-    if (!queue->ok()) return NdkStatus::kInsufficientResources;
+    if (!queue->ok()) {
+      return Refuse(NdkStatus::kInsufficientResources, "this process gets no more descriptors: raise RLIMIT_NOFILE");
+    }
     *events = Table().Add({std::move(queue), {}, {}});
     return NdkStatus::kSuccess;
   });
@@ -148,7 +157,7 @@ rdma_broker_status rdma_broker_events_create(rdma_broker_handle* events) {
 
 rdma_broker_status rdma_broker_events_descriptor(rdma_broker_handle events, int* descriptor) {
   return Guarded([&] {
-    if (descriptor == nullptr) return NdkStatus::kInvalidParameter;
+    if (descriptor == nullptr) return RefuseArguments("descriptor");
     const auto queue = Table().Find<EventQueue>(events);
     if (!queue) return NoSuch(events);
     *descriptor = queue->descriptor();
@@ -188,12 +197,12 @@ rdma_broker_status rdma_broker_session_open(const rdma_broker_session_options* o
   if (IsForkedChild()) {
     const client::Outcome refusal = {.status = NdkStatus::kNotSupported, .hint = kForkedChildHint};
     if (HasRoom(failure)) GiveOut(Event{RDMA_BROKER_EVENT_OUTCOME, 0, 0, 0, refusal}, failure);
-    return RDMA_BROKER_STATUS_NOT_SUPPORTED;
+    return static_cast<rdma_broker_status>(RefuseInForkedChild(refusal.status));
   }
   return Guarded([&] {
     const auto known = options == nullptr ? rdma_broker_session_options{} : TakeIn(options);
     if (!known.has_value() || session == nullptr || (failure != nullptr && !HasRoom(failure))) {
-      return NdkStatus::kInvalidParameter;
+      return RefuseArguments("options, session, failure");
     }
     const auto queue = Table().Find<EventQueue>(events);
     return queue ? OpenSession(*known, queue.object, session, failure) : NoSuch(events);
@@ -209,10 +218,10 @@ rdma_broker_status rdma_broker_list_devices(rdma_broker_handle session, uint64_t
 
 rdma_broker_status rdma_broker_list_device(rdma_broker_handle list, uint32_t index, rdma_broker_device* device) {
   return Guarded([&] {
-    if (!HasRoom(device)) return NdkStatus::kInvalidParameter;
+    if (!HasRoom(device)) return RefuseStruct("device", device);
     const auto devices = Table().Find<DeviceList>(list);
     if (!devices) return NoSuch(list);
-    if (index >= devices->size()) return NdkStatus::kNoMoreEntries;
+    if (index >= devices->size()) return RefuseIndex(index, devices->size());
     const client::Device& one = (*devices.object)[index];
     rdma_broker_device known = {};
     known.usable = one.usable ? 1 : 0;
@@ -228,12 +237,12 @@ rdma_broker_status rdma_broker_list_device(rdma_broker_handle list, uint32_t ind
 rdma_broker_status rdma_broker_list_address(rdma_broker_handle list, uint32_t index, uint32_t address_index,
                                             char address[RDMA_BROKER_ADDRESS_SIZE]) {
   return Guarded([&] {
-    if (address == nullptr) return NdkStatus::kInvalidParameter;
+    if (address == nullptr) return RefuseArguments("address");
     const auto devices = Table().Find<DeviceList>(list);
     if (!devices) return NoSuch(list);
-    if (index >= devices->size() || address_index >= (*devices.object)[index].addresses.size()) {
-      return NdkStatus::kNoMoreEntries;
-    }
+    if (index >= devices->size()) return RefuseIndex(index, devices->size());
+    const size_t addresses = (*devices.object)[index].addresses.size();
+    if (address_index >= addresses) return RefuseIndex(address_index, addresses);
     char text[RDMA_BROKER_ADDRESS_SIZE];
     CopyText((*devices.object)[index].addresses[address_index].ToString(), text);
     std::memcpy(address, text, sizeof text);
@@ -244,7 +253,7 @@ rdma_broker_status rdma_broker_list_address(rdma_broker_handle list, uint32_t in
 rdma_broker_status rdma_broker_adapter_open(rdma_broker_handle session, const char* device, uint64_t adapter_context,
                                             uint64_t context) {
   return Guarded([&] {
-    if (device == nullptr) return NdkStatus::kInvalidParameter;
+    if (device == nullptr) return RefuseArguments("device");
     const auto found = Table().Find<client::Session>(session);
     return found ? OpenAdapter(found, session, device, adapter_context, context) : NoSuch(session);
   });
@@ -252,7 +261,7 @@ rdma_broker_status rdma_broker_adapter_open(rdma_broker_handle session, const ch
 
 rdma_broker_status rdma_broker_adapter_get_info(rdma_broker_handle adapter, rdma_broker_adapter_info* info) {
   return Guarded([&] {
-    if (!HasRoom(info)) return NdkStatus::kInvalidParameter;
+    if (!HasRoom(info)) return RefuseStruct("info", info);
     const auto found = Table().Find<client::Adapter>(adapter);
     if (!found) return NoSuch(adapter);
     GiveOut(ToC(*found.object), info);

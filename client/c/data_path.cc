@@ -40,6 +40,10 @@ class Sges {
   std::vector<Sge> sges_;
 };
 
+NdkStatus RefuseWithoutData() {
+  return Refuse(NdkStatus::kNotSupported, "adapter: this process cannot move data on it; see why as it was opened");
+}
+
 void* ToPointer(uint64_t context) { return reinterpret_cast<void*>(context); }
 
 // Posts a request of these to a queue pair.
@@ -48,7 +52,7 @@ rdma_broker_status PostTo(rdma_broker_handle queue_pair, const rdma_broker_sge* 
                           const Post& post) {
   return Guarded([&] {
     const Sges known(sges, count);
-    if (!known.valid()) return NdkStatus::kInvalidParameter;
+    if (!known.valid()) return RefuseArguments("sges");
     const auto pair = Table().Refer<QueuePair>(queue_pair);
     return pair ? post(*pair, known.span()) : NoSuch(queue_pair);
   });
@@ -133,10 +137,10 @@ using namespace rdmabroker::c;
 
 rdma_broker_status rdma_broker_domain_create(rdma_broker_handle adapter, rdma_broker_handle* domain) {
   return Guarded([&] {
-    if (domain == nullptr) return NdkStatus::kInvalidParameter;
+    if (domain == nullptr) return RefuseArguments("domain");
     const auto data = Table().ReferToData(adapter);
     if (!data.has_value()) return NoSuch(adapter);
-    return *data ? Name((*data)->CreateProtectionDomain(), data->affiliation, domain) : NdkStatus::kNotSupported;
+    return *data ? Name((*data)->CreateProtectionDomain(), data->affiliation, domain) : RefuseWithoutData();
   });
 }
 
@@ -144,12 +148,12 @@ rdma_broker_status rdma_broker_completion_queue_create(rdma_broker_handle adapte
                                                        rdma_broker_handle events, uint64_t context,
                                                        rdma_broker_handle* completion_queue) {
   return Guarded([&] {
-    if (completion_queue == nullptr) return NdkStatus::kInvalidParameter;
+    if (completion_queue == nullptr) return RefuseArguments("completion_queue");
     const auto data = Table().ReferToData(adapter);
     if (!data.has_value()) return NoSuch(adapter);
     const auto queue = Table().Find<EventQueue>(events);
     if (events != 0 && !queue) return NoSuch(events);
-    if (!*data) return NdkStatus::kNotSupported;
+    if (!*data) return RefuseWithoutData();
     const rdma_broker_handle made = Table().NewHandle();
     CqNotification notification;
     if (queue) {
@@ -163,7 +167,7 @@ rdma_broker_status rdma_broker_completion_queue_create(rdma_broker_handle adapte
 
 rdma_broker_status rdma_broker_completion_queue_arm(rdma_broker_handle completion_queue, uint32_t notify) {
   return Guarded([&] {
-    if (notify > RDMA_BROKER_NOTIFY_SOLICITED) return NdkStatus::kInvalidParameter;
+    if (notify > RDMA_BROKER_NOTIFY_SOLICITED) return RefuseArguments("notify");
     const auto queue = Table().Refer<CompletionQueue>(completion_queue);
     if (!queue) return NoSuch(completion_queue);
     queue->Arm(static_cast<CqNotify>(notify));
@@ -174,7 +178,7 @@ rdma_broker_status rdma_broker_completion_queue_arm(rdma_broker_handle completio
 rdma_broker_status rdma_broker_completion_queue_take(rdma_broker_handle completion_queue, rdma_broker_result* results,
                                                      uint32_t* count) {
   return Guarded([&] {
-    if (count == nullptr || (results == nullptr && *count != 0)) return NdkStatus::kInvalidParameter;
+    if (count == nullptr || (results == nullptr && *count != 0)) return RefuseArguments("results, count");
     const auto queue = Table().Refer<CompletionQueue>(completion_queue);
     if (!queue) return NoSuch(completion_queue);
     *count = TakeResults(*queue, results, *count);
@@ -186,7 +190,7 @@ rdma_broker_status rdma_broker_memory_register(rdma_broker_handle domain, void* 
                                                rdma_broker_handle* region, uint32_t* local_token,
                                                uint32_t* remote_token) {
   return Guarded([&] {
-    if (region == nullptr) return NdkStatus::kInvalidParameter;
+    if (region == nullptr) return RefuseArguments("region");
     const auto owner = Table().ReferAsParent<ProtectionDomain>(domain);
     if (!owner) return NoSuch(domain);
     const auto created = owner->CreateMemoryRegion(false);
@@ -210,7 +214,8 @@ rdma_broker_status rdma_broker_queue_pair_create(rdma_broker_handle domain,
                                                  rdma_broker_handle* queue_pair) {
   return Guarded([&] {
     const auto known = TakeIn(attributes);
-    if (!known.has_value() || known->reserved != 0 || queue_pair == nullptr) return NdkStatus::kInvalidParameter;
+    if (!known.has_value()) return RefuseStruct("attributes", attributes);
+    if (known->reserved != 0 || queue_pair == nullptr) return RefuseArguments("attributes: reserved, queue_pair");
     const auto owner = Table().ReferAsParent<ProtectionDomain>(domain);
     return owner ? CreateQueuePair(owner, *known, queue_pair) : NoSuch(domain);
   });

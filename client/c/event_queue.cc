@@ -8,6 +8,8 @@
 #include <chrono>
 #include <utility>
 
+#include "dataplane/refusal.h"
+
 namespace rdmabroker::c {
 
 EventQueue::EventQueue() : descriptor_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {}
@@ -30,9 +32,9 @@ NdkStatus EventQueue::Take(int timeout_ms, const std::function<bool(const Event&
   if (timeout_ms < 0) {
     changed_.wait(lock, ready);
   } else if (!changed_.wait_for(lock, std::chrono::milliseconds(timeout_ms), ready)) {
-    return NdkStatus::kTimeout;
+    return Refuse(NdkStatus::kTimeout, "no such event came within %d ms", timeout_ms);
   }
-  if (shut_) return NdkStatus::kCancelled;
+  if (shut_) return Refuse(NdkStatus::kCancelled, "events: closed meanwhile");
   *event = std::move(*found);
   events_.erase(found);
   uint64_t written = 0;

@@ -28,6 +28,7 @@
 #include "dataplane/memory.h"
 #include "dataplane/ndk/status.h"
 #include "dataplane/queue_pair.h"
+#include "dataplane/refusal.h"
 
 namespace rdmabroker::c {
 
@@ -73,8 +74,10 @@ struct Referred {
 };
 
 // The status of a call whose handle names nothing, or nothing of the kind.
-constexpr NdkStatus NoSuch(rdma_broker_handle handle) {
-  return handle == 0 ? NdkStatus::kInvalidParameter : NdkStatus::kObjectNameNotFound;
+inline NdkStatus NoSuch(rdma_broker_handle handle) {
+  if (handle == 0) return Refuse(NdkStatus::kInvalidParameter, "handle: 0");
+  return Refuse(NdkStatus::kObjectNameNotFound, "handle %d: closed, or of another kind than this function takes",
+                handle);
 }
 
 // All handles of the process. Any thread.

@@ -20,6 +20,7 @@
 #include "client/values.h"
 #include "dataplane/forked_child.h"
 #include "dataplane/ndk/status.h"
+#include "dataplane/refusal.h"
 
 // What every function of the C interface does.
 namespace rdmabroker::c {
@@ -30,21 +31,35 @@ inline constexpr uint32_t kLargestStruct = 4096;
 // Runs a function's body, but in a forked child; no exception leaves it.
 template <typename Body>
 rdma_broker_status Guarded(const Body& body) noexcept {
-  if (IsForkedChild()) return RDMA_BROKER_STATUS_INVALID_DEVICE_STATE;
+  if (IsForkedChild()) return static_cast<rdma_broker_status>(RefuseInForkedChild());
   try {
     return static_cast<rdma_broker_status>(body());
   } catch (const std::bad_alloc&) {
-    return RDMA_BROKER_STATUS_NO_MEMORY;
+    return static_cast<rdma_broker_status>(Refuse(NdkStatus::kNoMemory, "memory has run out"));
   } catch (const std::system_error&) {  // By std::thread: the process gets no more.
-    return RDMA_BROKER_STATUS_INSUFFICIENT_RESOURCES;
+    return static_cast<rdma_broker_status>(Refuse(NdkStatus::kInsufficientResources, "threads have run out"));
   } catch (...) {
-    return RDMA_BROKER_STATUS_INTERNAL_ERROR;
+    return static_cast<rdma_broker_status>(
+        Refuse(NdkStatus::kInternalError, "an error of this library; please report it"));
   }
+}
+
+// Of arguments that are null or not what their names say.
+inline NdkStatus RefuseArguments(const char* names) {
+  return Refuse(NdkStatus::kInvalidParameter, "%s: missing, or not as rdma_broker.h says", names);
 }
 
 template <typename Struct>
 bool HasRoom(const Struct* given) {
   return given != nullptr && given->size >= sizeof(Struct) && given->size <= kLargestStruct;
+}
+
+template <typename Struct>
+NdkStatus RefuseStruct(const char* name, const Struct* given) {
+  if (given == nullptr) return Refuse(NdkStatus::kInvalidParameter, "%s: null", name);
+  return Refuse(NdkStatus::kInvalidParameter,
+                "%s: its size says %d bytes; this library's has %d, and takes what is longer if the rest is zero", name,
+                given->size, sizeof(Struct));
 }
 
 // A caller's struct. Nothing where it is too small, or has something in a part that this library does not know.
@@ -56,6 +71,12 @@ std::optional<Struct> TakeIn(const Struct* given) {
     return std::nullopt;
   }
   return *given;
+}
+
+// Of a connector of whose connection nothing is known yet.
+inline NdkStatus RefuseUnknown(rdma_broker_handle connector) {
+  return Refuse(NdkStatus::kConnectionInvalid, "handle %d: nothing is known yet of the connector's connection",
+                connector);
 }
 
 // Fills in a caller's struct that HasRoom.

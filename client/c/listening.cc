@@ -31,12 +31,14 @@ NdkStatus LocalAddress(rdma_broker_handle object, std::string* address) {
   if (const auto listener = Table().Find<client::Listener>(object)) {
     const auto local = listener->address();
     if (local.has_value()) *address = local->ToString();
-    return local.has_value() ? NdkStatus::kSuccess : NdkStatus::kInvalidDeviceState;
+    if (local.has_value()) return NdkStatus::kSuccess;
+    return Refuse(NdkStatus::kInvalidDeviceState, "handle %d: the listener does not listen, and has no address",
+                  object);
   }
   if (const auto connector = Table().Find<client::Connector>(object)) {
     const auto data = connector->connection_data();
     if (data.has_value()) *address = data->local.ToString();
-    return data.has_value() ? NdkStatus::kSuccess : NdkStatus::kConnectionInvalid;
+    return data.has_value() ? NdkStatus::kSuccess : RefuseUnknown(object);
   }
   if (const auto endpoint = Table().Find<client::SharedEndpoint>(object)) {
     *address = endpoint->address().ToString();
@@ -67,7 +69,7 @@ rdma_broker_status rdma_broker_listener_create(rdma_broker_handle adapter, uint6
 rdma_broker_status rdma_broker_listen(rdma_broker_handle listener, const char* address, uint64_t context) {
   return Guarded([&] {
     const auto local = Parse(address);
-    if (!local.has_value()) return NdkStatus::kInvalidParameter;
+    if (!local.has_value()) return RefuseArguments("address");
     const auto found = Table().Find<client::Listener>(listener);
     return found ? found->Listen(*local, Telling(found.affiliation, listener, context)) : NoSuch(listener);
   });
@@ -96,7 +98,7 @@ rdma_broker_status rdma_broker_shared_endpoint_create(rdma_broker_handle adapter
                                                       uint64_t context) {
   return Guarded([&] {
     const auto local = Parse(address);
-    if (!local.has_value()) return NdkStatus::kInvalidParameter;
+    if (!local.has_value()) return RefuseArguments("address");
     const auto found = Table().Find<client::Adapter>(adapter);
     if (!found) return NoSuch(adapter);
     return found->CreateSharedEndpoint(*local, Making<client::SharedEndpoint>(found.affiliation, adapter, context));
@@ -117,7 +119,7 @@ rdma_broker_status rdma_broker_shared_endpoint_create_reserved(rdma_broker_handl
 rdma_broker_status rdma_broker_reserve_port(rdma_broker_handle adapter, const char* address, uint64_t context) {
   return Guarded([&] {
     const auto local = Parse(address);
-    if (!local.has_value()) return NdkStatus::kInvalidParameter;
+    if (!local.has_value()) return RefuseArguments("address");
     const auto found = Table().Find<client::Adapter>(adapter);
     if (!found) return NoSuch(adapter);
     return found->ReservePort(*local, Making<client::Reservation>(found.affiliation, adapter, context));
@@ -126,7 +128,7 @@ rdma_broker_status rdma_broker_reserve_port(rdma_broker_handle adapter, const ch
 
 rdma_broker_status rdma_broker_get_local_address(rdma_broker_handle object, char address[RDMA_BROKER_ADDRESS_SIZE]) {
   return Guarded([&] {
-    if (address == nullptr) return NdkStatus::kInvalidParameter;
+    if (address == nullptr) return RefuseArguments("address");
     std::string local;
     const NdkStatus status = LocalAddress(object, &local);
     char text[RDMA_BROKER_ADDRESS_SIZE];

@@ -18,7 +18,7 @@ client::NameOptions Options(uint32_t timeout_ms) {
 
 NdkStatus Told(const client::Outcome& outcome, rdma_broker_event* failure) {
   if (!outcome.ok() && failure != nullptr) GiveOut(Event{RDMA_BROKER_EVENT_OUTCOME, 0, 0, 0, outcome}, failure);
-  return outcome.status;
+  return outcome.ok() ? outcome.status : Refuse(outcome.status, "%s", outcome.hint);
 }
 
 }  // namespace
@@ -32,7 +32,7 @@ rdma_broker_status rdma_broker_resolve_name(const char* name, uint32_t timeout_m
                                             uint32_t* count, uint32_t* time_to_live, rdma_broker_event* failure) {
   return Guarded([&] {
     if (name == nullptr || addresses == nullptr || count == nullptr || (failure != nullptr && !HasRoom(failure))) {
-      return NdkStatus::kInvalidParameter;
+      return RefuseArguments("name, address, addresses, count, registration, failure");
     }
     const client::Resolution found = client::ResolveName(name, Options(timeout_ms));
     if (found.outcome.ok()) {
@@ -50,7 +50,7 @@ rdma_broker_status rdma_broker_register_name(const char* name, const char* addre
     const auto parsed = address == nullptr ? std::nullopt : SocketAddress::Parse(address);
     if (name == nullptr || !parsed.has_value() || registration == nullptr ||
         (failure != nullptr && !HasRoom(failure))) {
-      return NdkStatus::kInvalidParameter;
+      return RefuseArguments("name, address, addresses, count, registration, failure");
     }
     constexpr uint32_t kUsualLease = 10;
     auto made = client::NameRegistration::Register(name, *parsed, Options(timeout_ms),

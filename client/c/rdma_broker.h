@@ -70,6 +70,10 @@ typedef uint64_t rdma_broker_handle;
 
 /* "STATUS_SHARING_VIOLATION"; for a number that is none of this library's statuses "STATUS_UNSUCCESSFUL". */
 const char* rdma_broker_status_name(rdma_broker_status status);
+/* Why a function has returned to this thread a status that is neither STATUS_SUCCESS nor STATUS_PENDING, and what to do
+ * about it, for a person: of the last such function. Not to be parsed. Empty if there was none. Good until the thread's
+ * next call of this library. */
+const char* rdma_broker_last_hint(void);
 
 /* ---- Events ---- */
 

@@ -143,10 +143,8 @@ absl::StatusOr<MemoryRegion*> Connection::Register(std::span<uint8_t> memory, Mr
   regions_.push_back(region.object);
   patience_ += std::chrono::seconds(memory.size() / kSlowPeer);
   const NdkStatus registered = region.object->Register(memory.data(), memory.size(), flags);
-  if (registered == NdkStatus::kSuccess) return region.object;
-  const std::string objection = region.object->objection();
-  return objection.empty() ? Report("register", registered)
-                           : Report("register", client::Outcome{.status = registered, .hint = objection});
+  if (registered != NdkStatus::kSuccess) return Report("register", registered);
+  return region.object;
 }
 
 absl::StatusOr<MemoryWindow*> Connection::CreateWindow() {

@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "client/blocking.h"
+#include "dataplane/last_hint.h"
 
 namespace rdmabroker::examples {
 
@@ -14,7 +15,7 @@ absl::Status Report(const char* what, const client::Outcome& outcome) {
 
 absl::Status Report(const char* what, NdkStatus status) {
   if (status == NdkStatus::kSuccess) return absl::OkStatus();
-  return absl::UnavailableError(absl::StrCat(what, ": ", std::string(StatusName(status))));
+  return absl::UnavailableError(absl::StrCat(what, ": ", std::string(StatusName(status)), ": ", LastHint()));
 }
 
 absl::StatusOr<OpenedDevice> OpenDevice(const std::string& control_socket, const std::string& device) {

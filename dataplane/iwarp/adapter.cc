@@ -6,6 +6,7 @@
 
 #include <utility>
 
+#include "dataplane/adapter_checks.h"
 #include "dataplane/forked_child.h"
 #include "dataplane/iwarp/completion_queue.h"
 #include "dataplane/iwarp/memory_objects.h"
@@ -14,12 +15,18 @@
 #include "dataplane/iwarp/queue_pair.h"
 #include "dataplane/iwarp/receive_queue.h"
 #include "dataplane/iwarp/wire/adapter_limits.h"
+#include "dataplane/refusal.h"
 #include "dataplane/unique_fd.h"
 
 namespace rdmabroker::iwarp {
 namespace {
 
 class SoftwareAdapter;
+
+NdkStatus RefuseMoreMemory() {
+  return Refuse(NdkStatus::kInsufficientResources,
+                "this adapter has a million regions and windows, and no place for more: close some");
+}
 
 class SoftwareProtectionDomain final : public ProtectionDomain {
  public:
@@ -41,15 +48,20 @@ class SoftwareAdapter final : public Adapter {
  public:
   const AdapterInfo& info() const override { return info_; }
   Created<ProtectionDomain> CreateProtectionDomain() override {
-    if (IsForkedChild()) return {NdkStatus::kInvalidDeviceState};
+    if (IsForkedChild()) return {RefuseInForkedChild()};
     return {NdkStatus::kSuccess, new SoftwareProtectionDomain(this)};
   }
   Created<CompletionQueue> CreateCompletionQueue(uint32_t depth, CqNotification notification) override {
-    if (IsForkedChild()) return {NdkStatus::kInvalidDeviceState};
-    if (depth == 0 || depth > info_.max_cq_depth) return {NdkStatus::kInvalidParameter, nullptr};
+    if (IsForkedChild()) return {RefuseInForkedChild()};
+    if (const auto fits = CheckDepth(depth, info_.max_cq_depth); fits != NdkStatus::kSuccess) return {fits};
     // Whatever makes progress needs a completion queue first.
     UniqueFd sockets(::epoll_create1(EPOLL_CLOEXEC));
-    if (!sockets || !ProgressThread::Get().Start()) return {NdkStatus::kInsufficientResources, nullptr};
+    if (!sockets || !ProgressThread::Get().Start()) {
+      return {
+          Refuse(NdkStatus::kInsufficientResources,
+                 "this process gets no more descriptors or threads: close some, or raise RLIMIT_NOFILE, RLIMIT_NPROC "
+                 "or its container's limit of processes")};
+    }
     return {NdkStatus::kSuccess,
             new SoftwareCompletionQueue(this, &completion_queues_, std::move(sockets), depth, std::move(notification))};
   }
@@ -65,27 +77,24 @@ class SoftwareAdapter final : public Adapter {
 SoftwareProtectionDomain::SoftwareProtectionDomain(SoftwareAdapter* adapter) : adapter_(adapter) {}
 
 Created<MemoryRegion> SoftwareProtectionDomain::CreateMemoryRegion(bool fast_register) {
-  if (IsForkedChild()) return {NdkStatus::kInvalidDeviceState};
+  if (IsForkedChild()) return {RefuseInForkedChild()};
   MemoryTable::Entry* const entry = adapter_->memory()->Allocate();
-  if (entry == nullptr) return {NdkStatus::kInsufficientResources, nullptr};
+  if (entry == nullptr) return {RefuseMoreMemory()};
   return {NdkStatus::kSuccess, new SoftwareMemoryRegion(this, adapter_->memory(), entry, fast_register)};
 }
 
 Created<MemoryWindow> SoftwareProtectionDomain::CreateMemoryWindow() {
-  if (IsForkedChild()) return {NdkStatus::kInvalidDeviceState};
+  if (IsForkedChild()) return {RefuseInForkedChild()};
   MemoryTable::Entry* const entry = adapter_->memory()->Allocate();
-  if (entry == nullptr) return {NdkStatus::kInsufficientResources, nullptr};
+  if (entry == nullptr) return {RefuseMoreMemory()};
   return {NdkStatus::kSuccess, new SoftwareMemoryWindow(this, adapter_->memory(), entry)};
 }
 
 Created<SharedReceiveQueue> SoftwareProtectionDomain::CreateSharedReceiveQueue(
     SharedReceiveQueueAttributes attributes) {
-  if (IsForkedChild()) return {NdkStatus::kInvalidDeviceState};
+  if (IsForkedChild()) return {RefuseInForkedChild()};
   const AdapterInfo& info = adapter_->info();
-  if (attributes.depth == 0 || attributes.depth > info.max_srq_depth ||
-      attributes.max_receive_request_sge > info.max_receive_request_sge) {
-    return {NdkStatus::kInvalidParameter, nullptr};
-  }
+  if (const auto fits = CheckAttributes(attributes, info); fits != NdkStatus::kSuccess) return {fits};
   return {NdkStatus::kSuccess, new SoftwareSharedReceiveQueue(this, adapter_->completion_queues(), info.max_srq_depth,
                                                               std::move(attributes))};
 }
@@ -99,15 +108,16 @@ bool SoftwareProtectionDomain::Belongs(const QueuePairAttributes& attributes) co
 }
 
 Created<QueuePair> SoftwareProtectionDomain::CreateQueuePair(const QueuePairAttributes& attributes) {
-  if (IsForkedChild()) return {NdkStatus::kInvalidDeviceState};
-  if (!Belongs(attributes) || !Fits(attributes, adapter_->info())) return {NdkStatus::kInvalidParameter, nullptr};
+  if (IsForkedChild()) return {RefuseInForkedChild()};
+  if (!Belongs(attributes)) return {RefuseStrangers()};
+  if (const auto fits = CheckAttributes(attributes, adapter_->info()); fits != NdkStatus::kSuccess) return {fits};
   return {NdkStatus::kSuccess, new SoftwareQueuePair(this, adapter_->memory(), attributes)};
 }
 
 }  // namespace
 
 Created<Adapter> OpenAdapter() {
-  if (IsForkedChild()) return {NdkStatus::kNotSupported};
+  if (IsForkedChild()) return {RefuseInForkedChild(NdkStatus::kNotSupported)};
   NoticeForks();
   return {NdkStatus::kSuccess, new SoftwareAdapter};
 }

@@ -11,8 +11,11 @@
 #include <optional>
 #include <utility>
 
+#include "dataplane/adapter_checks.h"
 #include "dataplane/forked_child.h"
 #include "dataplane/iwarp/progress_thread.h"
+#include "dataplane/post_checks.h"
+#include "dataplane/refusal.h"
 
 namespace rdmabroker::iwarp {
 namespace {
@@ -109,17 +112,17 @@ void SoftwareCompletionQueue::Arm(CqNotify type) {
 }
 
 NdkStatus SoftwareCompletionQueue::Resize(uint32_t depth) {
-  if (IsForkedChild()) return NdkStatus::kInvalidDeviceState;
-  if (depth == 0 || depth > adapter_->info().max_cq_depth) return NdkStatus::kInvalidParameter;
+  if (IsForkedChild()) return RefuseInForkedChild();
+  if (const auto fits = CheckDepth(depth, adapter_->info().max_cq_depth); fits != NdkStatus::kSuccess) return fits;
   const std::lock_guard lock(mutex_);
-  return waiting_.Resize(depth) ? NdkStatus::kSuccess : NdkStatus::kBufferOverflow;
+  return waiting_.Resize(depth) ? NdkStatus::kSuccess : RefuseShorterQueue(depth, waiting_.size());
 }
 
 NdkStatus SoftwareCompletionQueue::ControlInterruptModeration(uint32_t interval_us, uint32_t count) {
-  if (IsForkedChild()) return NdkStatus::kInvalidDeviceState;
+  if (IsForkedChild()) return RefuseInForkedChild();
   const std::lock_guard lock(mutex_);
   if (interval_us == kUnlimited && (count == kUnlimited || count > waiting_.depth())) {
-    return NdkStatus::kInvalidParameterMix;
+    return RefuseModeration(count, waiting_.depth());
   }
   interval_us_ = interval_us;
   most_results_ = count;

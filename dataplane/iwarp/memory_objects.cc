@@ -6,6 +6,8 @@
 
 #include "dataplane/forked_child.h"
 #include "dataplane/iwarp/wire/adapter_limits.h"
+#include "dataplane/memory_checks.h"
+#include "dataplane/refusal.h"
 
 namespace rdmabroker::iwarp {
 namespace {
@@ -38,14 +40,13 @@ uint32_t SoftwareMemoryRegion::token() const {
 }
 
 NdkStatus SoftwareMemoryRegion::Register(void* address, size_t length, MrFlags flags) {
-  if (IsForkedChild()) return NdkStatus::kInvalidDeviceState;
-  if (fast_register_) return NdkStatus::kInvalidDeviceRequest;
+  if (IsForkedChild()) return RefuseInForkedChild();
+  if (fast_register_) return RefuseKindOfRegion(fast_register_);
   const auto base = reinterpret_cast<uint64_t>(address);
-  if (address == nullptr || length == 0 || base + length < base) return NdkStatus::kInvalidParameter;
-  if (length > SoftwareAdapterInfo().max_registration_size) return NdkStatus::kInvalidParameter;
-  if ((flags & ~kMrKnownFlags) != 0) return NdkStatus::kInvalidParameter;
+  const auto fits = CheckRegistration(address, length, flags, SoftwareAdapterInfo());
+  if (fits != NdkStatus::kSuccess) return fits;
   const std::lock_guard lock(mutex_);
-  if (token_ != 0) return NdkStatus::kInvalidParameter;
+  if (token_ != 0) return RefuseRegistered();
   token_ = table_->NextToken(entry_);
   MemoryDescription description;
   description.base = base;
@@ -67,9 +68,9 @@ bool SoftwareMemoryRegion::HasLiveWindow() {
 }
 
 NdkStatus SoftwareMemoryRegion::Deregister() {
-  if (IsForkedChild()) return NdkStatus::kInvalidDeviceState;
+  if (IsForkedChild()) return RefuseInForkedChild();
   const std::lock_guard lock(mutex_);
-  if (HasLiveWindow()) return NdkStatus::kDeviceBusy;
+  if (HasLiveWindow()) return RefuseBoundWindows();
   table_->Withdraw(entry_);
   table_->Discard(entry_, token_);
   token_ = 0;
@@ -79,9 +80,11 @@ NdkStatus SoftwareMemoryRegion::Deregister() {
 }
 
 NdkStatus SoftwareMemoryRegion::InitializeFastRegister(uint32_t page_count, bool remote_access) {
-  if (IsForkedChild()) return NdkStatus::kInvalidDeviceState;
-  if (!fast_register_) return NdkStatus::kInvalidDeviceRequest;
-  if (page_count == 0 || page_count > kMaxFastRegisterPages) return NdkStatus::kImplementationLimit;
+  if (IsForkedChild()) return RefuseInForkedChild();
+  if (!fast_register_) return RefuseKindOfRegion(fast_register_);
+  if (page_count == 0 || page_count > kMaxFastRegisterPages) {
+    return Refuse(NdkStatus::kImplementationLimit, "page_count: %d; 1 to %d", page_count, kMaxFastRegisterPages);
+  }
   const std::lock_guard lock(mutex_);
   max_pages_ = page_count;
   remote_access_ = remote_access;
@@ -93,13 +96,23 @@ NdkStatus SoftwareMemoryRegion::PrepareFastRegister(std::span<void* const> pages
                                                     size_t length, uint64_t base_address, OpFlags flags,
                                                     MemoryChange* change) {
   const std::lock_guard lock(mutex_);
-  if (!fast_register_ || max_pages_ == 0) return NdkStatus::kInvalidDeviceRequest;
+  if (!fast_register_ || max_pages_ == 0) {
+    return Refuse(NdkStatus::kInvalidDeviceRequest,
+                  "region: not made for fast-register, or InitializeFastRegister has not been called");
+  }
   const uint32_t rights = RightsOfOpFlags(flags);
-  if (!remote_access_ && (rights & (kRemoteRead | kRemoteWrite)) != 0) return NdkStatus::kAccessViolation;
+  if (!remote_access_ && (rights & (kRemoteRead | kRemoteWrite)) != 0) {
+    return Refuse(NdkStatus::kAccessViolation,
+                  "flags: rights for the peer, which InitializeFastRegister has not been told of (remote_access)");
+  }
   if (pages.empty() || pages.size() > max_pages_ || first_byte_offset >= kFastRegisterPageSize || length == 0 ||
       length > pages.size() * kFastRegisterPageSize - first_byte_offset ||
       base_address % kFastRegisterPageSize != first_byte_offset || base_address + length < base_address) {
-    return NdkStatus::kInvalidParameter;
+    return Refuse(
+        NdkStatus::kInvalidParameter,
+        "%d pages of %d bytes, of which the region may have %d, first_byte_offset %d, length %d, base_address "
+        "%#x: the length must lie within the pages, and the base address as far into its page as the first byte",
+        pages.size(), kFastRegisterPageSize, max_pages_, first_byte_offset, length, base_address);
   }
   change->deregistrations = deregistrations_;
   MemoryDescription& description = change->description;
@@ -117,18 +130,18 @@ NdkStatus SoftwareMemoryRegion::PrepareBind(const void* queue_pair, void* addres
                                             MemoryChange* change) {
   const std::lock_guard lock(mutex_);
   const MemoryTable::Pin pin = table_->Lookup(token_);
-  if (!pin) return NdkStatus::kInvalidDeviceRequest;
+  if (!pin) return RefuseUnregistered();
   const uint32_t rights = RightsOfOpFlags(flags) & ~kLocalWrite;
   const uint32_t needed = (rights & kRemoteWrite) != 0 ? kLocalWrite : 0;
   const auto base = reinterpret_cast<uint64_t>(address);
-  if (length == 0) return NdkStatus::kInvalidParameter;
+  if (length == 0) return RefuseBindBeyond(length);
   switch (CheckAccess(*pin, base, length, needed, pin->domain, pin->queue_pair)) {
     case AccessVerdict::kAllowed:
       break;
     case AccessVerdict::kRights:
-      return NdkStatus::kAccessViolation;
+      return RefuseBindRights();
     default:
-      return NdkStatus::kInvalidParameter;
+      return RefuseBindBeyond(length);
   }
   change->region_token = token_;
   MemoryDescription* const description = &change->description;
@@ -152,7 +165,7 @@ NdkStatus SoftwareMemoryRegion::PrepareBind(const void* queue_pair, void* addres
 
 NdkStatus SoftwareMemoryRegion::PrepareInvalidate(MemoryChange* change) {
   const std::lock_guard lock(mutex_);
-  if (!fast_register_ || token_ == 0) return NdkStatus::kInvalidDeviceRequest;
+  if (!fast_register_ || token_ == 0) return RefuseInvalidation();
   change->entry = entry_;
   change->token = token_;
   return NdkStatus::kSuccess;
@@ -222,7 +235,7 @@ bool SoftwareMemoryWindow::CarryOutBind(const MemoryChange& change, SoftwareMemo
 
 NdkStatus SoftwareMemoryWindow::PrepareInvalidate(MemoryChange* change) {
   const std::lock_guard lock(mutex_);
-  if (token_ == 0) return NdkStatus::kInvalidDeviceRequest;
+  if (token_ == 0) return RefuseInvalidation();
   change->entry = entry_;
   change->token = token_;
   return NdkStatus::kSuccess;

@@ -5,6 +5,8 @@
 #include <utility>
 
 #include "dataplane/forked_child.h"
+#include "dataplane/post_checks.h"
+#include "dataplane/refusal.h"
 
 namespace rdmabroker::iwarp {
 namespace {
@@ -59,7 +61,7 @@ void SoftwareQueuePair::Dismantle() {
 }
 
 NdkStatus SoftwareQueuePair::Post(const InitiatorPost& post) {
-  if (IsForkedChild()) return NdkStatus::kInvalidDeviceState;
+  if (IsForkedChild()) return RefuseInForkedChild();
   const NdkStatus status = transmitter_.Post(post);
   if (transmitter_.failed() || transmitter_.socket_error() != 0) {
     // The end of the connection needs the connection lock, which a post does not take.
@@ -89,9 +91,9 @@ NdkStatus SoftwareQueuePair::SendAndInvalidate(void* request_context, std::span<
 }
 
 NdkStatus SoftwareQueuePair::Receive(void* request_context, std::span<const Sge> sges) {
-  if (IsForkedChild()) return NdkStatus::kInvalidDeviceState;
-  if (srq_) return NdkStatus::kInvalidDeviceRequest;
-  if (receives_refused_) return NdkStatus::kConnectionInvalid;
+  if (IsForkedChild()) return RefuseInForkedChild();
+  if (srq_) return RefuseOwnReceives();
+  if (receives_refused_) return RefuseUnconnected();
   const NdkStatus status = receive_queue_.Post(request_context, sges);
   if (status == NdkStatus::kSuccess && receives_end_) {
     const std::lock_guard lock(mutex_);
@@ -123,7 +125,7 @@ NdkStatus SoftwareQueuePair::Write(void* request_context, std::span<const Sge> s
 // Requests that change memory. One that is refused is posted all the same, as what was deferred must not wait for it.
 NdkStatus SoftwareQueuePair::Bind(void* request_context, MemoryRegion* region, MemoryWindow* window, void* address,
                                   size_t length, OpFlags flags) {
-  if (IsForkedChild()) return NdkStatus::kInvalidDeviceState;
+  if (IsForkedChild()) return RefuseInForkedChild();
   auto* const software_region = static_cast<SoftwareMemoryRegion*>(region);
   auto* const software_window = static_cast<SoftwareMemoryWindow*>(window);
   const bool belong = Belongs(software_region) && Belongs(software_window);
@@ -131,8 +133,7 @@ NdkStatus SoftwareQueuePair::Bind(void* request_context, MemoryRegion* region, M
   return Post({.type = OperationType::kBind,
                .flags = flags,
                .context = request_context,
-               .refusal = belong ? software_region->PrepareBind(this, address, length, flags, &change)
-                                 : NdkStatus::kInvalidParameter,
+               .refusal = belong ? software_region->PrepareBind(this, address, length, flags, &change) : RefuseNamed(),
                .change = &change,
                .region = software_region,
                .window = software_window});
@@ -141,7 +142,7 @@ NdkStatus SoftwareQueuePair::Bind(void* request_context, MemoryRegion* region, M
 NdkStatus SoftwareQueuePair::FastRegister(void* request_context, MemoryRegion* region, std::span<void* const> pages,
                                           size_t first_byte_offset, size_t length, uint64_t base_address,
                                           OpFlags flags) {
-  if (IsForkedChild()) return NdkStatus::kInvalidDeviceState;
+  if (IsForkedChild()) return RefuseInForkedChild();
   auto* const software_region = static_cast<SoftwareMemoryRegion*>(region);
   MemoryChange change;
   return Post({.type = OperationType::kFastRegister,
@@ -149,35 +150,33 @@ NdkStatus SoftwareQueuePair::FastRegister(void* request_context, MemoryRegion* r
                .context = request_context,
                .refusal = Belongs(software_region) ? software_region->PrepareFastRegister(
                                                          pages, first_byte_offset, length, base_address, flags, &change)
-                                                   : NdkStatus::kInvalidParameter,
+                                                   : RefuseNamed(),
                .change = &change,
                .region = software_region});
 }
 
 NdkStatus SoftwareQueuePair::Invalidate(void* request_context, MemoryRegion* region, OpFlags flags) {
-  if (IsForkedChild()) return NdkStatus::kInvalidDeviceState;
+  if (IsForkedChild()) return RefuseInForkedChild();
   auto* const software_region = static_cast<SoftwareMemoryRegion*>(region);
   MemoryChange change;
-  return Post(
-      {.type = OperationType::kInvalidate,
-       .flags = flags,
-       .context = request_context,
-       .refusal = Belongs(software_region) ? software_region->PrepareInvalidate(&change) : NdkStatus::kInvalidParameter,
-       .change = &change,
-       .region = software_region});
+  return Post({.type = OperationType::kInvalidate,
+               .flags = flags,
+               .context = request_context,
+               .refusal = Belongs(software_region) ? software_region->PrepareInvalidate(&change) : RefuseNamed(),
+               .change = &change,
+               .region = software_region});
 }
 
 NdkStatus SoftwareQueuePair::Invalidate(void* request_context, MemoryWindow* window, OpFlags flags) {
-  if (IsForkedChild()) return NdkStatus::kInvalidDeviceState;
+  if (IsForkedChild()) return RefuseInForkedChild();
   auto* const software_window = static_cast<SoftwareMemoryWindow*>(window);
   MemoryChange change;
-  return Post(
-      {.type = OperationType::kInvalidate,
-       .flags = flags,
-       .context = request_context,
-       .refusal = Belongs(software_window) ? software_window->PrepareInvalidate(&change) : NdkStatus::kInvalidParameter,
-       .change = &change,
-       .window = software_window});
+  return Post({.type = OperationType::kInvalidate,
+               .flags = flags,
+               .context = request_context,
+               .refusal = Belongs(software_window) ? software_window->PrepareInvalidate(&change) : RefuseNamed(),
+               .change = &change,
+               .window = software_window});
 }
 
 }  // namespace rdmabroker::iwarp

@@ -17,7 +17,9 @@
 #include "dataplane/iwarp/progress_thread.h"
 #include "dataplane/iwarp/queue_pair.h"
 #include "dataplane/iwarp/wire/adapter_limits.h"
+#include "dataplane/post_checks.h"
 #include "dataplane/provider_error.h"
+#include "dataplane/refusal.h"
 #include "dataplane/tcp/peer_silence.h"
 #include "dataplane/tcp/tcp_state.h"
 
@@ -38,20 +40,24 @@ NdkStatus StatusOf(TerminateCause cause) {
 }  // namespace
 
 NdkStatus SoftwareQueuePair::Attach(Attachment attachment, ConnectionEndCallback on_end) {
-  if (IsForkedChild()) return NdkStatus::kInvalidDeviceState;
+  if (IsForkedChild()) return RefuseInForkedChild();
   const auto state = DecodeConnectionState(attachment.state);
   int type = 0;
   socklen_t length = sizeof type;
   if (!state.ok() || ::getsockopt(attachment.socket.get(), SOL_SOCKET, SO_TYPE, &type, &length) != 0 ||
       type != SOCK_STREAM || state->inbound_read_limit > kMaxReads || state->outbound_read_limit > kMaxReads) {
-    return NdkStatus::kInvalidParameter;
+    return Refuse(NdkStatus::kInvalidParameter,
+                  "attachment: no connected stream socket with a state of user-space iWARP");
   }
   // Whole messages go into one call each; nothing is gained by waiting for more.
   const int on = 1;
   ::setsockopt(attachment.socket.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
   const std::lock_guard lock(mutex_);
-  if (phase_ != Phase::kIdle || closed_) return NdkStatus::kConnectionActive;
-  if (!watch_.Start(attachment.socket.get())) return NdkStatus::kInsufficientResources;
+  if (phase_ != Phase::kIdle || closed_) return RefuseUsedQueuePair();
+  if (!watch_.Start(attachment.socket.get())) {
+    return Refuse(NdkStatus::kInsufficientResources,
+                  "the kernel watches no more sockets: raise fs.epoll.max_user_watches");
+  }
   phase_ = Phase::kConnected;
   socket_ = std::move(attachment.socket);
   parents_socket_ = ParentsAlone(socket_.get());
@@ -228,11 +234,13 @@ void SoftwareQueuePair::OnDeadline() {
 }
 
 NdkStatus SoftwareQueuePair::Disconnect(std::chrono::milliseconds timeout, RequestCompletion completion) {
-  if (IsForkedChild()) return NdkStatus::kInvalidDeviceState;
+  if (IsForkedChild()) return RefuseInForkedChild();
   const std::lock_guard lock(mutex_);
-  if (phase_ == Phase::kIdle) return NdkStatus::kConnectionInvalid;
-  if (disconnecting_ || closed_) return NdkStatus::kInvalidDeviceState;
-  if (!completion) return NdkStatus::kInvalidParameter;
+  if (phase_ == Phase::kIdle) return RefuseUnconnected();
+  if (disconnecting_ || closed_) {
+    return Refuse(NdkStatus::kInvalidDeviceState, "queue pair: it is being disconnected or closed already");
+  }
+  if (!completion) return Refuse(NdkStatus::kInvalidParameter, "completion: missing");
   disconnecting_ = true;
   AddReference();  // Given back when the completion has returned.
   disconnect_completion_ = std::move(completion);

@@ -6,13 +6,16 @@
 
 #include "dataplane/forked_child.h"
 #include "dataplane/iwarp/progress_thread.h"
+#include "dataplane/iwarp/wire/adapter_limits.h"
+#include "dataplane/post_checks.h"
+#include "dataplane/refusal.h"
 
 namespace rdmabroker::iwarp {
 
 NdkStatus ReceiveQueue::Post(void* context, std::span<const Sge> sges) {
-  if (sges.size() > max_sge_) return NdkStatus::kDataOverrun;
+  if (sges.size() > max_sge_) return RefusePieces(sges.size(), TotalLength(sges), max_sge_, kMaxTransfer);
   const std::lock_guard lock(mutex_);
-  if (requests_.size() >= depth_) return NdkStatus::kInsufficientResources;
+  if (requests_.size() >= depth_) return RefuseFullQueue(depth_);
   ReceiveRequest request;
   if (!spare_.empty()) {
     request = std::move(spare_.back());
@@ -39,7 +42,7 @@ void ReceiveQueue::Recycle(ReceiveRequest request) {
 
 NdkStatus ReceiveQueue::SetDepth(uint32_t depth) {
   const std::lock_guard lock(mutex_);
-  if (depth < requests_.size()) return NdkStatus::kBufferOverflow;
+  if (depth < requests_.size()) return RefuseShorterQueue(depth, requests_.size());
   depth_ = depth;
   return NdkStatus::kSuccess;
 }
@@ -60,13 +63,15 @@ SoftwareSharedReceiveQueue::SoftwareSharedReceiveQueue(ProtectionDomain* domain,
       armed_(threshold_ > 0) {}
 
 NdkStatus SoftwareSharedReceiveQueue::Receive(void* request_context, std::span<const Sge> sges) {
-  if (IsForkedChild()) return NdkStatus::kInvalidDeviceState;
+  if (IsForkedChild()) return RefuseInForkedChild();
   return queue_.Post(request_context, sges);
 }
 
 NdkStatus SoftwareSharedReceiveQueue::Modify(uint32_t depth, uint32_t notify_threshold) {
-  if (IsForkedChild()) return NdkStatus::kInvalidDeviceState;
-  if (depth > max_depth_) return NdkStatus::kInvalidParameter;
+  if (IsForkedChild()) return RefuseInForkedChild();
+  if (depth > max_depth_) {
+    return Refuse(NdkStatus::kInvalidParameter, "depth: %d; at most %d on this adapter", depth, max_depth_);
+  }
   if (depth > 0) {
     if (const NdkStatus status = queue_.SetDepth(depth); status != NdkStatus::kSuccess) return status;
   }

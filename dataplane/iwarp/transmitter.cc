@@ -9,7 +9,9 @@
 
 #include "dataplane/iwarp/progress_thread.h"
 #include "dataplane/iwarp/wire/adapter_limits.h"
+#include "dataplane/post_checks.h"
 #include "dataplane/provider_error.h"
+#include "dataplane/refusal.h"
 
 namespace rdmabroker::iwarp {
 Transmitter::Transmitter(const TransmitterAttributes& attributes)
@@ -19,12 +21,15 @@ Transmitter::~Transmitter() = default;
 
 NdkStatus Transmitter::CheckPost(const InitiatorPost& post) const {
   if (post.refusal != NdkStatus::kSuccess) return post.refusal;
-  if ((post.flags & ~AllowedFlags(post.type)) != 0) return NdkStatus::kInvalidParameter;
+  if ((post.flags & ~AllowedFlags(post.type)) != 0) return RefuseFlags(post.type, post.flags);
   const uint64_t total = TotalLength(post.sges);
   if ((post.flags & kOpInline) != 0) {
-    if (total > attributes_.inline_data_size) return NdkStatus::kDataOverrun;
+    if (total > attributes_.inline_data_size) {
+      return Refuse(NdkStatus::kDataOverrun, "sges: %d bytes inline; the queue pair was made for %d (inline_data_size)",
+                    total, attributes_.inline_data_size);
+    }
   } else if (post.sges.size() > attributes_.max_sge || total > kMaxTransfer) {
-    return NdkStatus::kDataOverrun;
+    return RefusePieces(post.sges.size(), total, attributes_.max_sge, kMaxTransfer);
   }
   return NdkStatus::kSuccess;
 }
@@ -32,15 +37,16 @@ NdkStatus Transmitter::CheckPost(const InitiatorPost& post) const {
 NdkStatus Transmitter::Post(const InitiatorPost& post) {
   const std::lock_guard lock(mutex_);
   NdkStatus status = CheckPost(post);
-  if (gate_ == Gate::kUnconnected || gate_ == Gate::kRefusing) status = NdkStatus::kConnectionInvalid;
+  if (gate_ == Gate::kUnconnected || gate_ == Gate::kRefusing) status = RefuseUnconnected();
   if (status == NdkStatus::kSuccess && post.type == OperationType::kRead && gate_ == Gate::kOpen &&
       state_.outbound_read_limit == 0) {
-    status = NdkStatus::kInvalidDeviceRequest;
+    status = Refuse(NdkStatus::kInvalidDeviceRequest,
+                    "the connection's outbound read limit is 0: ask for reads as it is made (ReadLimits)");
   }
   const auto is_full = [this] { return tail_ - head_ + untaken_ >= requests_.size(); };
   if (status == NdkStatus::kSuccess && is_full()) {
     TransmitLocked();
-    if (is_full()) status = NdkStatus::kInsufficientResources;
+    if (is_full()) status = RefuseFullQueue(requests_.size());
   }
   if (status != NdkStatus::kSuccess) {
     // Deferred requests may not be kept waiting by the failure of the one that was to follow.

@@ -6,7 +6,9 @@
 
 #include <utility>
 
+#include "dataplane/adapter_checks.h"
 #include "dataplane/forked_child.h"
+#include "dataplane/refusal.h"
 #include "dataplane/verbs/completion_queue.h"
 #include "dataplane/verbs/protection_domain.h"
 #include "dataplane/verbs/verbs_adapter.h"
@@ -28,7 +30,7 @@ void IgnoreSigpipeUnlessHandled() {
 }  // namespace
 
 Created<Adapter> OpenAdapter(const std::string& device) {
-  if (IsForkedChild()) return {NdkStatus::kNotSupported};
+  if (IsForkedChild()) return {RefuseInForkedChild(NdkStatus::kNotSupported)};
   NoticeForks();
   DeviceContext context;
   if (const auto status = OpenDevice(device, &context); status != NdkStatus::kSuccess) return {status, nullptr};
@@ -44,21 +46,26 @@ Created<Adapter> OpenAdapter(const std::string& device) {
   }
   auto maker = MakerThread::Start();
   auto thread = AdapterThread::Start(context.get());
-  if (maker == nullptr || thread == nullptr) return {NdkStatus::kInsufficientResources, nullptr};
+  if (maker == nullptr || thread == nullptr) {
+    return {
+        Refuse(NdkStatus::kInsufficientResources,
+               "this process gets no more threads or descriptors: raise RLIMIT_NPROC, RLIMIT_NOFILE or its container's "
+               "limit of processes")};
+  }
   return {NdkStatus::kSuccess,
           new VerbsAdapter(std::move(context), description, std::move(unused), std::move(maker), std::move(thread))};
 }
 
 Created<ProtectionDomain> VerbsAdapter::CreateProtectionDomain() {
-  if (IsForkedChild()) return {NdkStatus::kInvalidDeviceState};
+  if (IsForkedChild()) return {RefuseInForkedChild()};
   ibv_pd* const domain = ibv_alloc_pd(context());
   if (domain == nullptr) return {FromPointer(domain), nullptr};
   return {NdkStatus::kSuccess, new VerbsProtectionDomain(this, domain)};
 }
 
 Created<CompletionQueue> VerbsAdapter::CreateCompletionQueue(uint32_t depth, CqNotification notification) {
-  if (IsForkedChild()) return {NdkStatus::kInvalidDeviceState};
-  if (depth == 0 || depth > info().max_cq_depth) return {NdkStatus::kInvalidParameter, nullptr};
+  if (IsForkedChild()) return {RefuseInForkedChild()};
+  if (const auto fits = CheckDepth(depth, info().max_cq_depth); fits != NdkStatus::kSuccess) return {fits};
   auto* const queue = new VerbsCompletionQueue(this, depth, std::move(notification));
   const NdkStatus status = queue->Make();
   if (status == NdkStatus::kSuccess) return {status, queue};

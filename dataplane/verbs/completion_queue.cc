@@ -7,7 +7,10 @@
 #include <limits>
 #include <utility>
 
+#include "dataplane/adapter_checks.h"
 #include "dataplane/forked_child.h"
+#include "dataplane/post_checks.h"
+#include "dataplane/refusal.h"
 #include "dataplane/verbs/queue_pair.h"
 #include "dataplane/verbs/verbs_status.h"
 
@@ -249,28 +252,35 @@ void VerbsCompletionQueue::TakeEnded(VerbsQueuePair* queue_pair) {
 }
 
 NdkStatus VerbsCompletionQueue::Resize(uint32_t depth) {
-  if (IsForkedChild()) return NdkStatus::kInvalidDeviceState;
+  if (IsForkedChild()) return RefuseInForkedChild();
   const AdapterInfo& info = adapter_->info();
-  if (depth == 0 || depth > info.max_cq_depth) return NdkStatus::kInvalidParameter;
-  if ((info.adapter_flags & kCqResizeSupported) == 0) return NdkStatus::kNotSupported;
+  if (const auto fits = CheckDepth(depth, info.max_cq_depth); fits != NdkStatus::kSuccess) return fits;
+  if ((info.adapter_flags & kCqResizeSupported) == 0) {
+    return Refuse(NdkStatus::kNotSupported,
+                  "this device resizes no completion queues; make one as deep as will be needed");
+  }
   DroppedReferences dropped;
   const std::lock_guard lock(mutex_);
   // What lies in memory needs no room in the hardware, nor can it be lost.
   Poll(static_cast<size_t>(queue_->cqe), &dropped);
-  if (waiting_.size() > depth) return NdkStatus::kBufferOverflow;
+  if (waiting_.size() > depth) return RefuseShorterQueue(depth, waiting_.size());
   const NdkStatus status = FromErrnoResult(ibv_resize_cq(queue_, static_cast<int>(depth + hidden_)));
   if (status == NdkStatus::kSuccess) waiting_.Resize(depth);
   return status;
 }
 
 NdkStatus VerbsCompletionQueue::ControlInterruptModeration(uint32_t interval_us, uint32_t count) {
-  if (IsForkedChild()) return NdkStatus::kInvalidDeviceState;
+  if (IsForkedChild()) return RefuseInForkedChild();
   constexpr uint32_t kMost = std::numeric_limits<uint32_t>::max();
   // The hardware's numbers have 16 bits.
   constexpr uint32_t kHardwareMost = std::numeric_limits<uint16_t>::max();
   const std::lock_guard lock(mutex_);
-  if (interval_us == kMost && (count == kMost || count > waiting_.depth())) return NdkStatus::kInvalidParameterMix;
-  if ((adapter_->info().adapter_flags & kCqInterruptModerationSupported) == 0) return NdkStatus::kNotSupported;
+  if (interval_us == kMost && (count == kMost || count > waiting_.depth())) {
+    return RefuseModeration(count, waiting_.depth());
+  }
+  if ((adapter_->info().adapter_flags & kCqInterruptModerationSupported) == 0) {
+    return Refuse(NdkStatus::kNotSupported, "this device moderates no notifications");
+  }
   const bool moderated = interval_us > 0 && count > 1;
   ibv_modify_cq_attr attributes = {};
   attributes.attr_mask = IBV_CQ_ATTR_MODERATE;

@@ -5,6 +5,8 @@
 #include <utility>
 
 #include "dataplane/forked_child.h"
+#include "dataplane/memory_checks.h"
+#include "dataplane/refusal.h"
 #include "dataplane/verbs/locked_memory.h"
 #include "dataplane/verbs/protection_domain.h"
 #include "dataplane/verbs/verbs_status.h"
@@ -36,16 +38,12 @@ void VerbsMemoryRegion::Dismantle() {
 VerbsProtectionDomain* VerbsMemoryRegion::domain() const { return domain_.get(); }
 
 NdkStatus VerbsMemoryRegion::Register(void* address, size_t length, MrFlags flags) {
-  if (IsForkedChild()) return NdkStatus::kInvalidDeviceState;
-  if (fast_register_) return NdkStatus::kInvalidDeviceRequest;
-  const auto base = reinterpret_cast<uint64_t>(address);
+  if (IsForkedChild()) return RefuseInForkedChild();
+  if (fast_register_) return RefuseKindOfRegion(fast_register_);
   const AdapterInfo& info = domain_->adapter()->info();
-  if (address == nullptr || length == 0 || base + length < base || length > info.max_registration_size ||
-      (flags & ~kMrKnownFlags) != 0) {
-    return NdkStatus::kInvalidParameter;
-  }
+  if (const auto fits = CheckRegistration(address, length, flags, info); fits != NdkStatus::kSuccess) return fits;
   const std::lock_guard lock(mutex_);
-  if (region_ != nullptr) return NdkStatus::kInvalidParameter;
+  if (region_ != nullptr) return RefuseRegistered();
   unsigned int access = AccessOf(flags, info);
   region_ = ibv_reg_mr(domain_->get(), address, length, access);
   local_write_ = (access & IBV_ACCESS_LOCAL_WRITE) != 0;
@@ -58,15 +56,9 @@ NdkStatus VerbsMemoryRegion::Register(void* address, size_t length, MrFlags flag
   }
   takes_windows_ = (access & IBV_ACCESS_MW_BIND) != 0;
   SetTokens();
-  objection_.clear();
-  if (status == NdkStatus::kInsufficientResources) objection_ = Objection(ReadLockedMemory(), length);
-  return status;
-}
-
-std::string VerbsMemoryRegion::objection() const {
-  if (IsForkedChild()) return {};
-  const std::lock_guard lock(mutex_);
-  return objection_;
+  if (status != NdkStatus::kInsufficientResources) return status;
+  const std::string objection = Objection(ReadLockedMemory(), length);
+  return objection.empty() ? status : Refuse(status, "%s", objection);
 }
 
 void VerbsMemoryRegion::SetTokens() {
@@ -76,7 +68,7 @@ void VerbsMemoryRegion::SetTokens() {
 
 // A window that was unbound without anybody polling since is bound for all that is known here.
 NdkStatus VerbsMemoryRegion::Deregister() {
-  if (IsForkedChild()) return NdkStatus::kInvalidDeviceState;
+  if (IsForkedChild()) return RefuseInForkedChild();
   bool look = false;
   {
     const std::lock_guard lock(mutex_);
@@ -84,7 +76,7 @@ NdkStatus VerbsMemoryRegion::Deregister() {
   }
   if (look) domain_->adapter()->thread().ReapAll();
   const std::lock_guard lock(mutex_);
-  if (windows_ > 0) return NdkStatus::kDeviceBusy;
+  if (windows_ > 0) return RefuseBoundWindows();
   if (region_ == nullptr) return NdkStatus::kSuccess;
   const NdkStatus status = FromErrnoResult(ibv_dereg_mr(region_));
   if (status == NdkStatus::kSuccess) region_ = nullptr;
@@ -93,19 +85,19 @@ NdkStatus VerbsMemoryRegion::Deregister() {
 }
 
 NdkStatus VerbsMemoryRegion::InitializeFastRegister(uint32_t, bool) {
-  if (IsForkedChild()) return NdkStatus::kInvalidDeviceState;
-  return fast_register_ ? NdkStatus::kNotSupported : NdkStatus::kInvalidDeviceRequest;
+  if (IsForkedChild()) return RefuseInForkedChild();
+  return fast_register_ ? RefuseFastRegister() : RefuseKindOfRegion(fast_register_);
 }
 
 NdkStatus VerbsMemoryRegion::StartBinding(void* address, size_t length, OpFlags flags, ibv_mw_bind_info* info) {
   const std::lock_guard lock(mutex_);
-  if (region_ == nullptr) return NdkStatus::kInvalidDeviceRequest;
+  if (region_ == nullptr) return RefuseUnregistered();
   const bool remote_write = (flags & kOpAllowRemoteWrite & ~kOpAllowLocalWrite) != 0;
-  if (!takes_windows_ || (remote_write && !local_write_)) return NdkStatus::kAccessViolation;
+  if (!takes_windows_ || (remote_write && !local_write_)) return RefuseBindRights();
   const auto base = reinterpret_cast<uint64_t>(address);
   const auto region_base = reinterpret_cast<uint64_t>(region_->addr);
   if (length == 0 || base < region_base || length > region_->length || base - region_base > region_->length - length) {
-    return NdkStatus::kInvalidParameter;
+    return RefuseBindBeyond(length);
   }
   info->mr = region_;
   info->addr = base;

@@ -27,7 +27,6 @@ class VerbsMemoryRegion final : public MemoryRegion {
   VerbsMemoryRegion(VerbsProtectionDomain* domain, bool fast_register);
 
   NdkStatus Register(void* address, size_t length, MrFlags flags) override;
-  std::string objection() const override;
   NdkStatus Deregister() override;
   NdkStatus InitializeFastRegister(uint32_t page_count, bool remote_access) override;
   // Without the lock: consumers name the region in each request.
@@ -56,7 +55,6 @@ class VerbsMemoryRegion final : public MemoryRegion {
   bool local_write_ = false;
   bool takes_windows_ = false;
   uint32_t windows_ = 0;  // Bound, or about to be.
-  std::string objection_;
 };
 
 // A window of type 2. Between a bind's post and its completion it has two states: as it will be, which the next post

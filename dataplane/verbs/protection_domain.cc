@@ -5,7 +5,9 @@
 #include <algorithm>
 #include <utility>
 
+#include "dataplane/adapter_checks.h"
 #include "dataplane/forked_child.h"
+#include "dataplane/refusal.h"
 #include "dataplane/verbs/completion_queue.h"
 #include "dataplane/verbs/queue_pair.h"
 #include "dataplane/verbs/shared_receive_queue.h"
@@ -14,26 +16,28 @@
 namespace rdmabroker::verbs {
 
 Created<MemoryRegion> VerbsProtectionDomain::CreateMemoryRegion(bool fast_register) {
-  if (IsForkedChild()) return {NdkStatus::kInvalidDeviceState};
+  if (IsForkedChild()) return {RefuseInForkedChild()};
   return {NdkStatus::kSuccess, new VerbsMemoryRegion(this, fast_register)};
 }
 
 Created<MemoryWindow> VerbsProtectionDomain::CreateMemoryWindow() {
-  if (IsForkedChild()) return {NdkStatus::kInvalidDeviceState};
-  if (adapter_->info().max_window_size == 0) return {NdkStatus::kNotSupported, nullptr};
+  if (IsForkedChild()) return {RefuseInForkedChild()};
+  if (adapter_->info().max_window_size == 0) {
+    return {Refuse(NdkStatus::kNotSupported, "this device has no memory windows (AdapterInfo::max_window_size is 0)")};
+  }
   ibv_mw* const window = ibv_alloc_mw(domain_, IBV_MW_TYPE_2);
   if (window == nullptr) return {FromPointer(window), nullptr};
   return {NdkStatus::kSuccess, new VerbsMemoryWindow(this, window)};
 }
 
 Created<SharedReceiveQueue> VerbsProtectionDomain::CreateSharedReceiveQueue(SharedReceiveQueueAttributes attributes) {
-  if (IsForkedChild()) return {NdkStatus::kInvalidDeviceState};
+  if (IsForkedChild()) return {RefuseInForkedChild()};
   const AdapterInfo& info = adapter_->info();
-  if (info.max_srq_depth == 0) return {NdkStatus::kNotSupported, nullptr};
-  if (attributes.depth == 0 || attributes.depth > info.max_srq_depth ||
-      attributes.max_receive_request_sge > info.max_receive_request_sge) {
-    return {NdkStatus::kInvalidParameter, nullptr};
+  if (info.max_srq_depth == 0) {
+    return {
+        Refuse(NdkStatus::kNotSupported, "this device has no shared receive queues (AdapterInfo::max_srq_depth is 0)")};
   }
+  if (const auto fits = CheckAttributes(attributes, info); fits != NdkStatus::kSuccess) return {fits};
   auto* const queue = new VerbsSharedReceiveQueue(this, std::move(attributes));
   const NdkStatus status = queue->Make();
   if (status == NdkStatus::kSuccess) return {status, queue};
@@ -50,8 +54,9 @@ bool VerbsProtectionDomain::Belongs(const QueuePairAttributes& attributes) const
 }
 
 Created<QueuePair> VerbsProtectionDomain::CreateQueuePair(const QueuePairAttributes& attributes) {
-  if (IsForkedChild()) return {NdkStatus::kInvalidDeviceState};
-  if (!Belongs(attributes) || !Fits(attributes, adapter_->info())) return {NdkStatus::kInvalidParameter, nullptr};
+  if (IsForkedChild()) return {RefuseInForkedChild()};
+  if (!Belongs(attributes)) return {RefuseStrangers()};
+  if (const auto fits = CheckAttributes(attributes, adapter_->info()); fits != NdkStatus::kSuccess) return {fits};
   auto* const queue_pair = new VerbsQueuePair(this, attributes);
   const NdkStatus status = queue_pair->Make();
   if (status == NdkStatus::kSuccess) return {status, queue_pair};

@@ -7,6 +7,9 @@
 #include <utility>
 
 #include "dataplane/forked_child.h"
+#include "dataplane/memory_checks.h"
+#include "dataplane/post_checks.h"
+#include "dataplane/refusal.h"
 #include "dataplane/verbs/verbs_status.h"
 #include "dataplane/verbs/work_request.h"
 
@@ -87,7 +90,7 @@ NdkStatus VerbsQueuePair::Bind(void* request_context, MemoryRegion* region, Memo
                .opcode = IBV_WR_BIND_MW,
                .flags = flags,
                .context = request_context,
-               .refusal = named ? NdkStatus::kSuccess : NdkStatus::kInvalidParameter,
+               .refusal = named ? NdkStatus::kSuccess : RefuseNamed(),
                .window = static_cast<VerbsMemoryWindow*>(window),
                .region = static_cast<VerbsMemoryRegion*>(region),
                .address = address,
@@ -99,22 +102,20 @@ NdkStatus VerbsQueuePair::Invalidate(void* request_context, MemoryWindow* window
                .opcode = IBV_WR_LOCAL_INV,
                .flags = flags,
                .context = request_context,
-               .refusal = window != nullptr ? NdkStatus::kSuccess : NdkStatus::kInvalidParameter,
+               .refusal = window != nullptr ? NdkStatus::kSuccess : RefuseNamed(),
                .window = static_cast<VerbsMemoryWindow*>(window)});
 }
 
 // libibverbs has no request for either. What was deferred must not wait for them.
 NdkStatus VerbsQueuePair::FastRegister(void*, MemoryRegion*, std::span<void* const>, size_t, size_t, uint64_t,
                                        OpFlags) {
-  return Post({.refusal = NdkStatus::kNotSupported});
+  return Post({.refusal = RefuseFastRegister()});
 }
 
-NdkStatus VerbsQueuePair::Invalidate(void*, MemoryRegion*, OpFlags) {
-  return Post({.refusal = NdkStatus::kNotSupported});
-}
+NdkStatus VerbsQueuePair::Invalidate(void*, MemoryRegion*, OpFlags) { return Post({.refusal = RefuseFastRegister()}); }
 
 NdkStatus VerbsQueuePair::Post(const InitiatorPost& post) {
-  if (IsForkedChild()) return NdkStatus::kInvalidDeviceState;
+  if (IsForkedChild()) return RefuseInForkedChild();
   // What the peer has invalidated must not be invalidated again.
   if (post.window != nullptr) receive_cq_->Reap();
   std::unique_lock lock(initiator_mutex_);
@@ -149,24 +150,32 @@ bool VerbsQueuePair::Crowded(const InitiatorPost& post) const {
 
 NdkStatus VerbsQueuePair::Check(const InitiatorPost& post) const {
   if (post.refusal != NdkStatus::kSuccess) return post.refusal;
-  if (phase_ != Phase::kConnected && phase_ != Phase::kBroken) return NdkStatus::kConnectionInvalid;
-  if ((post.flags & ~AllowedFlags(post.type)) != 0) return NdkStatus::kInvalidParameter;
+  if (phase_ != Phase::kConnected && phase_ != Phase::kBroken) return RefuseUnconnected();
+  if ((post.flags & ~AllowedFlags(post.type)) != 0) return RefuseFlags(post.type, post.flags);
   const AdapterInfo& info = domain_->adapter()->info();
   const uint64_t total = TotalLength(post.sges);
   if ((post.flags & kOpInline) != 0) {
     // siw ends the connection over it.
-    if (post.opcode == IBV_WR_SEND_WITH_INV && domain_->adapter()->iwarp()) return NdkStatus::kNotSupported;
-    if (total > attributes_.inline_data_size) return NdkStatus::kDataOverrun;
+    if (post.opcode == IBV_WR_SEND_WITH_INV && domain_->adapter()->iwarp()) {
+      return Refuse(NdkStatus::kNotSupported, "flags: iWARP devices send no inline data with an invalidation");
+    }
+    if (total > attributes_.inline_data_size) {
+      return Refuse(NdkStatus::kDataOverrun, "sges: %d bytes inline; the queue pair was made for %d (inline_data_size)",
+                    total, attributes_.inline_data_size);
+    }
   } else {
     const uint32_t limit = post.type == OperationType::kRead ? info.max_read_request_sge : ~0u;
     const size_t max_sge = std::min(attributes_.max_initiator_request_sge, limit);
-    if (post.sges.size() > max_sge || total > info.max_transfer_length) return NdkStatus::kDataOverrun;
+    if (post.sges.size() > max_sge || total > info.max_transfer_length) {
+      return RefusePieces(post.sges.size(), total, max_sge, info.max_transfer_length);
+    }
   }
   for (const VerbsProtectionDomain* const domain : {post.window == nullptr ? domain_.get() : post.window->domain(),
                                                     post.region == nullptr ? domain_.get() : post.region->domain()}) {
-    if (domain != domain_.get()) return NdkStatus::kInvalidParameter;
+    if (domain != domain_.get()) return RefuseNamed();
   }
-  return initiator_ring_.room() > untaken_ ? NdkStatus::kSuccess : NdkStatus::kInsufficientResources;
+  if (initiator_ring_.room() > untaken_) return NdkStatus::kSuccess;
+  return RefuseFullQueue(attributes_.initiator_queue_depth);
 }
 
 // The binding of a window is known sooner where its requests are reported to this side.
@@ -179,7 +188,11 @@ NdkStatus VerbsQueuePair::ChooseSignal(const InitiatorPost& post, Signal* signal
     *signal = Signal::kHidden;
     return NdkStatus::kSuccess;
   }
-  return initiator_ring_.needs_signal() ? NdkStatus::kInsufficientResources : NdkStatus::kSuccess;
+  if (!initiator_ring_.needs_signal()) return NdkStatus::kSuccess;
+  return Refuse(
+      NdkStatus::kInsufficientResources,
+      "queue: full with silent requests, and the completion queue has no place to hear of their end: take results "
+      "from it, and try again");
 }
 
 // `own` becomes the number of work requests that it takes.
@@ -211,9 +224,14 @@ NdkStatus VerbsQueuePair::Enqueue(const InitiatorPost& post, size_t* own) {
 
 NdkStatus VerbsQueuePair::EnqueueBind(const InitiatorPost& post, Signal signal, size_t* own) {
   const VerbsMemoryWindow::Posting posting = post.window->PostingBy(this);
-  if (posting.window == nullptr) return NdkStatus::kInsufficientResources;
-  if (posting.foreign) return NdkStatus::kInvalidDeviceRequest;
-  if (posting.bound && initiator_ring_.room() < 2) return NdkStatus::kInsufficientResources;
+  if (posting.window == nullptr) {
+    return Refuse(NdkStatus::kInsufficientResources, "window: its device has no more windows: close some");
+  }
+  if (posting.foreign) {
+    return Refuse(NdkStatus::kInvalidDeviceRequest,
+                  "window: it is bound by another queue pair; invalidate it there first");
+  }
+  if (posting.bound && initiator_ring_.room() < 2) return RefuseFullQueue(attributes_.initiator_queue_depth);
   ibv_mw_bind_info info = {};
   const NdkStatus status = post.region->StartBinding(post.address, post.length, post.flags, &info);
   if (status != NdkStatus::kSuccess) {
@@ -242,7 +260,7 @@ NdkStatus VerbsQueuePair::EnqueueInvalidate(const InitiatorPost& post, Signal si
   // Soft-RoCE's driver does not survive the invalidation of a window that is not bound.
   if (!posting.bound || posting.foreign) {
     if (posting.taken) post.window->Release();
-    return NdkStatus::kInvalidDeviceRequest;
+    return RefuseInvalidation();
   }
   Append(post, signal, false).invalidate_rkey = posting.key;
   AddChange(post.window, nullptr, posting.key);
@@ -321,12 +339,14 @@ void VerbsQueuePair::EndChain() {
 }
 
 NdkStatus VerbsQueuePair::Receive(void* request_context, std::span<const Sge> sges) {
-  if (IsForkedChild()) return NdkStatus::kInvalidDeviceState;
-  if (srq_) return NdkStatus::kInvalidDeviceRequest;
-  if (sges.size() > attributes_.max_receive_request_sge) return NdkStatus::kDataOverrun;
+  if (IsForkedChild()) return RefuseInForkedChild();
+  if (srq_) return RefuseOwnReceives();
+  if (const size_t most = attributes_.max_receive_request_sge; sges.size() > most) {
+    return RefusePieces(sges.size(), TotalLength(sges), most, domain_->adapter()->info().max_transfer_length);
+  }
   std::unique_lock lock(receive_mutex_);
-  if (phase_ == Phase::kEnded) return NdkStatus::kConnectionInvalid;
-  if (receive_ring_.room() == 0) return NdkStatus::kInsufficientResources;
+  if (phase_ == Phase::kEnded) return RefuseUnconnected();
+  if (receive_ring_.room() == 0) return RefuseFullQueue(attributes_.receive_queue_depth);
   const uint64_t sequence = receive_ring_.Push({.context = request_context});
   if (phase_ == Phase::kBroken) {
     receive_ring_.EndFrom(sequence, NdkStatus::kCancelled);

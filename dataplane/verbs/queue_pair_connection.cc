@@ -5,6 +5,8 @@
 #include <utility>
 
 #include "dataplane/forked_child.h"
+#include "dataplane/post_checks.h"
+#include "dataplane/refusal.h"
 #include "dataplane/verbs/device/device.h"
 #include "dataplane/verbs/keepalive_times.h"
 #include "dataplane/verbs/qp_attributes.h"
@@ -19,6 +21,33 @@ namespace {
 // The kernel's tasks cancel what is posted within milliseconds. A device that has failed may never do it.
 constexpr std::chrono::seconds kCancelPatience{1};
 
+NdkStatus RefuseAttachment() {
+  return Refuse(NdkStatus::kInvalidParameter, "attachment: no step of a queue pair (AttachmentFor)");
+}
+
+// Of enum ibv_mtu.
+int Bytes(ibv_mtu mtu) { return 128 << static_cast<int>(mtu); }
+
+// A device says no more than an errno; what was asked for may tell why.
+NdkStatus RefuseMove(const ibv_qp* queue_pair, const ibv_qp_attr& attributes, int error) {
+  const NdkStatus status = FromErrnoResult(error);
+  if (attributes.qp_state != IBV_QPS_RTR) {
+    return Refuse(status, "queue pair %d does not get to state %d of enum ibv_qp_state: %s (errno %d)",
+                  queue_pair->qp_num, static_cast<int>(attributes.qp_state), ::strerrordesc_np(std::abs(error)),
+                  std::abs(error));
+  }
+  const uint8_t number = std::max<uint8_t>(attributes.ah_attr.port_num, 1);
+  ibv_port_attr port = {};
+  ibv_query_port(queue_pair->context, number, &port);
+  return Refuse(
+      status,
+      "queue pair %d does not become ready to receive: %s (errno %d). The connection has a path MTU of %d, and "
+      "port %d of this side %d: where the first is greater, give both hosts' networks the same MTU. GID index "
+      "%d, %d reads to serve",
+      queue_pair->qp_num, ::strerrordesc_np(std::abs(error)), std::abs(error), Bytes(attributes.path_mtu), number,
+      Bytes(port.active_mtu), attributes.ah_attr.grh.sgid_index, attributes.max_dest_rd_atomic);
+}
+
 }  // namespace
 
 NdkStatus VerbsQueuePair::Make() {
@@ -29,7 +58,8 @@ NdkStatus VerbsQueuePair::Make() {
   queue_pair_ = made;
   number_ = made->qp_num;
   const bool attached = initiator_cq_->Attach(number_, this) && receive_cq_->Attach(number_, this);
-  return attached ? NdkStatus::kSuccess : NdkStatus::kInvalidDeviceState;
+  if (attached) return NdkStatus::kSuccess;
+  return Refuse(NdkStatus::kInvalidDeviceState, "receive_cq, initiator_cq: one of them is dead; make another one");
 }
 
 // Receives can be posted from INIT on.
@@ -48,11 +78,13 @@ NdkStatus VerbsQueuePair::MakeHardware(ibv_qp** queue_pair) {
     attributes.cap.max_recv_wr = std::max(attributes_.receive_queue_depth, 1u);
     attributes.cap.max_recv_sge = std::max(attributes_.max_receive_request_sge, 1u);
   }
-  NdkStatus status = NdkStatus::kSuccess;
+  int error = 0;  // Of the other thread.
   domain_->adapter()->maker().Run([&] {
     *queue_pair = MakeQueuePair(domain_->adapter()->description(), domain_->get(), attributes);
-    status = FromPointer(*queue_pair);
+    error = errno;
   });
+  errno = error;
+  NdkStatus status = FromPointer(*queue_pair);
   if (status != NdkStatus::kSuccess) return status;
   status = MoveToInit(*queue_pair, domain_->adapter()->iwarp());
   if (status != NdkStatus::kSuccess) ibv_destroy_qp(std::exchange(*queue_pair, nullptr));
@@ -197,21 +229,20 @@ void VerbsQueuePair::OnAsyncEvent(ibv_event_type type) {
 }
 
 NdkStatus VerbsQueuePair::Attach(Attachment attachment, ConnectionEndCallback on_end) {
-  if (IsForkedChild()) return NdkStatus::kInvalidDeviceState;
-  if (attachment.socket) return NdkStatus::kInvalidParameter;
+  if (IsForkedChild()) return RefuseInForkedChild();
+  if (attachment.socket) return RefuseAttachment();
   if (attachment.state.empty()) return Establish(attachment, std::move(on_end));
   const auto transition = TransitionOf(attachment.state);
-  if (!transition.has_value()) return NdkStatus::kInvalidParameter;
+  if (!transition.has_value()) return RefuseAttachment();
   auto attributes = AttributesOf(*transition);
-  if (!attributes.has_value()) return NdkStatus::kInvalidParameter;
+  if (!attributes.has_value()) return RefuseAttachment();
   const bool limited = attributes->qp_state == IBV_QPS_RTS && attributes_.keepalive.count() > 0;
   if (limited) FailWithin(TimeToFail(attributes_.keepalive), &*attributes);
   const std::scoped_lock lock(initiator_mutex_, receive_mutex_);
   const bool to_init = attributes->qp_state == IBV_QPS_INIT;
-  if (phase_ != Phase::kIdle && (phase_ != Phase::kMoving || to_init)) return NdkStatus::kConnectionActive;
-  const NdkStatus status =
-      FromErrnoResult(ibv_modify_qp(queue_pair_, &*attributes, static_cast<int>(transition->mask)));
-  if (status != NdkStatus::kSuccess) return status;
+  if (phase_ != Phase::kIdle && (phase_ != Phase::kMoving || to_init)) return RefuseUsedQueuePair();
+  const int error = ibv_modify_qp(queue_pair_, &*attributes, static_cast<int>(transition->mask));
+  if (error != 0) return RefuseMove(queue_pair_, *attributes, error);
   if (!to_init) phase_ = Phase::kMoving;
   ready_to_send_ = attributes->qp_state == IBV_QPS_RTS;
   on_end_ = std::move(on_end);
@@ -220,9 +251,11 @@ NdkStatus VerbsQueuePair::Attach(Attachment attachment, ConnectionEndCallback on
 
 NdkStatus VerbsQueuePair::Establish(const Attachment& attachment, ConnectionEndCallback on_end) {
   const std::scoped_lock lock(initiator_mutex_, receive_mutex_);
-  if (phase_ != Phase::kIdle && phase_ != Phase::kMoving) return NdkStatus::kConnectionActive;
+  if (phase_ != Phase::kIdle && phase_ != Phase::kMoving) return RefuseUsedQueuePair();
   // iWARP's drivers move the queue pair themselves.
-  if (!ready_to_send_ && !domain_->adapter()->iwarp()) return NdkStatus::kInvalidParameter;
+  if (!ready_to_send_ && !domain_->adapter()->iwarp()) {
+    return Refuse(NdkStatus::kInvalidParameter, "queue pair %d: it is not ready to send", number_);
+  }
   phase_ = Phase::kConnected;
   local_ = attachment.local;
   peer_ = attachment.peer;
@@ -231,7 +264,10 @@ NdkStatus VerbsQueuePair::Establish(const Attachment& attachment, ConnectionEndC
   return NdkStatus::kSuccess;
 }
 
-NdkStatus VerbsQueuePair::Disconnect(std::chrono::milliseconds, RequestCompletion) { return NdkStatus::kNotSupported; }
+NdkStatus VerbsQueuePair::Disconnect(std::chrono::milliseconds, RequestCompletion) {
+  return Refuse(NdkStatus::kNotSupported,
+                "queue pair: the broker ends the connections of this adapter; disconnect there");
+}
 
 void VerbsQueuePair::Flush() {
   if (IsForkedChild()) return;

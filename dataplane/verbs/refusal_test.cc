@@ -5,12 +5,15 @@
 
 #include <gtest/gtest.h>
 #include <infiniband/verbs.h>
+#include <sys/resource.h>
 
 #include <cerrno>
 #include <functional>
 #include <string>
 #include <vector>
 
+#include "dataplane/last_hint.h"
+#include "dataplane/refusal.h"
 #include "dataplane/verbs/testing/on_stand_in.h"
 #include "dataplane/verbs/transition.h"
 
@@ -71,6 +74,7 @@ TEST_F(Refusals, WhatCannotBeMadeLeavesNothingBehindAndCanBeMadeLater) {
       StandIn::FailNext(row.function, error);
       const Created<DataObject> refused = row.make();
       EXPECT_EQ(refused.status, status);
+      EXPECT_NE(std::string(LastHint()).find("errno " + std::to_string(error)), std::string::npos) << LastHint();
       EXPECT_EQ(refused.object, nullptr);
       EXPECT_EQ(StandIn::Objects(), before);
     }
@@ -203,6 +207,54 @@ TEST_F(Refusals, AWindowThatTheHardwareCannotMakeAnewIsBoundNoMore) {
   EXPECT_EQ(window->remote_token(), RemoteToken{});
   EXPECT_EQ(shared.region()->Deregister(), NdkStatus::kSuccess);
   CloseAndWait(window), CloseAndWait(peer);
+}
+
+// Queues are in locked memory, too.
+TEST_F(Refusals, TheLimitOfLockedMemoryIsNamedForAllThatNeedsSome) {
+  rlimit limit = {};
+  ASSERT_EQ(::getrlimit(RLIMIT_MEMLOCK, &limit), 0);
+  limit.rlim_cur = 4096;
+  ASSERT_EQ(::setrlimit(RLIMIT_MEMLOCK, &limit), 0);
+  const struct {
+    const char* function;
+    std::function<NdkStatus()> make;
+  } rows[] = {
+      {"ibv_create_cq", [&] { return a->adapter->CreateCompletionQueue(4, {}).status; }},
+      {"ibv_create_srq", [&] { return a->domain->CreateSharedReceiveQueue({.depth = 4}).status; }},
+      {"ibv_create_qp",
+       [&] { return a->domain->CreateQueuePair({.receive_cq = a->cq, .initiator_cq = a->cq}).status; }},
+      {"ibv_reg_mr",
+       [&] {
+         std::vector<uint8_t> memory(8192);
+         MemoryRegion* const region = a->domain->CreateMemoryRegion(false).object;
+         const NdkStatus status = region->Register(memory.data(), memory.size(), 0);
+         const std::string hint = LastHint();
+         CloseAndWait(region);
+         Refuse(status, "%s", hint);
+         return status;
+       }},
+  };
+  for (const auto& [function, make] : rows) {
+    StandIn::FailNext(function, ENOMEM);
+    EXPECT_EQ(make(), NdkStatus::kInsufficientResources) << function;
+    EXPECT_NE(std::string(LastHint()).find("RLIMIT_MEMLOCK"), std::string::npos) << function << ": " << LastHint();
+  }
+}
+
+TEST_F(Refusals, OfAQueuePairsStepNamesWhatWasAskedForAndThePathMtuOfBothEnds) {
+  std::vector<QpAttributes> steps = TransitionsTo(b->qp->number());
+  for (size_t i = 0; i < steps.size(); ++i) {
+    if (steps[i].qp_state == IBV_QPS_RTR) StandIn::FailNext("ibv_modify_qp", EINVAL);
+    const NdkStatus status = a->qp->Attach(AttachmentFor(steps[i]), {});
+    if (steps[i].qp_state != IBV_QPS_RTR) continue;
+    EXPECT_EQ(status, NdkStatus::kInvalidParameter);
+    const std::string hint = LastHint();
+    for (const std::string& part : {"queue pair " + std::to_string(a->qp->number()), "errno " + std::to_string(EINVAL),
+                                    "path MTU of " + std::to_string(128 << steps[i].path_mtu)}) {
+      EXPECT_NE(hint.find(part), std::string::npos) << hint;
+    }
+    break;
+  }
 }
 
 }  // namespace

@@ -6,10 +6,19 @@
 #include <utility>
 
 #include "dataplane/forked_child.h"
+#include "dataplane/post_checks.h"
+#include "dataplane/refusal.h"
 #include "dataplane/verbs/verbs_status.h"
 #include "dataplane/verbs/work_request.h"
 
 namespace rdmabroker::verbs {
+namespace {
+
+NdkStatus RefuseDead() {
+  return Refuse(NdkStatus::kInvalidDeviceState, "shared receive queue: its device has failed; make another one");
+}
+
+}  // namespace
 
 VerbsSharedReceiveQueue::VerbsSharedReceiveQueue(VerbsProtectionDomain* domain, SharedReceiveQueueAttributes attributes)
     : domain_(domain),
@@ -42,11 +51,13 @@ void VerbsSharedReceiveQueue::OnClose() {
 }
 
 NdkStatus VerbsSharedReceiveQueue::Receive(void* request_context, std::span<const Sge> sges) {
-  if (IsForkedChild()) return NdkStatus::kInvalidDeviceState;
-  if (sges.size() > max_sge_) return NdkStatus::kDataOverrun;
+  if (IsForkedChild()) return RefuseInForkedChild();
+  if (sges.size() > max_sge_) {
+    return RefusePieces(sges.size(), TotalLength(sges), max_sge_, domain_->adapter()->info().max_transfer_length);
+  }
   const std::lock_guard lock(mutex_);
-  if (dead_) return NdkStatus::kInvalidDeviceState;
-  if (queued_ >= depth_) return NdkStatus::kInsufficientResources;
+  if (dead_) return RefuseDead();
+  if (queued_ >= depth_) return RefuseFullQueue(depth_);
   if (free_places_.empty()) {
     free_places_.push_back(static_cast<uint32_t>(contexts_.size()));
     contexts_.emplace_back();
@@ -82,14 +93,19 @@ std::optional<void*> VerbsSharedReceiveQueue::Complete(uint64_t place) {
 }
 
 NdkStatus VerbsSharedReceiveQueue::Modify(uint32_t depth, uint32_t notify_threshold) {
-  if (IsForkedChild()) return NdkStatus::kInvalidDeviceState;
+  if (IsForkedChild()) return RefuseInForkedChild();
   VerbsAdapter* const adapter = domain_->adapter();
-  if (depth > adapter->info().max_srq_depth) return NdkStatus::kInvalidParameter;
-  if (depth > 0 && !adapter->description().resizes_srqs) return NdkStatus::kNotSupported;
+  if (const uint32_t most = adapter->info().max_srq_depth; depth > most) {
+    return Refuse(NdkStatus::kInvalidParameter, "depth: %d; at most %d on this adapter", depth, most);
+  }
+  if (depth > 0 && !adapter->description().resizes_srqs) {
+    return Refuse(NdkStatus::kNotSupported,
+                  "this device resizes no shared receive queues; make one as deep as is needed");
+  }
   // What the hardware took before it is armed it will not tell.
   if (notify_threshold > 0) adapter->thread().ReapAll();
   const std::lock_guard lock(mutex_);
-  if (dead_) return NdkStatus::kInvalidDeviceState;
+  if (dead_) return RefuseDead();
   if (const auto status = SetDepth(depth); status != NdkStatus::kSuccess || notify_threshold == 0) return status;
   threshold_ = notify_threshold;
   armed_ = true;
@@ -103,7 +119,7 @@ NdkStatus VerbsSharedReceiveQueue::Modify(uint32_t depth, uint32_t notify_thresh
 
 NdkStatus VerbsSharedReceiveQueue::SetDepth(uint32_t depth) {
   if (depth == 0 || depth == depth_) return NdkStatus::kSuccess;
-  if (depth < queued_) return NdkStatus::kBufferOverflow;
+  if (depth < queued_) return RefuseShorterQueue(depth, queued_);
   ibv_srq_attr attributes = {};
   attributes.max_wr = depth;
   const NdkStatus status = FromErrnoResult(ibv_modify_srq(queue_, &attributes, IBV_SRQ_MAX_WR));

@@ -2,9 +2,28 @@
 
 #include "dataplane/verbs/verbs_status.h"
 
+#include <sys/resource.h>
+
 #include <cstdlib>
+#include <cstring>
+
+#include "dataplane/refusal.h"
+#include "dataplane/verbs/locked_memory.h"
 
 namespace rdmabroker::verbs {
+namespace {
+
+// Thread-safe, unlike strerror(3).
+const char* ErrorText(int error) {
+  const char* const text = error == 0 ? nullptr : ::strerrordesc_np(error);
+  return text == nullptr ? "its driver says no more" : text;
+}
+
+NdkStatus RefuseByDevice(NdkStatus status, int error) {
+  return Refuse(status, "the device refuses: %s (errno %d); the kernel's log may say why", ErrorText(error), error);
+}
+
+}  // namespace
 
 NdkStatus StatusOfErrno(int error) {
   switch (error) {
@@ -40,21 +59,40 @@ NdkStatus StatusOfErrno(int error) {
   }
 }
 
+NdkStatus FromPointer(const void* object) {
+  if (object != nullptr) return NdkStatus::kSuccess;
+  const int error = errno;
+  const NdkStatus status = error != 0 ? StatusOfErrno(error) : NdkStatus::kUnsuccessful;
+  if (status != NdkStatus::kInsufficientResources) return RefuseByDevice(status, error);
+  const LockedMemory memory = ReadLockedMemory();
+  if (memory.limit == RLIM_INFINITY) return RefuseByDevice(status, error);
+  return Refuse(
+      status,
+      "the device refuses: %s (errno %d). RLIMIT_MEMLOCK allows this process %d bytes of locked memory, of which "
+      "%d are locked: raise it, as by LimitMEMLOCK=infinity in its systemd unit or \"ulimit -l unlimited\"",
+      ErrorText(error), error, memory.limit, memory.locked);
+}
+
+NdkStatus FromErrnoResult(int result) {
+  return result == 0 ? NdkStatus::kSuccess : RefuseByDevice(StatusOfErrno(std::abs(result)), std::abs(result));
+}
+
 // What the consumer can be to blame for has been looked at before the hardware is asked.
 NdkStatus FromPost(int result) {
   // Soft iWARP's library hands on what write(2) has returned (siw_db in rdma-core's providers/siw/siw.c).
-  switch (result == -1 && errno != 0 ? errno : std::abs(result)) {
+  const int error = result == -1 && errno != 0 ? errno : std::abs(result);
+  switch (error) {
     case 0:
       return NdkStatus::kSuccess;
     case ENOMEM:
-      return NdkStatus::kInsufficientResources;
+      return RefuseByDevice(NdkStatus::kInsufficientResources, error);
     case ENOTCONN:
-      return NdkStatus::kConnectionInvalid;
+      return RefuseByDevice(NdkStatus::kConnectionInvalid, error);
     case EOPNOTSUPP:
     case ENOSYS:
-      return NdkStatus::kNotSupported;
+      return RefuseByDevice(NdkStatus::kNotSupported, error);
     default:
-      return NdkStatus::kUnsuccessful;
+      return RefuseByDevice(NdkStatus::kUnsuccessful, error);
   }
 }
 

@@ -15,14 +15,12 @@ namespace rdmabroker::verbs {
 NdkStatus StatusOfErrno(int error);
 
 // Null, and errno, which some providers do not set: ibv_open_device and everything that makes an object.
-inline NdkStatus FromPointer(const void* object) {
-  if (object != nullptr) return NdkStatus::kSuccess;
-  return errno != 0 ? StatusOfErrno(errno) : NdkStatus::kUnsuccessful;
-}
+// With a hint (refusal.h), which names the limit of locked memory where that may be why.
+NdkStatus FromPointer(const void* object);
 
 // 0, or the errno itself: everything that modifies, queries, deregisters or destroys. Some providers return it
-// negative.
-inline NdkStatus FromErrnoResult(int result) { return StatusOfErrno(result < 0 ? -result : result); }
+// negative. With a hint.
+NdkStatus FromErrnoResult(int result);
 
 // The same of ibv_post_*, with the statuses that posts have in dataplane/queue_pair.h.
 NdkStatus FromPost(int result);

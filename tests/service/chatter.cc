@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "client/blocking.h"
+#include "dataplane/last_hint.h"
 #include "tests/service/crowd.h"
 
 namespace rdmabroker::service {
@@ -53,7 +54,7 @@ void Chatter::Prepare(ProtectionDomain& domain, CompletionQueue& queue, const st
   MemoryRegion* const region = regions_.emplace_back(domain.CreateMemoryRegion(false).object);
   Require(region != nullptr, "no memory region");
   const NdkStatus registered = region->Register(ends.data(), ends.size() * sizeof(End), kMrAllowLocalWrite);
-  if (registered != NdkStatus::kSuccess) Fail("memory is not registered: " + region->objection());
+  if (registered != NdkStatus::kSuccess) Fail(std::string("memory is not registered: ") + LastHint());
   for (size_t i = 0; i < ends.size(); ++i) {
     ends[i].queue_pair = queue_pairs[i];
     ends[i].token = region->local_token();

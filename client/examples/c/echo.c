@@ -37,14 +37,14 @@ static void fail(const char* what, rdma_broker_status status, const char* hint) 
 }
 
 static void check(const char* what, rdma_broker_status status) {
-  if (status != RDMA_BROKER_STATUS_SUCCESS) fail(what, status, "refused at once");
+  if (status != RDMA_BROKER_STATUS_SUCCESS) fail(what, status, rdma_broker_last_hint());
 }
 
 /* Waits for the end of the request that has just been made with the context side->requests: what it made. */
 static rdma_broker_handle outcome_of(struct side* side, const char* what, rdma_broker_status made) {
   rdma_broker_event event = {.size = sizeof event};
   const uint64_t context = side->requests++;
-  if (made != RDMA_BROKER_STATUS_PENDING) fail(what, made, "refused at once");
+  if (made != RDMA_BROKER_STATUS_PENDING) fail(what, made, rdma_broker_last_hint());
   check(what, rdma_broker_events_await(side->events, context, PATIENCE_MS, &event));
   if (event.status != RDMA_BROKER_STATUS_SUCCESS) fail(what, event.status, event.hint);
   return event.object;

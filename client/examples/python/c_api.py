@@ -131,13 +131,17 @@ class Library:
         library = ctypes.CDLL(path)
         self._name = library.rdma_broker_status_name
         self._name.argtypes, self._name.restype = [c_uint32], c_char_p
+        self._hint = library.rdma_broker_last_hint
+        self._hint.argtypes, self._hint.restype = [], c_char_p
         self.functions = {}
         for name, arguments in FUNCTIONS.items():
             function = getattr(library, f"rdma_broker_{name}")
             function.argtypes, function.restype = arguments, c_uint32
             self.functions[name] = function
 
-    def error(self, what, status, hint=b"refused at once"):
+    def error(self, what, status, hint=None):
+        """Of a call that was refused at once, unless there is a hint."""
+        hint = self._hint() if hint is None else hint
         return BrokerError(f"{what}: {self._name(status).decode()}: {hint.decode()}")
 
     def call(self, name, *arguments):

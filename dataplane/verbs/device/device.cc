@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <span>
 
+#include "dataplane/refusal.h"
 #include "dataplane/verbs/device/device_attributes.h"
 #include "dataplane/verbs/device/queue_pair_maker.h"
 #include "dataplane/verbs/verbs_status.h"
@@ -85,9 +86,13 @@ NdkStatus OpenDevice(const std::string& name, DeviceContext* context) {
   ibv_device** const devices = ibv_get_device_list(&count);
   if (devices == nullptr) {
     // A kernel without RDMA has no devices.
-    return errno == ENOSYS ? NdkStatus::kObjectNameNotFound : FromPointer(nullptr);
+    if (errno != ENOSYS) return FromPointer(nullptr);
+    return Refuse(NdkStatus::kObjectNameNotFound, "device %s: the kernel has no RDMA; load its modules", name);
   }
-  NdkStatus status = NdkStatus::kObjectNameNotFound;
+  NdkStatus status = Refuse(NdkStatus::kObjectNameNotFound,
+                            "device %s: libibverbs does not see it; install its driver's part for programs "
+                            "(ibverbs-providers), and let this process open /dev/infiniband",
+                            name);
   for (ibv_device* const device : std::span(devices, static_cast<size_t>(count))) {
     if (ibv_get_device_name(device) != name) continue;
     context->reset(ibv_open_device(device));

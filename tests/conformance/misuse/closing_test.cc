@@ -330,7 +330,6 @@ const UseRow kUses[] = {
     {"SharedReceiveQueue.Modify", WITHOUT_STATUS(g.srq->Modify(8, 4))},
     {"MemoryRegion.Register",
      [](Graph& g) { return g.region->Register(g.memory.data(), g.memory.size(), kMrAllowLocalRead); }},
-    {"MemoryRegion.objection", WITHOUT_STATUS(g.region->objection())},
     {"MemoryRegion.Deregister", WITHOUT_STATUS(g.region->Deregister())},
     {"MemoryRegion.InitializeFastRegister", [](Graph& g) { return g.region->InitializeFastRegister(1, true); }},
     {"MemoryRegion.local_token", WITHOUT_STATUS(g.region->local_token())},

@@ -233,8 +233,6 @@ bool AskRegion(Turn& turn) {
   const Lease region = turn.Some(Kind::kRegion);
   if (!region) return false;
   auto* const object = region.data<MemoryRegion>();
-  (void)object->objection();
-  turn.Did("MemoryRegion.objection");
   (void)object->local_token();
   turn.Did("MemoryRegion.local_token");
   (void)object->remote_token();
@@ -290,7 +288,7 @@ std::vector<Act> DataActs() {
           {"MemoryRegion.Register", 6, Register},
           {"MemoryRegion.Deregister", 3, Deregister},
           {"MemoryRegion.InitializeFastRegister", 3, InitializeFastRegister},
-          {"MemoryRegion.objection", 1, AskRegion},
+          {"MemoryRegion.local_token", 1, AskRegion},
           {"MemoryWindow.remote_token", 1, AskWindow},
           {"DataObject.Close", 10, CloseData},
           {"DataObject.AddReference", 2, KeepObject},

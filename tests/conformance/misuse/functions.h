@@ -98,7 +98,6 @@ inline constexpr Function kFunctions[] = {
     {"SharedReceiveQueue.Receive"},
     {"SharedReceiveQueue.Modify"},
     {"MemoryRegion.Register"},
-    {"MemoryRegion.objection", kNoStatus},
     {"MemoryRegion.Deregister"},
     {"MemoryRegion.InitializeFastRegister", true, kVerbs},
     {"MemoryRegion.local_token", kNoStatus},

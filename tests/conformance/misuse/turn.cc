@@ -3,8 +3,11 @@
 #include "tests/conformance/misuse/turn.h"
 
 #include <algorithm>
+#include <string_view>
 
 #include "absl/strings/str_cat.h"
+#include "dataplane/last_hint.h"
+#include "dataplane/refusal.h"
 
 namespace rdmabroker::misuse {
 namespace {
@@ -88,12 +91,28 @@ TicketPtr Turn::Begin(const char* function, OwnedPtr owner, const std::string& a
   return stage->NewTicket(what, std::move(owner), place);
 }
 
+void Turn::CheckHint(const char* function, NdkStatus status) {
+  const std::string_view name = function;
+  // These have their hints in outcomes; and where the status is the answer, none is due.
+  const bool has_outcome =
+      name == "Session.Open" || (name.starts_with("Blocking") && !name.starts_with("BlockingClose"));
+  const bool answers = name == "Extensible.QueryExtension";
+  const bool refused = status != NdkStatus::kSuccess && status != NdkStatus::kPending && !has_outcome && !answers;
+  if (refused && *LastHint() == '\0') {
+    stage->Fail(absl::StrCat(function, " returns ", std::string(StatusName(status)), " without a hint"));
+  }
+  // So that the next one's is its own.
+  Refuse(NdkStatus::kSuccess, "");
+}
+
 void Turn::End(const char* function, const TicketPtr& ticket, NdkStatus status) {
+  CheckHint(function, status);
   stage->tally.Returned(IndexOf(function), status);
   ticket->Returned(status);
 }
 
 void Turn::Did(const char* function, NdkStatus status, const std::string& about) {
+  CheckHint(function, status);
   const uint32_t number = stage->NextCall();
   stage->tally.Returned(IndexOf(function), status);
   stage->Log(absl::StrCat(number, ": ", party == 0 ? "a " : "b ", function, about.empty() ? "" : " of ", about, " = ",

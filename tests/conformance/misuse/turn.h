@@ -53,6 +53,9 @@ struct Turn {
   void Did(const char* function, NdkStatus status, const std::string& about = {});
   void Did(const char* function, const std::string& about = {});
 
+  // A status that refuses has a hint of its own.
+  void CheckHint(const char* function, NdkStatus status);
+
   // Closes the object, unless that is not the program's to do any more. `function` is what calls its Close.
   bool Close(const OwnedPtr& object);
 
