@@ -425,6 +425,27 @@ TEST_F(QueuePairs, ClosingOneSideIsAnEndOnTheOther) {
   EXPECT_EQ(b.qp->Send(nullptr, {}, 0), NdkStatus::kSuccess) << "posts are taken until the local side ends, too";
 }
 
+// As with hardware: undefined bytes arrive, and the connection goes on. FPDUs of this length leave room for a part of
+// another one.
+TEST_F(QueuePairs, ASourceThatChangesWhileItIsSentBreaksNoConnection) {
+  constexpr size_t kLength = 1 << 20;  // More than sockets hold, and
+  const int room = 16 * 1024;          // within an FPDU.
+  Buffer from(a.domain, kLength, 0, 1);
+  Buffer to(b.domain, kLength, kMrAllowRemoteWrite);
+  TcpPair pair = ConnectTcpPair();
+  ASSERT_EQ(::setsockopt(pair.active.get(), SOL_SOCKET, SO_SNDBUF, &room, sizeof room), 0);
+  const States states = StatesFor(true, 40'000);
+  ASSERT_EQ(a.Attach(std::move(pair.active), states.active), NdkStatus::kSuccess);
+  const Sge sge = from.sge();
+  ASSERT_EQ(a.qp->Write(nullptr, {&sge, 1}, to.remote(), 0), NdkStatus::kSuccess);
+  for (uint8_t& byte : from.bytes()) ++byte;
+  ASSERT_EQ(b.Attach(std::move(pair.passive), states.passive), NdkStatus::kSuccess);
+  EXPECT_EQ(a.Next().status, NdkStatus::kSuccess);
+  ASSERT_EQ(b.qp->Receive(nullptr, {}), NdkStatus::kSuccess);
+  ASSERT_EQ(a.qp->Send(nullptr, {}, 0), NdkStatus::kSuccess);
+  EXPECT_EQ(b.Next().status, NdkStatus::kSuccess);
+}
+
 TEST_F(QueuePairs, NonsenseCannotBeAttached) {
   TcpPair pair = ConnectTcpPair();
   EXPECT_EQ(a.qp->Attach({std::move(pair.active), "nonsense"}, {}), NdkStatus::kInvalidParameter);

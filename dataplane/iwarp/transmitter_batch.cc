@@ -21,8 +21,10 @@ constexpr size_t kBatchBytes = 64 * 1024;
 constexpr size_t kBatchPieces = 192;
 // Headers, trailers, copied payload: room for one read response FPDU and for the headers of many small ones.
 constexpr size_t kOwnedBytes = kMaxFpduLength + 16 * 1024;
-// Payload up to here is cheaper to copy than to gather.
+// Payload up to here is cheaper to copy than to gather. With a CRC all is copied: it must be that of the bytes that are
+// sent, and somebody else may write to the memory meanwhile.
 constexpr size_t kCopyBelow = 512;
+constexpr size_t kCopiedAtOnce = 4096;
 
 }  // namespace
 
@@ -222,7 +224,8 @@ bool Transmitter::EmitRequest() {
     header.msn = state_.next_send_msn[kSendQueue];
     header.message_offset = offset_;
   }
-  const bool copy = length <= kCopyBelow;
+  const bool copy = length <= kCopyBelow || state_.crc;
+  if (copy && owned_length_ + length + kMaxFpduHeaderLength + kMaxFpduTrailerLength > kOwnedBytes) return false;
   if (!FindPayload(request, length, copy)) {
     FailRequest(&request, NdkStatus::kAccessViolation, kLocalError);
     return false;
@@ -322,12 +325,15 @@ void Transmitter::EmitFpdu(const SegmentHeader& header, const std::vector<iovec>
   EncodeSegmentHeader(header, at + kUlpduLengthField);
   own(kUlpduLengthField + header.length());
   if (copy) {
-    size_t copied = 0;
+    // The sum is made while the copy is in the nearest cache.
     for (const iovec& piece : payload) {
-      std::memcpy(at + copied, piece.iov_base, piece.iov_len);
-      copied += piece.iov_len;
+      for (size_t done = 0; done < piece.iov_len;) {
+        const size_t some = std::min(piece.iov_len - done, kCopiedAtOnce);
+        std::memcpy(at, static_cast<const uint8_t*>(piece.iov_base) + done, some);
+        own(some);
+        done += some;
+      }
     }
-    own(length);
   } else {
     for (const iovec& piece : payload) {
       if (state_.crc) sum.Add({static_cast<const uint8_t*>(piece.iov_base), piece.iov_len});
