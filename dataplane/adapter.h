@@ -29,8 +29,8 @@ struct QueuePairAttributes {
   void* context = nullptr;                  // Comes back in each result.
   uint32_t receive_queue_depth = 0;         // Ignored with an SRQ, like max_receive_request_sge.
   uint32_t initiator_queue_depth = 0;
-  uint32_t max_receive_request_sge = 0;
-  uint32_t max_initiator_request_sge = 0;
+  uint32_t max_receive_request_sge = 1;
+  uint32_t max_initiator_request_sge = 1;
   uint32_t inline_data_size = 0;  // Bytes.
   // Where the peer's host has not been heard for so long, though it was asked meanwhile, the connection ends like one
   // that breaks. The host answers, not the program: a program that is stopped, or takes nothing, is not dead. 0: nobody
@@ -42,7 +42,7 @@ struct QueuePairAttributes {
 // The numbers are bounded by AdapterInfo; more, or a depth of 0, is kInvalidParameter.
 struct SharedReceiveQueueAttributes {
   uint32_t depth = 0;
-  uint32_t max_receive_request_sge = 0;
+  uint32_t max_receive_request_sge = 1;
   uint32_t notify_threshold = 0;      // 0: no notification is armed.
   SrqNotification notification = {};  // May be empty.
 };

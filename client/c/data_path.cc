@@ -121,8 +121,8 @@ NdkStatus CreateQueuePair(const Referred<ProtectionDomain>& domain, const rdma_b
   attributes.context = ToPointer(given.context);
   attributes.receive_queue_depth = given.receive_queue_depth;
   attributes.initiator_queue_depth = given.initiator_queue_depth;
-  attributes.max_receive_request_sge = given.max_receive_request_sge;
-  attributes.max_initiator_request_sge = given.max_initiator_request_sge;
+  attributes.max_receive_request_sge = std::max(given.max_receive_request_sge, 1u);
+  attributes.max_initiator_request_sge = std::max(given.max_initiator_request_sge, 1u);
   attributes.inline_data_size = given.inline_data_size;
   attributes.keepalive = std::chrono::seconds(given.keepalive_seconds);
   return Name(domain->CreateQueuePair(attributes), domain.affiliation, queue_pair);

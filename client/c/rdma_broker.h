@@ -356,8 +356,8 @@ typedef struct rdma_broker_queue_pair_attributes {
   uint32_t size;
   uint32_t receive_queue_depth;
   uint32_t initiator_queue_depth;
-  uint32_t max_receive_request_sge;
-  uint32_t max_initiator_request_sge;
+  uint32_t max_receive_request_sge;   /* 0 stands for 1. */
+  uint32_t max_initiator_request_sge; /* Likewise. */
   uint32_t inline_data_size;
   rdma_broker_handle receive_cq;
   rdma_broker_handle initiator_cq; /* May be the same. */

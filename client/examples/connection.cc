@@ -47,7 +47,6 @@ absl::Status Connection::Open() {
   QueuePairAttributes attributes{.receive_cq = queue_, .initiator_cq = queue_};
   attributes.receive_queue_depth = shape_.receives;
   attributes.initiator_queue_depth = initiator_depth;
-  attributes.max_receive_request_sge = attributes.max_initiator_request_sge = 1;
   const auto queue_pair = domain_->CreateQueuePair(attributes);
   queue_pair_ = queue_pair.object;
   if (queue_pair_ == nullptr) return Report("queue pair", queue_pair.status);

@@ -83,7 +83,7 @@ absl::Status Server::Open() {
   if ((domain_ = domain.object) == nullptr) return Report("protection domain", domain.status);
   const auto queue = adapter_->data()->CreateCompletionQueue(slots_, [this](NdkStatus) { Wake(0); });
   if ((queue_ = queue.object) == nullptr) return Report("completion queue", queue.status);
-  const auto receives = domain_->CreateSharedReceiveQueue({.depth = slots_, .max_receive_request_sge = 1});
+  const auto receives = domain_->CreateSharedReceiveQueue({.depth = slots_});
   if ((receives_ = receives.object) == nullptr) return Report("shared receive queue", receives.status);
   const auto region = domain_->CreateMemoryRegion(false);
   if ((region_ = region.object) == nullptr) return Report("memory region", region.status);
@@ -106,7 +106,6 @@ absl::Status Server::AwaitClients(client::BlockingListener& listener) {
   for (Client& client : clients_) {
     QueuePairAttributes attributes{.receive_cq = queue_, .initiator_cq = queue_, .srq = receives_, .context = &client};
     attributes.initiator_queue_depth = kSlotsForEach;
-    attributes.max_initiator_request_sge = 1;
     const auto queue_pair = domain_->CreateQueuePair(attributes);
     if ((client.queue_pair = queue_pair.object) == nullptr) return Report("queue pair", queue_pair.status);
     auto [arrived, connector] = listener.Next();

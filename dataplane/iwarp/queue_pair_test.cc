@@ -446,6 +446,17 @@ TEST_F(QueuePairs, ASourceThatChangesWhileItIsSentBreaksNoConnection) {
   EXPECT_EQ(b.Next().status, NdkStatus::kSuccess);
 }
 
+TEST_F(QueuePairs, ARequestHasAPieceOfMemoryWhereNobodyHasSaidHowMany) {
+  QueuePair* const qp =
+      a.domain->CreateQueuePair({.receive_cq = a.cq, .initiator_cq = a.cq, .receive_queue_depth = 1}).object;
+  SharedReceiveQueue* const srq = a.domain->CreateSharedReceiveQueue({.depth = 1}).object;
+  Buffer buffer(a.domain, 64, kMrAllowLocalWrite);
+  const Sge sge = buffer.sge();
+  EXPECT_EQ(qp->Receive(nullptr, {&sge, 1}), NdkStatus::kSuccess);
+  EXPECT_EQ(srq->Receive(nullptr, {&sge, 1}), NdkStatus::kSuccess);
+  CloseAndWait(qp), CloseAndWait(srq);
+}
+
 TEST_F(QueuePairs, NonsenseCannotBeAttached) {
   TcpPair pair = ConnectTcpPair();
   EXPECT_EQ(a.qp->Attach({std::move(pair.active), "nonsense"}, {}), NdkStatus::kInvalidParameter);

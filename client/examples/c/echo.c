@@ -104,7 +104,6 @@ static void open_side(struct side* side, const char* socket, const char* device)
                                                   RDMA_BROKER_MR_REMOTE_WRITE | RDMA_BROKER_MR_READ_SINK,
                                               &side->region, &side->local_token, &side->remote_token));
   attributes.receive_queue_depth = attributes.initiator_queue_depth = 4;
-  attributes.max_receive_request_sge = attributes.max_initiator_request_sge = 1;
   attributes.receive_cq = attributes.initiator_cq = side->queue;
   attributes.keepalive_seconds = 30;
   check("queue pair", rdma_broker_queue_pair_create(side->domain, &attributes, &side->pair));

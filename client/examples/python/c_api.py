@@ -184,8 +184,6 @@ class Side:
         attributes = QueuePairAttributes(
             receive_queue_depth=4,
             initiator_queue_depth=4,
-            max_receive_request_sge=1,
-            max_initiator_request_sge=1,
             receive_cq=self.queue,
             initiator_cq=self.queue,
             keepalive_seconds=30,
