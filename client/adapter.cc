@@ -26,10 +26,12 @@ void Adapter::Open(const std::shared_ptr<BrokerLink>& link, const v1::OpenAdapte
   auto opened = [device = request.device(), completion = std::move(completion)](
                     const Outcome& outcome, std::shared_ptr<Adapter> opened_adapter) {
     if (!outcome.ok()) return completion(outcome, nullptr);
+    ForgetHint();
     const NdkStatus status = opened_adapter->OpenDataPath(device);
     if (status == NdkStatus::kSuccess) return completion(outcome, std::move(opened_adapter));
+    const std::string hint = WithHint("the data path of " + device + " does not open");
     opened_adapter->Close({});
-    completion({.status = status, .hint = "the data path of " + device + " does not open"}, nullptr);
+    completion({.status = status, .hint = hint}, nullptr);
   };
   Create<Adapter>(adapter, {}, request, &v1::Broker::Stub::PrepareAsyncOpenAdapter, std::move(accept),
                   std::move(opened));

@@ -13,7 +13,6 @@
 #include "client/qp_numbers.h"
 #include "client/shared_endpoint.h"
 #include "dataplane/forked_child.h"
-#include "dataplane/last_hint.h"
 #include "dataplane/refusal.h"
 
 namespace rdmabroker::client {
@@ -217,7 +216,7 @@ void Connector::StartComplete(DisconnectEventCallback on_disconnect, const Outco
   if (const NdkStatus status = ApplyTransitions(nullptr); status != NdkStatus::kSuccess) {
     SetPhase(Phase::kReplied);
     Hold();
-    completion({.status = status, .hint = LastHint()});
+    completion({.status = status, .hint = WithHint("the queue pair does not take the attributes of this connection")});
     return Release();
   }
   v1::CompleteConnectRequest request;
@@ -249,7 +248,7 @@ void Connector::StartAccept(const AcceptParameters& parameters, DisconnectEventC
   if (const NdkStatus status = ApplyTransitions(&parameters.limits); status != NdkStatus::kSuccess) {
     SetPhase(Phase::kRequested);
     Hold();
-    completion({.status = status, .hint = LastHint()});
+    completion({.status = status, .hint = WithHint("the queue pair does not take the attributes of this connection")});
     return Release();
   }
   v1::AcceptRequest request;

@@ -17,6 +17,7 @@ namespace rdmabroker::client {
 // On the passive side the steps carry what the peer offered; what this side asks for lowers it.
 NdkStatus Connector::ApplyTransitions(const ReadLimits* lowered) {
   if (transitions_.empty()) return NdkStatus::kSuccess;
+  ForgetHint();
   const DataPath* const path = adapter_->data_path();
   if (path == nullptr || !path->transition) {
     return Refuse(NdkStatus::kNotSupported, "adapter: this process has no data path for queue pairs of its kind");
@@ -73,10 +74,9 @@ void Connector::EndHandoff(const Outcome& outcome) {
 }
 
 Outcome Connector::AttachAs(Attachment attachment) {
+  ForgetHint();
   const NdkStatus status = (*queue_pair_)->Attach(std::move(attachment), EndCallback());
-  if (status != NdkStatus::kSuccess) {
-    return {.status = status, .hint = "the queue pair does not take the connection; make a new one"};
-  }
+  if (status != NdkStatus::kSuccess) return {.status = status, .hint = WithHint("the queue pair takes no connection")};
   attached_ = true;
   return {};
 }

@@ -53,11 +53,15 @@ std::string AdviceToJoin(const std::string& control_socket) {
   struct stat found = {};
   const size_t slash = control_socket.rfind('/');
   const std::string folder = slash == std::string::npos ? "." : control_socket.substr(0, std::max<size_t>(slash, 1));
-  const bool seen = ::stat(control_socket.c_str(), &found) == 0 || ::stat(folder.c_str(), &found) == 0;
+  const bool admits = ::stat(control_socket.c_str(), &found) == 0
+                          ? (found.st_mode & S_IWGRP) != 0
+                          : ::stat(folder.c_str(), &found) == 0 && (found.st_mode & S_IXGRP) != 0;
   std::array<char, 4096> room;
   group entry, *owners = nullptr;
-  if (!seen || ::getgrgid_r(found.st_gid, &entry, room.data(), room.size(), &owners) != 0 || owners == nullptr) {
-    return ": only root and the socket's group may";
+  // Nobody should join root's.
+  if (!admits || found.st_gid == 0 || ::getgrgid_r(found.st_gid, &entry, room.data(), room.size(), &owners) != 0 ||
+      owners == nullptr) {
+    return ": it is for root and the members of the broker's control.socket_group";
   }
   const std::string name = entry.gr_name;
   return ", which is for the group " + name + ": as root, usermod --append --groups " + name + " " + NameOfThisUser() +

@@ -28,7 +28,8 @@ std::string_view SocketPathProblem(std::string_view path);
 bool SomebodyListens(const std::string& control_socket);
 
 // Tells a person why no broker answers on that socket and what to do, by a look at it: nobody listens, this user may
-// not use it, or whoever listens is busy. Never waits.
+// not use it, or whoever listens is busy. Waits no longer than it takes to look
+// up the names of a user and a group.
 std::string NoBrokerHint(const std::string& control_socket);
 
 // Opens a connection to the control socket that no other channel of the process shares. SocketPathProblem must find

@@ -3,10 +3,7 @@
 #include "client/session.h"
 
 #include <gmock/gmock.h>
-#include <linux/capability.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
-#include <sys/syscall.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -15,8 +12,6 @@
 #include <cstring>
 #include <functional>
 #include <future>
-#include <string>
-#include <thread>
 
 #include "client/control_socket.h"
 #include "client/testing/fixture.h"
@@ -49,47 +44,6 @@ TEST_F(SessionTest, ASocketThatNobodyServesIsNamed) {
   EXPECT_EQ(opening.outcome.status, NdkStatus::kConnectionRefused);
   EXPECT_THAT(opening.outcome.hint, HasSubstr(options.control_socket));
   EXPECT_EQ(opening.session, nullptr);
-}
-
-// A Unix socket with nobody behind it but who listens.
-UniqueFd Listening(const std::string& path, int backlog) {
-  UniqueFd listener(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  sockaddr_un address = {.sun_family = AF_UNIX, .sun_path = {}};
-  std::strcpy(address.sun_path, path.c_str());
-  EXPECT_EQ(::bind(listener.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address), 0);
-  EXPECT_EQ(::listen(listener.get(), backlog), 0);
-  return listener;
-}
-
-TEST_F(SessionTest, ABrokerThatIsBusyIsNotTakenForAbsent) {
-  const std::string path = broker.folder() + "/busy.sock";
-  const UniqueFd listener = Listening(path, 0);
-  const std::string first = NoBrokerHint(path);
-  // The first look fills the queue.
-  const std::string second = NoBrokerHint(path);
-  for (const std::string& hint : {first, second}) {
-    EXPECT_THAT(hint, HasSubstr(path));
-    EXPECT_THAT(hint, HasSubstr("try again"));
-    EXPECT_THAT(hint, Not(HasSubstr("start rdma-brokerd")));
-  }
-}
-
-TEST_F(SessionTest, AUserWhomTheSocketIsNotForIsToldOfItsGroup) {
-  const std::string folder = broker.folder() + "/closed";
-  ASSERT_EQ(::mkdir(folder.c_str(), 0750), 0);
-  const UniqueFd listener = Listening(folder + "/control.sock", 1);
-  ASSERT_EQ(::chmod(folder.c_str(), 0), 0);
-  std::string hint;
-  std::thread([&] {
-    // This thread is no root, who may do anything.
-    __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3, .pid = 0};
-    __user_cap_data_struct none[2] = {};
-    ASSERT_EQ(::syscall(SYS_capset, &header, none), 0);
-    hint = NoBrokerHint(folder + "/control.sock");
-  }).join();
-  ASSERT_EQ(::chmod(folder.c_str(), 0700), 0);
-  EXPECT_THAT(hint, HasSubstr("may not use " + folder));
-  EXPECT_THAT(hint, HasSubstr("usermod --append --groups "));
 }
 
 // A server that stops cancels calls, a connection that breaks fails them, and one that makes way says so.

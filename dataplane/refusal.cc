@@ -10,14 +10,22 @@
 namespace rdmabroker {
 namespace {
 
-// Longer than any hint of this library with its values.
-thread_local constinit std::array<char, 512> hint = {};
+// As long as the hint of an event of the C library (RDMA_BROKER_HINT_SIZE).
+thread_local constinit std::array<char, 1032> hint = {};
 
 }  // namespace
 
 const char* LastHint() { return hint.data(); }
 
 std::span<char> HintRoom() { return hint; }
+
+void ForgetHint() { hint[0] = '\0'; }
+
+std::string WithHint(std::string_view what) {
+  std::string text(what);
+  if (hint[0] != '\0') text.append(": ").append(hint.data());
+  return text;
+}
 
 NdkStatus RefuseInForkedChild(NdkStatus status) { return Refuse(status, "%s", kForkedChildHint); }
 

@@ -4,6 +4,8 @@
 #define DATAPLANE_REFUSAL_H_
 
 #include <span>
+#include <string>
+#include <string_view>
 
 #include "absl/strings/str_format.h"
 #include "dataplane/ndk/status.h"
@@ -20,6 +22,11 @@ NdkStatus Refuse(NdkStatus status, const absl::FormatSpec<Values...>& format, co
   absl::SNPrintF(room.data(), room.size(), format, values...);
   return status;
 }
+
+// Empties the thread's hint, where a call follows that is perhaps none of this library's.
+void ForgetHint();
+// `what`, and the thread's hint behind it if there is one.
+std::string WithHint(std::string_view what);
 
 // In a child by fork(2).
 NdkStatus RefuseInForkedChild(NdkStatus status = NdkStatus::kInvalidDeviceState);

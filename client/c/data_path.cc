@@ -41,7 +41,7 @@ class Sges {
 };
 
 NdkStatus RefuseWithoutData() {
-  return Refuse(NdkStatus::kNotSupported, "adapter: this process cannot move data on it; see why as it was opened");
+  return Refuse(NdkStatus::kNotSupported, "adapter: this library has no data path for devices of its kind");
 }
 
 void* ToPointer(uint64_t context) { return reinterpret_cast<void*>(context); }

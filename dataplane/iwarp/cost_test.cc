@@ -115,22 +115,24 @@ TEST_P(Cost, AMessageAllocatesNothingOnceTheQueuesHaveTheirSize) {
       for (const size_t length : {0, 64, 4096, 64 * 1024}) exchange(length);
     }
   };
-  rounds();
-  const uint64_t before = AllocationCount();
-  rounds();
-  EXPECT_EQ(AllocationCount() - before, 0u);
+  // Besides messages, the progress thread may need memory: once for each connection that it leaves to pollers.
+  EXPECT_TRUE(Eventually([&] {
+    const uint64_t before = AllocationCount();
+    rounds();
+    return AllocationCount() == before;
+  }));
 }
 
 // More than sockets hold, in all connections at a time: none may wait for a poll that does not come.
 TEST_P(Cost, LongWritesOfAllConnectionsEndByPollsAlone) {
-  constexpr size_t kLength = 4 << 20;
+  constexpr size_t kLength = 2 << 20;
   Crowd crowd(GetParam() - 1);
   Buffer from(crowd.a.domain, kLength, 0, 1);
-  Buffer to(crowd.b.domain, kLength, kMrAllowLocalWrite | kAllAccess);
-  const Sge own = from.sge();
   const std::vector<QueuePair*> senders = crowd.QueuePairsOfA();
-  for (QueuePair* const sender : senders) {
-    ASSERT_EQ(sender->Write(nullptr, {&own, 1}, to.remote(), 0), NdkStatus::kSuccess);
+  Buffer to(crowd.b.domain, kLength * senders.size(), kMrAllowLocalWrite | kAllAccess);
+  const Sge own = from.sge();
+  for (size_t i = 0; i < senders.size(); ++i) {
+    ASSERT_EQ(senders[i]->Write(nullptr, {&own, 1}, to.remote(i * kLength), 0), NdkStatus::kSuccess);
   }
   std::array<ResultEx, 16> results;
   size_t done = 0;
@@ -141,7 +143,7 @@ TEST_P(Cost, LongWritesOfAllConnectionsEndByPollsAlone) {
   })) << done;
 }
 
-INSTANTIATE_TEST_SUITE_P(Connections, Cost, testing::Values(1, 2, 50), testing::PrintToStringParamName());
+INSTANTIATE_TEST_SUITE_P(Connections, Cost, testing::Values(1, 2, 30), testing::PrintToStringParamName());
 
 }  // namespace
 }  // namespace rdmabroker::iwarp

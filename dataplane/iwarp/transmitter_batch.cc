@@ -310,7 +310,7 @@ void Transmitter::AppendOwned(size_t length) {
   }
 }
 
-// `payload` has `length` bytes.
+// `payload` has `length` bytes. With a CRC it is copied.
 void Transmitter::EmitFpdu(const SegmentHeader& header, const std::vector<iovec>& payload, size_t length, bool copy) {
   if (state_.markers_to_peer) return EmitMarkedFpdu(header, payload);
   const size_t ulpdu_length = header.length() + length;
@@ -335,10 +335,7 @@ void Transmitter::EmitFpdu(const SegmentHeader& header, const std::vector<iovec>
       }
     }
   } else {
-    for (const iovec& piece : payload) {
-      if (state_.crc) sum.Add({static_cast<const uint8_t*>(piece.iov_base), piece.iov_len});
-      batch_.push_back(piece);
-    }
+    batch_.insert(batch_.end(), payload.begin(), payload.end());
     batch_bytes_ += length;
   }
   const size_t pad = PadLength(ulpdu_length);

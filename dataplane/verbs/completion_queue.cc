@@ -211,10 +211,13 @@ void VerbsCompletionQueue::MakeHiddenPlaces() {
   if (queue_pairs_.size() <= hidden_ / 2 || (info.adapter_flags & kCqResizeSupported) == 0) return;
   const size_t entries = waiting_.depth() + size_t{2} * hidden_;
   if (entries > size_t{info.max_cq_depth} + kHiddenCompletions) return;
-  if (ibv_resize_cq(queue_, static_cast<int>(entries)) != 0) return;
-  hidden_ *= 2;
-  silent_places_.SetMost(hidden_ / 2);
-  question_places_.SetMost(hidden_ / 2);
+  if (ibv_resize_cq(queue_, static_cast<int>(entries)) == 0) SetHiddenPlaces(2 * hidden_);
+}
+
+void VerbsCompletionQueue::SetHiddenPlaces(uint32_t count) {
+  hidden_ = count;
+  silent_places_.SetMost(count / 2);
+  question_places_.SetMost(count / 2);
 }
 
 // Somebody else's entry stays: that one has the number now.
@@ -264,8 +267,14 @@ NdkStatus VerbsCompletionQueue::Resize(uint32_t depth) {
   // What lies in memory needs no room in the hardware, nor can it be lost.
   Poll(static_cast<size_t>(queue_->cqe), &dropped);
   if (waiting_.size() > depth) return RefuseShorterQueue(depth, waiting_.size());
-  const NdkStatus status = FromErrnoResult(ibv_resize_cq(queue_, static_cast<int>(depth + hidden_)));
-  if (status == NdkStatus::kSuccess) waiting_.Resize(depth);
+  // The consumer's results go before hidden places, but for those that are taken.
+  const uint32_t hidden = std::min(hidden_, info.max_cq_depth - depth + kHiddenCompletions);
+  const uint32_t taken = std::max(silent_places_.taken(), question_places_.taken());
+  if (taken > hidden / 2) return RefuseShorterQueue(depth, waiting_.size() + taken);
+  const NdkStatus status = FromErrnoResult(ibv_resize_cq(queue_, static_cast<int>(depth + hidden)));
+  if (status != NdkStatus::kSuccess) return status;
+  waiting_.Resize(depth);
+  SetHiddenPlaces(hidden);
   return status;
 }
 

@@ -57,6 +57,7 @@ class VerbsCompletionQueue final : public CompletionQueue, public EventTarget {
     // When the completion has come, or never will.
     void Return() { taken_.fetch_sub(1, std::memory_order_relaxed); }
     void SetMost(uint32_t most) { most_ = most; }
+    uint32_t taken() const { return taken_.load(std::memory_order_relaxed); }
 
    private:
     std::atomic<uint32_t> most_;
@@ -87,6 +88,7 @@ class VerbsCompletionQueue final : public CompletionQueue, public EventTarget {
 
  private:
   void MakeHiddenPlaces();
+  void SetHiddenPlaces(uint32_t count);
   void OnClose() override;
   void Dismantle() override;
 

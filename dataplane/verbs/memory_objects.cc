@@ -47,18 +47,20 @@ NdkStatus VerbsMemoryRegion::Register(void* address, size_t length, MrFlags flag
   unsigned int access = AccessOf(flags, info);
   region_ = ibv_reg_mr(domain_->get(), address, length, access);
   local_write_ = (access & IBV_ACCESS_LOCAL_WRITE) != 0;
+  int error = errno;
   NdkStatus status = FromPointer(region_);
   // For windows the kernel wants memory that can be written (ib_access_writable), and a consumer may have other.
   if (status == NdkStatus::kAccessViolation && !local_write_) {
     access &= ~static_cast<unsigned int>(IBV_ACCESS_MW_BIND);
     region_ = ibv_reg_mr(domain_->get(), address, length, access);
+    error = errno;
     status = FromPointer(region_);
   }
   takes_windows_ = (access & IBV_ACCESS_MW_BIND) != 0;
   SetTokens();
   if (status != NdkStatus::kInsufficientResources) return status;
   const std::string objection = Objection(ReadLockedMemory(), length);
-  return objection.empty() ? status : Refuse(status, "%s", objection);
+  return objection.empty() ? RefuseByDevice(status, error) : Refuse(status, "%s", objection);
 }
 
 void VerbsMemoryRegion::SetTokens() {

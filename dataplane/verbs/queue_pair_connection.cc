@@ -38,7 +38,7 @@ NdkStatus RefuseMove(const ibv_qp* queue_pair, const ibv_qp_attr& attributes, in
   }
   const uint8_t number = std::max<uint8_t>(attributes.ah_attr.port_num, 1);
   ibv_port_attr port = {};
-  ibv_query_port(queue_pair->context, number, &port);
+  if (ibv_query_port(queue_pair->context, number, &port) != 0) return status;
   return Refuse(
       status,
       "queue pair %d does not become ready to receive: %s (errno %d). The connection has a path MTU of %d, and "

@@ -19,11 +19,11 @@ const char* ErrorText(int error) {
   return text == nullptr ? "its driver says no more" : text;
 }
 
+}  // namespace
+
 NdkStatus RefuseByDevice(NdkStatus status, int error) {
   return Refuse(status, "the device refuses: %s (errno %d); the kernel's log may say why", ErrorText(error), error);
 }
-
-}  // namespace
 
 NdkStatus StatusOfErrno(int error) {
   switch (error) {
@@ -63,7 +63,7 @@ NdkStatus FromPointer(const void* object) {
   if (object != nullptr) return NdkStatus::kSuccess;
   const int error = errno;
   const NdkStatus status = error != 0 ? StatusOfErrno(error) : NdkStatus::kUnsuccessful;
-  if (status != NdkStatus::kInsufficientResources) return RefuseByDevice(status, error);
+  if (error != ENOMEM) return RefuseByDevice(status, error);
   const LockedMemory memory = ReadLockedMemory();
   if (memory.limit == RLIM_INFINITY) return RefuseByDevice(status, error);
   return Refuse(

@@ -13,6 +13,8 @@ namespace rdmabroker::verbs {
 // libibverbs tells of errors in four ways, which the man pages name for each function. Here they become one.
 
 NdkStatus StatusOfErrno(int error);
+// `status`, with a hint that has the errno.
+NdkStatus RefuseByDevice(NdkStatus status, int error);
 
 // Null, and errno, which some providers do not set: ibv_open_device and everything that makes an object.
 // With a hint (refusal.h), which names the limit of locked memory where that may be why.

@@ -186,7 +186,9 @@ class VerbsDataPaths final : public DataPathPair {
   CmParameters ParametersFor(QueuePair* pair) const {
     return {.qp = QpNumber{pair->number()},
             .limits = {std::min(16u, info_.max_inbound_read_limit), std::min(16u, info_.max_outbound_read_limit)},
-            .private_data = {}};
+            .private_data = {},
+            // Six tries end, where seven do not.
+            .options = {.rnr_retry_count = 6}};
   }
 
   // iWARP's drivers move the queue pair themselves.

@@ -15,12 +15,12 @@ namespace rdmabroker {
 // "hello", with \x00 for what is not printable; 57*"a" for more than sixteen equal bytes.
 std::string DataText(const Bytes& data);
 
-// "8/2": inbound, then outbound.
 // Nothing for the defaults.
 inline std::string WithOptions(const ConnectionOptions& options) {
   if (options == ConnectionOptions()) return {};
   return absl::StrCat(", tried ", options.rnr_retry_count, " times");
 }
+// "8/2": inbound, then outbound.
 inline std::string ReadsText(const ReadLimits& limits) { return absl::StrCat(limits.inbound, "/", limits.outbound); }
 
 // "connection 3"; "incoming 2" for the second that device 1 reported, "incoming 2 of device 4" for another's.

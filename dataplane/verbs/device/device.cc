@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <optional>
 #include <span>
 
 #include "dataplane/refusal.h"
@@ -62,7 +63,9 @@ NdkStatus Try(ibv_context* context, const ibv_device_attr& device, DeviceTrials*
          !CanMakeQueuePair(domain.get(), queue.get(), trials->depth, max_sge, trials->inline_data)) {
     trials->depth /= 2;
   }
-  return trials->depth > 0 ? NdkStatus::kSuccess : NdkStatus::kInsufficientResources;
+  if (trials->depth > 0) return NdkStatus::kSuccess;
+  return Refuse(NdkStatus::kInsufficientResources,
+                "the device makes not even the smallest queue pair: raise RLIMIT_MEMLOCK, or see what else uses it");
 }
 
 }  // namespace
@@ -89,17 +92,18 @@ NdkStatus OpenDevice(const std::string& name, DeviceContext* context) {
     if (errno != ENOSYS) return FromPointer(nullptr);
     return Refuse(NdkStatus::kObjectNameNotFound, "device %s: the kernel has no RDMA; load its modules", name);
   }
-  NdkStatus status = Refuse(NdkStatus::kObjectNameNotFound,
-                            "device %s: libibverbs does not see it; install its driver's part for programs "
-                            "(ibverbs-providers), and let this process open /dev/infiniband",
-                            name);
+  std::optional<NdkStatus> status;
   for (ibv_device* const device : std::span(devices, static_cast<size_t>(count))) {
     if (ibv_get_device_name(device) != name) continue;
     context->reset(ibv_open_device(device));
     status = FromPointer(context->get());
   }
   ibv_free_device_list(devices);
-  return status;
+  if (status.has_value()) return *status;
+  return Refuse(NdkStatus::kObjectNameNotFound,
+                "device %s: libibverbs does not see it; install its driver's part for programs "
+                "(ibverbs-providers), and let this process open /dev/infiniband",
+                name);
 }
 
 ibv_qp* MakeQueuePair(const DeviceDescription& description, ibv_pd* domain, const ibv_qp_init_attr& attributes) {

@@ -44,8 +44,8 @@ struct DeviceDescription {
 };
 
 // Completion queues are made with room for so many completions beyond their depth: one half for those by which a data
-// path learns that silent requests are done, the other for those by which it learns that peers live or that a queue pair
-// says no more. A queue of more queue pairs than a half gets more room where its device can give it.
+// path learns that silent requests are done, the other for those by which it learns that peers live or that a queue
+// pair says no more. A queue of more queue pairs than a half gets more room where its device can give it.
 inline constexpr uint32_t kHiddenCompletions = 128;
 // Each queue pair has room for this many initiator requests in addition to the consumer's: one asks a silent peer for a
 // sign of life, and one is posted behind all others at the end.
