@@ -74,7 +74,7 @@ NdkStatus Adapter::CreateListener(ConnectEventCallback on_connect, CreateComplet
 }
 
 NdkStatus Adapter::CreateSharedEndpoint(const SocketAddress& address, CreateCompletion<SharedEndpoint> completion) {
-  if (!completion) return Refuse(NdkStatus::kInvalidParameter, "completion: missing");
+  if (!completion) return RefuseWithoutCompletion();
   return Post([self = Self(), address, completion = std::move(completion)]() mutable {
     v1::CreateSharedEndpointRequest request;
     *request.mutable_address() = ToMessage(address);
@@ -84,9 +84,8 @@ NdkStatus Adapter::CreateSharedEndpoint(const SocketAddress& address, CreateComp
 
 NdkStatus Adapter::CreateSharedEndpoint(const std::shared_ptr<Reservation>& reservation,
                                         CreateCompletion<SharedEndpoint> completion) {
-  if (!completion || reservation == nullptr || &reservation->link() != &link()) {
-    return Refuse(NdkStatus::kInvalidParameter, "completion, reservation: missing, or another session's");
-  }
+  if (!completion) return RefuseWithoutCompletion();
+  if (!IsOfThisSession(reservation.get())) return RefuseForeign("reservation");
   return Post([self = Self(), reservation, completion = std::move(completion)]() mutable {
     v1::CreateSharedEndpointRequest request;
     request.set_reservation_id(reservation->id());
@@ -116,7 +115,7 @@ void Adapter::StartSharedEndpoint(const v1::CreateSharedEndpointRequest& request
 }
 
 NdkStatus Adapter::ReservePort(const SocketAddress& address, CreateCompletion<Reservation> completion) {
-  if (!completion) return Refuse(NdkStatus::kInvalidParameter, "completion: missing");
+  if (!completion) return RefuseWithoutCompletion();
   return Post([self = Self(), address, completion = std::move(completion)]() mutable {
     v1::ReservePortRequest request;
     request.set_adapter_id(self->id());
@@ -133,7 +132,7 @@ NdkStatus Adapter::ReservePort(const SocketAddress& address, CreateCompletion<Re
 }
 
 NdkStatus Adapter::CreateConnector(CreateCompletion<Connector> completion) {
-  if (!completion) return Refuse(NdkStatus::kInvalidParameter, "completion: missing");
+  if (!completion) return RefuseWithoutCompletion();
   return Post([self = Self(), completion = std::move(completion)]() mutable {
     v1::CreateConnectorRequest request;
     request.set_adapter_id(self->id());

@@ -80,9 +80,11 @@ class BrokerLink : public std::enable_shared_from_this<BrokerLink> {
   void CloseUnwanted(uint64_t connector_id);
 
  private:
-  NdkStatus RefuseAfterEnd(NdkStatus status) const;
   enum class State { kOpening, kOpen, kAway, kClosing, kOver };
   struct DeviceListing;
+
+  // `status`, with a hint.
+  NdkStatus RefuseAfterEnd(NdkStatus status) const;
 
   BrokerLink(SessionOptions options, std::shared_ptr<CompletionThread> thread);
   void StartStream(const v1::SessionRequest& first);

@@ -22,8 +22,20 @@ BrokerObject::~BrokerObject() {
 NdkStatus BrokerObject::Post(std::function<void()> work) {
   if (IsForkedChild()) return RefuseInForkedChild();
   const std::lock_guard lock(posting_mutex_);
-  if (close_called_) return Refuse(NdkStatus::kInvalidDeviceState, "object %d: its close has been called", id());
+  if (close_called_) return RefuseClosed();
   return link_->Post(std::move(work));
+}
+
+bool BrokerObject::IsOfThisSession(const BrokerObject* object) const {
+  return object != nullptr && object->link_ == link_;
+}
+
+NdkStatus BrokerObject::RefuseForeign(const char* name) {
+  return Refuse(NdkStatus::kInvalidParameter, "%s: missing, or another session's", name);
+}
+
+NdkStatus BrokerObject::RefuseClosed() const {
+  return Refuse(NdkStatus::kInvalidDeviceState, "object %d: its close has been called", id());
 }
 
 void BrokerObject::OnSessionEnd(std::function<void(NdkStatus)> on_end) {
@@ -42,7 +54,7 @@ void BrokerObject::TellSessionEnd(NdkStatus status) {
 NdkStatus BrokerObject::PostUntilClose(std::function<void()> work) {
   if (IsForkedChild()) return RefuseInForkedChild();
   const std::lock_guard lock(posting_mutex_);
-  if (close_called_) return Refuse(NdkStatus::kInvalidDeviceState, "object %d: its close has been called", id());
+  if (close_called_) return RefuseClosed();
   return link_->PostUntilClose(std::move(work));
 }
 

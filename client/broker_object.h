@@ -70,6 +70,10 @@ class BrokerObject : public std::enable_shared_from_this<BrokerObject>, public E
   NdkStatus Post(std::function<void()> work);
   // Likewise, also when the session is over but not closed.
   NdkStatus PostUntilClose(std::function<void()> work);
+  // Whether there is such an object, and it is of this one's session.
+  bool IsOfThisSession(const BrokerObject* object) const;
+  // kInvalidParameter, for an argument of which that is not so.
+  static NdkStatus RefuseForeign(const char* name);
 
   // Asks the broker for an object and hands it out. `accept` takes what the reply yields and returns the object's id, 0
   // if the reply has none. The antecedents' closes wait for `completion`, and then for the object.
@@ -109,6 +113,7 @@ class BrokerObject : public std::enable_shared_from_this<BrokerObject>, public E
   bool closing() const { return close_called_; }
 
  private:
+  NdkStatus RefuseClosed() const;
   friend class BrokerLink;
 
   virtual void HandleEvent(const v1::SessionEvent& event) = 0;

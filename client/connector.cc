@@ -159,9 +159,7 @@ NdkStatus Connector::Connect(QueuePair* queue_pair, const ConnectParameters& par
 NdkStatus Connector::ConnectWithSharedEndpoint(QueuePair* queue_pair, const std::shared_ptr<SharedEndpoint>& endpoint,
                                                const ConnectParameters& parameters, OutcomeCompletion completion) {
   if (IsForkedChild()) return RefuseInForkedChild();
-  if (endpoint == nullptr || &endpoint->link() != &link()) {
-    return Refuse(NdkStatus::kInvalidParameter, "endpoint: missing, or another session's");
-  }
+  if (!IsOfThisSession(endpoint.get())) return RefuseForeign("endpoint");
   if (const auto status = CheckConnect(queue_pair, parameters, completion); status != NdkStatus::kSuccess)
     return status;
   if (const auto status = EnterConnecting(); status != NdkStatus::kPending) return status;
@@ -203,7 +201,7 @@ void Connector::HandleConnected(const Outcome& outcome, const v1::Outcome& reply
 
 NdkStatus Connector::CompleteConnect(DisconnectEventCallback on_disconnect, OutcomeCompletion completion) {
   if (IsForkedChild()) return RefuseInForkedChild();
-  if (!completion) return Refuse(NdkStatus::kInvalidParameter, "completion: missing");
+  if (!completion) return RefuseWithoutCompletion();
   if (!Enter(Phase::kReplied, Phase::kDeciding)) return RefuseStep("one whose peer has accepted");
   return PostOr(Phase::kReplied, [self = Self(), on_disconnect = std::move(on_disconnect),
                                   completion = std::move(completion)]() mutable {

@@ -133,7 +133,7 @@ bool Connector::EndsByItself() const {
 
 NdkStatus Connector::Disconnect(OutcomeCompletion completion) {
   if (IsForkedChild()) return RefuseInForkedChild();
-  if (!completion) return Refuse(NdkStatus::kInvalidParameter, "completion: missing");
+  if (!completion) return RefuseWithoutCompletion();
   Phase before = Phase::kIdle;
   if (const auto status = EnterDisconnecting(&before); status != NdkStatus::kPending) return status;
   const NdkStatus status = PostUntilClose(

@@ -29,7 +29,7 @@ namespace {
 constexpr int kFirstReconnectMs = 20;
 constexpr int kLongestReconnectMs = 500;
 
-// 0: somebody listens. EAGAIN: likewise, but nobody accepts yet, and many wait.
+// The errno of a connection to the socket. 0 and EAGAIN, which a full queue gives, mean that somebody listens.
 int ErrorOfConnecting(const std::string& control_socket) {
   sockaddr_un address = {};
   address.sun_family = AF_UNIX;
@@ -48,7 +48,7 @@ std::string NameOfThisUser() {
   return known ? entry.pw_name : std::to_string(::geteuid());
 }
 
-// By the group of the socket, or of the folder that hides it.
+// Names the group of the socket, or of the folder that hides it.
 std::string AdviceToJoin(const std::string& control_socket) {
   struct stat found = {};
   const size_t slash = control_socket.rfind('/');
@@ -58,14 +58,14 @@ std::string AdviceToJoin(const std::string& control_socket) {
                           : ::stat(folder.c_str(), &found) == 0 && (found.st_mode & S_IXGRP) != 0;
   std::array<char, 4096> room;
   group entry, *owners = nullptr;
-  // Nobody should join root's.
+  // Membership in root's group would give far more than the socket.
   if (!admits || found.st_gid == 0 || ::getgrgid_r(found.st_gid, &entry, room.data(), room.size(), &owners) != 0 ||
       owners == nullptr) {
     return ": it is for root and the members of the broker's control.socket_group";
   }
   const std::string name = entry.gr_name;
   return ", which is for the group " + name + ": as root, usermod --append --groups " + name + " " + NameOfThisUser() +
-         ", and log in anew";
+         ", and log in again";
 }
 
 }  // namespace
@@ -102,7 +102,8 @@ std::string NoBrokerHint(const std::string& control_socket) {
     case 0:
     case EAGAIN:
       return "the broker on " + control_socket +
-             " is there, but takes no more clients now or is too slow: try again, and see its log if that goes on";
+             " listens, but accepts no clients at the moment or answers too slowly: try again, and see its log if that "
+             "does not help";
     case EACCES:
     case EPERM:
       return "user " + NameOfThisUser() + " may not use " + control_socket + AdviceToJoin(control_socket);

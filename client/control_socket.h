@@ -28,8 +28,7 @@ std::string_view SocketPathProblem(std::string_view path);
 bool SomebodyListens(const std::string& control_socket);
 
 // Tells a person why no broker answers on that socket and what to do, by a look at it: nobody listens, this user may
-// not use it, or whoever listens is busy. Waits no longer than it takes to look
-// up the names of a user and a group.
+// not use it, or the broker is busy. It looks up the names of a user and a group, which may ask a directory service.
 std::string NoBrokerHint(const std::string& control_socket);
 
 // Opens a connection to the control socket that no other channel of the process shares. SocketPathProblem must find

@@ -24,7 +24,7 @@ namespace {
 using testing::HasSubstr;
 using testing::Not;
 
-// A Unix socket with nobody behind it but who listens.
+// A listening Unix socket from which nobody accepts.
 UniqueFd Listening(const std::string& path, int backlog) {
   UniqueFd listener(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
   sockaddr_un address = {.sun_family = AF_UNIX, .sun_path = {}};
@@ -49,7 +49,7 @@ TEST(NoBrokerHint, TellsABrokerThatIsBusyFromOneThatIsAbsent) {
   }
 }
 
-// To a user who is not in the group, of the group `gid`, where the socket's folder has this mode.
+// The hint for a user who is not in the group `gid`, which owns the socket's folder; `mode` is the folder's.
 std::string HintForAStranger(gid_t gid, mode_t mode) {
   const TemporaryFolder above;
   const std::string folder = above.path() + "/closed";

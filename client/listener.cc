@@ -19,7 +19,7 @@ Listener::Listener(std::shared_ptr<BrokerLink> link, std::shared_ptr<Adapter> ad
       on_connect_(std::move(on_connect)) {}
 
 NdkStatus Listener::Listen(const SocketAddress& address, OutcomeCompletion completion) {
-  if (!completion) return Refuse(NdkStatus::kInvalidParameter, "completion: missing");
+  if (!completion) return RefuseWithoutCompletion();
   const auto self = std::static_pointer_cast<Listener>(shared_from_this());
   return Post([self, address, completion = std::move(completion)] {
     v1::ListenRequest request;
@@ -29,9 +29,8 @@ NdkStatus Listener::Listen(const SocketAddress& address, OutcomeCompletion compl
 }
 
 NdkStatus Listener::Listen(const std::shared_ptr<Reservation>& reservation, OutcomeCompletion completion) {
-  if (!completion || reservation == nullptr || &reservation->link() != &link()) {
-    return Refuse(NdkStatus::kInvalidParameter, "completion, reservation: missing, or another session's");
-  }
+  if (!completion) return RefuseWithoutCompletion();
+  if (!IsOfThisSession(reservation.get())) return RefuseForeign("reservation");
   const auto self = std::static_pointer_cast<Listener>(shared_from_this());
   return Post([self, reservation, completion = std::move(completion)] {
     v1::ListenRequest request;

@@ -46,7 +46,7 @@ Session::~Session() {
 }
 
 NdkStatus Session::ListAdapters(std::function<void(const Outcome&, std::vector<Device>)> completion) {
-  if (!completion) return Refuse(NdkStatus::kInvalidParameter, "completion: missing");
+  if (!completion) return RefuseWithoutCompletion();
   return link_->Post(
       [link = link_, completion = std::move(completion)]() mutable { link->ListAdapters(std::move(completion)); });
 }

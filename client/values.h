@@ -34,7 +34,7 @@ struct ReadLimits {
   bool operator==(const ReadLimits&) const = default;
 };
 
-// What a side may choose for its connection.
+// Options of one side of a connection.
 struct ConnectionOptions {
   // How often the peer tries a send again that finds no receive of this side's posted, 0 to 7; 7: for ever. Else the
   // peer's queue pair breaks in the end. Over iWARP, where such a send always breaks the connection, it is ignored.

@@ -10,7 +10,7 @@
 
 namespace rdmabroker {
 
-// What every kind of adapter refuses to make. Each returns kSuccess, or kInvalidParameter with a hint (refusal.h).
+// Checks that all kinds of adapter share. Each returns kSuccess, or kInvalidParameter with a hint (refusal.h).
 
 // Whether the numbers are within the adapter's limits, and the keepalive within its own.
 NdkStatus CheckAttributes(const QueuePairAttributes& attributes, const AdapterInfo& info);

@@ -11,7 +11,7 @@
 
 namespace rdmabroker {
 
-// What every kind of adapter refuses of regions and windows, each with a hint (refusal.h).
+// Refusals of regions and windows that all kinds of adapter share, each with a hint (refusal.h).
 
 // kSuccess, or kInvalidParameter.
 NdkStatus CheckRegistration(const void* address, size_t length, MrFlags flags, const AdapterInfo& info);

@@ -23,6 +23,15 @@ NdkStatus RefusePieces(size_t pieces, uint64_t bytes, size_t most_pieces, uint64
                 pieces, bytes, most_pieces, most_bytes);
 }
 
+NdkStatus RefuseInlineData(uint64_t bytes, uint32_t most) {
+  return Refuse(NdkStatus::kDataOverrun, "sges: %d bytes inline; the queue pair was made for %d (inline_data_size)",
+                bytes, most);
+}
+
+NdkStatus RefuseDepth(uint32_t depth, uint32_t most) {
+  return Refuse(NdkStatus::kInvalidParameter, "depth: %d; at most %d on this adapter", depth, most);
+}
+
 NdkStatus RefuseFullQueue(size_t depth) {
   return Refuse(NdkStatus::kInsufficientResources,
                 "queue: full with %d requests; take results from its completion queue, or make it deeper", depth);

@@ -11,7 +11,7 @@
 
 namespace rdmabroker {
 
-// What every kind of adapter refuses of requests and queues, each with a hint (refusal.h).
+// Refusals of requests and queues that all kinds of adapter share, each with a hint (refusal.h).
 
 // kInvalidParameter: flags that the request may not have.
 NdkStatus RefuseFlags(OperationType type, OpFlags flags);
@@ -19,6 +19,10 @@ NdkStatus RefuseFlags(OperationType type, OpFlags flags);
 NdkStatus RefuseNamed();
 // kDataOverrun.
 NdkStatus RefusePieces(size_t pieces, uint64_t bytes, size_t most_pieces, uint64_t most_bytes);
+// kDataOverrun: more inline data than the queue pair was made for.
+NdkStatus RefuseInlineData(uint64_t bytes, uint32_t most);
+// kInvalidParameter: a depth above the adapter's limit.
+NdkStatus RefuseDepth(uint32_t depth, uint32_t most);
 // kInsufficientResources.
 NdkStatus RefuseFullQueue(size_t depth);
 // kConnectionInvalid: no connection that takes requests.

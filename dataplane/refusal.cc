@@ -27,6 +27,8 @@ std::string WithHint(std::string_view what) {
   return text;
 }
 
+NdkStatus RefuseWithoutCompletion() { return Refuse(NdkStatus::kInvalidParameter, "completion: missing"); }
+
 NdkStatus RefuseInForkedChild(NdkStatus status) { return Refuse(status, "%s", kForkedChildHint); }
 
 }  // namespace rdmabroker

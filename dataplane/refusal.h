@@ -28,6 +28,8 @@ void ForgetHint();
 // `what`, and the thread's hint behind it if there is one.
 std::string WithHint(std::string_view what);
 
+// kInvalidParameter: for functions that need a completion.
+NdkStatus RefuseWithoutCompletion();
 // In a child by fork(2).
 NdkStatus RefuseInForkedChild(NdkStatus status = NdkStatus::kInvalidDeviceState);
 

@@ -53,7 +53,7 @@ struct ReadLimits {
   bool operator==(const ReadLimits&) const = default;
 };
 
-// What each side may choose for its connection besides its read limits.
+// Options of one side of a connection, besides its read limits.
 struct ConnectionOptions {
   // How often the peer tries a send again that finds no receive of this side's; 7: for ever (InfiniBand Architecture
   // Specification, volume 1, 9.7.5.2.8). InfiniBand and RoCE.

@@ -17,7 +17,7 @@ std::optional<std::string> PrivateData(const void* data, size_t length) {
   return std::string(static_cast<const char*>(data), std::min<size_t>(length, RDMA_BROKER_PRIVATE_DATA_SIZE + 1));
 }
 
-// Nothing where they are not of this library's form.
+// Returns nothing if the struct is not valid.
 std::optional<client::ConnectionOptions> Options(const rdma_broker_connection_options* given) {
   if (given == nullptr) return client::ConnectionOptions();
   const auto known = TakeIn(given);

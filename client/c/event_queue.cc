@@ -34,7 +34,7 @@ NdkStatus EventQueue::Take(int timeout_ms, const std::function<bool(const Event&
   } else if (!changed_.wait_for(lock, std::chrono::milliseconds(timeout_ms), ready)) {
     return Refuse(NdkStatus::kTimeout, "no such event came within %d ms", timeout_ms);
   }
-  if (shut_) return Refuse(NdkStatus::kCancelled, "events: closed meanwhile");
+  if (shut_) return Refuse(NdkStatus::kCancelled, "events: the queue was closed during the call");
   *event = std::move(*found);
   events_.erase(found);
   uint64_t written = 0;

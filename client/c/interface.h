@@ -44,7 +44,7 @@ rdma_broker_status Guarded(const Body& body) noexcept {
   }
 }
 
-// Of arguments that are null or not what their names say.
+// Refuses a call because of these arguments.
 inline NdkStatus RefuseArguments(const char* names) {
   return Refuse(NdkStatus::kInvalidParameter, "%s: missing, or not as rdma_broker.h says", names);
 }
@@ -73,7 +73,7 @@ std::optional<Struct> TakeIn(const Struct* given) {
   return *given;
 }
 
-// Of a connector of whose connection nothing is known yet.
+// Refuses a call because nothing is known yet of the connector's connection.
 inline NdkStatus RefuseUnknown(rdma_broker_handle connector) {
   return Refuse(NdkStatus::kConnectionInvalid, "handle %d: nothing is known yet of the connector's connection",
                 connector);

@@ -230,7 +230,7 @@ rdma_broker_status rdma_broker_get_local_address(rdma_broker_handle object, char
 
 /* ---- Connections ---- */
 
-/* What a side may choose for its connection. */
+/* Options of one side of a connection. */
 typedef struct rdma_broker_connection_options {
   uint32_t size;
   /* How often the peer tries a send again that finds no receive of this side's posted, 0 to 7; 7: for ever. Else the
@@ -357,7 +357,7 @@ typedef struct rdma_broker_queue_pair_attributes {
   uint32_t receive_queue_depth;
   uint32_t initiator_queue_depth;
   uint32_t max_receive_request_sge;   /* 0 stands for 1. */
-  uint32_t max_initiator_request_sge; /* Likewise. */
+  uint32_t max_initiator_request_sge; /* 0 stands for 1. */
   uint32_t inline_data_size;
   rdma_broker_handle receive_cq;
   rdma_broker_handle initiator_cq; /* May be the same. */

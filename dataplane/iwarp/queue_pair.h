@@ -56,7 +56,7 @@ class SoftwareQueuePair final : public DrivenQueuePair, public Timed {
   void Drive() override;
   void OnReady() override;
   void OnDeadline() override;
-  void OnLeftToPollers() override;
+  void OnLeftToPollers() override { watch_.AwaitArm(); }
   void OnArm() override { watch_.Resume(); }
   // Listens whether the peer's host lives.
   void OnTimer() override;

@@ -240,7 +240,7 @@ NdkStatus SoftwareQueuePair::Disconnect(std::chrono::milliseconds timeout, Reque
   if (disconnecting_ || closed_) {
     return Refuse(NdkStatus::kInvalidDeviceState, "queue pair: it is being disconnected or closed already");
   }
-  if (!completion) return Refuse(NdkStatus::kInvalidParameter, "completion: missing");
+  if (!completion) return RefuseWithoutCompletion();
   disconnecting_ = true;
   AddReference();  // Given back when the completion has returned.
   disconnect_completion_ = std::move(completion);
@@ -311,11 +311,6 @@ void SoftwareQueuePair::CompleteDisconnect(NdkStatus status) {
 
 uint32_t SoftwareQueuePair::events() const {
   return (peer_ended_ ? 0u : EPOLLIN) | (transmitter_.wants_write() ? EPOLLOUT : 0u);
-}
-
-void SoftwareQueuePair::OnLeftToPollers() {
-  receive_cq_->CallOnArm(this);
-  if (initiator_cq_.get() != receive_cq_.get()) initiator_cq_->CallOnArm(this);
 }
 
 }  // namespace rdmabroker::iwarp

@@ -69,9 +69,7 @@ NdkStatus SoftwareSharedReceiveQueue::Receive(void* request_context, std::span<c
 
 NdkStatus SoftwareSharedReceiveQueue::Modify(uint32_t depth, uint32_t notify_threshold) {
   if (IsForkedChild()) return RefuseInForkedChild();
-  if (depth > max_depth_) {
-    return Refuse(NdkStatus::kInvalidParameter, "depth: %d; at most %d on this adapter", depth, max_depth_);
-  }
+  if (depth > max_depth_) return RefuseDepth(depth, max_depth_);
   if (depth > 0) {
     if (const NdkStatus status = queue_.SetDepth(depth); status != NdkStatus::kSuccess) return status;
   }

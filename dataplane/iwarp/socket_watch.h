@@ -29,6 +29,11 @@ class SocketWatch {
   // Call it whenever DrivenQueuePair::events may have changed: it costs a comparison where they have not.
   void Update();
 
+  // Has the completion queues call the queue pair's OnArm when they are next armed.
+  void AwaitArm() {
+    ForEachQueue([this](SoftwareCompletionQueue* cq) { cq->CallOnArm(queue_pair_); });
+  }
+
   // ProgressThread's functions of the same names. They do nothing where nothing is watched.
   void Wake() { ProgressThread::Get().Wake(handle_); }
   void Resume() { ProgressThread::Get().Resume(handle_); }

@@ -24,10 +24,7 @@ NdkStatus Transmitter::CheckPost(const InitiatorPost& post) const {
   if ((post.flags & ~AllowedFlags(post.type)) != 0) return RefuseFlags(post.type, post.flags);
   const uint64_t total = TotalLength(post.sges);
   if ((post.flags & kOpInline) != 0) {
-    if (total > attributes_.inline_data_size) {
-      return Refuse(NdkStatus::kDataOverrun, "sges: %d bytes inline; the queue pair was made for %d (inline_data_size)",
-                    total, attributes_.inline_data_size);
-    }
+    if (total > attributes_.inline_data_size) return RefuseInlineData(total, attributes_.inline_data_size);
   } else if (post.sges.size() > attributes_.max_sge || total > kMaxTransfer) {
     return RefusePieces(post.sges.size(), total, attributes_.max_sge, kMaxTransfer);
   }

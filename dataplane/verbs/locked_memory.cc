@@ -27,13 +27,13 @@ uint64_t PinnedBytes(std::string_view status) {
   return kilobytes * 1024;
 }
 
-std::string Objection(const LockedMemory& memory, uint64_t length) {
-  if (memory.limit == RLIM_INFINITY || (memory.locked <= memory.limit && length <= memory.limit - memory.locked)) {
-    return {};
-  }
+std::string Objection(const LockedMemory& memory, std::optional<uint64_t> length) {
+  const bool fits = length && memory.locked <= memory.limit && *length <= memory.limit - memory.locked;
+  if (memory.limit == RLIM_INFINITY || fits) return {};
   return "RLIMIT_MEMLOCK allows this process " + std::to_string(memory.limit) + " bytes of locked memory, " +
-         std::to_string(memory.locked) + " are locked, and " + std::to_string(length) +
-         " more were asked for; raise it, as by LimitMEMLOCK=infinity in its systemd unit or \"ulimit -l unlimited\"";
+         std::to_string(memory.locked) + " are locked, and " +
+         (length ? std::to_string(*length) + " " : std::string()) +
+         "more were asked for; raise it, as by LimitMEMLOCK=infinity in its systemd unit or \"ulimit -l unlimited\"";
 }
 
 }  // namespace rdmabroker::verbs

@@ -4,6 +4,7 @@
 #define DATAPLANE_VERBS_LOCKED_MEMORY_H_
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -21,8 +22,9 @@ LockedMemory ReadLockedMemory();
 uint64_t PinnedBytes(std::string_view status);
 
 // Why the kernel does not lock `length` bytes more, for a person; empty where the limit is not the reason
-// (ib_umem_get in drivers/infiniband/core/umem.c).
-std::string Objection(const LockedMemory& memory, uint64_t length);
+// (ib_umem_get in drivers/infiniband/core/umem.c). Without a length, where only the driver knows how much it needs, any
+// limit may be the reason.
+std::string Objection(const LockedMemory& memory, std::optional<uint64_t> length);
 
 }  // namespace rdmabroker::verbs
 

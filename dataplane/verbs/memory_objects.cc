@@ -7,7 +7,6 @@
 #include "dataplane/forked_child.h"
 #include "dataplane/memory_checks.h"
 #include "dataplane/refusal.h"
-#include "dataplane/verbs/locked_memory.h"
 #include "dataplane/verbs/protection_domain.h"
 #include "dataplane/verbs/verbs_status.h"
 
@@ -47,20 +46,16 @@ NdkStatus VerbsMemoryRegion::Register(void* address, size_t length, MrFlags flag
   unsigned int access = AccessOf(flags, info);
   region_ = ibv_reg_mr(domain_->get(), address, length, access);
   local_write_ = (access & IBV_ACCESS_LOCAL_WRITE) != 0;
-  int error = errno;
-  NdkStatus status = FromPointer(region_);
+  NdkStatus status = FromPointer(region_, length);
   // For windows the kernel wants memory that can be written (ib_access_writable), and a consumer may have other.
   if (status == NdkStatus::kAccessViolation && !local_write_) {
     access &= ~static_cast<unsigned int>(IBV_ACCESS_MW_BIND);
     region_ = ibv_reg_mr(domain_->get(), address, length, access);
-    error = errno;
-    status = FromPointer(region_);
+    status = FromPointer(region_, length);
   }
   takes_windows_ = (access & IBV_ACCESS_MW_BIND) != 0;
   SetTokens();
-  if (status != NdkStatus::kInsufficientResources) return status;
-  const std::string objection = Objection(ReadLockedMemory(), length);
-  return objection.empty() ? RefuseByDevice(status, error) : Refuse(status, "%s", objection);
+  return status;
 }
 
 void VerbsMemoryRegion::SetTokens() {

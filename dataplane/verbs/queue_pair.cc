@@ -159,10 +159,7 @@ NdkStatus VerbsQueuePair::Check(const InitiatorPost& post) const {
     if (post.opcode == IBV_WR_SEND_WITH_INV && domain_->adapter()->iwarp()) {
       return Refuse(NdkStatus::kNotSupported, "flags: iWARP devices send no inline data with an invalidation");
     }
-    if (total > attributes_.inline_data_size) {
-      return Refuse(NdkStatus::kDataOverrun, "sges: %d bytes inline; the queue pair was made for %d (inline_data_size)",
-                    total, attributes_.inline_data_size);
-    }
+    if (total > attributes_.inline_data_size) return RefuseInlineData(total, attributes_.inline_data_size);
   } else {
     const uint32_t limit = post.type == OperationType::kRead ? info.max_read_request_sge : ~0u;
     const size_t max_sge = std::min(attributes_.max_initiator_request_sge, limit);

@@ -33,7 +33,7 @@ NdkStatus RefuseMove(const ibv_qp* queue_pair, const ibv_qp_attr& attributes, in
   const NdkStatus status = FromErrnoResult(error);
   if (attributes.qp_state != IBV_QPS_RTR) {
     return Refuse(status, "queue pair %d does not get to state %d of enum ibv_qp_state: %s (errno %d)",
-                  queue_pair->qp_num, static_cast<int>(attributes.qp_state), ::strerrordesc_np(std::abs(error)),
+                  queue_pair->qp_num, static_cast<int>(attributes.qp_state), ErrorText(std::abs(error)),
                   std::abs(error));
   }
   const uint8_t number = std::max<uint8_t>(attributes.ah_attr.port_num, 1);
@@ -44,7 +44,7 @@ NdkStatus RefuseMove(const ibv_qp* queue_pair, const ibv_qp_attr& attributes, in
       "queue pair %d does not become ready to receive: %s (errno %d). The connection has a path MTU of %d, and "
       "port %d of this side %d: where the first is greater, give both hosts' networks the same MTU. GID index "
       "%d, %d reads to serve",
-      queue_pair->qp_num, ::strerrordesc_np(std::abs(error)), std::abs(error), Bytes(attributes.path_mtu), number,
+      queue_pair->qp_num, ErrorText(std::abs(error)), std::abs(error), Bytes(attributes.path_mtu), number,
       Bytes(port.active_mtu), attributes.ah_attr.grh.sgid_index, attributes.max_dest_rd_atomic);
 }
 

@@ -95,9 +95,7 @@ std::optional<void*> VerbsSharedReceiveQueue::Complete(uint64_t place) {
 NdkStatus VerbsSharedReceiveQueue::Modify(uint32_t depth, uint32_t notify_threshold) {
   if (IsForkedChild()) return RefuseInForkedChild();
   VerbsAdapter* const adapter = domain_->adapter();
-  if (const uint32_t most = adapter->info().max_srq_depth; depth > most) {
-    return Refuse(NdkStatus::kInvalidParameter, "depth: %d; at most %d on this adapter", depth, most);
-  }
+  if (const uint32_t most = adapter->info().max_srq_depth; depth > most) return RefuseDepth(depth, most);
   if (depth > 0 && !adapter->description().resizes_srqs) {
     return Refuse(NdkStatus::kNotSupported,
                   "this device resizes no shared receive queues; make one as deep as is needed");

@@ -2,24 +2,18 @@
 
 #include "dataplane/verbs/verbs_status.h"
 
-#include <sys/resource.h>
-
 #include <cstdlib>
 #include <cstring>
+#include <string>
 
 #include "dataplane/refusal.h"
 #include "dataplane/verbs/locked_memory.h"
 
 namespace rdmabroker::verbs {
-namespace {
-
-// Thread-safe, unlike strerror(3).
 const char* ErrorText(int error) {
   const char* const text = error == 0 ? nullptr : ::strerrordesc_np(error);
   return text == nullptr ? "its driver says no more" : text;
 }
-
-}  // namespace
 
 NdkStatus RefuseByDevice(NdkStatus status, int error) {
   return Refuse(status, "the device refuses: %s (errno %d); the kernel's log may say why", ErrorText(error), error);
@@ -59,18 +53,13 @@ NdkStatus StatusOfErrno(int error) {
   }
 }
 
-NdkStatus FromPointer(const void* object) {
+NdkStatus FromPointer(const void* object, std::optional<uint64_t> length) {
   if (object != nullptr) return NdkStatus::kSuccess;
   const int error = errno;
   const NdkStatus status = error != 0 ? StatusOfErrno(error) : NdkStatus::kUnsuccessful;
-  if (error != ENOMEM) return RefuseByDevice(status, error);
-  const LockedMemory memory = ReadLockedMemory();
-  if (memory.limit == RLIM_INFINITY) return RefuseByDevice(status, error);
-  return Refuse(
-      status,
-      "the device refuses: %s (errno %d). RLIMIT_MEMLOCK allows this process %d bytes of locked memory, of which "
-      "%d are locked: raise it, as by LimitMEMLOCK=infinity in its systemd unit or \"ulimit -l unlimited\"",
-      ErrorText(error), error, memory.limit, memory.locked);
+  const std::string objection = error == ENOMEM ? Objection(ReadLockedMemory(), length) : std::string();
+  if (objection.empty()) return RefuseByDevice(status, error);
+  return Refuse(status, "the device refuses: %s (errno %d). %s", ErrorText(error), error, objection);
 }
 
 NdkStatus FromErrnoResult(int result) {

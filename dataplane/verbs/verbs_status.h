@@ -5,6 +5,8 @@
 
 #include <cerrno>
 #include <cstddef>
+#include <cstdint>
+#include <optional>
 
 #include "dataplane/ndk/status.h"
 
@@ -13,12 +15,15 @@ namespace rdmabroker::verbs {
 // libibverbs tells of errors in four ways, which the man pages name for each function. Here they become one.
 
 NdkStatus StatusOfErrno(int error);
+// What strerror(3) says, but thread-safe.
+const char* ErrorText(int error);
 // `status`, with a hint that has the errno.
 NdkStatus RefuseByDevice(NdkStatus status, int error);
 
 // Null, and errno, which some providers do not set: ibv_open_device and everything that makes an object.
-// With a hint (refusal.h), which names the limit of locked memory where that may be why.
-NdkStatus FromPointer(const void* object);
+// With a hint (refusal.h), which names the limit of locked memory where that may be why. `length`: the bytes that are
+// to be locked, where they are known.
+NdkStatus FromPointer(const void* object, std::optional<uint64_t> length = std::nullopt);
 
 // 0, or the errno itself: everything that modifies, queries, deregisters or destroys. Some providers return it
 // negative. With a hint.

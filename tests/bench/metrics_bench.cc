@@ -65,8 +65,4 @@ void Measure() {
 }  // namespace
 }  // namespace rdmabroker::bench
 
-int main() {
-  rdmabroker::bench::RunAboveOthers();
-  rdmabroker::bench::PrintCircumstances();
-  rdmabroker::bench::Measure();
-}
+int main() { rdmabroker::bench::RunAsBenchmark(rdmabroker::bench::Measure); }

@@ -26,10 +26,18 @@
 #include <thread>
 #include <utility>
 
+#include "tests/bench/figures.h"
 #include "tests/bench/require.h"
 
 namespace rdmabroker::bench {
 namespace {
+
+// Round robin, so that a thread that polls leaves time to its process's other threads.
+void RunAboveOthers() {
+  sched_param parameters = {};
+  parameters.sched_priority = 1;
+  if (::sched_setscheduler(0, SCHED_RR, &parameters) != 0) ::setpriority(PRIO_PROCESS, 0, -20);
+}
 
 constexpr int kPatienceMs = 60'000;  // Far more than any run takes.
 
@@ -177,11 +185,10 @@ void Keep(const std::string& name, const std::string& text) {
 
 }  // namespace
 
-// Round robin, so that a thread that polls leaves time to its process's other threads.
-void RunAboveOthers() {
-  sched_param parameters = {};
-  parameters.sched_priority = 1;
-  if (::sched_setscheduler(0, SCHED_RR, &parameters) != 0) ::setpriority(PRIO_PROCESS, 0, -20);
+void RunAsBenchmark(const std::function<void()>& measure) {
+  RunAboveOthers();
+  PrintCircumstances();
+  measure();
 }
 
 double RunPair(const std::function<void(UniqueFd)>& target, const std::function<double(UniqueFd)>& source) {

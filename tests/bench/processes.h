@@ -16,8 +16,9 @@ namespace rdmabroker::bench {
 // the second, both above everything else on the machine where that is permitted (SCHED_RR), connected over loopback.
 // A process that fails or takes more than a minute ends the benchmark.
 
-// From now on this process and what it starts runs above everything else on the machine, where that is permitted.
-void RunAboveOthers();
+// The main function of a benchmark: prints the circumstances and runs `measure`, with this process and what it starts
+// above everything else on the machine.
+void RunAsBenchmark(const std::function<void()>& measure);
 
 // Runs `target` and `source`, each in a process of its own with one end of a TCP connection. Returns what `source`
 // does.

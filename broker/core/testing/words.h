@@ -15,7 +15,7 @@ namespace rdmabroker {
 // "hello", with \x00 for what is not printable; 57*"a" for more than sixteen equal bytes.
 std::string DataText(const Bytes& data);
 
-// Nothing for the defaults.
+// Returns an empty text for the defaults.
 inline std::string WithOptions(const ConnectionOptions& options) {
   if (options == ConnectionOptions()) return {};
   return absl::StrCat(", tried ", options.rnr_retry_count, " times");

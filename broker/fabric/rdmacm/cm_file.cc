@@ -26,7 +26,7 @@ constexpr char kPath[] = "/dev/infiniband/rdma_cm";
 // (/proc/sys/net/ipv4/neigh: mcast_solicit, retrans_time_ms), so that it says so and not that time is over.
 constexpr uint32_t kResolveMilliseconds = 5000;
 
-// Of requests that are not answered: the most there are.
+// How often an unanswered request is tried again: the maximum of the ABI.
 constexpr uint8_t kRetries = 7;
 
 ReadLimits PeerLimits(const rdma_ucm_conn_param& parameters) {

@@ -123,8 +123,7 @@ void JudgeBrokersDevices(const MachineState& machine, Findings* findings) {
 std::string AdmitCommand(const UsedFile& socket, const UsedFile& folder, const std::string& user) {
   // Its folder hides it.
   if (socket.owner.empty()) {
-    const bool for_its_group = (folder.mode & S_IXGRP) != 0 && folder.group != "root";
-    return for_its_group ? JoinCommand(folder.group, user) : "chmod a+x " + ShellWord(folder.path);
+    return IsForItsGroup(folder, S_IXGRP) ? JoinCommand(folder.group, user) : "chmod a+x " + ShellWord(folder.path);
   }
   if (IsForItsGroup(socket)) return JoinCommand(socket.group, user);
   // Debian's libibverbs1 makes the group.

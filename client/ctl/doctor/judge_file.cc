@@ -10,8 +10,6 @@
 namespace rdmabroker::ctl {
 namespace {
 
-constexpr uint32_t kGroupReadsAndWrites = 0060;
-
 std::string Permissions(uint32_t mode) {
   const char digits[] = {'0', static_cast<char>('0' + (mode >> 6 & 7)), static_cast<char>('0' + (mode >> 3 & 7)),
                          static_cast<char>('0' + (mode & 7))};
@@ -37,8 +35,8 @@ std::string ShellWord(std::string_view word) {
   return quoted + "'";
 }
 
-bool IsForItsGroup(const UsedFile& file) {
-  return (file.mode & kGroupReadsAndWrites) == kGroupReadsAndWrites && file.group != "root";
+bool IsForItsGroup(const UsedFile& file, uint32_t permissions) {
+  return (file.mode & permissions) == permissions && file.group != "root";
 }
 
 std::string JoinCommand(const std::string& group, const std::string& user) {

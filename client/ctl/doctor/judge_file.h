@@ -3,6 +3,9 @@
 #ifndef CLIENT_CTL_DOCTOR_JUDGE_FILE_H_
 #define CLIENT_CTL_DOCTOR_JUDGE_FILE_H_
 
+#include <sys/stat.h>
+
+#include <cstdint>
 #include <string>
 #include <string_view>
 
@@ -17,8 +20,8 @@ std::string ShellWord(std::string_view word);
 // Whether the user can open a device's file for reading and writing.
 Finding JudgeDeviceFile(const UsedFile& file, const std::string& user);
 
-// Whether the file's group, but not everybody, may read and write it, and the group is one to put users into.
-bool IsForItsGroup(const UsedFile& file);
+// Whether the file's group has these permissions, and is one to put users into.
+bool IsForItsGroup(const UsedFile& file, uint32_t permissions = S_IRGRP | S_IWGRP);
 
 // The command that puts the user into the group.
 std::string JoinCommand(const std::string& group, const std::string& user);
