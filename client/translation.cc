@@ -103,6 +103,7 @@ Device FromMessage(const v1::Device& device) {
       .client_ends_connections = device.client_ends_connections(),
       .usable = device.usable(),
       .unusable_reason = device.unusable_reason(),
+      .mtu = device.mtu(),
   };
   for (const v1::IpAddress& address : device.addresses()) {
     if (const auto ip = FromBytes(address.ip(), address.scope_id()); ip.has_value()) result.addresses.push_back(*ip);

@@ -75,6 +75,8 @@ struct Device {
   bool client_ends_connections = false;  // Adapter::client_ends_connections.
   bool usable = false;
   std::string unusable_reason;  // For a person; empty if usable.
+  // Bytes of payload in a packet, at most. 0: iWARP, where TCP sees to it; no active port; or an older broker.
+  uint32_t mtu = 0;
 };
 
 // What has happened to the device beneath an adapter.

@@ -62,7 +62,8 @@ constexpr std::string_view kCompletions[] = {
     "remote access error: this side named memory of the peer that it may not use so; compare token, address, length"
     " and rights with what the peer has registered",
     "remote operation error: the peer's adapter failed; see the peer's kernel's log",
-    "transport retries exceeded: the peer's host or process is gone, or the network loses packets",
+    "transport retries exceeded: the peer's host or process is gone, or the network loses packets, perhaps only those"
+    " that are as large as the path MTU",
     "receiver not ready: a message of this side found no receive posted; the peer must post receives in time",
     "local domain violation; see the kernel's log",
     "remote invalid request of a datagram; see the kernel's log",

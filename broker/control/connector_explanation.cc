@@ -179,7 +179,13 @@ bool IsTheClients(v1::ConnectorWait wait) {
   }
 }
 
-const char* AdviceFor(v1::ConnectorWait wait, const ConnectorRecord& connector) {
+std::string AdviceFor(v1::ConnectorWait wait, const ConnectorRecord& connector, const Device& device) {
+  if (wait == v1::CONNECTOR_WAIT_NOTHING && ExceedsPort(connector, device)) {
+    return absl::StrCat(
+        "Give both hosts' networks the same MTU and have the client connect again: the peer sends up to ",
+        PathMtu(connector), " bytes in a packet and this adapter's port takes ", device.mtu,
+        ", so that longer messages do not arrive.");
+  }
   const bool goes_on = wait != v1::CONNECTOR_WAIT_CLIENT_CONNECT && wait != v1::CONNECTOR_WAIT_CLIENT_CLOSE &&
                        wait != v1::CONNECTOR_WAIT_CLIENT_DISCONNECT;
   if (!connector.failure || goes_on) {
@@ -240,7 +246,7 @@ void Explain(const Records& records, const Index& index, const View& view, const
   }
   if (connector.failure) FillFailure(*connector.failure, to_wall_clock, reply->mutable_failure());
   reply->set_recovered(connector.recovered);
-  reply->set_advice(AdviceFor(wait, connector));
+  reply->set_advice(AdviceFor(wait, connector, device.device));
 }
 
 }  // namespace rdmabroker

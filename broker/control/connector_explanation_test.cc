@@ -134,6 +134,24 @@ TEST_F(ExplanationTest, TheEndOfAConnectionIsToldWithWhatTheDataPathSaysOfIt) {
   EXPECT_EQ(Explained().failure().hint(), "it broke");
 }
 
+TEST_F(ExplanationTest, AConnectionWhosePeerSendsLargerPacketsThanThePortTakesIsNotInOrder) {
+  constexpr struct {
+    uint32_t path_mtu;  // Of enum ibv_mtu.
+    uint32_t port;      // In bytes.
+    bool exceeds;
+  } kCases[] = {{5, 4096, false}, {3, 4096, false}, {5, 1024, true}, {5, 0, false}, {0, 1024, false}, {9, 1024, false}};
+  connector_.state = ConnectorState::kEstablished;
+  const std::string in_order = Explained().advice();
+  for (const auto& [path_mtu, port, exceeds] : kCases) {
+    connector_.qp_attributes = {{}, {.path_mtu = path_mtu}, {}};
+    records_.devices.at(DeviceId(1)).device.mtu = port;
+    const v1::ExplainConnectorReply reply = Explained();
+    EXPECT_EQ(reply.advice() != in_order, exceeds) << path_mtu << " at a port of " << port;
+    EXPECT_EQ(reply.connector().path_mtu(), MtuInBytes(path_mtu));
+    EXPECT_EQ(reply.adapter().device().mtu(), port);
+  }
+}
+
 TEST_F(ExplanationTest, HoldersOfTheAddressAreNamed) {
   connector_.endpoint = EndpointId(9);
   records_.endpoints[EndpointId(9)].device = DeviceId(1);

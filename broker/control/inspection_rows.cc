@@ -119,6 +119,7 @@ void Fill(const Records& records, const ConnectorRecord& connector, v1::Connecto
   if (connector.local.port != 0) ToProto(connector.local, row->mutable_local());
   if (connector.peer.port != 0) ToProto(connector.peer, row->mutable_peer());
   row->set_qp_number(connector.qp.value);
+  row->set_path_mtu(PathMtu(connector));
   if (connector.has_data) ToProto(connector.limits, row->mutable_limits());
   if (connector.state == ConnectorState::kDead) row->set_dead_status(ToProto(connector.dead_status));
   const auto session = records.sessions.find(connector.session);

@@ -208,12 +208,31 @@ void LifeLog::Happened(const NumberedEvent& event, const ClientRequest* asked) {
     }
   } else if (const auto* end = std::get_if<DisconnectEvent>(&event.event)) {
     Ended(event.session, known, end->connector, {.status = end->status, .provider_error = end->provider_error});
-  } else if (const auto* asks = std::get_if<ConnectEvent>(&event.event); asks != nullptr && LogsTheUsual()) {
-    LogDebug("connector requested", {{"session", event.session.value()},
-                                     {"listener", asks->listener.value()},
-                                     {"connector", asks->connector.value()},
-                                     {"local", asks->data.local.ToString()},
-                                     {"peer", asks->data.peer.ToString()}});
+  } else if (const auto* asks = std::get_if<ConnectEvent>(&event.event)) {
+    Requested(event.session, *asks);
+  }
+}
+
+void LifeLog::Requested(SessionId session, const ConnectEvent& event) {
+  if (LogsTheUsual()) {
+    LogDebug("connector requested", {{"session", session.value()},
+                                     {"listener", event.listener.value()},
+                                     {"connector", event.connector.value()},
+                                     {"local", event.data.local.ToString()},
+                                     {"peer", event.data.peer.ToString()}});
+  }
+  const auto found = records().connectors.find(event.connector);
+  if (found == records().connectors.end()) return;
+  const Device& device = records().devices.at(records().adapters.at(found->second.adapter).device).device;
+  if (!ExceedsPort(found->second, device)) return;
+  if (const auto left_out = exceeded_ports_.Pass(Watcher::Now())) {
+    LogWarning("peer's path MTU above the port's", {{"session", session.value()},
+                                                    {"connector", event.connector.value()},
+                                                    {"device", device.name},
+                                                    {"peer", event.data.peer.ToString()},
+                                                    {"path_mtu", PathMtu(found->second)},
+                                                    {"mtu", device.mtu},
+                                                    {"left_out", *left_out}});
   }
 }
 

@@ -79,6 +79,7 @@ class LifeLog {
   void Remember(Session& known, const ConnectorRecord& connector);
   void Remember(Session& known, const ListenerRecord& listener);
 
+  void Requested(SessionId session, const ConnectEvent& event);
   // At once, or later.
   void Concluded(SessionId session, Session& known, const Deed& deed, const Outcome& outcome);
   void Listening(SessionId session, Session& known, ListenerId listener, const Outcome& outcome);
@@ -97,6 +98,7 @@ class LifeLog {
   WarningLimit failed_listeners_{kAtOnce};
   WarningLimit failed_connectors_{kAtOnce};
   WarningLimit broken_connectors_{kAtOnce};
+  WarningLimit exceeded_ports_;
   WarningLimit refused_;
 };
 

@@ -117,6 +117,29 @@ TEST_F(LifeLogTest, AnEndThatTheClientReportsIsLoggedWithWhatItSaysOfTheCause) {
   EXPECT_THAT(lines.front(), HasSubstr("receive"));
 }
 
+TEST_F(LifeLogTest, APeerThatSendsLargerPacketsThanThePortTakesIsWarnedOf) {
+  constexpr uint32_t kMtu1024 = 3;  // Of enum ibv_mtu.
+  Handle(FabricReport(DeviceChanged{
+      {.id = DeviceId(1), .name = "nic1", .addresses = {{.bytes = {192, 0, 2, 1}}}, .mtu = MtuInBytes(kMtu1024)}}));
+  Handle(OpenSession{StreamId(1), {}, {}});
+  log_.Opened(kSession);
+  Ask(OpenAdapter{"nic1", kNdkVersion});
+  Ask(CreateListener{AdapterId(1)});
+  Ask(Listen{.listener = ListenerId(1), .address = {{.bytes = {192, 0, 2, 1}}, 4420}});
+  Handle(FabricReport(FabricBound{EndpointId(1)}));
+  for (uint32_t mtu = kMtu1024; mtu <= kMtu1024 + 1; ++mtu) {
+    FabricConnectRequested asked = {.endpoint = EndpointId(1), .connection = IncomingConnection(DeviceId(1), mtu)};
+    asked.local = {{.bytes = {192, 0, 2, 1}}, 4420};
+    asked.peer = {{.bytes = {192, 0, 2, 2}}, static_cast<uint16_t>(1000 + mtu)};
+    asked.qp_attributes = {{.path_mtu = mtu}};
+    Handle(FabricReport(asked));
+    const ConnectorId connector = ConnectorId(mtu - kMtu1024 + 1);
+    ASSERT_TRUE(core_.records().connectors.contains(connector));
+    log_.Happened({kSession, StreamId(1), EventNumber(mtu), ConnectEvent{ListenerId(1), connector, {}}}, nullptr);
+    EXPECT_EQ(lines_.LinesWith(absl::StrCat("path_mtu=", MtuInBytes(mtu), " mtu=1024")).size(), mtu - kMtu1024);
+  }
+}
+
 TEST_F(LifeLogTest, FloodsAreBounded) {
   const absl::Time start = absl::Now();
   constexpr uint64_t kSessions = 10 * LifeLog::kAtOnce;

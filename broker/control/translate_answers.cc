@@ -74,6 +74,7 @@ void ToProto(const DeviceRecord& record, v1::Device* message) {
   message->set_client_ends_connections(device.client_ends_connections);
   message->set_unusable_reason(WhyUnusable(record));
   message->set_usable(message->unusable_reason().empty());
+  message->set_mtu(device.mtu);
 }
 
 v1::DeviceState ToState(const DeviceRecord& record) {

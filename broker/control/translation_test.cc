@@ -463,11 +463,12 @@ TEST(DevicesForTheWire, AreTheFabricsFieldByField) {
   device.port_space = PortSpace::kTcp;
   device.addresses = {*IpAddress::Parse("192.0.2.1"), *IpAddress::Parse("fe80::1%2")};
   device.client_ends_connections = true;
+  device.mtu = 1024;
   v1::Device message;
   ToProto(record, &message);
   const std::string text = std::string(R"(name: "iwarp0" addresses { ip: "\300\000\002\001" }
       addresses { ip: "\376\200\0\0\0\0\0\0\0\0\0\0\0\0\0\001" scope_id: 2 } port_space: PORT_SPACE_TCP
-      network_namespace: 4026531840 client_ends_connections: true usable: true )") +
+      network_namespace: 4026531840 client_ends_connections: true usable: true mtu: 1024 )") +
                            kInfoText;
   EXPECT_EQ(message.DebugString(), FromText<v1::Device>(text).DebugString());
   device.unusable_reason = "its cable is out";

@@ -88,6 +88,8 @@ struct Device {
   bool keeps_qps_until_released = false;
   // For a person: why no adapter can be opened on it now, and what to do. Empty where one can.
   std::string unusable_reason;
+  // Bytes of payload in a packet, at most; 0 where TCP sees to it, or no port is active.
+  uint32_t mtu = 0;
 
   bool operator==(const Device&) const = default;
 };

@@ -6,6 +6,7 @@
 #ifndef BROKER_CORE_STATE_H_
 #define BROKER_CORE_STATE_H_
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
@@ -202,6 +203,17 @@ struct ConnectorRecord : ObjectRecord {
 
   bool operator==(const ConnectorRecord&) const = default;
 };
+
+// Bytes of payload in a packet of its connection; 0: TCP sees to it, or there is no connection.
+inline uint32_t PathMtu(const ConnectorRecord& connector) {
+  uint32_t mtu = 0;
+  for (const QpAttributes& step : connector.qp_attributes) mtu = std::max(mtu, MtuInBytes(step.path_mtu));
+  return mtu;
+}
+// Whether the peer may send packets that are too large for the device's port.
+inline bool ExceedsPort(const ConnectorRecord& connector, const Device& device) {
+  return device.mtu != 0 && PathMtu(connector) > device.mtu;
+}
 
 // Whether its connection is established and not yet over on this side: NDKPI's counter of active connections.
 inline bool IsActive(const ConnectorRecord& connector) {

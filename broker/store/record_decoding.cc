@@ -77,6 +77,7 @@ absl::Status FromProto(const v1::Device& message, DeviceRecord* record) {
         .client_ends_connections = message.client_ends_connections(),
         .keeps_qps_until_released = message.keeps_qps_until_released(),
         .unusable_reason = message.unusable_reason(),
+        .mtu = message.mtu(),
     };
     record->counts = {message.connects(), message.accepts(), message.connect_failures(), message.connection_errors()};
     record->disabled = message.disabled();

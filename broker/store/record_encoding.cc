@@ -46,6 +46,7 @@ void ToProto(const DeviceRecord& record, v1::Device* message) {
   message->set_client_ends_connections(device.client_ends_connections);
   message->set_keeps_qps_until_released(device.keeps_qps_until_released);
   message->set_unusable_reason(device.unusable_reason);
+  message->set_mtu(device.mtu);
   message->set_connects(record.counts.connects);
   message->set_accepts(record.counts.accepts);
   message->set_connect_failures(record.counts.connect_failures);

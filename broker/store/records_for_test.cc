@@ -193,8 +193,8 @@ bool EndsMuch(const Event& event) {
 Records FullRecords() {
   Records records;
   DeviceRecord& device = records.devices[DeviceId(1)];
-  device.device = {DeviceId(1),        "mlx5_0", Info(), 4026531840,        PortSpace::kTcp,
-                   {Ipv4(1), Ipv6(2)}, true,     true,   "its link is \xFF"};
+  device.device = {DeviceId(1),        "mlx5_0", Info(), 4026531840,         PortSpace::kTcp,
+                   {Ipv4(1), Ipv6(2)}, true,     true,   "its link is \xFF", 4096};
   device.counts = {1, 2, 3, 4};
   device.disabled = device.removed = true;
   device.adapters = 5;

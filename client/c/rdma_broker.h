@@ -186,6 +186,7 @@ typedef struct rdma_broker_device {
   uint32_t address_count;
   char name[RDMA_BROKER_NAME_SIZE];
   char unusable_reason[RDMA_BROKER_HINT_SIZE]; /* For a person; empty if usable. */
+  uint32_t mtu;                                /* As Device.mtu in adapter.proto. */
 } rdma_broker_device;
 
 /* Lists the devices that the broker knows: the event's `object` is the list, which the program closes. */

@@ -204,15 +204,14 @@ const TableRow kTables[] = {
           addresses { ip: "\300\000\002\001" } addresses { ip: "\300\000\002\002" } }
         activities { adapters: 1 active_connections: 2 connects: 3 accepts: 4 connect_failures: 5
           connection_errors: 6 state: DEVICE_STATE_DISABLING }
-        devices { name: "siw1" port_space: PORT_SPACE_TCP info { technology: RDMA_TECHNOLOGY_IWARP } }
+        devices { name: "siw1" port_space: PORT_SPACE_TCP info { technology: RDMA_TECHNOLOGY_IWARP } mtu: 1024 }
         activities { withheld: true state: DEVICE_STATE_ENABLED })",
-     "NAME  TECHNOLOGY  PORTS  USABLE  ADDRESSES            STATE      OPEN  ACTIVE  CONNECTS  ACCEPTS  FAILED  BROKEN "
-     " "
-     "WHY NOT\n"
-     "siw0  iwarp       tcp    no      192.0.2.1,192.0.2.2  disabling  1     2       3         4        5       6      "
-     " "
-     "no address\n"
-     "siw1  iwarp       tcp    no                           enabled    -     -       -         -        -       -\n"},
+     "NAME  TECHNOLOGY  PORTS  USABLE  MTU   ADDRESSES            STATE      OPEN  ACTIVE  CONNECTS  ACCEPTS  FAILED  "
+     "BROKEN  WHY NOT\n"
+     "siw0  iwarp       tcp    no      -     192.0.2.1,192.0.2.2  disabling  1     2       3         4        5       "
+     "6       no address\n"
+     "siw1  iwarp       tcp    no      1024                       enabled    -     -       -         -        -       "
+     "-\n"},
     {"sessions",
      R"(sessions { session_id: 1 uid: 2 gid: 3 pid: 4 state: SESSION_STATE_AWAY adapters: 5 listeners: 6
           shared_endpoints: 7 reservations: 8 connectors: 9 unacknowledged_events: 10 }
@@ -250,15 +249,16 @@ const TableRow kTables[] = {
     {"connectors",
      R"(connectors { connector_id: 1 session_id: 2 adapter_id: 3 device: "siw0" state: CONNECTOR_STATE_ESTABLISHED
           listener_id: 4 endpoint_id: 5 local { ip: "\300\000\002\001" port: 4420 }
-          peer { ip: "\300\000\002\002" port: 50000 } qp_number: 6 limits { inbound: 7 outbound: 8 } closing: true }
+          peer { ip: "\300\000\002\002" port: 50000 } qp_number: 6 limits { inbound: 7 outbound: 8 } closing: true
+          path_mtu: 4096 }
         connectors { connector_id: 9 session_id: 10 adapter_id: 11 device: "siw1" state: CONNECTOR_STATE_DEAD
           shared_endpoint_id: 12 dead_status: STATUS_IO_TIMEOUT })",
-     "CONNECTOR  LOCAL           PEER             STATE        READS IN/OUT  QP  LISTENER  SHARED  CLOSING  DEVICE  "
-     "ENDPOINT  ADAPTER  SESSION\n"
-     "1          192.0.2.1:4420  192.0.2.2:50000  established  7/8           6   4         -       yes      siw0    "
-     "5         3        2\n"
-     "9          -               -                dead         -             -   -         12      no       siw1    "
-     "-         11       10\n"},
+     "CONNECTOR  LOCAL           PEER             STATE        READS IN/OUT  MTU   QP  LISTENER  SHARED  CLOSING  "
+     "DEVICE  ENDPOINT  ADAPTER  SESSION\n"
+     "1          192.0.2.1:4420  192.0.2.2:50000  established  7/8           4096  6   4         -       yes      "
+     "siw0    5         3        2\n"
+     "9          -               -                dead         -             -     -   -         12      no       "
+     "siw1    -         11       10\n"},
 };
 
 TEST(BrokerQueriesTables, EachListHasItsTable) {

@@ -85,6 +85,7 @@ std::string AdapterInWords(const v1::ExplainConnectorReply& reply) {
   const v1::AdapterRow& adapter = reply.adapter();
   return Number(reply.connector().adapter_id()) + " of " + adapter.device().name() + ", " +
          Word(v1::DeviceState_Name(adapter.activity().state()), "DEVICE_STATE_") +
+         (adapter.device().mtu() == 0 ? "" : ", MTU " + Number(adapter.device().mtu())) +
          (adapter.activity().withheld() ? ""
                                         : ", " + Count(adapter.activity().active_connections(), "active connection")) +
          (adapter.device().unusable_reason().empty() ? "" : "; " + adapter.device().unusable_reason());
@@ -135,6 +136,7 @@ std::string ExplainInWords(const v1::ExplainConnectorReply& reply, std::chrono::
   table.push_back({"local:", AddressOf(connector.local(), connector.has_local())});
   table.push_back({"peer:", AddressOf(connector.peer(), connector.has_peer())});
   if (connector.qp_number() != 0) table.push_back({"queue pair:", Number(connector.qp_number())});
+  if (connector.path_mtu() != 0) table.push_back({"path MTU:", Number(connector.path_mtu())});
   if (reply.has_listener()) table.push_back({"listener:", ListenerInWords(reply.listener())});
   if (reply.has_shared_endpoint())
     table.push_back({"shared endpoint:", SharedEndpointInWords(reply.shared_endpoint())});

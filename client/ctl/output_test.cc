@@ -94,9 +94,9 @@ TEST(AnExplanation, IsInPlainWords) {
   v1::ExplainConnectorReply reply;
   ASSERT_TRUE(TextFormat::ParseFromString(
       R"(connector { connector_id: 7 state: CONNECTOR_STATE_CONNECTING adapter_id: 2
-                     peer { ip: "\300\000\002\002" port: 7471 } qp_number: 17 }
+                     peer { ip: "\300\000\002\002" port: 7471 } qp_number: 17 path_mtu: 4096 }
          session { session_id: 3 uid: 1000 pid: 123 state: SESSION_STATE_OPEN }
-         adapter { device { name: "nic0" } activity { state: DEVICE_STATE_ENABLED active_connections: 1 } }
+         adapter { device { name: "nic0" mtu: 1024 } activity { state: DEVICE_STATE_ENABLED active_connections: 1 } }
          endpoint { endpoint_id: 9 state: ENDPOINT_STATE_BOUND references: 2 connections: 1 }
          holders { shared_endpoint_id: 5 } holders { connector_id: 8 }
          since { seconds: 100 } deadline { seconds: 160 } waits_for: CONNECTOR_WAIT_PEER_REPLY
@@ -110,10 +110,11 @@ TEST(AnExplanation, IsInPlainWords) {
       "waits for:     the peer's answer\n"
       "gives up:      1970-01-01T00:02:40Z (in 48 s)\n"
       "session:       3, of uid 1000 and pid 123, open; it has not acknowledged an event about this connector\n"
-      "adapter:       2 of nic0, enabled, 1 active connection\n"
+      "adapter:       2 of nic0, enabled, MTU 1024, 1 active connection\n"
       "local:         -\n"
       "peer:          192.0.2.2:7471\n"
       "queue pair:    17\n"
+      "path MTU:      4096\n"
       "endpoint:      9 at -, bound, 2 references, 1 connection on the wire; held by shared endpoint 5, connector "
       "8, too\n"
       "last failure:  STATUS_CONNECTION_REFUSED, the transport's reason 28, 1970-01-01T00:01:30Z (22 s ago): "

@@ -43,7 +43,7 @@ std::string Printable(std::string text) {
 }
 
 Table ToTable(const v1::ListAdaptersReply& reply) {
-  Table table = {{"NAME", "TECHNOLOGY", "PORTS", "USABLE", "ADDRESSES", "STATE", "OPEN", "ACTIVE", "CONNECTS",
+  Table table = {{"NAME", "TECHNOLOGY", "PORTS", "USABLE", "MTU", "ADDRESSES", "STATE", "OPEN", "ACTIVE", "CONNECTS",
                   "ACCEPTS", "FAILED", "BROKEN", "WHY NOT"}};
   for (int i = 0; i < reply.devices_size(); ++i) {
     const v1::Device& message = reply.devices(i);
@@ -54,10 +54,11 @@ Table ToTable(const v1::ListAdaptersReply& reply) {
     std::string addresses;
     for (const IpAddress& ip : device.addresses) addresses += (addresses.empty() ? "" : ",") + ip.ToString();
     table.push_back({device.name, Word(v1::RdmaTechnology_Name(message.info().technology()), "RDMA_TECHNOLOGY_"),
-                     Word(v1::PortSpace_Name(message.port_space()), "PORT_SPACE_"), Text(device.usable), addresses,
-                     Word(v1::DeviceState_Name(activity.state()), "DEVICE_STATE_"), count(activity.adapters()),
-                     count(activity.active_connections()), count(activity.connects()), count(activity.accepts()),
-                     count(activity.connect_failures()), count(activity.connection_errors()), device.unusable_reason});
+                     Word(v1::PortSpace_Name(message.port_space()), "PORT_SPACE_"), Text(device.usable),
+                     TextOrDash(device.mtu), addresses, Word(v1::DeviceState_Name(activity.state()), "DEVICE_STATE_"),
+                     count(activity.adapters()), count(activity.active_connections()), count(activity.connects()),
+                     count(activity.accepts()), count(activity.connect_failures()), count(activity.connection_errors()),
+                     device.unusable_reason});
   }
   return table;
 }
@@ -121,14 +122,15 @@ Table ToTable(const v1::ListReservationsReply& reply) {
 }
 
 Table ToTable(const v1::ListConnectorsReply& reply) {
-  Table table = {{"CONNECTOR", "LOCAL", "PEER", "STATE", "READS IN/OUT", "QP", "LISTENER", "SHARED", "CLOSING",
+  Table table = {{"CONNECTOR", "LOCAL", "PEER", "STATE", "READS IN/OUT", "MTU", "QP", "LISTENER", "SHARED", "CLOSING",
                   "DEVICE", "ENDPOINT", "ADAPTER", "SESSION"}};
   for (const v1::ConnectorInfo& info : reply.connectors()) {
-    table.push_back(
-        {Text(info.connector_id()), AddressOf(info.local(), info.has_local()), AddressOf(info.peer(), info.has_peer()),
-         Word(v1::ConnectorState_Name(info.state()), "CONNECTOR_STATE_"), LimitsOf(info), TextOrDash(info.qp_number()),
-         TextOrDash(info.listener_id()), TextOrDash(info.shared_endpoint_id()), Text(info.closing()), info.device(),
-         TextOrDash(info.endpoint_id()), Text(info.adapter_id()), Text(info.session_id())});
+    table.push_back({Text(info.connector_id()), AddressOf(info.local(), info.has_local()),
+                     AddressOf(info.peer(), info.has_peer()),
+                     Word(v1::ConnectorState_Name(info.state()), "CONNECTOR_STATE_"), LimitsOf(info),
+                     TextOrDash(info.path_mtu()), TextOrDash(info.qp_number()), TextOrDash(info.listener_id()),
+                     TextOrDash(info.shared_endpoint_id()), Text(info.closing()), info.device(),
+                     TextOrDash(info.endpoint_id()), Text(info.adapter_id()), Text(info.session_id())});
   }
   return table;
 }

@@ -44,6 +44,9 @@ struct QpAttributes {
   bool operator==(const QpAttributes&) const = default;
 };
 
+// What a number of enum ibv_mtu stands for, in bytes; 0 for one that is not of it.
+constexpr uint32_t MtuInBytes(uint32_t ibv_mtu) { return ibv_mtu < 1 || ibv_mtu > 5 ? 0 : 128U << ibv_mtu; }
+
 }  // namespace rdmabroker
 
 #endif  // DATAPLANE_NDK_QP_ATTRIBUTES_H_

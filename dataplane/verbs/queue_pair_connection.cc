@@ -25,9 +25,6 @@ NdkStatus RefuseAttachment() {
   return Refuse(NdkStatus::kInvalidParameter, "attachment: no step of a queue pair (AttachmentFor)");
 }
 
-// Of enum ibv_mtu.
-int Bytes(ibv_mtu mtu) { return 128 << static_cast<int>(mtu); }
-
 // A device says no more than an errno; what was asked for may tell why.
 NdkStatus RefuseMove(const ibv_qp* queue_pair, const ibv_qp_attr& attributes, int error) {
   const NdkStatus status = FromErrnoResult(error);
@@ -41,11 +38,11 @@ NdkStatus RefuseMove(const ibv_qp* queue_pair, const ibv_qp_attr& attributes, in
   if (ibv_query_port(queue_pair->context, number, &port) != 0) return status;
   return Refuse(
       status,
-      "queue pair %d does not become ready to receive: %s (errno %d). The connection has a path MTU of %d, and "
-      "port %d of this side %d: where the first is greater, give both hosts' networks the same MTU. GID index "
+      "queue pair %d does not become ready to receive: %s (errno %d). The connection has a path MTU of %u, and "
+      "port %d of this side %u: where the first is greater, give both hosts' networks the same MTU. GID index "
       "%d, %d reads to serve",
-      queue_pair->qp_num, ErrorText(std::abs(error)), std::abs(error), Bytes(attributes.path_mtu), number,
-      Bytes(port.active_mtu), attributes.ah_attr.grh.sgid_index, attributes.max_dest_rd_atomic);
+      queue_pair->qp_num, ErrorText(std::abs(error)), std::abs(error), MtuInBytes(attributes.path_mtu), number,
+      MtuInBytes(port.active_mtu), attributes.ah_attr.grh.sgid_index, attributes.max_dest_rd_atomic);
 }
 
 }  // namespace

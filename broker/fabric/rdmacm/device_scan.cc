@@ -5,14 +5,17 @@
 #include <fcntl.h>
 #include <infiniband/verbs.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstring>
 #include <map>
 #include <memory>
+#include <optional>
 #include <utility>
 
 #include "broker/fabric/rdmacm/cm_file.h"
+#include "dataplane/ndk/qp_attributes.h"
 #include "dataplane/ndk/status.h"
 #include "dataplane/unique_fd.h"
 #include "dataplane/verbs/device/device.h"
@@ -62,17 +65,19 @@ absl::StatusOr<std::map<uint32_t, std::vector<IpAddress>>> AddressesByDevice(con
   return found;
 }
 
-// One is enough: which way an address leads is the connection manager's to know.
-bool HasActivePort(ibv_context* context) {
+// The active MTU in bytes, the least of the active ports; nothing where none is. One port is enough: which way an
+// address leads is the connection manager's to know.
+std::optional<uint32_t> ActiveMtu(ibv_context* context) {
   ibv_device_attr device = {};
-  if (::ibv_query_device(context, &device) != 0) return false;
+  if (::ibv_query_device(context, &device) != 0) return std::nullopt;
+  std::optional<uint32_t> least;
   for (int number = 1; number <= device.phys_port_cnt; ++number) {
     ibv_port_attr port = {};
-    if (::ibv_query_port(context, static_cast<uint8_t>(number), &port) == 0 && port.state == IBV_PORT_ACTIVE) {
-      return true;
-    }
+    if (::ibv_query_port(context, static_cast<uint8_t>(number), &port) != 0 || port.state != IBV_PORT_ACTIVE) continue;
+    const uint32_t mtu = MtuInBytes(port.active_mtu);
+    least = std::min(least.value_or(mtu), mtu);
   }
-  return false;
+  return least;
 }
 
 // Fills in what only an open device tells. Why it cannot be used, or nothing.
@@ -88,7 +93,9 @@ std::string Ask(ibv_device* device, const ScanTask& task, const absl::Status& co
     if (status != NdkStatus::kSuccess) return "it does not say what it can do: " + std::string(StatusName(status));
     found->info = description.info;
   }
-  return WhyUnusable(connection_manager, HasActivePort(context.get()), !found->addresses.empty());
+  const std::optional<uint32_t> mtu = ActiveMtu(context.get());
+  if (!found->iwarp) found->mtu = mtu.value_or(0);
+  return WhyUnusable(connection_manager, mtu.has_value(), !found->addresses.empty());
 }
 
 absl::StatusOr<ScanResult> Look(const ScanTask& task) {
@@ -113,7 +120,8 @@ absl::StatusOr<ScanResult> Look(const ScanTask& task) {
                          .iwarp = (*next)->transport_type == IBV_TRANSPORT_IWARP,
                          .info = {},
                          .addresses = {},
-                         .unusable_reason = {}};
+                         .unusable_reason = {},
+                         .mtu = 0};
     if (task.leaving.contains(found.index)) {
       result.leaving.insert(found.index);
       continue;

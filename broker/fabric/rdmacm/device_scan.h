@@ -24,6 +24,7 @@ struct FoundDevice {
   AdapterInfo info;
   std::vector<IpAddress> addresses;  // Those for which the connection manager takes this device. Sorted.
   std::string unusable_reason;       // As Device's.
+  uint32_t mtu = 0;                  // As Device's.
 
   bool operator==(const FoundDevice&) const = default;
 };

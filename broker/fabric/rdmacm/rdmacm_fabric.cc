@@ -287,12 +287,16 @@ Device RdmaCmFabric::Describe(DeviceId id, const FoundDevice& found) const {
   device.addresses = found.addresses;
   device.keeps_qps_until_released = found.iwarp;
   device.unusable_reason = found.unusable_reason;
+  device.mtu = found.mtu;
   return device;
 }
 
 void RdmaCmFabric::ReportDevice(DeviceId id, const FoundDevice& found) {
   LogInfo("device found",
-          {{"device", found.name}, {"usable", found.unusable_reason.empty()}, {"cause", found.unusable_reason}});
+          {{"device", found.name},
+           {"usable", found.unusable_reason.empty()},
+           {"cause", found.unusable_reason},
+           {"mtu", found.mtu}});
   reports_.Push(DeviceChanged{Describe(id, found)});
 }
 

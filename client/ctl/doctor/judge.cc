@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <limits>
+#include <string>
 
 #include "client/ctl/doctor/judge_device.h"
 #include "client/ctl/doctor/judge_file.h"
@@ -104,6 +105,7 @@ void JudgeBrokersDevices(const MachineState& machine, Findings* findings) {
   for (const BrokersDevice& device : machine.broker.devices) {
     if (device.usable) {
       usable += (usable.empty() ? "" : ", ") + device.name;
+      if (device.mtu != 0) usable += " (MTU " + std::to_string(device.mtu) + ")";
     } else {
       findings->push_back(
           {"broker, " + device.name, Severity::kProblem, "the broker cannot use it: " + device.unusable_reason, ""});

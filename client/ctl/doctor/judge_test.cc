@@ -48,7 +48,7 @@ MachineState WholeMachine() {
                       .ports = {port}}};
   machine.broker.socket = {.path = "/run/rdma-broker/control.sock", .owner = "root", .group = "rdma", .mode = 0660};
   machine.broker.answers = true;
-  machine.broker.devices = {{"iwarp0", true, ""}, {"rxe0", true, ""}};
+  machine.broker.devices = {{"iwarp0", true, ""}, {"rxe0", true, "", 1024}};
   return machine;
 }
 
@@ -385,7 +385,7 @@ TEST(Judging, WhatIsInOrderIsSaidWithoutACommand) {
     EXPECT_EQ(found[i].command, "") << found[i].what;
   }
   EXPECT_EQ(found[5].meaning, "ACTIVE, 192.0.2.1 on eth0, fe80::1%2 on eth0");
-  EXPECT_EQ(found[7].meaning, "it answers; usable adapters: iwarp0, rxe0");
+  EXPECT_EQ(found[7].meaning, "it answers; usable adapters: iwarp0, rxe0 (MTU 1024)");
 }
 
 TEST(Judging, AHostileNameStaysOneWordOfTheCommand) {

@@ -85,7 +85,7 @@ BrokerState AskBroker(const std::string& control_socket) {
   broker.answers = queries.Adapters(&reply) == ExitCode::kDone;
   broker.silence = queries.error();
   for (const v1::Device& device : reply.devices()) {
-    broker.devices.push_back({device.name(), device.usable(), device.unusable_reason()});
+    broker.devices.push_back({device.name(), device.usable(), device.unusable_reason(), device.mtu()});
   }
   return broker;
 }

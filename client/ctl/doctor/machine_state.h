@@ -82,6 +82,7 @@ struct BrokersDevice {
   std::string name;
   bool usable = false;
   std::string unusable_reason;
+  uint32_t mtu = 0;  // Of the contract's Device.
 
   bool operator==(const BrokersDevice&) const = default;
 };
