@@ -59,14 +59,20 @@ NdkStatus Adapter::QueryInfo(AdapterInfo* info, size_t* size) const {
 }
 
 NdkStatus Adapter::CreateListener(ConnectEventCallback on_connect, CreateCompletion<Listener> completion) {
+  return CreateListener(std::move(on_connect), nullptr, std::move(completion));
+}
+
+NdkStatus Adapter::CreateListener(ConnectEventCallback on_connect, AddressEventCallback on_address,
+                                  CreateCompletion<Listener> completion) {
   if (!on_connect || !completion) {
     return Refuse(NdkStatus::kInvalidParameter, "on_connect, completion: one of them is missing");
   }
-  return Post([self = Self(), on_connect = std::move(on_connect), completion = std::move(completion)]() mutable {
+  return Post([self = Self(), on_connect = std::move(on_connect), on_address = std::move(on_address),
+               completion = std::move(completion)]() mutable {
     v1::CreateListenerRequest request;
     request.set_adapter_id(self->id());
     const std::shared_ptr<Listener> listener(
-        new Listener(self->link().shared_from_this(), self, std::move(on_connect)));
+        new Listener(self->link().shared_from_this(), self, std::move(on_connect), std::move(on_address)));
     Create<Listener>(
         listener, {self}, std::move(request), &v1::Broker::Stub::PrepareAsyncCreateListener,
         [](const v1::Outcome& reply) { return reply.listener_created().listener_id(); }, std::move(completion));

@@ -45,8 +45,10 @@ class Adapter : public BrokerObject {
   rdmabroker::Adapter* data() const { return data_; }
 
   // The listener has no address yet: Listener::Listen is next. `on_connect` is called for each peer that wants to
-  // connect.
+  // connect; `on_address`, which may be null, when the adapter loses the listener's address or has it.
   NdkStatus CreateListener(ConnectEventCallback on_connect, CreateCompletion<Listener> completion);
+  NdkStatus CreateListener(ConnectEventCallback on_connect, AddressEventCallback on_address,
+                           CreateCompletion<Listener> completion);
   // Port 0 asks for a free one. In the second form the endpoint takes the reservation's place.
   NdkStatus CreateSharedEndpoint(const SocketAddress& address, CreateCompletion<SharedEndpoint> completion);
   NdkStatus CreateSharedEndpoint(const std::shared_ptr<Reservation>& reservation,

@@ -16,6 +16,8 @@ using std::chrono::milliseconds;
 
 // The version of the wire contract that this library is written against.
 constexpr uint32_t kApiMinor = 1;
+// session.proto, ListenerAddressEvent.
+constexpr char kAddressEvents[] = "listener-address-events";
 
 // Requests acknowledge as well. The broker keeps thousands of events; a client that has made none for so long says
 // something.
@@ -180,6 +182,9 @@ void BrokerLink::Dispatch(const v1::SessionEvent& event) {
     case v1::SessionEvent::kAdapterDisabled:
       key = {ObjectKind::kAdapter, event.adapter_disabled().adapter_id()};
       break;
+    case v1::SessionEvent::kListenerAddress:
+      key = {ObjectKind::kListener, event.listener_address().listener_id()};
+      break;
     case v1::SessionEvent::EVENT_NOT_SET:  // Of a newer kind.
       return;
   }
@@ -267,6 +272,7 @@ void BrokerLink::Return() {
   v1::SessionRequest first;
   if (state_ == State::kOpening) {
     first.mutable_open()->set_api_minor(kApiMinor);
+    first.mutable_open()->add_features(kAddressEvents);
     return StartStream(first);
   }
   v1::ResumeSession& resume = *first.mutable_resume();
@@ -274,6 +280,7 @@ void BrokerLink::Return() {
   resume.set_session_secret(session_.session_secret());
   resume.set_acknowledged_event(static_cast<uint64_t>(last_event_));
   resume.set_api_minor(kApiMinor);
+  resume.add_features(kAddressEvents);
   resume.set_lineage(session_.lineage());
   StartStream(first);
 }

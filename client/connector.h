@@ -34,14 +34,14 @@ class SharedEndpoint;
 struct ConnectParameters {
   SocketAddress source;  // For Connect: one of the adapter's addresses; port 0 asks for a free one.
   SocketAddress destination;
-  ReadLimits limits;
+  ReadLimits limits = kAdaptersReads;
   std::string private_data;  // At most AdapterInfo::max_caller_data bytes.
   ConnectionOptions options = {};
 };
 
 // What Accept answers.
 struct AcceptParameters {
-  ReadLimits limits;
+  ReadLimits limits = kAdaptersReads;
   std::string private_data;  // At most AdapterInfo::max_callee_data bytes.
   ConnectionOptions options = {};
 };

@@ -13,17 +13,24 @@
 
 namespace rdmabroker::client {
 
-Listener::Listener(std::shared_ptr<BrokerLink> link, std::shared_ptr<Adapter> adapter, ConnectEventCallback on_connect)
+Listener::Listener(std::shared_ptr<BrokerLink> link, std::shared_ptr<Adapter> adapter, ConnectEventCallback on_connect,
+                   AddressEventCallback on_address)
     : BrokerObject(std::move(link), ObjectKind::kListener),
       adapter_(std::move(adapter)),
-      on_connect_(std::move(on_connect)) {}
+      on_connect_(std::move(on_connect)),
+      on_address_(std::move(on_address)) {}
 
 NdkStatus Listener::Listen(const SocketAddress& address, OutcomeCompletion completion) {
+  return Listen(address, ListenOptions(), std::move(completion));
+}
+
+NdkStatus Listener::Listen(const SocketAddress& address, const ListenOptions& options, OutcomeCompletion completion) {
   if (!completion) return RefuseWithoutCompletion();
   const auto self = std::static_pointer_cast<Listener>(shared_from_this());
-  return Post([self, address, completion = std::move(completion)] {
+  return Post([self, address, options, completion = std::move(completion)] {
     v1::ListenRequest request;
     *request.mutable_address() = ToMessage(address);
+    request.set_await_address(options.await_address);
     self->StartListen(request, nullptr, completion);
   });
 }
@@ -57,6 +64,8 @@ void Listener::StartListen(const v1::ListenRequest& request, const std::shared_p
            }
            completion(result);
            if (--listens_ > 0) return;
+           const std::optional<bool> presence = std::exchange(held_presence_, std::nullopt);
+           if (presence && address_) TellOfAddress(*presence);
            for (const v1::ConnectEvent& event : std::exchange(held_, {})) Deliver(event);
          });
 }
@@ -96,6 +105,11 @@ std::optional<SocketAddress> Listener::address() const {
 }
 
 void Listener::HandleEvent(const v1::SessionEvent& event) {
+  if (event.has_listener_address()) {
+    if (listens_ == 0) return TellOfAddress(event.listener_address().present());
+    held_presence_ = event.listener_address().present();
+    return;
+  }
   if (!event.has_connect()) return;
   // The broker's own bound; one that does not keep to it is told so by refusing.
   if (listens_ > 0 && held_.size() < link().session().limits().backlog()) {
@@ -103,6 +117,11 @@ void Listener::HandleEvent(const v1::SessionEvent& event) {
   } else {
     Deliver(event.connect());
   }
+}
+
+void Listener::TellOfAddress(bool present) {
+  const AddressEventCallback tell = on_address_;
+  if (tell && !closing()) tell(present);
 }
 
 void Listener::Deliver(const v1::ConnectEvent& event) {
@@ -123,6 +142,7 @@ void Listener::SubmitClose(Done done) {
 
 void Listener::OnClosing() {
   on_connect_ = nullptr;
+  on_address_ = nullptr;
   for (const v1::ConnectEvent& event : std::exchange(held_, {})) link().CloseUnwanted(event.connector_id());
 }
 

@@ -29,14 +29,25 @@ class Reservation;
 // whatever becomes of it.
 using ConnectEventCallback = std::function<void(std::shared_ptr<Connector>)>;
 
+// The adapter has lost the address that the listener listens on, or has it (again): ListenerAddressEvent in
+// session.proto. After the completion of Listen. On the session's thread.
+using AddressEventCallback = std::function<void(bool present)>;
+
+struct ListenOptions {
+  // Holds the address until the adapter has it, and succeeds at once; otherwise Listen fails with kInvalidAddress where
+  // the adapter has not got it.
+  bool await_address = false;
+};
+
 // NDK_LISTENER. Its close waits for every connector that it delivered; from the moment of Close on, peers are turned
 // down, even those that are on their way to a ConnectEvent.
 class Listener : public BrokerObject {
  public:
   // Binds the address and starts. Connect events come after the completion has been called with success. Listen in
-  // broker.proto lists the failures; after one, another Listen is allowed. In the second form the listener takes the
+  // broker.proto lists the failures; after one, another Listen is allowed. In the last form the listener takes the
   // reservation's place.
   NdkStatus Listen(const SocketAddress& address, OutcomeCompletion completion);
+  NdkStatus Listen(const SocketAddress& address, const ListenOptions& options, OutcomeCompletion completion);
   NdkStatus Listen(const std::shared_ptr<Reservation>& reservation, OutcomeCompletion completion);
 
   // Stops or resumes the delivery of connect events: while it is stopped, peers are turned down as if nothing listened.
@@ -52,11 +63,13 @@ class Listener : public BrokerObject {
  private:
   friend class Adapter;
 
-  Listener(std::shared_ptr<BrokerLink> link, std::shared_ptr<Adapter> adapter, ConnectEventCallback on_connect);
+  Listener(std::shared_ptr<BrokerLink> link, std::shared_ptr<Adapter> adapter, ConnectEventCallback on_connect,
+           AddressEventCallback on_address);
 
   void StartListen(const v1::ListenRequest& request, const std::shared_ptr<Reservation>& reservation,
                    const OutcomeCompletion& completion);
   void SyncPause();
+  void TellOfAddress(bool present);
   void Deliver(const v1::ConnectEvent& event);
   void SubmitClose(Done done) override;
   void OnClosing() override;
@@ -68,8 +81,11 @@ class Listener : public BrokerObject {
   std::optional<SocketAddress> address_;  // Guarded by mutex_.
 
   ConnectEventCallback on_connect_;
-  int listens_ = 0;                     // Under way.
-  std::vector<v1::ConnectEvent> held_;  // Until the Listen that they came before has completed.
+  AddressEventCallback on_address_;  // May be null.
+  int listens_ = 0;                  // Under way.
+  // Until the Listen that they came before has completed.
+  std::vector<v1::ConnectEvent> held_;
+  std::optional<bool> held_presence_;
   bool broker_paused_ = false;
   bool pausing_ = false;
 };

@@ -62,6 +62,43 @@ TEST_F(ListenerTest, PeersOfAListenThatFailedAreTurnedDown) {
   EXPECT_THAT(log.WaitFor(1), ElementsAre("listen STATUS_SHARING_VIOLATION"));
 }
 
+TEST_F(ListenerTest, TellsWhetherItsAddressIsThereOnceItListens) {
+  const auto event = [](uint64_t listener, bool present) {
+    v1::SessionEvent made;
+    made.mutable_listener_address()->set_listener_id(listener);
+    made.mutable_listener_address()->set_present(present);
+    return made;
+  };
+  const Later<v1::OpenSession> greeting;
+  broker.OnStream([greeting](const v1::SessionRequest& message) {
+    if (message.has_open()) greeting.Set(message.open());
+    return grpc::Status::OK;
+  });
+  OpenSession();
+  EXPECT_THAT(greeting.Get().features(), ElementsAre("listener-address-events"));
+  broker.On("Listen", [](const Broker::Request&) { return Broker::Answer{Broker::Answer::Kind::kHold, {}}; });
+  const Later<std::shared_ptr<Listener>> made;
+  adapter->CreateListener(
+      LogsConnect(), [this](bool present) { log.Add(present ? "there" : "gone"); },
+      [made](const Outcome&, std::shared_ptr<Listener> listener) { made.Set(std::move(listener)); });
+  const auto listener = made.Get();
+  listener->Listen(kSomeAddress, {.await_address = true}, Logs("listen"));
+  const auto request = broker.WaitFor("Listen");
+  EXPECT_TRUE(request.As<v1::ListenRequest>().await_address());
+  broker.Emit(event(request.object, true));
+  broker.WaitForAcknowledgement(1);
+  EXPECT_THAT(log.lines(), ElementsAre());
+  Broker::Answer listening;
+  *listening.outcome.mutable_listening()->mutable_address() = request.As<v1::ListenRequest>().address();
+  broker.Release(request.request_id, listening);
+  broker.Emit(event(request.object, false));
+  EXPECT_THAT(log.WaitFor(3), ElementsAre("listen STATUS_SUCCESS", "there", "gone"));
+  // Who has not asked for such events is not disturbed by them.
+  const auto other = NewListener(LogsConnect(), false);
+  broker.Emit(event(request.object + 1, false));
+  Settle();
+}
+
 TEST_F(ListenerTest, AConnectorThatIsDeliveredTwiceIsOne) {
   OpenSession();
   const auto listener = NewListener(LogsConnect());

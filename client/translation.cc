@@ -94,10 +94,19 @@ AdapterInfo FromMessage(const v1::AdapterInfo& info) {
   };
 }
 
+std::vector<IpAddress> FromMessage(const google::protobuf::RepeatedPtrField<v1::IpAddress>& messages) {
+  std::vector<IpAddress> ips;
+  for (const v1::IpAddress& message : messages) {
+    if (const auto ip = FromBytes(message.ip(), message.scope_id())) ips.push_back(*ip);
+  }
+  return ips;
+}
+
 Device FromMessage(const v1::Device& device) {
-  Device result = {
+  return {
       .name = device.name(),
       .info = FromMessage(device.info()),
+      .addresses = FromMessage(device.addresses()),
       .port_space = static_cast<PortSpace>(device.port_space()),
       .network_namespace = device.network_namespace(),
       .client_ends_connections = device.client_ends_connections(),
@@ -105,10 +114,6 @@ Device FromMessage(const v1::Device& device) {
       .unusable_reason = device.unusable_reason(),
       .mtu = device.mtu(),
   };
-  for (const v1::IpAddress& address : device.addresses()) {
-    if (const auto ip = FromBytes(address.ip(), address.scope_id()); ip.has_value()) result.addresses.push_back(*ip);
-  }
-  return result;
 }
 
 std::optional<ConnectionData> FromMessage(const v1::ConnectionData& data) {

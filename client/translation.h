@@ -7,6 +7,7 @@
 
 #include <optional>
 #include <string_view>
+#include <vector>
 
 #include "client/values.h"
 #include "proto/rdmabroker/v1/adapter.pb.h"
@@ -34,7 +35,8 @@ NdkStatus FromMessage(v1::NdkStatus status);
 std::optional<SocketAddress> FromMessage(const v1::SocketAddress& address);
 ReadLimits FromMessage(const v1::ReadLimits& limits);
 AdapterInfo FromMessage(const v1::AdapterInfo& info);
-// Malformed addresses are left out.
+// Malformed addresses are left out; in a device, too.
+std::vector<IpAddress> FromMessage(const google::protobuf::RepeatedPtrField<v1::IpAddress>& messages);
 Device FromMessage(const v1::Device& device);
 // Nothing if an address is malformed.
 std::optional<ConnectionData> FromMessage(const v1::ConnectionData& data);

@@ -33,6 +33,8 @@ struct ReadLimits {
 
   bool operator==(const ReadLimits&) const = default;
 };
+// As many as the adapter has.
+inline constexpr ReadLimits kAdaptersReads = {.inbound = UINT32_MAX, .outbound = UINT32_MAX};
 
 // Options of one side of a connection.
 struct ConnectionOptions {

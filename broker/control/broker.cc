@@ -42,7 +42,10 @@ Broker::Broker(BrokerCore core, Watcher& watcher, CoreRunner::Commit commit, Cor
                Policy policy, AuditLevel audit)
     : runner_(
           std::move(core), watcher, [this](const Effect& effect) { Carry(effect); }, std::move(commit),
-          std::move(observer)),
+          [this, observer = std::move(observer)](Instant now, const Event& event, const Effects& effects) {
+            if (observer) observer(now, event, effects);
+            for (const Effect& effect : effects) life_.SawAsked(effect);
+          }),
       gate_(std::move(policy), audit),
       processes_(watcher,
                  [this](SessionId session) { End(session, StreamEnding::kEnded, SessionEndedBy::kClientGone); }),
@@ -63,25 +66,27 @@ void Broker::Recover(std::vector<std::unique_ptr<Fabric>> fabrics) {
   }
 }
 
-Broker::Opened Broker::Open(EventStream& stream, std::shared_ptr<const Caller> caller, const SessionSecret& secret) {
+Broker::Opened Broker::Open(EventStream& stream, std::shared_ptr<const Caller> caller, const SessionSecret& secret,
+                            bool hears_of_addresses) {
   // A broker that stops refuses all alike.
   if (!stopping_) {
     if (auto refusal = gate_.Open(*caller, core(), Watcher::Now())) return *std::move(refusal);
   }
   stream.id_ = StreamId(++last_stream_);
-  const OpenSession event{stream.id_, caller->identity, secret};
+  const OpenSession event{stream.id_, caller->identity, secret, hears_of_addresses};
   return Attach(stream, std::move(caller), event);
 }
 
 Broker::Opened Broker::Resume(EventStream& stream, std::shared_ptr<const Caller> caller, SessionId session,
-                              const SessionSecret& secret, EventNumber acknowledged, uint64_t lineage) {
+                              const SessionSecret& secret, EventNumber acknowledged, uint64_t lineage,
+                              bool hears_of_addresses) {
   if (lineage != 0 && lineage != core().records().lineage) {
     return Outcome{.status = NdkStatus::kObjectNameNotFound,
                    .hint = absl::StrCat("session ", session.value(),
                                         ": was in records that this broker has lost; open a new one")};
   }
   stream.id_ = StreamId(++last_stream_);
-  const ResumeSession event{stream.id_, session, caller->identity, secret, acknowledged};
+  const ResumeSession event{stream.id_, session, caller->identity, secret, acknowledged, hears_of_addresses};
   return Attach(stream, std::move(caller), event);
 }
 

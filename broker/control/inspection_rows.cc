@@ -95,6 +95,9 @@ void Fill(const Records& records, const ListenerRecord& listener, v1::ListenerIn
   row->set_undecided_connectors(listener.undecided);
   row->set_successors(listener.successors);
   row->set_paused(listener.paused);
+  const auto endpoint = records.endpoints.find(listener.endpoint);
+  if (listener.state != ListenerState::kListening || endpoint == records.endpoints.end()) return;
+  for (const IpAddress& ip : endpoint->second.ips) ToProto(ip, row->add_answers_at());
 }
 
 void Fill(const Records& records, const SharedEndpointRecord& shared_endpoint, v1::SharedEndpointInfo* row) {

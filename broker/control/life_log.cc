@@ -117,6 +117,30 @@ void LifeLog::Ended(SessionId session, absl::string_view why) {
   }
 }
 
+void LifeLog::SawAsked(const Effect& effect) {
+  const auto* asked = std::get_if<FabricRequest>(&effect);
+  if (asked == nullptr) return;
+  if (const auto* rebind = std::get_if<FabricRebind>(asked)) FollowedAddress(*rebind);
+}
+
+void LifeLog::FollowedAddress(const FabricRebind& request) {
+  const auto endpoint = records().endpoints.find(request.endpoint);
+  if (endpoint == records().endpoints.end() || endpoint->second.address.ip.IsAny()) return;
+  const bool lost = request.ips.empty();
+  const auto left_out = (lost ? lost_addresses_ : found_addresses_).Pass(Watcher::Now());
+  if (!left_out) return;
+  const LogField fields[] = {{"endpoint", request.endpoint.value()},
+                             {"uid", endpoint->second.uid},
+                             {"device", records().devices.at(request.device).device.name},
+                             {"local", endpoint->second.address.ToString()},
+                             {"left_out", *left_out}};
+  if (lost) {
+    LogWarning("address of an endpoint gone", fields);
+  } else {
+    LogInfo("address of an endpoint there", fields);
+  }
+}
+
 LifeLog::Deed LifeLog::DeedOf(const Request& request) {
   return std::visit(Overloaded{
                         [](const Connect& typed) {

@@ -33,6 +33,8 @@ class LifeLog {
   void Away(SessionId session);
   void Ended(SessionId session, absl::string_view why);
 
+  void SawAsked(const Effect& effect);  // Of a fabric.
+
   // A request's first answer; before it, the events that the request has caused at once.
   void Answered(const ClientRequest& request, const Outcome& answer);
   // `asked`: the request that is being handled; null for none.
@@ -80,6 +82,7 @@ class LifeLog {
   void Remember(Session& known, const ListenerRecord& listener);
 
   void Requested(SessionId session, const ConnectEvent& event);
+  void FollowedAddress(const FabricRebind& request);
   // At once, or later.
   void Concluded(SessionId session, Session& known, const Deed& deed, const Outcome& outcome);
   void Listening(SessionId session, Session& known, ListenerId listener, const Outcome& outcome);
@@ -99,6 +102,8 @@ class LifeLog {
   WarningLimit failed_connectors_{kAtOnce};
   WarningLimit broken_connectors_{kAtOnce};
   WarningLimit exceeded_ports_;
+  WarningLimit lost_addresses_;
+  WarningLimit found_addresses_{kAtOnce};
   WarningLimit refused_;
 };
 

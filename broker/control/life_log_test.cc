@@ -140,6 +140,30 @@ TEST_F(LifeLogTest, APeerThatSendsLargerPacketsThanThePortTakesIsWarnedOf) {
   }
 }
 
+TEST_F(LifeLogTest, AnAddressThatGoesAndComesIsToldOf) {
+  const Device device = {.id = DeviceId(1), .name = "nic1", .addresses = {{.bytes = {192, 0, 2, 1}}}};
+  Device bare = device;
+  bare.addresses.clear();
+  Handle(FabricReport(DeviceChanged{device}));
+  Handle(OpenSession{StreamId(1), {.uid = 1000}, {}});
+  Ask(OpenAdapter{"nic1", kNdkVersion});
+  for (const SocketAddress& address : {SocketAddress{device.addresses[0], 4420}, {{}, 4421}}) {
+    const uint64_t number = address.port - 4419U;
+    Ask(CreateListener{AdapterId(1)});
+    Ask(Listen{.listener = ListenerId(number), .address = address});
+    Handle(FabricReport(FabricBound{EndpointId(number)}));
+  }
+  for (const Device& next : {bare, device}) {
+    for (const Effect& effect : core_.Handle(absl::UnixEpoch(), FabricReport(DeviceChanged{next}))) {
+      log_.SawAsked(effect);
+    }
+  }
+  const std::string fields = " endpoint=1 uid=1000 device=nic1 local=192.0.2.1:4420 left_out=0";
+  EXPECT_EQ(lines_.LinesWith("address of an endpoint gone" + fields).size(), 1u);
+  EXPECT_EQ(lines_.LinesWith("address of an endpoint there" + fields).size(), 1u);
+  EXPECT_EQ(lines_.LinesWith("address of an endpoint").size(), 2u) << "a wildcard's";
+}
+
 TEST_F(LifeLogTest, FloodsAreBounded) {
   const absl::Time start = absl::Now();
   constexpr uint64_t kSessions = 10 * LifeLog::kAtOnce;

@@ -19,6 +19,8 @@ constexpr uint32_t kApiMinor = 1;
 // session.proto, OpenSession.features.
 constexpr int kMaxFeatures = 64;
 constexpr size_t kMaxFeatureName = 63;
+// session.proto, ListenerAddressEvent; the broker's only feature.
+constexpr char kAddressEvents[] = "listener-address-events";
 
 Outcome Malformed(const std::string& hint) { return {.status = NdkStatus::kInvalidParameter, .hint = hint}; }
 
@@ -31,6 +33,12 @@ std::optional<Outcome> CheckGreeting(const Message& message) {
                                 [](const std::string& name) { return name.size() <= kMaxFeatureName; });
   if (!fits) return Malformed("features: a name of more than 63 bytes");
   return std::nullopt;
+}
+
+template <typename Message>
+bool HearsOfAddresses(const Message& greeting) {
+  const auto& features = greeting.features();
+  return std::find(features.begin(), features.end(), kAddressEvents) != features.end();
 }
 
 Outcome OutcomeOf(StreamEnding ending) {
@@ -105,10 +113,12 @@ void SessionStream::OpenOrResume() {
   Broker::Opened opened;
   const bool resumes = message_.has_resume();
   SessionSecret secret = {};
+  bool hears_of_addresses = false;
   if (message_.has_open()) {
     if (auto refusal = CheckGreeting(message_.open())) return Finish(GrpcStatusOf(*refusal));
     secret = RandomSecret();
-    opened = context_.broker.Open(*this, caller_, secret);
+    hears_of_addresses = HearsOfAddresses(message_.open());
+    opened = context_.broker.Open(*this, caller_, secret, hears_of_addresses);
   } else if (resumes) {
     const v1::ResumeSession& resume = message_.resume();
     if (auto refusal = CheckGreeting(resume)) return Finish(GrpcStatusOf(*refusal));
@@ -116,17 +126,20 @@ void SessionStream::OpenOrResume() {
       return Finish(GrpcStatusOf(Malformed("resume.session_secret: not 16 bytes")));
     }
     sent_ = EventNumber(resume.acknowledged_event());
-    opened = context_.broker.Resume(*this, caller_, SessionId(resume.session_id()), secret, sent_, resume.lineage());
+    hears_of_addresses = HearsOfAddresses(resume);
+    opened = context_.broker.Resume(*this, caller_, SessionId(resume.session_id()), secret, sent_, resume.lineage(),
+                                    hears_of_addresses);
   } else {
     return Finish(GrpcStatusOf(Malformed("message: the first one must be open or resume")));
   }
   if (const auto* refusal = std::get_if<Outcome>(&opened)) return Refuse(*refusal);
   session_ = std::get<SessionId>(opened);
-  SendOpened(resumes, secret);
+  SendOpened(resumes, secret, hears_of_addresses);
 }
 
-void SessionStream::SendOpened(bool resumed, const SessionSecret& secret) {
+void SessionStream::SendOpened(bool resumed, const SessionSecret& secret, bool hears_of_addresses) {
   v1::SessionOpened* opened = reply_.mutable_opened();
+  if (hears_of_addresses) opened->add_features(kAddressEvents);
   opened->set_session_id(session_.value());
   if (!resumed) opened->set_session_secret(BytesToProto(secret));
   opened->set_api_minor(kApiMinor);

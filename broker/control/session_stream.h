@@ -43,7 +43,7 @@ class SessionStream : public EventStream, public std::enable_shared_from_this<Se
   void TakeMessage(bool ok);
   void OpenOrResume();
   void TakeLaterMessage();
-  void SendOpened(bool resumed, const SessionSecret& secret);
+  void SendOpened(bool resumed, const SessionSecret& secret, bool hears_of_addresses);
   void SendNext();
   void Write();
   void Written(bool ok);

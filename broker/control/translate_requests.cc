@@ -91,7 +91,11 @@ class Fields {
   std::optional<Outcome> complaint_;
 };
 
-ReadLimits LimitsOf(const v1::ReadLimits& message) { return {message.inbound(), message.outbound()}; }
+template <typename Message>
+ReadLimits LimitsOf(const Message& request) {
+  if (!request.has_limits()) return {UINT32_MAX, UINT32_MAX};
+  return {request.limits().inbound(), request.limits().outbound()};
+}
 
 // A request that only names an object.
 template <typename CoreRequest, typename Id>
@@ -126,7 +130,8 @@ Translated FromProto(const v1::ListenRequest& request) {
     return Outcome{.status = NdkStatus::kNotSupported, .hint = "join: this broker has no feature \"listen-join\""};
   }
   Listen listen{.listener = fields.Required("listener_id", request.listener_id(), ListenerId()),
-                .reservation = ReservationId(request.reservation_id())};
+                .reservation = ReservationId(request.reservation_id()),
+                .await_address = request.await_address()};
   if (request.has_address() || !listen.reservation) {
     listen.address = fields.Address("address", request.has_address(), request.address());
   }
@@ -177,7 +182,7 @@ Translated FromProto(const v1::ConnectRequest& request) {
                   .qp = QpNumber{request.qp_number()},
                   .source = fields.Address("source", request.has_source(), request.source()),
                   .destination = fields.Address("destination", request.has_destination(), request.destination()),
-                  .limits = LimitsOf(request.limits()),
+                  .limits = LimitsOf(request),
                   .private_data = fields.PrivateData(request.private_data()),
                   .options = fields.Options(request.options())};
   return fields.Finish(std::move(connect));
@@ -190,7 +195,7 @@ Translated FromProto(const v1::ConnectWithSharedEndpointRequest& request) {
       .qp = QpNumber{request.qp_number()},
       .shared_endpoint = fields.Required("shared_endpoint_id", request.shared_endpoint_id(), SharedEndpointId()),
       .destination = fields.Address("destination", request.has_destination(), request.destination()),
-      .limits = LimitsOf(request.limits()),
+      .limits = LimitsOf(request),
       .private_data = fields.PrivateData(request.private_data()),
       .options = fields.Options(request.options())};
   return fields.Finish(std::move(connect));
@@ -204,7 +209,7 @@ Translated FromProto(const v1::AcceptRequest& request) {
   Fields fields;
   Accept accept{.connector = fields.Required("connector_id", request.connector_id(), ConnectorId()),
                 .qp = QpNumber{request.qp_number()},
-                .limits = LimitsOf(request.limits()),
+                .limits = LimitsOf(request),
                 .private_data = fields.PrivateData(request.private_data()),
                 .options = fields.Options(request.options())};
   return fields.Finish(std::move(accept));

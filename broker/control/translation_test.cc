@@ -62,8 +62,8 @@ std::vector<Row> Rows() {
                                       OpenAdapter{"iwarp0", {2, 65535}}),
       MakeRow<v1::CloseAdapterRequest>("CloseAdapter", "adapter_id: 5", CloseAdapter{AdapterId(5)}),
       MakeRow<v1::CreateListenerRequest>("CreateListener", "adapter_id: 5", CreateListener{AdapterId(5)}),
-      MakeRow<v1::ListenRequest>("Listen", "listener_id: 6 reservation_id: 7 address " + source,
-                                 Listen{ListenerId(6), from, ReservationId(7)}),
+      MakeRow<v1::ListenRequest>("Listen", "listener_id: 6 reservation_id: 7 await_address: true address " + source,
+                                 Listen{ListenerId(6), from, ReservationId(7), true}),
       MakeRow<v1::ControlConnectEventsRequest>("ControlConnectEvents", "listener_id: 6 pause: true",
                                                ControlConnectEvents{ListenerId(6), true}),
       MakeRow<v1::CloseListenerRequest>("CloseListener", "listener_id: 6", CloseListener{ListenerId(6)}),
@@ -170,9 +170,13 @@ TEST(RequestsFromTheWire, AReservationStandsForAnAddress) {
       Request(CreateSharedEndpoint{AdapterId(5), {}, ReservationId(7)}));
 }
 
-TEST(RequestsFromTheWire, NoLimitsAskForNoReads) {
-  const auto translated = FromProto(FromText<v1::AcceptRequest>("connector_id: 9"));
-  EXPECT_TRUE(std::get<Request>(translated) == Request(Accept{.connector = ConnectorId(9)}));
+TEST(RequestsFromTheWire, NoLimitsAskForAsManyReadsAsTheAdapterHas) {
+  const auto asked = [](const std::string& limits) {
+    return std::get<Accept>(std::get<Request>(FromProto(FromText<v1::AcceptRequest>("connector_id: 9 " + limits))))
+        .limits;
+  };
+  EXPECT_EQ(asked(""), (ReadLimits{UINT32_MAX, UINT32_MAX}));
+  EXPECT_EQ(asked("limits {}"), ReadLimits());
 }
 
 struct MalformedRow {
@@ -402,6 +406,7 @@ TEST(EventsForTheWire, CarryEveryKindOfEvent) {
                     ConnectionEndText(NdkStatus::kConnectionAborted, 104), "\" }")},
       {AdapterRemovedEvent{AdapterId(5)}, "adapter_removed { adapter_id: 5 }"},
       {AdapterDisabledEvent{AdapterId(6)}, "adapter_disabled { adapter_id: 6 }"},
+      {ListenerAddressEvent{ListenerId(7), true}, "listener_address { listener_id: 7 present: true }"},
   };
   std::set<size_t> kinds;
   for (const auto& [event, text] : rows) {

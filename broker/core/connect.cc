@@ -152,8 +152,9 @@ bool ConnectsFromAnotherPort(Turn& turn, ConnectorRecord& connector, const Fabri
   const uint32_t ports = turn.limits.last_ephemeral_port - turn.limits.first_ephemeral_port + 1;
   if (!taken || !report.qp_reusable || !HasAnyPort(connector, endpoint) || tries >= ports) return false;
   EndpointId next;
-  const Outcome outcome = AcquireEndpoint(turn, connector.session, DeviceOf(turn, connector.adapter),
-                                          EndpointUse::kDedicated, {endpoint.address.ip, 0}, connector.id, next);
+  const Outcome outcome =
+      AcquireEndpoint(turn, connector.session, DeviceOf(turn, connector.adapter), EndpointUse::kDedicated,
+                      {endpoint.address.ip, 0}, Presence::kNow, connector.id, next);
   if (outcome.status != NdkStatus::kPending) return false;
   turn.records.endpoints.at(next).tries += tries;
   ReplaceEndpoint(turn, connector, next, SharedEndpointId());
@@ -185,7 +186,7 @@ Outcome Perform(Turn& turn, const Call& call, const Connect& request) {
   if (!keep) {
     EndpointId endpoint;
     outcome = AcquireEndpoint(turn, call.session, DeviceOf(turn, connector.adapter), EndpointUse::kDedicated,
-                              request.source, connector.id, endpoint);
+                              request.source, Presence::kNow, connector.id, endpoint);
     if (outcome.status != NdkStatus::kPending) return outcome;
     ReplaceEndpoint(turn, connector, endpoint, SharedEndpointId());
   }

@@ -6,6 +6,7 @@
 
 #include "broker/core/nouns.h"
 #include "broker/core/objects.h"
+#include "broker/core/sessions.h"
 
 namespace rdmabroker {
 namespace {
@@ -23,9 +24,14 @@ bool IsAnothers(const Turn& turn, const EndpointRecord& endpoint, const IpAddres
   return holder != turn.index.addresses.end() && holder->second != endpoint.id;
 }
 
+bool HasAddress(const Device& device, const IpAddress& ip) {
+  return std::find(device.addresses.begin(), device.addresses.end(), ip) != device.addresses.end();
+}
+
 bool IsFree(const Turn& turn, const EndpointRecord& wanted) {
   const auto taken = [&](const IpAddress& ip) { return IsAnothers(turn, wanted, ip); };
-  if (std::any_of(wanted.ips.begin(), wanted.ips.end(), taken)) return false;
+  const std::vector<IpAddress> ips = TakenBy(wanted);
+  if (std::any_of(ips.begin(), ips.end(), taken)) return false;
   const auto wildcards = turn.index.wildcards.find(PortOf(wanted));
   if (wildcards == turn.index.wildcards.end()) return true;
   // Two wildcards of one device and family are in each other's way even while the device has no address.
@@ -56,17 +62,29 @@ Outcome NoPortLeft(const Turn& turn, const EndpointRecord& endpoint) {
                 " is in use; close connections or name a port");
 }
 
+// Who in the broker has an address that the endpoint wants.
+const char* HolderOf(const Turn& turn, const EndpointRecord& wanted) {
+  for (const IpAddress& ip : TakenBy(wanted)) {
+    if (!IsAnothers(turn, wanted, ip)) continue;
+    const EndpointId holder = turn.index.addresses.at(AddressOf(wanted, ip));
+    if (std::as_const(turn.records.endpoints).at(holder).device != wanted.device) {
+      return "a client of this broker on another adapter, which had the address before";
+    }
+  }
+  return "a client of this broker";
+}
+
 Outcome InUse(const EndpointRecord& endpoint, const char* by) {
   return Refuse(NdkStatus::kSharingViolation, "address ", endpoint.address.ToString(), ": in use by ", by,
                 "; close that, or name another port");
 }
 
 void TakeAddresses(Turn& turn, const EndpointRecord& endpoint) {
-  for (const IpAddress& ip : endpoint.ips) turn.index.addresses[AddressOf(endpoint, ip)] = endpoint.id;
+  for (const IpAddress& ip : TakenBy(endpoint)) turn.index.addresses[AddressOf(endpoint, ip)] = endpoint.id;
 }
 
 void LeaveAddresses(Turn& turn, const EndpointRecord& endpoint) {
-  for (const IpAddress& ip : endpoint.ips) turn.index.addresses.erase(AddressOf(endpoint, ip));
+  for (const IpAddress& ip : TakenBy(endpoint)) turn.index.addresses.erase(AddressOf(endpoint, ip));
 }
 
 void TakePort(Turn& turn, const EndpointRecord& endpoint) {
@@ -99,12 +117,31 @@ void UnbindIfUnused(Turn& turn, EndpointRecord& endpoint) {
   turn.Emit(FabricUnbind{endpoint.device, endpoint.id});
 }
 
-// Gives a wildcard endpoint what its device's addresses are now, but those that another endpoint has on that port.
+// Those of the device's addresses at which the endpoint is to be.
+std::vector<IpAddress> PlacesOf(const EndpointRecord& endpoint, const Device& device) {
+  if (endpoint.address.ip.IsAny()) return OfFamily(device.addresses, endpoint.address.ip.family);
+  if (!HasAddress(device, endpoint.address.ip)) return {};
+  return {endpoint.address.ip};
+}
+
+void TellOfAddress(Turn& turn, const EndpointRecord& endpoint) {
+  const ListenerId* id = std::get_if<ListenerId>(&endpoint.owner);
+  if (id == nullptr || endpoint.address.ip.IsAny()) return;
+  ListenerRecord& listener = turn.records.listeners.at(*id);
+  const SessionRecord& session = std::as_const(turn.records.sessions).at(listener.session);
+  // What is left out, as where a client reads nothing, the listener's row shows.
+  if (listener.closing || !session.hears_of_addresses || IsOverwhelmed(turn, session)) return;
+  Notify(turn, listener, ListenerAddressEvent{*id, !endpoint.ips.empty()});
+}
+
+// Gives the endpoint what its device's addresses are now, but those that another endpoint has on that port. What one
+// connection stands on ends with that.
 void Follow(Turn& turn, EndpointRecord& endpoint) {
   const DeviceRecord& device = std::as_const(turn.records.devices).at(endpoint.device);
-  if (!endpoint.address.ip.IsAny() || endpoint.state != EndpointState::kBound || device.removed) return;
+  const bool follows = endpoint.use != EndpointUse::kDedicated && endpoint.state == EndpointState::kBound;
+  if (!follows || device.removed) return;
   std::vector<IpAddress> ips;
-  for (const IpAddress& ip : OfFamily(device.device.addresses, endpoint.address.ip.family)) {
+  for (const IpAddress& ip : PlacesOf(endpoint, device.device)) {
     if (!IsAnothers(turn, endpoint, ip)) ips.push_back(ip);
   }
   if (ips == endpoint.ips) return;
@@ -112,6 +149,7 @@ void Follow(Turn& turn, EndpointRecord& endpoint) {
   endpoint.ips = std::move(ips);
   TakeAddresses(turn, endpoint);
   turn.Emit(FabricRebind{endpoint.device, endpoint.id, endpoint.ips});
+  TellOfAddress(turn, endpoint);
 }
 
 // Wildcards on that port may have what the endpoint had now.
@@ -156,35 +194,59 @@ Outcome RefuseUser(const Turn& turn, uint32_t uid, const SocketAddress& address)
                 " addresses already; close some, or raise endpoints_per_uid");
 }
 
-}  // namespace
-
-Outcome AcquireEndpoint(Turn& turn, SessionId session, const Device& device, EndpointUse use,
-                        const SocketAddress& address, ObjectId owner, EndpointId& id) {
-  const uint32_t uid = turn.records.sessions.at(session).identity.uid;
-  if (Outcome refusal = RefuseUser(turn, uid, address); refusal.status != NdkStatus::kSuccess) return refusal;
-  const bool wildcard = address.ip.IsAny();
-  const bool may_be_wildcard = use == EndpointUse::kListener || use == EndpointUse::kReserved;
-  if (wildcard && !may_be_wildcard) {
+// Whether an endpoint of the device may be at the address, or wait for it.
+Outcome RefuseAddress(const Turn& turn, const Device& device, EndpointUse use, const SocketAddress& address,
+                      Presence presence) {
+  const IpAddress& ip = address.ip;
+  if (ip.IsAny()) {
+    if (use == EndpointUse::kListener || use == EndpointUse::kReserved) return Done();
     return Refuse(NdkStatus::kInvalidAddress, "address ", address.ToString(), ": a wildcard; name one address of ",
                   device.name);
   }
-  const auto& own = device.addresses;
-  if (!wildcard && std::find(own.begin(), own.end(), address.ip) == own.end()) {
-    return Refuse(NdkStatus::kInvalidAddress, "address ", address.ToString(), ": not an address of ", device.name);
+  if (ip.IsMulticast()) {
+    return Refuse(NdkStatus::kInvalidAddress, "address ", address.ToString(), ": a multicast address; name one of ",
+                  device.name);
   }
+  if (HasAddress(device, ip)) return Done();
+  for (const auto& [name, id] : turn.index.device_names) {
+    const Device& other = std::as_const(turn.records.devices).at(id).device;
+    // User-space iWARP has all addresses, those of hardware included.
+    const bool alike = other.network_namespace == device.network_namespace && other.port_space == device.port_space &&
+                       other.client_ends_connections == device.client_ends_connections;
+    if (!alike || !HasAddress(other, ip)) continue;
+    // Which one not every user may know.
+    return Refuse(NdkStatus::kInvalidAddress, "address ", address.ToString(), ": an address of another adapter, not of ",
+                  device.name, "; open that");
+  }
+  if (presence == Presence::kAwaited) return Done();
+  Outcome refusal = Refuse(NdkStatus::kInvalidAddress, "address ", address.ToString(), ": not an address of ",
+                           device.name, "; give it to its network interface",
+                           use == EndpointUse::kListener ? ", or listen with await_address" : "");
+  refusal.retryable = true;
+  return refusal;
+}
+
+}  // namespace
+
+Outcome AcquireEndpoint(Turn& turn, SessionId session, const Device& device, EndpointUse use,
+                        const SocketAddress& address, Presence presence, ObjectId owner, EndpointId& id) {
+  const uint32_t uid = turn.records.sessions.at(session).identity.uid;
+  if (Outcome refused = RefuseUser(turn, uid, address); refused.status != NdkStatus::kSuccess) return refused;
+  Outcome refusal = RefuseAddress(turn, device, use, address, presence);
+  if (refusal.status != NdkStatus::kSuccess) return refusal;
   EndpointRecord endpoint;
   endpoint.device = device.id;
   endpoint.network_namespace = device.network_namespace;
   endpoint.port_space = device.port_space;
   endpoint.use = use;
   endpoint.address = address;
-  endpoint.ips = wildcard ? OfFamily(own, address.ip.family) : std::vector<IpAddress>{address.ip};
+  endpoint.ips = PlacesOf(endpoint, device);
   endpoint.ephemeral = address.port == 0;
   endpoint.uid = uid;
   endpoint.references = 1;
   endpoint.owner = owner;
   if (endpoint.ephemeral && !ChoosePort(turn, endpoint)) return NoPortLeft(turn, endpoint);
-  if (!IsFree(turn, endpoint)) return InUse(endpoint, "a client of this broker");
+  if (!IsFree(turn, endpoint)) return InUse(endpoint, HolderOf(turn, endpoint));
   ++turn.records.devices.at(device.id).endpoints;
   NewIds<EndpointKind> ids(turn.records.counters.id_key, turn.records.counters.endpoint);
   id = endpoint.id = ids.Next(turn.records.endpoints);

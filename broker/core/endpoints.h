@@ -7,16 +7,22 @@
 #ifndef BROKER_CORE_ENDPOINTS_H_
 #define BROKER_CORE_ENDPOINTS_H_
 
+#include <cstdint>
+
 #include "broker/core/turn.h"
 
 namespace rdmabroker {
 
+// Whether the device must have the address.
+enum class Presence : uint8_t { kNow, kAwaited };
+
 // Starts to bind `address` for the session's `owner`, with one reference, and puts the endpoint's id into `endpoint`.
-// Port 0 takes a free one of the ephemeral range. `owner` is told by OnBound or OnBindFailed.
+// Port 0 takes a free one of the ephemeral range. `owner` is told by OnBound or OnBindFailed. An address that is awaited
+// is held against others, and bound once the device has it.
 // Not PENDING: INVALID_ADDRESS, ACCESS_DENIED, INSUFFICIENT_RESOURCES, SHARING_VIOLATION or TOO_MANY_ADDRESSES, and
 // nothing has changed.
 Outcome AcquireEndpoint(Turn& turn, SessionId session, const Device& device, EndpointUse use,
-                        const SocketAddress& address, ObjectId owner, EndpointId& endpoint);
+                        const SocketAddress& address, Presence presence, ObjectId owner, EndpointId& endpoint);
 
 // Starts to turn a bound, reserved endpoint into `owner`'s, with the reference that its reservation had. The new owner
 // is told by OnBound or OnBindFailed; after a failure it gives the endpoint back with GiveBackEndpoint.
@@ -35,7 +41,7 @@ void DropReference(Turn& turn, EndpointId endpoint);
 void StandOn(Turn& turn, ConnectionRecord& connection, EndpointId endpoint);
 void StepOff(Turn& turn, const ConnectionRecord& connection);
 
-// Wildcard listeners follow their device's addresses.
+// Endpoints but connectors' own follow their device's addresses: all of a family, or the one that they name.
 void FollowAddresses(Turn& turn, const Device& device);
 
 void Handle(Turn& turn, const FabricBound& report);

@@ -46,7 +46,7 @@ Index Index::Of(const Records& records) {
   for (const auto& [id, endpoint] : records.endpoints) {
     index.lists.endpoints.Add(endpoint.uid, id);
     index.states.Count(endpoint, 1);
-    for (const IpAddress& ip : endpoint.ips) index.addresses[AddressOf(endpoint, ip)] = id;
+    for (const IpAddress& ip : TakenBy(endpoint)) index.addresses[AddressOf(endpoint, ip)] = id;
     if (endpoint.address.ip.IsAny()) index.wildcards[PortOf(endpoint)].insert(id);
   }
   for (const auto& [id, connection] : records.connections) {

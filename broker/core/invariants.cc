@@ -321,7 +321,9 @@ void CheckEndpoints(Rules& rules, const Records& records) {
     const bool used = endpoint.references + endpoint.connections > 0;
     rules.Require(endpoint.state != EndpointState::kBound || used, "endpoint ", id.value(), ": bound and unused");
     rules.Require(endpoint.state != EndpointState::kUnbinding || !used, "endpoint ", id.value(), ": unbound in use");
-    for (const IpAddress& ip : endpoint.ips) {
+    const bool within = endpoint.address.ip.IsAny() || endpoint.ips.empty() || endpoint.ips == TakenBy(endpoint);
+    rules.Require(within, "endpoint ", id.value(), ": is held at addresses that are not its own");
+    for (const IpAddress& ip : TakenBy(endpoint)) {
       const auto [other, fresh] =
           taken.try_emplace({endpoint.network_namespace, endpoint.port_space, ip, endpoint.address.port}, id);
       rules.Require(fresh, "endpoint ", id.value(), ": its address is endpoint ", other->second.value(), "'s too");

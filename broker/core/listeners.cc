@@ -64,7 +64,8 @@ Outcome Perform(Turn& turn, const Call& call, const Listen& request) {
     listener->endpoint = turn.records.reservations.at(request.reservation).endpoint;
   } else {
     outcome = AcquireEndpoint(turn, call.session, DeviceOf(turn, listener->adapter), EndpointUse::kListener,
-                              request.address, request.listener, listener->endpoint);
+                              request.address, request.await_address ? Presence::kAwaited : Presence::kNow,
+                              request.listener, listener->endpoint);
     if (outcome.status != NdkStatus::kPending) return outcome;
   }
   listener->state = ListenerState::kBinding;

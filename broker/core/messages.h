@@ -33,6 +33,7 @@ struct OpenSession {
   StreamId stream;
   Identity identity;
   SessionSecret secret;
+  bool hears_of_addresses = false;  // The client deals with ListenerAddressEvents.
 
   bool operator==(const OpenSession&) const = default;
 };
@@ -45,6 +46,7 @@ struct ResumeSession {
   Identity identity;
   SessionSecret secret;
   EventNumber acknowledged;
+  bool hears_of_addresses = false;
 
   bool operator==(const ResumeSession&) const = default;
 };

@@ -88,7 +88,10 @@ Text TextOf(const Request& request) {
                  [&](const OpenAdapter& open) { text.AddFields(open.device, open.version); },
                  [&](const CloseAdapter& close) { text.AddFields(close.adapter); },
                  [&](const CreateListener& create) { text.AddFields(create.adapter); },
-                 [&](const Listen& listen) { text.AddFields(listen.listener, listen.address, listen.reservation); },
+                 [&](const Listen& listen) {
+                   // The fifth, "join", is refused when it is translated.
+                   text.AddFields(listen.listener, listen.address, listen.reservation, false, listen.await_address);
+                 },
                  [&](const ControlConnectEvents& control) { text.AddFields(control.listener, control.pause); },
                  [&](const CloseListener& close) { text.AddFields(close.listener); },
                  [&](const CreateSharedEndpoint& create) {

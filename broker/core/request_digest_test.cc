@@ -36,6 +36,7 @@ std::vector<Request> DifferentRequests() {
           Listen{{}, SocketAddress::Parse("[fe80::1%4]:4420").value(), {}},
           Listen{{}, {IpAddress::Any(IpFamily::kIpv6), 0}, {}},
           Listen{{}, {}, ReservationId(1)},
+          Listen{{}, {}, {}, true},
           ControlConnectEvents{},
           ControlConnectEvents{ListenerId(1), false},
           ControlConnectEvents{{}, true},

@@ -45,6 +45,7 @@ struct Listen {
   ListenerId listener;
   SocketAddress address;
   ReservationId reservation;  // 0, or the caller's, on this address or with `address` all zero.
+  bool await_address = false;  // The device need not have it yet.
 
   bool operator==(const Listen&) const = default;
 };
@@ -290,8 +291,16 @@ struct AdapterDisabledEvent {
   bool operator==(const AdapterDisabledEvent&) const = default;
 };
 
-using SessionEvent =
-    std::variant<OutcomeEvent, ConnectEvent, DisconnectEvent, AdapterRemovedEvent, AdapterDisabledEvent>;
+// The device has lost the listener's address, or has it again. For clients that ask to hear of it.
+struct ListenerAddressEvent {
+  ListenerId listener;
+  bool present = false;
+
+  bool operator==(const ListenerAddressEvent&) const = default;
+};
+
+using SessionEvent = std::variant<OutcomeEvent, ConnectEvent, DisconnectEvent, AdapterRemovedEvent,
+                                  AdapterDisabledEvent, ListenerAddressEvent>;
 
 }  // namespace rdmabroker
 

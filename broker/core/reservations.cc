@@ -15,7 +15,7 @@ Outcome Perform(Turn& turn, const Call& call, const ReservePort& request) {
   if (!reservation) return reservation.refusal;
   reservation->ready = false;
   Outcome outcome = AcquireEndpoint(turn, call.session, DeviceOf(turn, request.adapter), EndpointUse::kReserved,
-                                    request.address, reservation->id, reservation->endpoint);
+                                    request.address, Presence::kNow, reservation->id, reservation->endpoint);
   if (outcome.status == NdkStatus::kPending) {
     reservation->pending = call.id;
   } else {

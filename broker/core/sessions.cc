@@ -103,6 +103,7 @@ void Handle(Turn& turn, const OpenSession& event) {
   session.identity = event.identity;
   session.secret = event.secret;
   session.stream = event.stream;
+  session.hears_of_addresses = event.hears_of_addresses;
   PromiseAnswers(turn.limits, session);
   turn.Emit(SessionOpened{event.stream, id});
 }
@@ -126,6 +127,7 @@ void Handle(Turn& turn, const ResumeSession& event) {
   }
   if (session->stream) turn.Emit(StreamReplaced{session->stream});
   session->stream = event.stream;
+  session->hears_of_addresses = event.hears_of_addresses;
   SetDeadline(turn, *session, absl::InfiniteFuture());
   PromiseAnswers(turn.limits, *session);
   turn.Emit(SessionOpened{event.stream, session->id});

@@ -21,7 +21,7 @@ Outcome Perform(Turn& turn, const Call& call, const CreateSharedEndpoint& reques
                               shared_endpoint.id);
   } else {
     outcome = AcquireEndpoint(turn, call.session, DeviceOf(turn, request.adapter), EndpointUse::kShared,
-                              request.address, shared_endpoint.id, shared_endpoint.endpoint);
+                              request.address, Presence::kNow, shared_endpoint.id, shared_endpoint.endpoint);
   }
   if (outcome.status != NdkStatus::kPending) {
     Remove(turn, shared_endpoint.id);

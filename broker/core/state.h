@@ -81,6 +81,7 @@ struct SessionRecord {
   std::deque<SessionEvent> events;  // Numbers acknowledged + 1 ... last_event.
   std::deque<KeptAnswer> answers;   // In the order of their ids.
   RequestId newest_request;
+  bool hears_of_addresses = false;  // It gets ListenerAddressEvents.
   // What its client was told of Limits::answers_kept, the most where it was told repeatedly. 0: by a broker that did
   // not record it, until it returns.
   uint32_t answers_kept = 0;
@@ -233,7 +234,8 @@ struct EndpointRecord {
   EndpointUse use = EndpointUse::kListener;
   EndpointState state = EndpointState::kBinding;
   SocketAddress address;       // May be a wildcard.
-  std::vector<IpAddress> ips;  // Concrete.
+  // Concrete: those at which the fabric is to hold it now. None where its device has not got the address.
+  std::vector<IpAddress> ips;
   bool ephemeral = false;      // The core chose the port.
   uint32_t tries = 0;          // Ports tried.
   uint32_t uid = 0;            // Whose it is; also when its owner is gone.
@@ -243,6 +245,11 @@ struct EndpointRecord {
 
   bool operator==(const EndpointRecord&) const = default;
 };
+
+// The addresses that no other endpoint may have with that port: a named one also while the device has not got it.
+inline std::vector<IpAddress> TakenBy(const EndpointRecord& endpoint) {
+  return endpoint.address.ip.IsAny() ? endpoint.ips : std::vector<IpAddress>{endpoint.address.ip};
+}
 
 // How a connection is given up.
 enum class Farewell : uint8_t { kRelease, kClientEnded, kReject, kRefuse };

@@ -27,7 +27,7 @@ constexpr Row kRows[] = {
     {Step::kStreamReplaced, "stream_replaced", "a session's former stream is told that another has replaced it"},
     {Step::kFabricBind, "bind", "an endpoint gets its address"},
     {Step::kFabricRepurpose, "repurpose", "a reserved address becomes a listener's or a shared endpoint's"},
-    {Step::kFabricRebind, "rebind", "a wildcard listener follows the device's addresses"},
+    {Step::kFabricRebind, "rebind", "a listener follows the device's addresses"},
     {Step::kFabricUnbind, "unbind", "an endpoint's address is given back"},
     {Step::kFabricConnect, "connect", "a fabric is asked to connect, and begins to"},
     {Step::kFabricComplete, "complete", "a fabric is asked to confirm, as the connecting side"},

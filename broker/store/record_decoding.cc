@@ -105,6 +105,7 @@ absl::Status FromProto(const v1::Session& message, SessionRecord* record) {
     record->reservations = message.reservations();
     record->connectors = message.connectors();
     record->answers_kept = message.answers_kept();
+    record->hears_of_addresses = message.hears_of_addresses();
   });
 }
 
@@ -141,6 +142,10 @@ absl::Status FromProto(const v1::Event& message, SessionEvent* event) {
         return;
       case v1::Event::kAdapterDisabled:
         *event = AdapterDisabledEvent{AdapterId(message.adapter_disabled().adapter_id())};
+        return;
+      case v1::Event::kListenerAddress:
+        *event = ListenerAddressEvent{ListenerId(message.listener_address().listener_id()),
+                                      message.listener_address().present()};
         return;
       case v1::Event::EVENT_NOT_SET:
         Field(all, "event").Complain("missing");

@@ -76,6 +76,7 @@ void ToProto(const SessionRecord& record, v1::Session* message) {
   message->set_reservations(record.reservations);
   message->set_connectors(record.connectors);
   message->set_answers_kept(record.answers_kept);
+  message->set_hears_of_addresses(record.hears_of_addresses);
 }
 
 void ToProto(const KeptAnswer& answer, v1::Answer* message) {

@@ -101,9 +101,9 @@ std::vector<Payload> EveryPayload() {
 }
 
 std::vector<SessionEvent> EveryEvent() {
-  std::vector<SessionEvent> events = {ConnectEvent{ListenerId(1), ConnectorId(2), Data()},
-                                      DisconnectEvent{ConnectorId(3), NdkStatus::kIoTimeout, 4},
-                                      AdapterRemovedEvent{AdapterId(5)}, AdapterDisabledEvent{AdapterId(6)}};
+  std::vector<SessionEvent> events = {
+      ConnectEvent{ListenerId(1), ConnectorId(2), Data()}, DisconnectEvent{ConnectorId(3), NdkStatus::kIoTimeout, 4},
+      AdapterRemovedEvent{AdapterId(5)}, AdapterDisabledEvent{AdapterId(6)}, ListenerAddressEvent{ListenerId(8), true}};
   for (const Payload& payload : EveryPayload()) events.push_back(OutcomeEvent{RequestId(7), With(payload)});
   return events;
 }
@@ -127,6 +127,7 @@ SessionRecord FullSession(SessionId id) {
   session.secret = {1, 2, 3, 255};
   session.stream = StreamId(7);
   session.ended = true;
+  session.hears_of_addresses = true;
   session.deadline = At(8);
   session.acknowledged = EventNumber(100);
   for (const SessionEvent& event : EveryEvent()) session.events.push_back(event);

@@ -84,6 +84,10 @@ struct EventToProto {
   void operator()(const AdapterDisabledEvent& event) const {
     message->mutable_adapter_disabled()->set_adapter_id(event.adapter.value());
   }
+  void operator()(const ListenerAddressEvent& event) const {
+    message->mutable_listener_address()->set_listener_id(event.listener.value());
+    message->mutable_listener_address()->set_present(event.present);
+  }
 };
 
 template <typename Message>

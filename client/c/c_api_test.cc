@@ -89,6 +89,7 @@ const std::vector<Function>& Functions() {
       {"adapter_get_info", [](H h) { return rdma_broker_adapter_get_info(h, &info); }},
       {"listener_create", [](H h) { return rdma_broker_listener_create(h, 0, 1); }},
       {"listen", [](H h) { return rdma_broker_listen(h, "127.0.0.1:0", 1); }},
+      {"listen_awaiting", [](H h) { return rdma_broker_listen_awaiting(h, "127.0.0.1:0", 1); }},
       {"listen_reserved", [](H h) { return rdma_broker_listen_reserved(h, h, 1); }},
       {"listener_pause", [](H h) { return rdma_broker_listener_pause(h, 1); }},
       {"shared_endpoint_create", [](H h) { return rdma_broker_shared_endpoint_create(h, "127.0.0.1:0", 1); }},

@@ -33,6 +33,11 @@ client::DisconnectEventCallback TellingOfEnd(const Affiliation& affiliation, rdm
   };
 }
 
+client::ReadLimits Reads(uint32_t inbound, uint32_t outbound) {
+  const auto reads = [](uint32_t given) { return given == RDMA_BROKER_NO_READS ? 0 : given == 0 ? UINT32_MAX : given; };
+  return {reads(inbound), reads(outbound)};
+}
+
 NdkStatus Connect(const Found<client::Connector>& connector, QueuePair* queue_pair,
                   const rdma_broker_connect_parameters& given, const client::OutcomeCompletion& completion) {
   const auto data = PrivateData(given.private_data, given.private_data_length);
@@ -44,7 +49,7 @@ NdkStatus Connect(const Found<client::Connector>& connector, QueuePair* queue_pa
   }
   client::ConnectParameters parameters{.source = {},
                                        .destination = *destination,
-                                       .limits = {given.inbound_reads, given.outbound_reads},
+                                       .limits = Reads(given.inbound_reads, given.outbound_reads),
                                        .private_data = *data,
                                        .options = *options};
   if (given.shared_endpoint != 0) {
@@ -120,7 +125,7 @@ rdma_broker_status rdma_broker_accept(rdma_broker_handle connector, rdma_broker_
     const auto pair = Table().Refer<QueuePair>(queue_pair);
     if (!found || !pair) return NoSuch(found ? queue_pair : connector);
     const client::AcceptParameters accepted{
-        .limits = {known->inbound_reads, known->outbound_reads}, .private_data = *data, .options = *options};
+        .limits = Reads(known->inbound_reads, known->outbound_reads), .private_data = *data, .options = *options};
     return found->Accept(pair.get(), accepted, TellingOfEnd(found.affiliation, connector, connector_context),
                          Telling(found.affiliation, connector, context));
   });

@@ -229,7 +229,7 @@ rdma_broker_status rdma_broker_list_device(rdma_broker_handle list, uint32_t ind
     known.address_count = static_cast<uint32_t>(one.addresses.size());
     CopyText(one.name, known.name);
     CopyText(one.unusable_reason, known.unusable_reason);
-    one.mtu = known.mtu;
+    known.mtu = one.mtu;
     GiveOut(known, device);
     return NdkStatus::kSuccess;
   });

@@ -24,7 +24,24 @@ NdkStatus CreateListener(const Found<client::Adapter>& found, rdma_broker_handle
     const rdma_broker_handle peer = Table().Add({std::move(connector), affiliation, {}});
     affiliation.events->Post({RDMA_BROKER_EVENT_CONNECT, listener_context, made, peer, client::Outcome{}});
   };
-  return found->CreateListener(on_connect, Making<client::Listener>(found.affiliation, adapter, context, made));
+  const auto on_address = [events = found.affiliation.events, made, listener_context](bool present) {
+    client::Outcome outcome;
+    if (!present) {
+      outcome = {.status = NdkStatus::kInvalidAddress,
+                 .hint = "the adapter has lost the listener's address; peers reach it again once that is back"};
+    }
+    events->Post({RDMA_BROKER_EVENT_LISTENER_ADDRESS, listener_context, made, 0, outcome});
+  };
+  return found->CreateListener(on_connect, on_address,
+                               Making<client::Listener>(found.affiliation, adapter, context, made));
+}
+
+NdkStatus Listen(rdma_broker_handle listener, const char* address, const client::ListenOptions& options,
+                 uint64_t context) {
+  const auto local = Parse(address);
+  if (!local.has_value()) return RefuseArguments("address");
+  const auto found = Table().Find<client::Listener>(listener);
+  return found ? found->Listen(*local, options, Telling(found.affiliation, listener, context)) : NoSuch(listener);
 }
 
 NdkStatus LocalAddress(rdma_broker_handle object, std::string* address) {
@@ -67,12 +84,11 @@ rdma_broker_status rdma_broker_listener_create(rdma_broker_handle adapter, uint6
 }
 
 rdma_broker_status rdma_broker_listen(rdma_broker_handle listener, const char* address, uint64_t context) {
-  return Guarded([&] {
-    const auto local = Parse(address);
-    if (!local.has_value()) return RefuseArguments("address");
-    const auto found = Table().Find<client::Listener>(listener);
-    return found ? found->Listen(*local, Telling(found.affiliation, listener, context)) : NoSuch(listener);
-  });
+  return Guarded([&] { return Listen(listener, address, {.await_address = false}, context); });
+}
+
+rdma_broker_status rdma_broker_listen_awaiting(rdma_broker_handle listener, const char* address, uint64_t context) {
+  return Guarded([&] { return Listen(listener, address, {.await_address = true}, context); });
 }
 
 rdma_broker_status rdma_broker_listen_reserved(rdma_broker_handle listener, rdma_broker_handle reservation,

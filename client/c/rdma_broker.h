@@ -93,7 +93,10 @@ enum {
   /* The session `source` has ended by itself. What it has can only be closed. */
   RDMA_BROKER_EVENT_SESSION_END = 7,
   /* The completion queue `source` has what it was armed for. An error: it is dead. */
-  RDMA_BROKER_EVENT_COMPLETION_QUEUE = 8
+  RDMA_BROKER_EVENT_COMPLETION_QUEUE = 8,
+  /* The adapter has lost the address of the listener `source`, or has it (again): STATUS_SUCCESS, and peers reach it;
+   * STATUS_INVALID_ADDRESS. The listener holds the address and port against others meanwhile. */
+  RDMA_BROKER_EVENT_LISTENER_ADDRESS = 9
 };
 
 enum {
@@ -104,7 +107,7 @@ enum {
 typedef struct rdma_broker_event {
   uint32_t size;
   uint32_t kind;             /* RDMA_BROKER_EVENT_*; ignore those that you do not know. */
-  uint64_t context;          /* Of the request; of CONNECT to SESSION_END and of queues the object's own. */
+  uint64_t context;          /* Of an OUTCOME's or CLOSED's request; of all others the object's own. */
   rdma_broker_handle source; /* Whom it concerns: for an OUTCOME the object that was asked. */
   rdma_broker_handle object; /* See `kind`. */
   rdma_broker_status status; /* How it ended; never STATUS_PENDING. */
@@ -206,10 +209,14 @@ rdma_broker_status rdma_broker_adapter_get_info(rdma_broker_handle adapter, rdma
 
 /* ---- Addresses: listeners, shared endpoints, reservations ---- */
 
-/* Makes a listener without an address: `object`. `listener_context` is that of its CONNECT events. */
+/* Makes a listener without an address: `object`. `listener_context` is that of its CONNECT and LISTENER_ADDRESS events.
+ */
 rdma_broker_status rdma_broker_listener_create(rdma_broker_handle adapter, uint64_t listener_context, uint64_t context);
 /* Binds the address and starts; CONNECT events follow the OUTCOME. Port 0 asks for a free one. */
 rdma_broker_status rdma_broker_listen(rdma_broker_handle listener, const char* address, uint64_t context);
+/* Likewise, where the adapter need not have the address yet: the listener holds it, and peers reach it as soon as the
+ * adapter has it, of which LISTENER_ADDRESS tells. */
+rdma_broker_status rdma_broker_listen_awaiting(rdma_broker_handle listener, const char* address, uint64_t context);
 /* Likewise, in the place of a reservation, which success uses up. */
 rdma_broker_status rdma_broker_listen_reserved(rdma_broker_handle listener, rdma_broker_handle reservation,
                                                uint64_t context);
@@ -239,10 +246,12 @@ typedef struct rdma_broker_connection_options {
   uint32_t rnr_retry_count;
 } rdma_broker_connection_options;
 
+#define RDMA_BROKER_NO_READS 0xFFFFFFFFu
+
 typedef struct rdma_broker_connect_parameters {
   uint32_t size;
-  uint32_t inbound_reads;             /* Reads of the peer that this side serves at a time. */
-  uint32_t outbound_reads;            /* Reads of this side. */
+  uint32_t inbound_reads;             /* Reads of the peer that this side serves at a time, or RDMA_BROKER_NO_READS. */
+  uint32_t outbound_reads;            /* Reads of this side, likewise. 0: as many as the adapter has. */
   uint32_t private_data_length;       /* At most max_caller_data of the adapter. */
   const void* private_data;           /* May be null if the length is 0. */
   const char* source;                 /* One of the adapter's addresses, port 0 for a free one; or null, and ... */
@@ -253,7 +262,7 @@ typedef struct rdma_broker_connect_parameters {
 
 typedef struct rdma_broker_accept_parameters {
   uint32_t size;
-  uint32_t inbound_reads;
+  uint32_t inbound_reads; /* As in rdma_broker_connect_parameters. */
   uint32_t outbound_reads;
   uint32_t private_data_length; /* At most max_callee_data of the adapter. */
   const void* private_data;
@@ -281,8 +290,8 @@ rdma_broker_status rdma_broker_connect(rdma_broker_handle connector, rdma_broker
 /* Ends when the connection is established. `connector_context` is that of its DISCONNECT. */
 rdma_broker_status rdma_broker_complete_connect(rdma_broker_handle connector, uint64_t connector_context,
                                                 uint64_t context);
-/* Accepts the peer of a CONNECT event; otherwise as rdma_broker_complete_connect. `parameters` may be null: no reads,
- * no private data. */
+/* Accepts the peer of a CONNECT event; otherwise as rdma_broker_complete_connect. `parameters` may be null: the
+ * adapter's reads, no private data. */
 rdma_broker_status rdma_broker_accept(rdma_broker_handle connector, rdma_broker_handle queue_pair,
                                       const rdma_broker_accept_parameters* parameters, uint64_t connector_context,
                                       uint64_t context);

@@ -230,12 +230,15 @@ const TableRow kTables[] = {
     {"listeners",
      R"(listeners { listener_id: 1 session_id: 2 adapter_id: 3 device: "siw0" state: LISTENER_STATE_LISTENING
           address { ip: "\300\000\002\001" port: 4420 } endpoint_id: 4 undecided_connectors: 5 successors: 6
-          paused: true }
+          paused: true answers_at { ip: "\300\000\002\001" } answers_at { ip: "\300\000\002\002" } }
         listeners { listener_id: 7 session_id: 8 adapter_id: 9 device: "siw1" state: LISTENER_STATE_CREATED
           closing: true })",
-     "LISTENER  ADDRESS         STATE      UNDECIDED  SUCCESSORS  PAUSED  CLOSING  DEVICE  ENDPOINT  ADAPTER  SESSION\n"
-     "1         192.0.2.1:4420  listening  5          6           yes     no       siw0    4         3        2\n"
-     "7         -               created    0          0           no      yes      siw1    -         9        8\n"},
+     "LISTENER  ADDRESS         ANSWERS AT           STATE      UNDECIDED  SUCCESSORS  PAUSED  CLOSING  DEVICE  "
+     "ENDPOINT  ADAPTER  SESSION\n"
+     "1         192.0.2.1:4420  192.0.2.1,192.0.2.2  listening  5          6           yes     no       siw0    "
+     "4         3        2\n"
+     "7         -                                    created    0          0           no      yes      siw1    "
+     "-         9        8\n"},
     {"shared-endpoints",
      R"(shared_endpoints { shared_endpoint_id: 1 session_id: 2 adapter_id: 3 device: "siw0"
           address { ip: "\300\000\002\001" port: 4420 } endpoint_id: 4 successors: 5 closing: true })",
@@ -276,10 +279,10 @@ TEST_F(BrokerQueriesTest, ATableHasWordsAndNoControlCharacters) {
   BrokerQueries queries(socket, OutputForm::kTable);
   EXPECT_EQ(queries.List("adapters"), ExitCode::kDone);
   EXPECT_EQ(queries.output(),
-            "NAME        TECHNOLOGY  PORTS    USABLE  ADDRESSES  STATE        OPEN  ACTIVE  CONNECTS  ACCEPTS  FAILED  "
-            "BROKEN  WHY NOT\n"
-            "iwarp0?[2J  roce-v2     rdma-cm  yes     192.0.2.1  unspecified  0     0       0         0        0       "
-            "0\n");
+            "NAME        TECHNOLOGY  PORTS    USABLE  MTU  ADDRESSES  STATE        OPEN  ACTIVE  CONNECTS  ACCEPTS  "
+            "FAILED  BROKEN  WHY NOT\n"
+            "iwarp0?[2J  roce-v2     rdma-cm  yes     -    192.0.2.1  unspecified  0     0       0         0        "
+            "0       0\n");
 }
 
 TEST_F(BrokerQueriesTest, AllPagesAreOneAnswer) {

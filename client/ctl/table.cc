@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cctype>
 #include <string_view>
+#include <vector>
 
 #include "client/translation.h"
 
@@ -15,6 +16,12 @@ std::string Text(uint64_t number) { return std::to_string(number); }
 // 0 is none.
 std::string TextOrDash(uint64_t id) { return id == 0 ? "-" : Text(id); }
 std::string Text(bool value) { return value ? "yes" : "no"; }
+
+std::string TextOf(const std::vector<IpAddress>& ips) {
+  std::string text;
+  for (const IpAddress& ip : ips) text += (text.empty() ? "" : ",") + ip.ToString();
+  return text;
+}
 
 std::string LimitsOf(const v1::ConnectorInfo& info) {
   return info.has_limits() ? Text(uint64_t{info.limits().inbound()}) + "/" + Text(uint64_t{info.limits().outbound()})
@@ -51,14 +58,12 @@ Table ToTable(const v1::ListAdaptersReply& reply) {
     const v1::DeviceActivity activity = i < reply.activities_size() ? reply.activities(i) : v1::DeviceActivity();
     const auto count = [&](uint64_t number) { return activity.withheld() ? "-" : Text(number); };
     const client::Device device = client::FromMessage(message);
-    std::string addresses;
-    for (const IpAddress& ip : device.addresses) addresses += (addresses.empty() ? "" : ",") + ip.ToString();
     table.push_back({device.name, Word(v1::RdmaTechnology_Name(message.info().technology()), "RDMA_TECHNOLOGY_"),
                      Word(v1::PortSpace_Name(message.port_space()), "PORT_SPACE_"), Text(device.usable),
-                     TextOrDash(device.mtu), addresses, Word(v1::DeviceState_Name(activity.state()), "DEVICE_STATE_"),
-                     count(activity.adapters()), count(activity.active_connections()), count(activity.connects()),
-                     count(activity.accepts()), count(activity.connect_failures()), count(activity.connection_errors()),
-                     device.unusable_reason});
+                     TextOrDash(device.mtu), TextOf(device.addresses),
+                     Word(v1::DeviceState_Name(activity.state()), "DEVICE_STATE_"), count(activity.adapters()),
+                     count(activity.active_connections()), count(activity.connects()), count(activity.accepts()),
+                     count(activity.connect_failures()), count(activity.connection_errors()), device.unusable_reason});
   }
   return table;
 }
@@ -90,10 +95,11 @@ Table ToTable(const v1::ListEndpointsReply& reply) {
 }
 
 Table ToTable(const v1::ListListenersReply& reply) {
-  Table table = {{"LISTENER", "ADDRESS", "STATE", "UNDECIDED", "SUCCESSORS", "PAUSED", "CLOSING", "DEVICE", "ENDPOINT",
-                  "ADAPTER", "SESSION"}};
+  Table table = {{"LISTENER", "ADDRESS", "ANSWERS AT", "STATE", "UNDECIDED", "SUCCESSORS", "PAUSED", "CLOSING",
+                  "DEVICE", "ENDPOINT", "ADAPTER", "SESSION"}};
   for (const v1::ListenerInfo& info : reply.listeners()) {
     table.push_back({Text(info.listener_id()), AddressOf(info.address(), info.has_address()),
+                     TextOf(client::FromMessage(info.answers_at())),
                      Word(v1::ListenerState_Name(info.state()), "LISTENER_STATE_"),
                      Text(uint64_t{info.undecided_connectors()}), Text(uint64_t{info.successors()}),
                      Text(info.paused()), Text(info.closing()), info.device(), TextOrDash(info.endpoint_id()),

@@ -113,6 +113,8 @@ TEST_F(InspectionTest, ShowsEveryObjectOfAConnection) {
   EXPECT_EQ(listeners.listeners(0).successors(), 1u);
   EXPECT_EQ(listeners.listeners(0).undecided_connectors(), 0u);
   EXPECT_EQ(FromMessage(listeners.listeners(0).address()), address);
+  ASSERT_EQ(listeners.listeners(0).answers_at_size(), 1);
+  EXPECT_EQ(listeners.listeners(0).answers_at(0).ip(), listeners.listeners(0).address().ip());
 
   v1::ListEndpointsReply endpoints;
   ASSERT_TRUE(

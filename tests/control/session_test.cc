@@ -63,6 +63,24 @@ TEST_F(SessionTest, TellsWhatAClientMustKnow) {
   EXPECT_NE(other->opened().session_secret(), client->opened().session_secret());
 }
 
+TEST_F(SessionTest, HasTheFeaturesThatBothSidesKnow) {
+  Start();
+  v1::SessionRequest first;
+  first.mutable_open()->set_api_minor(1);
+  for (const char* name : {"made-up", "listener-address-events"}) first.mutable_open()->add_features(name);
+  auto stub = v1::Broker::NewStub(NewChannel(daemon_->target()));
+  grpc::ClientContext context;
+  Limit(context);
+  auto stream = stub->Session(&context);
+  stream->Write(first);
+  v1::SessionReply reply;
+  ASSERT_TRUE(stream->Read(&reply));
+  ASSERT_EQ(reply.opened().features_size(), 1);
+  EXPECT_EQ(reply.opened().features(0), "listener-address-events");
+  stream->WritesDone();
+  EXPECT_TRUE(stream->Finish().ok());
+}
+
 TEST_F(SessionTest, EndsWithOkAfterClose) {
   Start();
   const auto client = Opened();

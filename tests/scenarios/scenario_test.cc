@@ -215,7 +215,8 @@ class Stage {
     std::vector<ResumeSession> returns;
     for (const SessionRecord* session : InOrder(core_.records().sessions)) {
       if (!session->stream) continue;
-      returns.push_back({session->stream, session->id, session->identity, session->secret, session->acknowledged});
+      returns.push_back({session->stream, session->id, session->identity, session->secret, session->acknowledged,
+                         session->hears_of_addresses});
     }
     const Records before = core_.records();
     Restore();

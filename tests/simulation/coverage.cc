@@ -26,8 +26,8 @@ constexpr const char* kFabricRequests[] = {
     "FabricBind",     "FabricRepurpose",     "FabricRebind",          "FabricUnbind", "FabricConnect",
     "FabricComplete", "FabricAccept",        "FabricReject",          "FabricRefuse", "FabricDisconnect",
     "FabricRelease",  "FabricAdoptEndpoint", "FabricAdoptConnection", "FabricAdopted"};
-constexpr const char* kSessionEvents[] = {"OutcomeEvent", "ConnectEvent", "DisconnectEvent", "AdapterRemovedEvent",
-                                          "AdapterDisabledEvent"};
+constexpr const char* kSessionEvents[] = {"OutcomeEvent",        "ConnectEvent",         "DisconnectEvent",
+                                          "AdapterRemovedEvent", "AdapterDisabledEvent", "ListenerAddressEvent"};
 constexpr const char* kPayloads[] = {"nothing",          "AdapterOpened",         "ListenerCreated",
                                      "Listening",        "SharedEndpointCreated", "PortReserved",
                                      "ConnectorCreated", "ConnectionData",        "ConnectionEstablished"};

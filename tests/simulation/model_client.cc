@@ -232,7 +232,7 @@ Request ModelClient::ForListener(ListenerId id, const OwnListener& listener) {
   if (reserved != reservations_.end() && (reserved->second.adapter == listener.adapter || dice.Percent(10))) {
     return Listen{id, {}, reserved->first};
   }
-  return Listen{id, AnyLocal(listener.adapter, true), {}};
+  return Listen{id, AnyLocal(listener.adapter, true), {}, dice.Percent(30)};
 }
 
 Request ModelClient::ForConnector(ConnectorId id, OwnConnector& connector) {

@@ -332,9 +332,9 @@ void World::Join(size_t index) {
   joining_[stream] = index;
   client.stream.clear();
   if (model.session) {
-    Handle(broker, ResumeSession{stream, model.session, model.identity, model.secret, model.seen()});
+    Handle(broker, ResumeSession{stream, model.session, model.identity, model.secret, model.seen(), true});
   } else {
-    Handle(broker, OpenSession{stream, model.identity, model.secret});
+    Handle(broker, OpenSession{stream, model.identity, model.secret, true});
   }
   joining_.erase(stream);
 }

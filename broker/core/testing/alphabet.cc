@@ -81,7 +81,8 @@ class Alphabet {
     Add(StreamLost{session.id, other, StreamEnd::kClient});
     Add(EndSession{session.id});
     const EventNumber next(session.acknowledged.value() + 1);
-    const ResumeSession resume{StreamId(serial_), session.id, session.identity, session.secret, session.acknowledged};
+    const ResumeSession resume{StreamId(serial_), session.id,           session.identity,
+                               session.secret,    session.acknowledged, session.hears_of_addresses};
     Add(resume);
     for (const EventNumber seen : {next, EventNumber(session.last_event.value() + 1)}) {
       ResumeSession other_seen = resume;
@@ -131,6 +132,7 @@ class Alphabet {
     Ask(session, Listen{listener, At(Ip(1), kPort), {}});
     Ask(session, Listen{listener, At(IpAddress(), kPort), {}});
     Ask(session, Listen{listener, At(Ip(1), kEphemeral), {}});
+    Ask(session, Listen{listener, At(Ip(2), kPort), {}, true});
     for (const ReservationId reservation : Own(records_.reservations, session)) {
       Ask(session, Listen{listener, {}, reservation});
     }
@@ -280,7 +282,7 @@ Device AlphabetDevice(DeviceId id, bool second_address) {
 }
 
 OpenSession AlphabetSession(StreamId stream) {
-  return {stream, {.uid = 1000, .gid = 1000, .pid = 1}, SecretOf<SessionSecret>(kSecret)};
+  return {stream, {.uid = 1000, .gid = 1000, .pid = 1}, SecretOf<SessionSecret>(kSecret), true};
 }
 
 }  // namespace rdmabroker

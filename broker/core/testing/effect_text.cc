@@ -91,6 +91,10 @@ std::string EventText(const AdapterDisabledEvent& event) {
   return StrCat("adapter ", event.adapter.value(), " disabled");
 }
 
+std::string EventText(const ListenerAddressEvent& event) {
+  return StrCat("listener ", event.listener.value(), event.present ? " has its address" : " has lost its address");
+}
+
 std::string RequestText(const FabricBind& request) {
   return StrCat("bind endpoint ", request.endpoint.value(), ", ", UseText(request.use), ", to ", IpsText(request.ips),
                 " port ", request.port);

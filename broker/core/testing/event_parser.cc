@@ -70,6 +70,7 @@ Request ParseRequest(Sentence& words) {
   if (words.Take("listen with listener")) {
     Listen request{ListenerId(words.Number()), OptionalAddress(words, "at"), {}};
     request.reservation = OptionalReservation(words);
+    request.await_address = words.Take("once it is there");
     return request;
   }
   if (words.Take("pause")) return ControlConnectEvents{ListenerId(words.Number("listener")), true};
@@ -114,11 +115,13 @@ Event ParseStream(Sentence& words) {
   if (words.Take("opens a session")) {
     OpenSession event{stream, {}, {}};
     event.identity = ParseIdentity(words, event.secret);
+    event.hears_of_addresses = words.Take("hears of addresses");
     return event;
   }
   ResumeSession event{stream, SessionId(words.Number("resumes session")), {}, {}, {}};
   event.acknowledged = EventNumber(words.Number("seen"));
   event.identity = ParseIdentity(words, event.secret);
+  event.hears_of_addresses = words.Take("hears of addresses");
   return event;
 }
 

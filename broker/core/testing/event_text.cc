@@ -26,7 +26,8 @@ std::string PlaceText(const SocketAddress& address, ReservationId reservation) {
 }
 
 std::string TextOf(const Listen& request) {
-  return StrCat("listen with listener ", request.listener.value(), PlaceText(request.address, request.reservation));
+  return StrCat("listen with listener ", request.listener.value(), PlaceText(request.address, request.reservation),
+                request.await_address ? ", once it is there" : "");
 }
 
 std::string TextOf(const ControlConnectEvents& request) {
@@ -165,12 +166,14 @@ std::string IdentityText(const Identity& identity, const SessionSecret& secret) 
 }
 
 std::string TextOf(const OpenSession& event) {
-  return StrCat("stream ", event.stream.value(), " opens a session", IdentityText(event.identity, event.secret));
+  return StrCat("stream ", event.stream.value(), " opens a session", IdentityText(event.identity, event.secret),
+                event.hears_of_addresses ? ", hears of addresses" : "");
 }
 
 std::string TextOf(const ResumeSession& event) {
   return StrCat("stream ", event.stream.value(), " resumes session ", event.session.value(), ", seen ",
-                event.acknowledged.value(), IdentityText(event.identity, event.secret));
+                event.acknowledged.value(), IdentityText(event.identity, event.secret),
+                event.hears_of_addresses ? ", hears of addresses" : "");
 }
 
 std::string TextOf(const StreamLost& event) {

@@ -146,6 +146,7 @@ void Observer::See(const Event& event, const SessionOpened& effect) {
     Require(opens->stream == effect.stream, "another stream's session is opened");
     Require(had_sessions_.insert(effect.session).second, "session ", effect.session.value(), ": was there before");
     sessions_[effect.session].stream = effect.stream;
+    sessions_[effect.session].hears_of_addresses = opens->hears_of_addresses;
   } else if (const auto* resumes = std::get_if<ResumeSession>(&event)) {
     const auto session = sessions_.find(effect.session);
     const bool same = session != sessions_.end() && resumes->session == effect.session;
@@ -153,6 +154,7 @@ void Observer::See(const Event& event, const SessionOpened& effect) {
     if (!same) return;
     Require(!session->second.stream, "session ", effect.session.value(), ": has two streams");
     session->second.stream = effect.stream;
+    session->second.hears_of_addresses = resumes->hears_of_addresses;
     Acknowledge(session->second, resumes->acknowledged);
     resends_due_ = session->second.events.size();
   }
@@ -272,6 +274,13 @@ void Observer::SeeNews(SessionId session, const AdapterDisabledEvent& news) {
   Require(open, "adapter ", news.adapter.value(), ": disabled, but not open");
   if (open)
     Require(!std::exchange(adapter->second.disabled, true), "adapter ", news.adapter.value(), ": disabled twice");
+}
+
+void Observer::SeeNews(SessionId session, const ListenerAddressEvent& news) {
+  const auto listener = objects_.find(news.listener);
+  const bool open = listener != objects_.end() && listener->second.session == session && !listener->second.closing;
+  Require(open, "listener ", news.listener.value(), ": has news of its address, but is not open");
+  Require(sessions_.at(session).hears_of_addresses, "listener ", news.listener.value(), ": news that nobody wants");
 }
 
 void Observer::Begin(const Request& request) {

@@ -10,7 +10,9 @@ namespace {
 // One sentence for each kind of event, with everything that it can carry.
 const char* const kSentences[] = {
     "stream 1 opens a session, uid 1000, pid 7, secret 3",
+    "stream 1 opens a session, uid 1000, pid 7, secret 3, hears of addresses",
     "stream 2 resumes session 1, seen 4, uid 1000, pid 7, secret 3",
+    "stream 2 resumes session 1, seen 4, uid 1000, pid 7, secret 3, hears of addresses",
     "session 1 loses its stream 2",
     "session 1 is cut from its stream 2",
     "session 1 is ended",
@@ -24,6 +26,7 @@ const char* const kSentences[] = {
     "session 1, request 1, seen 0: listen with listener 1 at 192.0.2.1:7000",
     "session 1, request 1, seen 0: listen with listener 1 at [2001:db8::1]:7000 from reservation 4",
     "session 1, request 1, seen 0: listen with listener 1 from reservation 4",
+    "session 1, request 1, seen 0: listen with listener 1 at 192.0.2.1:7000, once it is there",
     "session 1, request 1, seen 0: pause listener 1",
     "session 1, request 1, seen 0: unpause listener 1",
     "session 1, request 1, seen 0: close listener 1",
