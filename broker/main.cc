@@ -78,8 +78,9 @@ Loaded WithCertificatesInTime(Loaded loaded) {
   std::optional<Loaded> read = InTime([loaded] { return WithCertificates(loaded); });
   if (read) return *std::move(read);
   const CertificateFiles files = CertificateFilesOf(loaded->configuration);
-  loaded->certificate_problem = Hangs(
-      absl::StrCat(files.certificate, ", ", files.private_key, " or ", files.client_authorities), "their file system");
+  std::string names = absl::StrCat(files.certificate, ", ", files.private_key, " or ", files.client_authorities);
+  if (!files.revoked.empty()) absl::StrAppend(&names, " or ", files.revoked);
+  loaded->certificate_problem = Hangs(names, "their file system");
   return loaded;
 }
 

@@ -159,6 +159,7 @@ std::map<std::string, Section> Keys(Configuration& configuration) {
         {"certificate", Text(configuration.tcp_certificate, AbsolutePathOrNone)},
         {"private_key", Text(configuration.tcp_private_key, AbsolutePathOrNone)},
         {"client_authorities", Text(configuration.tcp_client_authorities, AbsolutePathOrNone)},
+        {"revoked", Text(configuration.tcp_revoked, AbsolutePathOrNone)},
         {"administrators", Texts(configuration.tcp_administrators, SpiffeId)},
         {"inspectors", Texts(configuration.tcp_inspectors, SpiffeId)}}},
   };
@@ -243,7 +244,8 @@ absl::StatusOr<std::string> ReadConfigurationText(const std::string& path) {
 }
 
 CertificateFiles CertificateFilesOf(const Configuration& configuration) {
-  return {configuration.tcp_certificate, configuration.tcp_private_key, configuration.tcp_client_authorities};
+  return {configuration.tcp_certificate, configuration.tcp_private_key, configuration.tcp_client_authorities,
+          configuration.tcp_revoked};
 }
 
 std::map<std::string, bool> KnownConfigurationKeys() {

@@ -59,6 +59,7 @@ struct Configuration {
   std::string tcp_certificate;  // PEM files: the broker's chain, leaf first, its key, and who may sign clients'.
   std::string tcp_private_key;
   std::string tcp_client_authorities;
+  std::string tcp_revoked;                      // PEM file of these authorities' revocation lists. "": none.
   std::vector<std::string> tcp_administrators;  // SPIFFE ids.
   std::vector<std::string> tcp_inspectors;
 

@@ -83,6 +83,7 @@ const std::vector<GoodRow>& GoodRows() {
       {"tcp.certificate", "\"/c\"", [](auto& c) { c.tcp_certificate = "/c"; }},
       {"tcp.private_key", "\"/k\"", [](auto& c) { c.tcp_private_key = "/k"; }},
       {"tcp.client_authorities", "\"/a\"", [](auto& c) { c.tcp_client_authorities = "/a"; }},
+      {"tcp.revoked", "\"/r\"", [](auto& c) { c.tcp_revoked = "/r"; }},
       {"tcp.administrators", "[\"spiffe://a/b\", \"spiffe://a/c\"]",
        [](auto& c) {
          c.tcp_administrators = {"spiffe://a/b", "spiffe://a/c"};
@@ -156,6 +157,7 @@ TEST(Configuration, BadTextIsRefusedWithFileLineAndKey) {
       {"[tcp]\naddress = \"127.0.0.1\"\n", "broker.toml:2: tcp.address: must be IP:PORT"},
       {"[tcp]\naddress = \"127.0.0.1:65536\"\n", "broker.toml:2: tcp.address: must be IP:PORT"},
       {"[tcp]\ncertificate = \"c.pem\"\n", "broker.toml:2: tcp.certificate: must be an absolute path"},
+      {"[tcp]\nrevoked = \"r.pem\"\n", "broker.toml:2: tcp.revoked: must be an absolute path"},
       {"[tcp]\naddress = \"127.0.0.1:1\"\n", "broker.toml:2: tcp.certificate: missing; tcp.address needs it"},
       {"[tcp]\ncertificate = \"/c\"\naddress = \"127.0.0.1:1\"\n", "broker.toml:3: tcp.private_key: missing"},
       {"[tcp]\ncertificate = \"/c\"\nprivate_key = \"/k\"\naddress = \"127.0.0.1:1\"\n",

@@ -13,7 +13,7 @@
 namespace rdmabroker {
 namespace {
 
-// Between two looks at the files; three small ones, read on another thread.
+// Between two looks at the files; a few small ones, read on another thread.
 constexpr absl::Duration kBetweenLooks = absl::Seconds(2);
 
 // Who has asked for the change hears that it is done. Each call's rights are looked at anew in any case.
@@ -33,6 +33,7 @@ RemoteAccess::RemoteAccess(std::optional<Port> port) : opened_(std::move(port)) 
 void RemoteAccess::AddTo(grpc::ServerBuilder& builder) {
   if (!opened_) return;
   in_use_ = opened_->certificates;
+  callers_.Set(in_use_.revocations);
   tls_ = std::make_unique<MutualTls>(in_use_);
   using Type = grpc::ServerBuilder::experimental_type::ExternalConnectionType;
   give_ = builder.experimental().AddExternalConnectionAcceptor(Type::FROM_FD, tls_->Credentials());
@@ -62,11 +63,12 @@ void RemoteAccess::StopAccepting() {
 
 grpc::Status RemoteAccess::Admit(const grpc::ServerContext& call, Caller* caller) {
   const absl::Time now = absl::Now();
-  absl::Time end;
-  grpc::Status admitted = callers_.Admit(*call.auth_context(), now, caller, &end);
+  PresentedChain chain;
+  grpc::Status admitted = callers_.Admit(*call.auth_context(), now, caller, &chain);
   if (!admitted.ok()) return admitted;
   if (const auto peer = TcpPeerOf(call.peer())) {
-    port_->Keep(*peer, end - now);
+    const absl::Duration left = chain.End() - now;
+    port_->Keep(*peer, left, std::make_shared<const PresentedChain>(std::move(chain)));
     caller->peer = peer->ip;
   }
   return admitted;
@@ -78,6 +80,7 @@ Configuration RemoteAccess::Apply(Configuration configuration, const std::option
     configuration.tcp_certificate = configuration_.tcp_certificate;
     configuration.tcp_private_key = configuration_.tcp_private_key;
     configuration.tcp_client_authorities = configuration_.tcp_client_authorities;
+    configuration.tcp_revoked = configuration_.tcp_revoked;
   }
   const Configuration former = std::exchange(configuration_, configuration);
   if (port_ == nullptr) return configuration;
@@ -109,14 +112,37 @@ void RemoteAccess::Take(const absl::StatusOr<ServerCertificates>& read) {
   const std::string complaint(read.status().message());
   if (complaint_.Note(complaint)) LogError("certificates not replaced", {{"cause", complaint}});
   if (read.ok()) Use(*read);
+  const std::string overdue = in_use_.revocations->Overdue(absl::Now());
+  if (overdue_.Note(overdue)) {
+    LogWarning("revocation list expired", {{"file", configuration_.tcp_revoked}, {"cause", overdue}});
+  }
 }
 
 void RemoteAccess::Use(const ServerCertificates& certificates) {
+  if (certificates == in_use_) return;
   const ServerCertificates former = std::exchange(in_use_, certificates);
-  if (former == in_use_) return;
+  if (former.revoked != in_use_.revoked) {
+    LogInfo("revocation lists replaced",
+            {{"file", configuration_.tcp_revoked}, {"lists", in_use_.revocations->lists()}});
+  }
+  // Of the same lists, too: which authorities they revoke depends on those that there are.
+  callers_.Set(in_use_.revocations);
+  EndRevoked();
+  if (former.chain == in_use_.chain && former.private_key == in_use_.private_key &&
+      former.client_authorities == in_use_.client_authorities) {
+    return;
+  }
   LogInfo("certificates replaced", {{"certificate", configuration_.tcp_certificate}});
   tls_->Use(in_use_);
   if (former.client_authorities != in_use_.client_authorities) EndConnections();
+}
+
+void RemoteAccess::EndRevoked() {
+  watcher_->StartTimer(Watcher::Now() + kLastWords, [this] {
+    port_->EndConnections([this](const PresentedChain& chain) {
+      return in_use_.revocations->Check(chain) != Revocations::Verdict::kNotRevoked;
+    });
+  });
 }
 
 void RemoteAccess::EndConnections() {

@@ -64,6 +64,8 @@ class RemoteAccess {
   void Use(const ServerCertificates& certificates);
   // All of them, once what is under way has been said.
   void EndConnections();
+  // Those whose clients' certificates are revoked, likewise.
+  void EndRevoked();
 
   std::optional<Port> opened_;  // Until Start.
   RemoteCallers callers_;
@@ -74,6 +76,7 @@ class RemoteAccess {
   Configuration configuration_;
   ServerCertificates in_use_;
   LastingComplaint complaint_;
+  LastingComplaint overdue_;
   std::unique_ptr<CertificateReader> reader_;
   std::unique_ptr<TcpPort> port_;
 };

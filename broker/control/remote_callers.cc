@@ -5,7 +5,8 @@
 #include <grpc/grpc_security_constants.h>
 
 #include "absl/strings/str_cat.h"
-#include "broker/control/server_certificates.h"
+#include "broker/control/presented_chain.h"
+#include "broker/control/revocations.h"
 #include "broker/control/spiffe_id.h"
 #include "broker/control/status_mapping.h"
 
@@ -17,6 +18,31 @@ constexpr char kUris[] = GRPC_PEER_URI_PROPERTY_NAME;
 
 grpc::Status Denied(const std::string& hint) {
   return GrpcStatusOf({.status = NdkStatus::kAccessDenied, .hint = "caller: " + hint});
+}
+
+grpc::Status Unauthenticated(const std::string& hint) {
+  return GrpcStatusOf({.status = NdkStatus::kAccessDenied, .hint = "caller: " + hint},
+                      grpc::StatusCode::UNAUTHENTICATED);
+}
+
+grpc::Status StandingOf(Revocations::Verdict verdict) {
+  switch (verdict) {
+    case Revocations::Verdict::kNotRevoked:
+      return grpc::Status::OK;
+    case Revocations::Verdict::kRevoked:
+      return Unauthenticated(
+          "the certificate, or that of its issuer, is revoked by a list in tcp.revoked; get a new one");
+    case Revocations::Verdict::kIssuerUnknown:
+      break;
+  }
+  return Unauthenticated(
+      "the issuer's certificate was not presented, so that it may be revoked; connect without resuming a TLS session, "
+      "or have it added to tcp.client_authorities");
+}
+
+std::string OnlyValue(const grpc::AuthContext& client, const char* property) {
+  const auto values = client.FindPropertyValues(property);
+  return values.size() == 1 ? std::string(values.front().data(), values.front().size()) : "";
 }
 
 }  // namespace
@@ -32,24 +58,29 @@ bool RemoteCallers::IsRemote(const grpc::ServerContext& call) {
 }
 
 grpc::Status RemoteCallers::Admit(const grpc::AuthContext& client, absl::Time now, Caller* caller,
-                                  absl::Time* end) const {
+                                  PresentedChain* chain) const {
   const auto uris = client.FindPropertyValues(kUris);
+  const std::string id = uris.size() == 1 ? std::string(uris.front().data(), uris.front().size()) : "";
+  const bool has_id = uris.size() == 1 && SpiffeIdProblem(id).empty();
+  if (has_id) {
+    caller->identity.uid = kNoUser;
+    caller->identity.gid = kNoUser;
+    caller->spiffe_id = id;
+  }
+  *chain = PresentedChain(OnlyValue(client, GRPC_X509_PEM_CERT_PROPERTY_NAME),
+                          OnlyValue(client, GRPC_X509_PEM_CERT_CHAIN_PROPERTY_NAME));
+  // First: what else a revoked certificate says counts for nothing.
+  if (grpc::Status standing = StandingOf(revocations_->Check(*chain)); !standing.ok()) return standing;
   if (uris.size() != 1) {
     return Denied(absl::StrCat("the certificate has ", uris.size(), " URI names; one is needed, a SPIFFE id"));
   }
-  const std::string id(uris.front().data(), uris.front().size());
-  if (!SpiffeIdProblem(id).empty()) return Denied("the certificate's URI name is no SPIFFE id");
-  caller->identity.uid = kNoUser;
-  caller->identity.gid = kNoUser;
-  caller->spiffe_id = id;
+  if (!has_id) return Denied("the certificate's URI name is no SPIFFE id");
   const bool administers = administrators_.contains(id);
   if (!administers && !inspectors_.contains(id)) {
     return Denied(absl::StrCat(id, " may do nothing here; name it in tcp.inspectors or tcp.administrators"));
   }
-  const auto certificates = client.FindPropertyValues(GRPC_X509_PEM_CERT_PROPERTY_NAME);
-  if (certificates.size() != 1) return Denied("there is no certificate to look at");
-  *end = EndOfCertificate(std::string(certificates.front().data(), certificates.front().size()));
-  if (*end <= now) return Denied("the certificate has expired; renew it");
+  if (chain->certificate() == nullptr) return Denied("there is no certificate to look at");
+  if (chain->End() <= now) return Denied("the certificate has expired; renew it");
   caller->administrator = administers;
   caller->inspector = true;
   return grpc::Status::OK;

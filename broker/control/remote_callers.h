@@ -6,12 +6,16 @@
 #include <grpcpp/grpcpp.h>
 
 #include <functional>
+#include <memory>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/time/time.h"
 #include "broker/control/caller.h"
+#include "broker/control/presented_chain.h"
+#include "broker/control/revocations.h"
 
 namespace rdmabroker {
 
@@ -24,15 +28,19 @@ class RemoteCallers {
   // Whether the call came over the TCP port, where every client has shown a certificate that an authority has signed.
   static bool IsRemote(const grpc::ServerContext& call);
 
-  // Whose call it is: of the one SPIFFE id that its certificate has (X.509-SVID section 2), which holds until `end`.
-  // Else why nobody's: ACCESS_DENIED, in the same words whatever is asked for and whatever there is; the caller has the
-  // id nevertheless, if there is one. The certificate's end is looked at here, too, as a TLS session may be resumed
-  // after it. `now` is the system's time.
-  grpc::Status Admit(const grpc::AuthContext& client, absl::Time now, Caller* caller, absl::Time* end) const;
+  // Certificates that are not accepted any more. Not null.
+  void Set(std::shared_ptr<const Revocations> revocations) { revocations_ = std::move(revocations); }
+
+  // Whose call it is: of the one SPIFFE id that the certificate in `chain` has (X.509-SVID section 2). Else why
+  // nobody's: ACCESS_DENIED, in the same words whatever is asked for and whatever there is; as gRPC's UNAUTHENTICATED
+  // where the certificate is revoked, or may be. The caller has the id nevertheless, if there is one. The certificate's
+  // end is looked at here, too, as a TLS session may be resumed after it. `now` is the system's time.
+  grpc::Status Admit(const grpc::AuthContext& client, absl::Time now, Caller* caller, PresentedChain* chain) const;
 
  private:
   std::set<std::string, std::less<>> administrators_;
   std::set<std::string, std::less<>> inspectors_;
+  std::shared_ptr<const Revocations> revocations_ = std::make_shared<const Revocations>();
 };
 
 }  // namespace rdmabroker

@@ -2,7 +2,6 @@
 
 #include "broker/control/server_certificates.h"
 
-#include <openssl/bio.h>
 #include <openssl/err.h>
 #include <openssl/pem.h>
 #include <openssl/ssl.h>
@@ -17,6 +16,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "broker/control/file_text.h"
+#include "broker/control/openssl_objects.h"
 
 namespace rdmabroker {
 namespace {
@@ -24,15 +24,6 @@ namespace {
 // The certificates of all public authorities are a fifth of it.
 constexpr size_t kMaxFile = size_t{1} << 20;
 
-template <auto kFree>
-struct Freed {
-  template <typename T>
-  void operator()(T* object) const {
-    kFree(object);
-  }
-};
-using Bio = std::unique_ptr<BIO, Freed<BIO_free_all>>;
-using Certificate = std::unique_ptr<X509, Freed<X509_free>>;
 using PrivateKey = std::unique_ptr<EVP_PKEY, Freed<EVP_PKEY_free>>;
 using Tls = std::unique_ptr<SSL_CTX, Freed<SSL_CTX_free>>;
 
@@ -50,11 +41,6 @@ struct Named {
     return absl::Status(text.status().code(), absl::StrCat("tcp.", key, ": ", text.status().message()));
   }
 };
-
-Bio BioOf(const std::string& text) { return Bio(BIO_new_mem_buf(text.data(), static_cast<int>(text.size()))); }
-
-// Nobody is there to be asked for it.
-int NoPassphrase(char*, int, int, void*) { return 0; }
 
 // All of them: a part of the file that cannot be read would be missed by nobody here, and by every client.
 absl::StatusOr<std::vector<Certificate>> CertificatesIn(const std::string& text, const Named& file) {
@@ -129,6 +115,14 @@ absl::Status CheckAuthorities(SSL_CTX& tls, const std::vector<Certificate>& auth
   return absl::OkStatus();
 }
 
+absl::StatusOr<std::shared_ptr<const Revocations>> RevocationsIn(const std::string& text,
+                                                                 const std::vector<Certificate>& authorities,
+                                                                 const Named& file) {
+  absl::StatusOr<Revocations> read = Revocations::Parse(text, authorities);
+  if (!read.ok()) return file.Complaint(std::string(read.status().message()));
+  return std::make_shared<const Revocations>(*std::move(read));
+}
+
 }  // namespace
 
 absl::StatusOr<ServerCertificates> ReadServerCertificates(const CertificateFiles& files, absl::Time now) {
@@ -156,15 +150,16 @@ absl::StatusOr<ServerCertificates> ReadServerCertificates(const CertificateFiles
   if (!believed.ok()) return believed.status();
   const bool alone = certificates->size() == 1;
   if (absl::Status taken = CheckAuthorities(*tls, *believed, alone, authorities_file); !taken.ok()) return taken;
-  return ServerCertificates{*std::move(chain), *std::move(key), *std::move(authorities)};
-}
-
-absl::Time EndOfCertificate(const std::string& pem) {
-  const Certificate certificate(PEM_read_bio_X509(BioOf(pem).get(), nullptr, NoPassphrase, nullptr));
-  std::tm end = {};
-  const bool read = certificate != nullptr && ASN1_TIME_to_tm(X509_get0_notAfter(certificate.get()), &end) == 1;
-  ERR_clear_error();
-  return read ? absl::FromTM(end, absl::UTCTimeZone()) : absl::InfinitePast();
+  ServerCertificates good = {*std::move(chain), *std::move(key), *std::move(authorities)};
+  if (files.revoked.empty()) return good;
+  const Named lists_file = {"revoked", files.revoked};
+  auto lists = lists_file.Read();
+  if (!lists.ok()) return lists.status();
+  auto revocations = RevocationsIn(*lists, *believed, lists_file);
+  if (!revocations.ok()) return revocations.status();
+  good.revoked = *std::move(lists);
+  good.revocations = *std::move(revocations);
+  return good;
 }
 
 }  // namespace rdmabroker

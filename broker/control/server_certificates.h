@@ -3,10 +3,12 @@
 #ifndef BROKER_CONTROL_SERVER_CERTIFICATES_H_
 #define BROKER_CONTROL_SERVER_CERTIFICATES_H_
 
+#include <memory>
 #include <string>
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "broker/control/revocations.h"
 
 namespace rdmabroker {
 
@@ -15,6 +17,7 @@ struct CertificateFiles {
   std::string certificate;
   std::string private_key;
   std::string client_authorities;
+  std::string revoked;  // "" for none.
 
   bool operator==(const CertificateFiles&) const = default;
 };
@@ -25,19 +28,22 @@ struct ServerCertificates {
   std::string chain;
   std::string private_key;  // Never logged.
   std::string client_authorities;
+  std::string revoked;
+  // Of the text above; never null.
+  std::shared_ptr<const Revocations> revocations = std::make_shared<const Revocations>();
 
-  bool operator==(const ServerCertificates&) const = default;
+  bool operator==(const ServerCertificates& other) const {
+    return chain == other.chain && private_key == other.private_key && client_authorities == other.client_authorities &&
+           revoked == other.revoked;
+  }
 };
 
 // Reads and checks the files, which may block. NOT_FOUND where one cannot be read, INVALID_ARGUMENT where one is not
 // what it should be, the key is another certificate's, the certificate is not valid at `now`, or a certificate that
-// would be shown is weaker than OpenSSL's security level lets TLS send; each names the key of the configuration and the
-// file. An authority that has expired or is weak is no error: others in the file may be good, and nobody is believed
-// because of it.
+// would be shown is weaker than OpenSSL's security level lets TLS send, or Revocations::Parse refuses a list; each
+// names the key of the configuration and the file. An authority that has expired or is weak is no error: others in the
+// file may be good, and nobody is believed because of it.
 absl::StatusOr<ServerCertificates> ReadServerCertificates(const CertificateFiles& files, absl::Time now);
-
-// When the one certificate in `pem` ends; long ago where it cannot be read.
-absl::Time EndOfCertificate(const std::string& pem);
 
 }  // namespace rdmabroker
 

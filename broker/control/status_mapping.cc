@@ -62,7 +62,10 @@ grpc::StatusCode GrpcCodeOf(NdkStatus status) {
 
 grpc::Status GrpcStatusOf(const Outcome& outcome) {
   if (IsSuccess(outcome.status)) return grpc::Status::OK;
-  const grpc::StatusCode code = GrpcCodeOf(outcome.status);
+  return GrpcStatusOf(outcome, GrpcCodeOf(outcome.status));
+}
+
+grpc::Status GrpcStatusOf(const Outcome& outcome, grpc::StatusCode code) {
   v1::Outcome detail;
   ToProto(outcome, &detail);
   v1::RpcStatus status;

@@ -17,6 +17,8 @@ grpc::StatusCode GrpcCodeOf(NdkStatus status);
 // A failed outcome as gRPC carries it: code, the status's name and the hint as message, and the outcome itself as the
 // typed detail (google.rpc.Status on the wire). OK for a success.
 grpc::Status GrpcStatusOf(const Outcome& outcome);
+// The same of a failed outcome, with another code than its status has.
+grpc::Status GrpcStatusOf(const Outcome& outcome, grpc::StatusCode code);
 
 }  // namespace rdmabroker
 

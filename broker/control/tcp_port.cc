@@ -122,10 +122,11 @@ void TcpPort::RefuseFor(const SocketAddress& peer) {
 
 // There may be more than one, from behind a router that translates addresses to several of this machine's. It is all
 // the same host as far as anybody here can tell.
-void TcpPort::Keep(const SocketAddress& peer, absl::Duration time) {
+void TcpPort::Keep(const SocketAddress& peer, absl::Duration time, std::shared_ptr<const PresentedChain> chain) {
   for (auto& [number, connection] : connections_) {
     if (connection.peer != peer || connection.kept || !connection.duplicate) continue;
     connection.kept = true;
+    connection.chain = chain;
     watcher_.CancelTimer(connection.end);
     connection.end = watcher_.StartTimer(std::min(connection.begin + bounds_.longest, Watcher::Now() + time),
                                          [this, id = number] { End(id); });
@@ -133,9 +134,17 @@ void TcpPort::Keep(const SocketAddress& peer, absl::Duration time) {
 }
 
 void TcpPort::EndConnections() {
+  EndThose([](const Connection&) { return true; });
+}
+
+void TcpPort::EndConnections(const std::function<bool(const PresentedChain&)>& of) {
+  EndThose([&of](const Connection& connection) { return connection.chain != nullptr && of(*connection.chain); });
+}
+
+void TcpPort::EndThose(const std::function<bool(const Connection&)>& which) {
   std::vector<uint64_t> ids;
   for (const auto& [id, connection] : connections_) {
-    if (connection.duplicate) ids.push_back(id);
+    if (connection.duplicate && which(connection)) ids.push_back(id);
   }
   for (const uint64_t id : ids) End(id);
 }

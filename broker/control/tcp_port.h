@@ -7,6 +7,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -14,6 +15,7 @@
 
 #include "absl/time/time.h"
 #include "broker/control/acceptor.h"
+#include "broker/control/presented_chain.h"
 #include "broker/runtime/warning_limit.h"
 #include "broker/runtime/watcher.h"
 #include "dataplane/ndk/socket_address.h"
@@ -53,10 +55,13 @@ class TcpPort {
   // Before, and after StopAccepting, there are no new connections.
   void StartAccepting() { acceptor_.Start(); }
   void StopAccepting() { acceptor_.Stop(); }
-  // A call has been admitted that came over this one: it may stay so long, but no longer than the bounds say.
-  void Keep(const SocketAddress& peer, absl::Duration time);
+  // A call has been admitted that came over this one, whose client has presented `chain`: it may stay so long, but no
+  // longer than the bounds say.
+  void Keep(const SocketAddress& peer, absl::Duration time, std::shared_ptr<const PresentedChain> chain);
   // All that there are: whom one lets in is another matter now.
   void EndConnections();
+  // Those that are kept for a chain of which `of` is true.
+  void EndConnections(const std::function<bool(const PresentedChain&)>& of);
 
   const std::string& address() const { return address_; }
 
@@ -66,6 +71,7 @@ class TcpPort {
     SocketAddress peer;
     absl::Time begin;
     bool kept = false;
+    std::shared_ptr<const PresentedChain> chain;  // Of one that is kept.
     WatchId watch = WatchId::kNone;
     TimerId end = TimerId::kNone;  // Of the connection, and after that of its counting.
   };
@@ -73,6 +79,7 @@ class TcpPort {
   void Take(UniqueFd fd);
   size_t CountOfHost(const IpAddress& ip) const;
   void RefuseFor(const SocketAddress& peer);
+  void EndThose(const std::function<bool(const Connection&)>& which);
   // It has ended by itself.
   void Note(uint64_t id);
   void End(uint64_t id);

@@ -117,7 +117,7 @@ TEST_F(TcpPortTest, WhoIsAdmittedStaysAndLeavesHisPlaceAtOnce) {
   Start({.of_host = 1, .patience = kNever});
   UniqueFd client = ConnectFrom("127.0.0.2");
   ASSERT_TRUE(IsTaken(client));
-  port_->Keep(AddressOf(client), kNever);
+  port_->Keep(AddressOf(client), kNever, nullptr);
   EXPECT_FALSE(IsTaken(ConnectFrom("127.0.0.2"))) << "it is there";
   client.Reset();
   EXPECT_TRUE(executor_.RunUntil([&] { return IsTaken(ConnectFrom("127.0.0.2")); }));
@@ -127,7 +127,7 @@ TEST_F(TcpPortTest, AnAdmittedOneEndsInItsTime) {
   Start({.patience = kNever});
   const UniqueFd client = ConnectFrom("127.0.0.2");
   ASSERT_TRUE(IsTaken(client));
-  port_->Keep(AddressOf(client), absl::Milliseconds(1));
+  port_->Keep(AddressOf(client), absl::Milliseconds(1), nullptr);
   EXPECT_TRUE(executor_.RunUntil([&] { return IsOver(client); }));
 }
 
@@ -135,7 +135,7 @@ TEST_F(TcpPortTest, AnAdmittedOneEndsWhenItHasLastedLongEnough) {
   Start({.patience = kNever, .longest = absl::Milliseconds(1)});
   const UniqueFd client = ConnectFrom("127.0.0.2");
   ASSERT_TRUE(IsTaken(client));
-  port_->Keep(AddressOf(client), kNever);
+  port_->Keep(AddressOf(client), kNever, nullptr);
   EXPECT_TRUE(executor_.RunUntil([&] { return IsOver(client); }));
 }
 

@@ -39,8 +39,9 @@ struct UnaryContext {
   }
 
   // Has it logged that who calls over TCP may not do this; null: nobody can tell who it is.
-  void LogRefusal(const grpc::ServerContext& call, absl::string_view action, const Caller* caller) {
-    AuditEntry entry{.action = action, .caller = caller, .rule = "tcp"};
+  void LogRefusal(const grpc::ServerContext& call, absl::string_view action, const Caller* caller,
+                  absl::string_view rule = "tcp") {
+    AuditEntry entry{.action = action, .caller = caller, .rule = std::string(rule)};
     if (const auto peer = TcpPeerOf(call.peer())) entry.use.destination = peer->ip;
     gate.Administered(false, entry, Watcher::Now());
   }
@@ -54,8 +55,9 @@ struct UnaryContext {
       *caller = std::make_shared<const Caller>(std::move(remote));
       return admitted;
     }
-    metrics.CountRefusedCaller(CallerRefusal::kNotNamed);
-    LogRefusal(call, action, remote.IsRemote() ? &remote : nullptr);
+    const bool revoked = admitted.error_code() == grpc::StatusCode::UNAUTHENTICATED;
+    metrics.CountRefusedCaller(revoked ? CallerRefusal::kRevoked : CallerRefusal::kNotNamed);
+    LogRefusal(call, action, remote.IsRemote() ? &remote : nullptr, revoked ? "tcp.revoked" : "tcp");
     return admitted;
   }
 };

@@ -42,8 +42,8 @@ constexpr std::array<StepRow, kHandshakeSteps> kStepRows = {{{"bind", true, true
 enum Ending : size_t { kGoodbye, kClientGone, kAdministrator, kGraceOver };
 
 constexpr std::array<const char*, 4> kEndings = {"goodbye", "client_gone", "administrator", "grace_over"};
-constexpr std::array<const char*, kCallerRefusals> kCallers = {"too_many_connections", "no_descriptor", "silent",
-                                                               "hand_off", "not_named"};
+constexpr std::array<const char*, kCallerRefusals> kCallers = {
+    "too_many_connections", "no_descriptor", "silent", "hand_off", "not_named", "revoked"};
 // Of a limit that is reached there is an alert, and Prometheus sees no increase in a series that begins with its first
 // count: these are there from the beginning.
 constexpr NdkStatus kOfLimits = NdkStatus::kInsufficientResources;

@@ -32,8 +32,9 @@ enum class CallerRefusal : uint8_t {
   kSilent,              // Said nothing for control.patience_ms.
   kHandOff,             // Asked for a transport that is not the caller's.
   kNotNamed,            // Over TCP: by its certificate nobody who may do anything.
+  kRevoked,             // Over TCP: its certificate is revoked, or may be.
 };
-inline constexpr size_t kCallerRefusals = static_cast<size_t>(CallerRefusal::kNotNamed) + 1;
+inline constexpr size_t kCallerRefusals = static_cast<size_t>(CallerRefusal::kRevoked) + 1;
 
 // What is counted as it happens, since the process began; docs/operating.md says what each is. What can be seen in the
 // core's records is not counted here but looked up (Snapshot). Loop thread only, but for Collect.

@@ -222,6 +222,7 @@ TEST_F(MetricsTest, WhatIsCountedApartIsShown) {
   metrics_.CountRefusedSession(NdkStatus::kAccessDenied);
   metrics_.CountRefusedCaller(CallerRefusal::kSilent);
   for (int i = 0; i < 2; ++i) metrics_.CountRefusedCaller(CallerRefusal::kNotNamed);
+  for (int i = 0; i < 3; ++i) metrics_.CountRefusedCaller(CallerRefusal::kRevoked);
   metrics_.CountDecision(true);
   metrics_.CountDecision(false);
   metrics_.CountDecision(false);
@@ -239,6 +240,7 @@ TEST_F(MetricsTest, WhatIsCountedApartIsShown) {
       {"rdma_broker_callers_refused_total{reason=\"silent\"}", "1"},
       {"rdma_broker_callers_refused_total{reason=\"hand_off\"}", "0"},
       {"rdma_broker_callers_refused_total{reason=\"not_named\"}", "2"},
+      {"rdma_broker_callers_refused_total{reason=\"revoked\"}", "3"},
       {"rdma_broker_policy_decisions_total{decision=\"allowed\"}", "1"},
       {"rdma_broker_policy_decisions_total{decision=\"refused\"}", "2"},
       {"rdma_broker_store_commits_total", "1"},

@@ -10,6 +10,8 @@
 #include <string>
 
 #include "absl/time/clock.h"
+#include "broker/control/presented_chain.h"
+#include "broker/control/revocations.h"
 #include "broker/control/server_certificates.h"
 #include "tests/control/temporary_folder.h"
 #include "tests/control/test_certificates.h"
@@ -64,12 +66,37 @@ TEST_F(CertificatesTest, AnAuthorityThatIsWeakOrThereTwiceIsNoError) {
   EXPECT_TRUE(Read().ok()) << Read().status();
 }
 
+TEST_F(CertificatesTest, RevocationListsAreTakenOrRefusedWithTheirKeyAndFile) {
+  EXPECT_EQ(Read()->revocations->lists(), 0u);
+  files_.revoked = folder_.path() + "/crl.pem";
+  const std::string list = authority_.Revoke({.certificates = {another_.certificate}});
+  std::ofstream(files_.revoked) << list;
+  const auto read = Read();
+  ASSERT_TRUE(read.ok()) << read.status();
+  EXPECT_EQ(read->revoked, list);
+  EXPECT_EQ(read->revocations->Check(PresentedChain(another_.certificate, "")), Revocations::Verdict::kRevoked);
+  std::ofstream(files_.revoked) << authority_.Revoke({});
+  EXPECT_NE(*Read(), *read);
+  const std::string at = "tcp.revoked: " + files_.revoked + ": ";
+  const std::pair<std::string, std::string> rows[] = {
+      {TestAuthority("strangers").Revoke({}), "list 1 in it is of CN=strangers"},
+      {list + pair_.certificate, "has something that is no revocation list"},
+      {std::string((1 << 20) + 1, '\n'), "is longer than"},
+  };
+  for (const auto& [text, complaint] : rows) {
+    std::ofstream(files_.revoked) << text;
+    const absl::Status status = Read().status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << complaint;
+    EXPECT_THAT(std::string(status.message()), StartsWith(at + complaint));
+  }
+}
+
 TEST_F(CertificatesTest, ACertificateHasAnEnd) {
-  const absl::Duration left = EndOfCertificate(authority_.Sign({.not_after = 1800}).certificate) - absl::Now();
+  const absl::Duration left = PresentedChain(authority_.Sign({.not_after = 1800}).certificate, "").End() - absl::Now();
   EXPECT_LE(left, absl::Minutes(30));
   EXPECT_GT(left, absl::Minutes(20));
   for (const std::string& text : {std::string(), std::string("nonsense"), pair_.private_key}) {
-    EXPECT_EQ(EndOfCertificate(text), absl::InfinitePast());
+    EXPECT_EQ(PresentedChain(text, "").End(), absl::InfinitePast());
   }
 }
 
@@ -136,6 +163,7 @@ TEST_F(CertificatesTest, AFileThatCannotBeReadIsNamedWithItsKey) {
       {&CertificateFiles::certificate, "tcp.certificate: "},
       {&CertificateFiles::private_key, "tcp.private_key: "},
       {&CertificateFiles::client_authorities, "tcp.client_authorities: "},
+      {&CertificateFiles::revoked, "tcp.revoked: "},
   };
   for (const auto& [file, key] : rows) {
     for (const std::string& path : {folder_.path() + "/nowhere", folder_.path()}) {

@@ -224,16 +224,19 @@ class ReloadOfCertificates : public ReloadTest {
   void Write(const std::string& authority_name) {
     const TestAuthority authority(authority_name);
     std::ofstream(Path(authority_name, "authority")) << authority.certificate();
+    std::ofstream(Path(authority_name, "revoked")) << authority.Revoke({});
     for (const std::string who : {"broker", "inspector"}) {
       const TestPair pair = authority.Sign({.uris = {kInspector}, .addresses = {"127.0.0.1"}});
       std::ofstream(Path(authority_name, who)) << pair.certificate;
       std::ofstream(Path(authority_name, who + ".key")) << pair.private_key;
+      std::ofstream(Path(authority_name, who + "s_revocation"))
+          << authority.Revoke({.certificates = {pair.certificate}});
     }
   }
-  void ConfigureWith(const std::string& authority) {
-    Configure(WithInspectors() + "address = \"127.0.0.1:0\"\ncertificate = \"" + Path(authority, "broker") +
-              "\"\nprivate_key = \"" + Path(authority, "broker.key") + "\"\nclient_authorities = \"" +
-              Path(authority, "authority") + "\"\n");
+  void ConfigureWith(const std::string& authority, const std::string& revoked = "") {
+    Configure(WithInspectors() + "revoked = \"" + revoked + "\"\n" + "address = \"127.0.0.1:0\"\ncertificate = \"" +
+              Path(authority, "broker") + "\"\nprivate_key = \"" + Path(authority, "broker.key") +
+              "\"\nclient_authorities = \"" + Path(authority, "authority") + "\"\n");
   }
   static std::string WithInspectors() { return "[tcp]\ninspectors = [\"" + std::string(kInspector) + "\"]\n"; }
   // Where its port is.
@@ -269,6 +272,25 @@ TEST_F(ReloadOfCertificates, OfAnotherAuthorityHoldsForWhoComesNext) {
   const Ending ending = AskForHealth(address, "second");
   EXPECT_EQ(ending.status, 0) << ending.error;
   EXPECT_EQ(AskForHealth(address, "first").status, 3);
+}
+
+TEST_F(ReloadOfCertificates, AGoodRevocationListIsAppliedAndABadOneChangesNothing) {
+  Write("first");
+  Write("second");
+  const std::string address = StartWith("first");
+  ConfigureWith("first", Path("first", "inspectors_revocation"));
+  EXPECT_EQ(Run({"reload"}).output, "applied: tcp.revoked\n");
+  const Ending refused = AskForHealth(address, "first");
+  EXPECT_NE(refused.status, 0);
+  EXPECT_THAT(refused.error, HasSubstr("revoked by a list in tcp.revoked"));
+  ConfigureWith("first", Path("second", "revoked"));
+  const Ending bad = Run({"reload"});
+  EXPECT_NE(bad.status, 0);
+  EXPECT_THAT(bad.error, HasSubstr("tcp.revoked: " + Path("second", "revoked") + ": list 1 in it is of CN=second"));
+  EXPECT_NE(AskForHealth(address, "first").status, 0);
+  ConfigureWith("first", Path("first", "revoked"));
+  EXPECT_EQ(Run({"reload"}).output, "applied: tcp.revoked\n");
+  EXPECT_EQ(AskForHealth(address, "first").status, 0);
 }
 
 TEST_F(ReloadOfCertificates, OfAPortThatTheFileHasNoMoreAreReadFromWhereTheyWere) {

@@ -7,13 +7,17 @@
 #include <gmock/gmock.h>
 #include <grpc/grpc_security_constants.h>
 #include <gtest/gtest.h>
+#include <openssl/pem.h>
 
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "absl/time/clock.h"
-#include "broker/control/server_certificates.h"
+#include "broker/control/openssl_objects.h"
+#include "broker/control/presented_chain.h"
+#include "broker/control/revocations.h"
 #include "tests/control/test_certificates.h"
 
 namespace rdmabroker {
@@ -52,22 +56,47 @@ class RemoteCallersTest : public testing::Test {
  protected:
   RemoteCallersTest() { callers_.Set({}, {kInspector}); }
 
-  grpc::Status Admit(const Client& client, absl::Time now) { return callers_.Admit(client, now, &caller_, &end_); }
+  grpc::Status Admit(const Client& client, absl::Time now) { return callers_.Admit(client, now, &caller_, &chain_); }
 
   RemoteCallers callers_;
   Caller caller_;
-  absl::Time end_;
+  PresentedChain chain_;
 };
 
 // As of a TLS session that is resumed, where nobody else looks at the certificate again.
 TEST_F(RemoteCallersTest, ACertificateHoldsUntilItsEnd) {
   const std::string certificate = TestAuthority("authority").Sign({.uris = {kInspector}}).certificate;
-  const absl::Time end = EndOfCertificate(certificate);
+  const absl::Time end = PresentedChain(certificate, "").End();
   const Client client(kInspector, certificate);
   EXPECT_TRUE(Admit(client, end - absl::Seconds(1)).ok());
   EXPECT_TRUE(caller_.inspector);
-  EXPECT_EQ(end_, end);
+  EXPECT_EQ(chain_.End(), end);
   EXPECT_THAT(Admit(client, end).error_message(), HasSubstr("caller: the certificate has expired"));
+}
+
+TEST_F(RemoteCallersTest, ARevokedCertificateIsRefusedWhateverItSays) {
+  const TestAuthority authority("authority");
+  const std::string certificate = authority.Sign({.uris = {kInspector}}).certificate;
+  std::vector<Certificate> authorities;
+  authorities.emplace_back(PEM_read_bio_X509(BioOf(authority.certificate()).get(), nullptr, NoPassphrase, nullptr));
+  const auto revoking = [&](const std::string& which) {
+    callers_.Set(std::make_shared<const Revocations>(
+        *Revocations::Parse(authority.Revoke({.certificates = {which}}), authorities)));
+  };
+  revoking(authority.Sign({}).certificate);
+  EXPECT_TRUE(Admit(Client(kInspector, certificate), absl::Now()).ok());
+  revoking(certificate);
+  for (const char* id : {kInspector, "spiffe://example.org/somebody", "no id"}) {
+    caller_ = {};
+    const grpc::Status refused = Admit(Client(id, certificate), absl::Now());
+    EXPECT_EQ(refused.error_code(), grpc::StatusCode::UNAUTHENTICATED);
+    EXPECT_THAT(refused.error_message(), HasSubstr("revoked by a list in tcp.revoked"));
+    EXPECT_FALSE(caller_.inspector);
+  }
+  const grpc::Status unknown =
+      Admit(Client(kInspector, TestAuthority("below", authority).Sign({}).certificate), absl::Now());
+  EXPECT_EQ(unknown.error_code(), grpc::StatusCode::UNAUTHENTICATED);
+  EXPECT_THAT(unknown.error_message(), HasSubstr("the issuer's certificate was not presented"));
 }
 
 TEST_F(RemoteCallersTest, WithoutACertificateNobodyIsAdmitted) {

@@ -30,6 +30,7 @@
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "broker/control/configuration_reload.h"
+#include "broker/control/presented_chain.h"
 #include "broker/control/server_certificates.h"
 #include "broker/control/tcp_port.h"
 #include "broker/policy/policy.h"
@@ -114,9 +115,9 @@ class BrokerFiles {
  public:
   void Write(const TestPair& pair, const std::string& authorities) {
     // A look in between sees a key with another's certificate, but no half of one.
-    Replace(path("cert.pem"), pair.certificate);
-    Replace(path("key.pem"), pair.private_key);
-    Replace(path("ca.pem"), authorities);
+    Replace("cert.pem", pair.certificate);
+    Replace("key.pem", pair.private_key);
+    Replace("ca.pem", authorities);
   }
   // As Kubernetes mounts a secret: those in `version` take the place of all three at once, by a link that is renamed.
   void Mount(const std::string& version, const TestPair& pair, const std::string& authorities) {
@@ -131,14 +132,13 @@ class BrokerFiles {
       std::filesystem::create_symlink(absl::StrCat("..data/", name), path(name));
     }
   }
+  void Replace(const std::string& name, const std::string& text) {
+    std::ofstream(path(name + ".new")) << text;
+    std::filesystem::rename(path(name + ".new"), path(name));
+  }
   std::string path(const std::string& name) const { return folder_.path() + "/" + name; }
 
  private:
-  static void Replace(const std::string& path, const std::string& text) {
-    std::ofstream(path + ".new") << text;
-    std::filesystem::rename(path + ".new", path);
-  }
-
   const TemporaryFolder folder_;
 };
 
@@ -699,8 +699,88 @@ TEST_F(RemoteTest, ACertificateThatExpiresEndsWithItsTime) {
   EXPECT_FALSE(stream->Read(&reply));
   EXPECT_EQ(stream->Finish().error_code(), grpc::StatusCode::UNAVAILABLE) << "before its patience had ended";
   // The time of day may be slewed meanwhile.
-  EXPECT_GE(absl::Now(), EndOfCertificate(brief.certificate) - absl::Milliseconds(100));
+  EXPECT_GE(absl::Now(), PresentedChain(brief.certificate, "").End() - absl::Milliseconds(100));
   EXPECT_FALSE(ListSessions(channel).ok());
+}
+
+class RevocationTest : public RemoteTest {
+ protected:
+  RevocationTest() {
+    Revoke({});
+    configuration_.tcp_revoked = files_.path("crl.pem");
+    Start({.connections = 4096, .of_host = 4096});
+  }
+  void Revoke(const TestRevocations& wanted) { files_.Replace("crl.pem", authority_.Revoke(wanted)); }
+  static bool IsRevoked(const grpc::Status& status) {
+    return status.error_code() == grpc::StatusCode::UNAUTHENTICATED &&
+           absl::StrContains(status.error_message(), "revoked by a list in tcp.revoked");
+  }
+};
+
+TEST_F(RevocationTest, ARevokedClientIsRefusedAtEachCallAndItsStreamEnds) {
+  const std::string metrics = StartWithMetrics();
+  const TestPair pair = Of({kAdministrator});
+  const auto channel = Connect(pair);
+  const auto other = ConnectAs(kInspector);
+  ASSERT_TRUE(ListSessions(other).ok());
+  grpc::ClientContext context;
+  Limit(context);
+  auto stream = Health::NewStub(channel)->Watch(&context, {});
+  grpc::health::v1::HealthCheckResponse reply;
+  ASSERT_TRUE(stream->Read(&reply));
+  Revoke({.certificates = {pair.certificate}});
+  EXPECT_FALSE(stream->Read(&reply));
+  EXPECT_EQ(stream->Finish().error_code(), grpc::StatusCode::UNAVAILABLE) << "before its patience had ended";
+  EXPECT_EQ(log_.LinesWith("revocation lists replaced").size(), 1u);
+  for (const MethodDescriptor* method : Methods()) {
+    const grpc::Status refused = Refusal(channel, *method);
+    EXPECT_TRUE(IsRevoked(refused)) << method->name() << ": " << refused.error_message();
+    EXPECT_EQ(NdkStatusOf(refused), NdkStatus::kAccessDenied);
+  }
+  EXPECT_TRUE(IsRevoked(ListSessions(Connect(pair)))) << "with a handshake of its own, too";
+  EXPECT_TRUE(ListSessions(other).ok());
+  EXPECT_EQ(other->GetState(false), GRPC_CHANNEL_READY) << "its connection has not ended";
+  EXPECT_THAT(
+      log_.LinesWith("policy decision decision=refused action="),
+      testing::Contains(HasSubstr(absl::StrCat("rule=tcp.revoked spiffe_id=", kAdministrator, " peer=127.0.0.1"))));
+  EXPECT_EQ(Scrape(metrics).at("rdma_broker_callers_refused_total{reason=\"revoked\"}"), Methods().size() + 1);
+  // Who is taken off the list may come again.
+  Revoke({});
+  EXPECT_TRUE(Becomes([&] { return ListSessions(channel).ok(); }));
+}
+
+// It presents its issuer's certificate, as it has to.
+TEST_F(RevocationTest, AClientOfARevokedIssuerIsRefused) {
+  const TestAuthority below("below", authority_);
+  TestPair pair = below.Sign({.uris = {kInspector}});
+  pair.certificate += below.certificate();
+  const grpc::Status before = ListSessions(Connect(pair));
+  EXPECT_TRUE(before.ok()) << before.error_message();
+  Revoke({.certificates = {below.certificate()}});
+  EXPECT_TRUE(Becomes([&] { return IsRevoked(ListSessions(Connect(pair))); }));
+  EXPECT_TRUE(IsLetIn(Of({kInspector})));
+}
+
+TEST_F(RevocationTest, ABadListLeavesTheFormerOneInForce) {
+  const TestPair pair = Of({kInspector});
+  Revoke({.certificates = {pair.certificate}});
+  ASSERT_TRUE(Becomes([&] { return IsRevoked(ListSessions(Connect(pair))); }));
+  files_.Replace("crl.pem", TestAuthority("strangers").Revoke({}));
+  EXPECT_TRUE(Becomes([&] { return !log_.LinesWith("certificates not replaced").empty(); }));
+  EXPECT_THAT(log_.LinesWith("certificates not replaced").front(),
+              HasSubstr("tcp.revoked: " + files_.path("crl.pem") + ": list 1 in it is of CN=strangers"));
+  EXPECT_TRUE(IsRevoked(ListSessions(Connect(pair))));
+  EXPECT_TRUE(IsLetIn(Of({kInspector})));
+}
+
+TEST_F(RevocationTest, AListThatIsOverdueStaysInForceAndIsLoggedOnce) {
+  const TestPair pair = Of({kInspector});
+  Revoke({.certificates = {pair.certificate}, .next_update = -60});
+  EXPECT_TRUE(Becomes([&] { return !log_.LinesWith("revocation list expired").empty(); }));
+  EXPECT_THAT(log_.LinesWith("revocation list expired").front(), HasSubstr("CN=authority"));
+  EXPECT_TRUE(IsRevoked(ListSessions(Connect(pair))));
+  EXPECT_TRUE(IsLetIn(Of({kInspector})));
+  EXPECT_EQ(log_.LinesWith("revocation list expired").size(), 1u);
 }
 
 // What is indented in a section of docs/operating.md.

@@ -79,14 +79,59 @@ void AddNames(std::string& all, const char* kind, const std::vector<std::string>
 
 }  // namespace
 
-TestAuthority::TestAuthority(const std::string& name, long not_after, TestStrength strength) : key_(NewKey(strength)) {
+void TestAuthority::Begin(const std::string& name, long not_after) {
   own_ = Unsigned(key_, name, -7200, not_after);
-  X509_set_issuer_name(own_, X509_get_subject_name(own_));
   Extend(own_, own_, NID_basic_constraints, "critical,CA:TRUE");
   Extend(own_, own_, NID_key_usage, "critical,keyCertSign,cRLSign");
   Extend(own_, own_, NID_subject_key_identifier, "hash");
+}
+
+TestAuthority::TestAuthority(const std::string& name, long not_after, TestStrength strength) : key_(NewKey(strength)) {
+  Begin(name, not_after);
+  X509_set_issuer_name(own_, X509_get_subject_name(own_));
   SignBy(key_, own_, strength);
   pair_ = {PemOf(own_), PemOf(key_)};
+}
+
+TestAuthority::TestAuthority(const std::string& name, const TestAuthority& above) : key_(NewKey(TestStrength::kGood)) {
+  Begin(name, 3600);
+  X509_set_issuer_name(own_, X509_get_subject_name(above.own_));
+  SignBy(above.key_, own_, TestStrength::kGood);
+  pair_ = {PemOf(own_), PemOf(key_)};
+}
+
+std::string TestAuthority::Revoke(const TestRevocations& wanted) const {
+  X509_CRL* list = X509_CRL_new();
+  X509_CRL_set_version(list, X509_CRL_VERSION_2);
+  X509_CRL_set_issuer_name(list, X509_get_subject_name(own_));
+  ASN1_TIME* time = X509_gmtime_adj(nullptr, -7200);
+  X509_CRL_set1_lastUpdate(list, time);
+  for (const std::string& pem : wanted.certificates) {
+    BIO* bio = BIO_new_mem_buf(pem.data(), static_cast<int>(pem.size()));
+    X509* certificate = PEM_read_bio_X509(bio, nullptr, nullptr, nullptr);
+    Require(certificate != nullptr, "no certificate to revoke");
+    X509_REVOKED* entry = X509_REVOKED_new();
+    X509_REVOKED_set_serialNumber(entry, X509_get_serialNumber(certificate));
+    X509_REVOKED_set_revocationDate(entry, time);
+    X509_CRL_add0_revoked(list, entry);
+    X509_free(certificate);
+    BIO_free(bio);
+  }
+  X509_gmtime_adj(time, wanted.next_update);
+  X509_CRL_set1_nextUpdate(list, time);
+  ASN1_TIME_free(time);
+  if (wanted.of_changes_only) {
+    ASN1_INTEGER* base = ASN1_INTEGER_new();
+    ASN1_INTEGER_set(base, 1);
+    Require(X509_CRL_add1_ext_i2d(list, NID_delta_crl, base, 1, 0) == 1, "no extension of a list");
+    ASN1_INTEGER_free(base);
+  }
+  X509_CRL_sort(list);
+  Require(X509_CRL_sign(list, key_, EVP_sha256()) > 0, "list not signed");
+  BIO* bio = BIO_new(BIO_s_mem());
+  Require(PEM_write_bio_X509_CRL(bio, list) == 1, "no PEM of a list");
+  X509_CRL_free(list);
+  return TextOf(bio);
 }
 
 TestAuthority::~TestAuthority() {

@@ -31,6 +31,14 @@ struct TestCertificate {
   TestStrength strength = TestStrength::kGood;
 };
 
+// What a revocation list is to say.
+struct TestRevocations {
+  std::vector<std::string> certificates;  // In PEM.
+  // In seconds from now.
+  long next_update = 3600;
+  bool of_changes_only = false;  // A delta list.
+};
+
 // Who signs certificates, made anew for each test.
 class TestAuthority {
  public:
@@ -42,8 +50,14 @@ class TestAuthority {
   // Its own certificate.
   const std::string& certificate() const { return pair_.certificate; }
   TestPair Sign(const TestCertificate& wanted) const;
+  // An authority below this one.
+  TestAuthority(const std::string& name, const TestAuthority& above);
+  // A revocation list, in PEM.
+  std::string Revoke(const TestRevocations& wanted) const;
 
  private:
+  void Begin(const std::string& name, long not_after);
+
   TestPair pair_;
   EVP_PKEY* key_ = nullptr;
   X509* own_ = nullptr;

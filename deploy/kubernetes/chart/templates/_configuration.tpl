@@ -42,6 +42,9 @@ data:
   "client_authorities" "/etc/rdma-broker-tls/ca.crt"
   "administrators" .values.tcp.administrators
   "inspectors" .values.tcp.inspectors) -}}
+{{- with .values.tcp.revoked -}}
+{{- $_ := set $own.tcp "revoked" (printf "/etc/rdma-broker-tls/%s" .) -}}
+{{- end -}}
 {{- end -}}
 {{- range $table, $keys := mergeOverwrite (deepCopy .values.configuration) $own }}
     [{{ $table }}]

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#ifndef BROKER_CONTROL_PRESENTED_CHAIN_H_
+#define BROKER_CONTROL_PRESENTED_CHAIN_H_
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "absl/time/time.h"
+#include "broker/control/openssl_objects.h"
+
+namespace rdmabroker {
+
+// The certificates that a client has presented in a TLS handshake, which has verified them. One thread.
+class PresentedChain {
+ public:
+  // More than any path has. It bounds what a call costs; the handshake alone would take a hundred.
+  static constexpr size_t kMostIssuers = 16;
+
+  PresentedChain() = default;
+  // Both in PEM: the client's own certificate, and those of its issuers. A session that TLS has resumed has no issuers.
+  PresentedChain(const std::string& certificate, const std::string& issuers);
+
+  // When the client's own certificate expires. In the past where it cannot be read.
+  absl::Time End() const;
+
+  // Null where it cannot be read.
+  X509* certificate() const { return certificate_.get(); }
+  const std::vector<Certificate>& issuers() const { return issuers_; }
+  // Whether issuers() are all that were presented.
+  bool complete() const { return complete_; }
+
+ private:
+  Certificate certificate_;
+  std::vector<Certificate> issuers_;
+  bool complete_ = true;
+};
+
+}  // namespace rdmabroker
+
+#endif  // BROKER_CONTROL_PRESENTED_CHAIN_H_
