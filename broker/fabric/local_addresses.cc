@@ -5,8 +5,10 @@
 #include <linux/if_addr.h>
 #include <linux/netlink.h>
 #include <linux/rtnetlink.h>
+#include <sys/epoll.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/timerfd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -16,18 +18,30 @@
 #include <string>
 #include <utility>
 
+#include "broker/log/log.h"
 #include "dataplane/netlink.h"
 
 namespace rdmabroker {
 namespace {
 
-// A list that an address change interrupts is made again; a namespace that changes faster will tell of it again anyway.
+// A list that an address change interrupts is made again at once, and then later.
 constexpr int kDumpTries = 4;
 // More than a socket's buffer holds; what comes after them is read the next time.
 constexpr int kChangesAtATime = 1024;
 
 absl::Status Failed(const char* what, int error) {
   return absl::UnavailableError("local addresses: " + std::string(what) + ": " + std::strerror(error));
+}
+
+// An epoll instance that is readable when one of them is.
+absl::StatusOr<UniqueFd> PollBoth(const UniqueFd& one, const UniqueFd& other) {
+  UniqueFd poll(::epoll_create1(EPOLL_CLOEXEC));
+  if (!poll) return Failed("epoll", errno);
+  for (const UniqueFd* each : {&one, &other}) {
+    epoll_event event = {.events = EPOLLIN, .data = {}};
+    if (::epoll_ctl(poll.get(), EPOLL_CTL_ADD, each->get(), &event) != 0) return Failed("epoll", errno);
+  }
+  return poll;
 }
 
 absl::StatusOr<UniqueFd> OpenChanges() {
@@ -90,12 +104,23 @@ absl::StatusOr<std::vector<IpAddress>> ReadAddresses(UniqueFd* netlink) {
   return addresses;
 }
 
+// Zero: not at all. Either way it is not readable any more.
+void SetTimer(const UniqueFd& timer, absl::Duration after) {
+  const itimerspec when = {.it_interval = {}, .it_value = absl::ToTimespec(after)};
+  ::timerfd_settime(timer.get(), 0, &when, nullptr);
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<LocalAddresses>> LocalAddresses::Open() {
   absl::StatusOr<UniqueFd> changes = OpenChanges();
   if (!changes.ok()) return changes.status();
-  std::unique_ptr<LocalAddresses> opened(new LocalAddresses(*std::move(changes)));
+  // Opened now: the reads that fail are those for which there are no descriptors.
+  UniqueFd retry(::timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC));
+  if (!retry) return Failed("timer", errno);
+  absl::StatusOr<UniqueFd> poll = PollBoth(*changes, retry);
+  if (!poll.ok()) return poll.status();
+  std::unique_ptr<LocalAddresses> opened(new LocalAddresses(*std::move(changes), std::move(retry), *std::move(poll)));
   absl::StatusOr<std::vector<IpAddress>> addresses = ReadAddresses(&opened->netlink_);
   if (!addresses.ok()) return addresses.status();
   opened->addresses_ = *std::move(addresses);
@@ -109,9 +134,21 @@ bool LocalAddresses::Refresh() {
     if (::recv(changes_.get(), &ignored, sizeof ignored, MSG_DONTWAIT) < 0 && errno != ENOBUFS) break;
   }
   absl::StatusOr<std::vector<IpAddress>> addresses = ReadAddresses(&netlink_);
-  if (!addresses.ok() || *addresses == addresses_) return false;
-  addresses_ = *std::move(addresses);
-  return true;
+  if (!addresses.ok()) {
+    TryLater(addresses.status());
+    return false;
+  }
+  SetTimer(retry_, absl::ZeroDuration());
+  back_off_ = kFirstRetry;
+  failures_ = 0;
+  return std::exchange(addresses_, *addresses) != *addresses;
+}
+
+void LocalAddresses::TryLater(const absl::Status& failure) {
+  // The first may be a list that is changing just now.
+  if (++failures_ == 2) LogError("local addresses not read", {{"cause", failure.message()}});
+  SetTimer(retry_, back_off_);
+  back_off_ = std::min(2 * back_off_, kLongestRetry);
 }
 
 absl::StatusOr<uint64_t> NetworkNamespace() {

@@ -9,8 +9,10 @@
 #include <linux/rtnetlink.h>
 #include <poll.h>
 #include <sched.h>
+#include <sys/eventfd.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -18,8 +20,11 @@
 #include <functional>
 #include <string_view>
 
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
 #include "dataplane/netlink.h"
 #include "dataplane/testing/descriptor_shortage.h"
+#include "tests/captured_log.h"
 
 namespace rdmabroker {
 namespace {
@@ -69,6 +74,18 @@ class LocalAddressesTest : public ::testing::Test {
     ASSERT_EQ(header->nlmsg_type, NLMSG_ERROR);
     ASSERT_EQ(static_cast<const nlmsgerr*>(NLMSG_DATA(header))->error, 0) << ip.ToString();
   }
+  // The one netlink socket of this process that hears of changes, or asks.
+  enum class Purpose { kChanges, kQuestions };
+  static int NetlinkSocket(Purpose purpose) {
+    for (int fd = 0; fd < 1024; ++fd) {
+      sockaddr_nl address = {};
+      socklen_t length = sizeof address;
+      if (::getsockname(fd, reinterpret_cast<sockaddr*>(&address), &length) != 0) continue;
+      if (address.nl_family != AF_NETLINK) continue;
+      if ((address.nl_groups != 0) == (purpose == Purpose::kChanges)) return fd;
+    }
+    return -1;
+  }
   static bool Has(const LocalAddresses& local, const IpAddress& ip) {
     return std::binary_search(local.addresses().begin(), local.addresses().end(), ip);
   }
@@ -103,7 +120,7 @@ TEST_F(LocalAddressesTest, MoreChangesThanTheKernelKeepsAreFollowedAllTheSame) {
   const auto local = LocalAddresses::Open();
   ASSERT_TRUE(local.ok()) << local.status();
   const int tiny = 1;
-  ASSERT_EQ(::setsockopt((*local)->descriptor(), SOL_SOCKET, SO_RCVBUF, &tiny, sizeof tiny), 0);
+  ASSERT_EQ(::setsockopt(NetlinkSocket(Purpose::kChanges), SOL_SOCKET, SO_RCVBUF, &tiny, sizeof tiny), 0);
   IpAddress ip = Ip("192.0.2.0");
   for (uint8_t last = 1; last <= 100; ++last) {
     ip.bytes[3] = last;
@@ -124,6 +141,39 @@ TEST_F(LocalAddressesTest, ChangesAreFollowedWhileDescriptorsHaveRunOut) {
   const DescriptorShortage shortage;
   EXPECT_TRUE((*local)->Refresh());
   EXPECT_TRUE(Has(**local, Ip("192.0.2.1")));
+}
+
+TEST_F(LocalAddressesTest, AReadThatFailsIsTriedAgainLaterAndLoggedOnce) {
+  CapturedLog log;
+  const auto local = LocalAddresses::Open();
+  ASSERT_TRUE(local.ok()) << local.status();
+  const int asks = NetlinkSocket(Purpose::kQuestions);
+  ASSERT_GE(asks, 0);
+  Change(RTM_NEWADDR, Ip("192.0.2.1"));
+  {
+    // Its socket fails, and there is no descriptor for another.
+    const UniqueFd other(::eventfd(0, EFD_CLOEXEC));
+    ASSERT_EQ(::dup2(other.get(), asks), asks);
+    const DescriptorShortage shortage;
+    EXPECT_TRUE(Readable(**local));
+    EXPECT_FALSE((*local)->Refresh());
+    absl::Time before = absl::Now();
+    for (absl::Duration back_off = LocalAddresses::kFirstRetry; back_off < absl::Milliseconds(300); back_off *= 2) {
+      pollfd waiting = {.fd = (*local)->descriptor(), .events = POLLIN};
+      EXPECT_EQ(::poll(&waiting, 1, 0), 0) << "not at once";
+      EXPECT_TRUE(Readable(**local)) << "although nothing has changed since";
+      EXPECT_GE(absl::Now() - before, back_off * 0.9);
+      before = absl::Now();
+      EXPECT_FALSE((*local)->Refresh());
+    }
+    EXPECT_FALSE(Has(**local, Ip("192.0.2.1")));
+  }
+  EXPECT_EQ(log.LinesWith("local addresses not read").size(), 1u);
+  EXPECT_TRUE(Readable(**local));
+  EXPECT_TRUE((*local)->Refresh());
+  EXPECT_TRUE(Has(**local, Ip("192.0.2.1")));
+  pollfd waiting = {.fd = (*local)->descriptor(), .events = POLLIN};
+  EXPECT_EQ(::poll(&waiting, 1, 0), 0) << "and not again";
 }
 
 TEST_F(LocalAddressesTest, AListThatChangesWhileItIsReadIsNone) {
