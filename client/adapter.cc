@@ -150,9 +150,17 @@ NdkStatus Adapter::CreateConnector(CreateCompletion<Connector> completion) {
 }
 
 void Adapter::HandleEvent(const v1::SessionEvent& event) {
-  if (closing() || !on_event_) return;
-  if (event.has_adapter_disabled() && !std::exchange(told_disabled_, true)) on_event_(AdapterEvent::kDisabled);
-  if (event.has_adapter_removed()) std::exchange(on_event_, nullptr)(AdapterEvent::kRemoved);
+  if (event.has_adapter_removed()) return HandleRemoval();
+  if (closing() || !on_event_ || !event.has_adapter_disabled()) return;
+  if (!std::exchange(told_disabled_, true)) on_event_(AdapterEvent::kDisabled);
+}
+
+void Adapter::HandleRemoval() {
+  if (std::exchange(removed_, true)) return;
+  if (data_ != nullptr && data_path_->release_device != nullptr && !closing()) data_path_->release_device(data_);
+  const AdapterEventCallback on_event = std::exchange(on_event_, nullptr);
+  if (on_event && !closing()) on_event(AdapterEvent::kRemoved);
+  link().TellDeviceRemoval(*this);
 }
 
 void Adapter::SubmitClose(Done done) {

@@ -29,6 +29,9 @@ class SharedEndpoint;
 // NDK_ADAPTER: an opened instance of a device's adapter. Its close waits for everything made on it, the data plane's
 // objects included; blocking.h has a close that waits, as NDK's does.
 //
+// When the device is gone, the adapter closes what it holds of the device with the last object of its data plane, at
+// once where there is none. Until then the kernel waits with the removal, so close those objects.
+//
 // Each Create function, and ReservePort, returns kPending, and the completion delivers the object or says why there is
 // none (the RPC of the same name in broker.proto lists the statuses); or it returns a failure and never calls the
 // completion. The completion may be called before the function has returned.
@@ -60,6 +63,7 @@ class Adapter : public BrokerObject {
 
  private:
   friend class Connector;
+  friend class Listener;
   friend class Session;
 
   explicit Adapter(std::shared_ptr<BrokerLink> link, AdapterEventCallback on_event);
@@ -68,6 +72,8 @@ class Adapter : public BrokerObject {
 
   std::shared_ptr<Adapter> Self() { return std::static_pointer_cast<Adapter>(shared_from_this()); }
   const DataPath* data_path() const { return data_path_; }
+  bool removed() const { return removed_; }
+  void HandleRemoval();
   NdkStatus OpenDataPath(const std::string& device);
   void PostClosed();
   void StartSharedEndpoint(const v1::CreateSharedEndpointRequest& request,
@@ -87,6 +93,7 @@ class Adapter : public BrokerObject {
 
   AdapterEventCallback on_event_;
   bool told_disabled_ = false;
+  bool removed_ = false;
   bool data_closed_ = true;
 };
 

@@ -154,9 +154,31 @@ struct BlockingListener::Queue {
   void End(NdkStatus status) {
     const std::lock_guard lock(mutex);
     if (over == NdkStatus::kSuccess) over = status;
+    // Those can only be closed: nobody shall try to accept them first.
+    if (status == NdkStatus::kDeviceRemoved) Clear();
     changed.notify_all();
   }
+  // With the lock held.
+  void Clear() {
+    for (const auto& connector : std::exchange(waiting, {})) connector->Close({});
+  }
 };
+
+namespace {
+
+const char* WhyNoPeerComes(NdkStatus over) {
+  switch (over) {
+    case NdkStatus::kCancelled:
+      return "the listener was closed";
+    case NdkStatus::kDeviceRemoved:
+      return "the listener's device is gone; close the listener, and everything else on its adapter, and open the "
+             "device again when it is back";
+    default:
+      return "the session is over; open a new one";
+  }
+}
+
+}  // namespace
 
 Made<std::unique_ptr<BlockingListener>> BlockingListener::Listen(const std::shared_ptr<Adapter>& adapter,
                                                                  const SocketAddress& address) {
@@ -174,6 +196,7 @@ Made<std::unique_ptr<BlockingListener>> BlockingListener::Listen(const std::shar
     return {.outcome = outcome};
   }
   made.object->OnSessionEnd([queue](NdkStatus status) { queue->End(status); });
+  made.object->OnDeviceRemoval([queue] { queue->End(NdkStatus::kDeviceRemoved); });
   return {.outcome = outcome,
           .object = std::unique_ptr<BlockingListener>(new BlockingListener(std::move(made.object), queue))};
 }
@@ -184,7 +207,10 @@ BlockingListener::BlockingListener(std::shared_ptr<Listener> listener, std::shar
 BlockingListener::~BlockingListener() {
   if (IsForkedChild()) return;
   queue_->End(NdkStatus::kCancelled);
-  for (const auto& connector : queue_->waiting) connector->Close({});
+  {
+    const std::lock_guard lock(queue_->mutex);
+    queue_->Clear();
+  }
   listener_->Close({});
 }
 
@@ -202,9 +228,7 @@ Made<std::shared_ptr<Connector>> BlockingListener::Next(std::chrono::millisecond
     return {.outcome = {}, .object = std::move(connector)};
   }
   if (queue_->over != NdkStatus::kSuccess) {
-    const bool closed = queue_->over == NdkStatus::kCancelled;
-    return {.outcome = {.status = queue_->over,
-                        .hint = closed ? "the listener was closed" : "the session is over; open a new one"}};
+    return {.outcome = {.status = queue_->over, .hint = WhyNoPeerComes(queue_->over)}};
   }
   return {.outcome = {.status = NdkStatus::kIoTimeout, .retryable = true, .hint = "no peer has connected in time"}};
 }

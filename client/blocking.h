@@ -93,7 +93,8 @@ class BlockingListener {
   const std::shared_ptr<Listener>& listener() const { return listener_; }
 
   // The next peer that wants to connect; the connector is the caller's to close. kIoTimeout: none came in time;
-  // kCancelled: the listener or its session was closed; or what the session has ended with. Several threads may wait.
+  // kCancelled: the listener or its session was closed; kDeviceRemoved: the adapter's device is gone, and the peers
+  // that waited in the queue have been turned down; or what the session has ended with. Several threads may wait.
   Made<std::shared_ptr<Connector>> Next(std::chrono::milliseconds timeout = std::chrono::hours(24));
 
  private:

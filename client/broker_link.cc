@@ -289,6 +289,11 @@ bool BrokerLink::Register(const ObjectKey& key, std::shared_ptr<BrokerObject> ob
   return objects_.emplace(key, std::move(object)).second;
 }
 
+void BrokerLink::TellDeviceRemoval(const Adapter& adapter) {
+  const auto objects = objects_;  // What they call may make and close objects.
+  for (const auto& [key, object] : objects) object->HandleDeviceRemoval(adapter);
+}
+
 void BrokerLink::CancelTimers() {
   for (CompletionThread::TimerId* const timer : {&acknowledge_timer_, &return_timer_, &deadline_}) {
     thread_->Cancel(std::exchange(*timer, {}));

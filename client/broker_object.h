@@ -21,6 +21,7 @@ class SessionEvent;
 
 namespace rdmabroker::client {
 
+class Adapter;
 class BrokerLink;
 struct ObjectRequests;
 
@@ -119,6 +120,8 @@ class BrokerObject : public std::enable_shared_from_this<BrokerObject>, public E
   virtual void HandleEvent(const v1::SessionEvent& event) = 0;
   // Called when the session has ended other than by Session::Close, after the end of the pending requests.
   virtual void HandleSessionEnd(NdkStatus) {}
+  // Called for every object of the session when the device of `adapter` is gone.
+  virtual void HandleDeviceRemoval(const Adapter& /*adapter*/) {}
   void TellSessionEnd(NdkStatus status);
 
   void StartClose(CloseCompletion completion);

@@ -11,6 +11,7 @@
 #include <chrono>
 #include <cstdio>
 #include <filesystem>
+#include <functional>
 #include <future>
 #include <memory>
 #include <optional>
@@ -73,6 +74,7 @@ class Brokers {
   void Freeze() { EXPECT_EQ(::kill(pid_, SIGSTOP), 0); }
   void Thaw() { EXPECT_EQ(::kill(pid_, SIGCONT), 0); }
   void Stop() { EXPECT_EQ(::write(input_, "s", 1), 1); }
+  void RemoveDevices() { EXPECT_EQ(::write(input_, "d", 1), 1); }
   // After Stop, on the same sockets.
   void StartAgain() {
     EXPECT_EQ(::write(input_, "r", 1), 1);
@@ -367,6 +369,105 @@ TEST(Broker, OneThatDoesNotKnowThemEndsSessionsAtOnceAndNewOnesOpen) {
     Connect(passive, TestAddress(1), active, TestAddress(1));
   }
   EXPECT_TRUE(brokers.EndEmpty());
+}
+
+// Queue pairs besides the sides' own, to be made before the sides.
+class MorePairs {
+ public:
+  ~MorePairs() {
+    for (FakeQueuePair* const pair : pairs_) EXPECT_EQ(pair->Close({}), NdkStatus::kSuccess);
+  }
+  FakeQueuePair* New(const Side& side) { return pairs_.emplace_back(new FakeQueuePair(side.adapter->data())); }
+
+ private:
+  std::vector<FakeQueuePair*> pairs_;
+};
+
+// Over a real broker, whose device goes in the middle of what both sides do on it.
+class RemovedDevice : public testing::Test {
+ protected:
+  void SetUp() override {
+    auto made = BlockingListener::Listen(passive_.adapter, TestAddress(1));
+    ASSERT_TRUE(made.outcome.ok()) << made.outcome.hint;
+    listener_ = std::move(made.object);
+  }
+
+  // Has the call wait on a thread of its own.
+  void Start(const char* name, std::function<Outcome()> call) {
+    calls_.emplace_back(name, std::async(std::launch::async, std::move(call)));
+  }
+  ConnectParameters ToListener() const { return {.source = TestAddress(1), .destination = listener_->address()}; }
+
+  MorePairs more_;
+  Brokers brokers_{"stream", 1};
+  Side passive_{brokers_.socket(0), "fake1"};
+  Side active_{brokers_.socket(0), "fake1"};
+  std::unique_ptr<BlockingListener> listener_;
+  std::vector<std::pair<const char*, std::future<Outcome>>> calls_;
+};
+
+TEST_F(RemovedDevice, EveryBlockingCallThatWaitsEndsAndSaysSo) {
+  // As far as the request, which nobody decides on.
+  Start("BlockingConnect",
+        [this, pair = more_.New(active_)] { return BlockingConnect(active_.adapter, pair, ToListener()).outcome; });
+  const auto undecided = listener_->Next().object;
+  ASSERT_NE(undecided, nullptr);
+  // As far as the reply, after which nobody completes.
+  const Later<std::shared_ptr<Connector>> made;
+  const Later<Outcome> replied;
+  active_.adapter->CreateConnector([made](const Outcome&, auto connector) { made.Set(connector); });
+  const auto connecting = made.Get();
+  ASSERT_EQ(
+      connecting->Connect(more_.New(active_), ToListener(), [=](const Outcome& outcome) { replied.Set(outcome); }),
+      NdkStatus::kPending);
+  const auto accepted = listener_->Next().object;
+  ASSERT_NE(accepted, nullptr);
+  Start("BlockingAccept", [accepted, pair = more_.New(passive_)] { return BlockingAccept(accepted, pair, {}); });
+  ASSERT_TRUE(replied.Get().ok());
+  // As far as the first side's disconnect.
+  Connect(passive_, TestAddress(1), active_, TestAddress(1));
+  Start("BlockingDisconnect", [this] { return BlockingDisconnect(active_.connector); });
+  EXPECT_THAT(passive_.ends.WaitFor(1), ElementsAre("STATUS_SUCCESS"));
+  for (int i = 0; i < 2; ++i) Start("Next", [this] { return listener_->Next().outcome; });
+
+  brokers_.RemoveDevices();
+  for (auto& [name, call] : calls_) {
+    const Outcome outcome = call.get();
+    EXPECT_EQ(outcome.status, NdkStatus::kDeviceRemoved) << name;
+    EXPECT_FALSE(outcome.hint.empty()) << name;
+  }
+}
+
+TEST_F(RemovedDevice, EveryBlockingCallThatFollowsSaysSoAtOnceAndClosesReturn) {
+  std::vector<std::shared_ptr<Connector>> undecided;
+  for (int i = 0; i < 2; ++i) {
+    Start("BlockingConnect",
+          [this, pair = more_.New(active_)] { return BlockingConnect(active_.adapter, pair, ToListener()).outcome; });
+    undecided.push_back(listener_->Next().object);
+    ASSERT_NE(undecided.back(), nullptr);
+  }
+  brokers_.RemoveDevices();
+  EXPECT_EQ(listener_->Next().outcome.status, NdkStatus::kDeviceRemoved);
+
+  const std::pair<const char*, Outcome> rows[] = {
+      {"BlockingConnect", BlockingConnect(active_.adapter, active_.qp, ToListener()).outcome},
+      {"BlockingAccept", BlockingAccept(undecided[0], passive_.qp, {})},
+      {"BlockingReject", BlockingReject(undecided[1], "")},
+      {"BlockingCreateSharedEndpoint", BlockingCreateSharedEndpoint(active_.adapter, TestAddress(1)).outcome},
+      {"BlockingReservePort", BlockingReservePort(active_.adapter, TestAddress(1)).outcome},
+      {"BlockingListener::Listen", BlockingListener::Listen(active_.adapter, TestAddress(1)).outcome},
+      {"Next", listener_->Next().outcome},
+  };
+  for (const auto& [name, outcome] : rows) {
+    EXPECT_EQ(outcome.status, NdkStatus::kDeviceRemoved) << name;
+    EXPECT_FALSE(outcome.hint.empty()) << name;
+  }
+  EXPECT_EQ(BlockingOpenAdapter(*active_.session, "fake1").outcome.status, NdkStatus::kObjectNameNotFound);
+
+  for (const auto& connector : undecided) EXPECT_EQ(BlockingClose(connector), NdkStatus::kSuccess);
+  for (auto& [name, call] : calls_) EXPECT_EQ(call.get().status, NdkStatus::kDeviceRemoved);
+  listener_ = nullptr;
+  for (const Side* const side : {&passive_, &active_}) EXPECT_EQ(BlockingClose(side->adapter), NdkStatus::kSuccess);
 }
 
 }  // namespace

@@ -45,9 +45,11 @@ QpAttributes FromMessage(const v1::QpAttributes& message) {
 }
 
 DataPath OverVerbs(RdmaTechnology technology) {
-  return {.technology = technology, .open = verbs::OpenAdapter, .transition = [](const v1::QpAttributes& attributes) {
-            return verbs::AttachmentFor(FromMessage(attributes));
-          }};
+  return {
+      .technology = technology,
+      .open = verbs::OpenAdapter,
+      .release_device = verbs::ReleaseDevice,
+      .transition = [](const v1::QpAttributes& attributes) { return verbs::AttachmentFor(FromMessage(attributes)); }};
 }
 
 }  // namespace

@@ -25,6 +25,9 @@ struct DataPath {
 
   // Opens the data plane's side of a device, by the broker's name for it. Called on the session's thread.
   std::function<Created<rdmabroker::Adapter>(const std::string& device)> open;
+  // Tells what `open` has made that its device is being removed, which waits until all programs have closed the device.
+  // Called on the session's thread, once, before the adapter's close. Null where adapters hold no device open.
+  void (*release_device)(rdmabroker::Adapter* adapter) = nullptr;
   // What QueuePair::Attach takes for one transition of ConnectionData.qp_attributes. Empty where queue pairs are
   // connected by a transport and not by attributes. Where client_ends_connections is not set, an empty Attachment
   // follows when the connection is established.

@@ -140,9 +140,24 @@ void Listener::SubmitClose(Done done) {
   SubmitUncounted(std::move(request), &v1::Broker::Stub::PrepareAsyncCloseListener, std::move(done));
 }
 
+void Listener::OnDeviceRemoval(std::function<void()> on_removal) {
+  const auto self = std::static_pointer_cast<Listener>(shared_from_this());
+  Post([self, on_removal = std::move(on_removal)]() mutable {
+    if (self->closing()) return;
+    if (self->adapter_->removed()) return on_removal();
+    self->on_removal_ = std::move(on_removal);
+  });
+}
+
+void Listener::HandleDeviceRemoval(const Adapter& adapter) {
+  if (&adapter != adapter_.get() || closing()) return;
+  if (const auto on_removal = std::exchange(on_removal_, nullptr); on_removal != nullptr) on_removal();
+}
+
 void Listener::OnClosing() {
   on_connect_ = nullptr;
   on_address_ = nullptr;
+  on_removal_ = nullptr;
   for (const v1::ConnectEvent& event : std::exchange(held_, {})) link().CloseUnwanted(event.connector_id());
 }
 

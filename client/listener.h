@@ -62,6 +62,7 @@ class Listener : public BrokerObject {
 
  private:
   friend class Adapter;
+  friend class BlockingListener;
 
   Listener(std::shared_ptr<BrokerLink> link, std::shared_ptr<Adapter> adapter, ConnectEventCallback on_connect,
            AddressEventCallback on_address);
@@ -71,9 +72,12 @@ class Listener : public BrokerObject {
   void SyncPause();
   void TellOfAddress(bool present);
   void Deliver(const v1::ConnectEvent& event);
+  // Has `on_removal` called, on the session's thread, when the adapter's device is gone; at once if it is already.
+  void OnDeviceRemoval(std::function<void()> on_removal);
   void SubmitClose(Done done) override;
   void OnClosing() override;
   void HandleEvent(const v1::SessionEvent& event) override;
+  void HandleDeviceRemoval(const Adapter& adapter) override;
 
   const std::shared_ptr<Adapter> adapter_;
   std::atomic<bool> paused_ = false;  // As the consumer wants it.
@@ -82,7 +86,8 @@ class Listener : public BrokerObject {
 
   ConnectEventCallback on_connect_;
   AddressEventCallback on_address_;  // May be null.
-  int listens_ = 0;                  // Under way.
+  std::function<void()> on_removal_;
+  int listens_ = 0;  // Under way.
   // Until the Listen that they came before has completed.
   std::vector<v1::ConnectEvent> held_;
   std::optional<bool> held_presence_;

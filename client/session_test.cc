@@ -25,7 +25,14 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::Not;
 
-class SessionTest : public ClientTest {};
+class SessionTest : public ClientTest {
+ protected:
+  static v1::SessionEvent Removed(uint64_t adapter) {
+    v1::SessionEvent event;
+    event.mutable_adapter_removed()->set_adapter_id(adapter);
+    return event;
+  }
+};
 
 TEST_F(SessionTest, ASessionOpensAndCloses) {
   OpenSession();
@@ -596,9 +603,9 @@ TEST_F(SessionTest, ADevicesEventsReachItsAdapterOnceEach) {
             NdkStatus::kPending);
   const std::shared_ptr<Adapter> watched = opened.Get();
   // The fixture's adapter, which nobody watches, was opened before it.
-  v1::SessionEvent disabled, removed, unwatched;
+  v1::SessionEvent disabled, unwatched;
   disabled.mutable_adapter_disabled()->set_adapter_id(Broker::kFirstObject + 1);
-  removed.mutable_adapter_removed()->set_adapter_id(Broker::kFirstObject + 1);
+  const v1::SessionEvent removed = Removed(Broker::kFirstObject + 1);
   unwatched.mutable_adapter_disabled()->set_adapter_id(Broker::kFirstObject);
   for (const auto& event : {unwatched, disabled, disabled, removed, removed}) broker.Emit(event);
   EXPECT_EQ(broker.WaitForAcknowledgement(5), 5u);
@@ -618,6 +625,43 @@ TEST_F(SessionTest, WhoWaitsForPeersLearnsThatNoneCanCome) {
     end(*made.object);
     EXPECT_EQ(next.get(), NdkStatus::kCancelled);
   }
+}
+
+TEST_F(SessionTest, WhoWaitsForPeersLearnsThatTheDeviceIsGoneNowOrSinceBeforeTheListen) {
+  OpenSession();
+  for (const bool before : {false, true}) {
+    const auto made = BlockingListener::Listen(adapter, kSomeAddress);
+    ASSERT_TRUE(made.outcome.ok()) << made.outcome.hint;
+    auto next = std::async(std::launch::async, [&] { return made.object->Next(std::chrono::seconds(20)).outcome; });
+    if (!before) broker.Emit(Removed(Broker::kFirstObject));
+    const Outcome outcome = next.get();
+    EXPECT_EQ(outcome.status, NdkStatus::kDeviceRemoved) << before;
+    EXPECT_FALSE(outcome.hint.empty()) << before;
+  }
+}
+
+TEST_F(SessionTest, ADevicesRemovalTurnsDownThePeersThatWaitAndNoOtherAdaptersListenerHearsOfIt) {
+  OpenSession();
+  const auto other = BlockingOpenAdapter(*session, "iwarp0");
+  const auto made = BlockingListener::Listen(adapter, kSomeAddress);
+  const auto others = BlockingListener::Listen(other.object, kSomeAddress);
+  ASSERT_TRUE(made.outcome.ok() && others.outcome.ok());
+  // The second adapter was made after the first, and then the listeners.
+  constexpr uint64_t kListener = Broker::kFirstObject + 2, kConnector = 900;
+  broker.Emit(Broker::ConnectEvent(kListener, kConnector));
+  broker.Emit(Removed(Broker::kFirstObject));
+  EXPECT_EQ(broker.WaitFor("CloseConnector").object, kConnector);
+  EXPECT_EQ(made.object->Next().outcome.status, NdkStatus::kDeviceRemoved);
+  EXPECT_EQ(others.object->Next(std::chrono::milliseconds(0)).outcome.status, NdkStatus::kIoTimeout);
+}
+
+TEST_F(SessionTest, ADevicesRemovalReachesItsAdaptersDataPathAndNoOthers) {
+  OpenSession();
+  const auto other = BlockingOpenAdapter(*session, "iwarp0");
+  broker.Emit(Removed(Broker::kFirstObject));
+  EXPECT_EQ(broker.WaitForAcknowledgement(1), 1u);
+  EXPECT_TRUE(static_cast<const FakeDataAdapter*>(adapter->data())->released());
+  EXPECT_FALSE(static_cast<const FakeDataAdapter*>(other.object->data())->released());
 }
 
 TEST_F(SessionTest, BlockingFormsRefuseToWaitWithinACallback) {

@@ -12,6 +12,9 @@
 namespace rdmabroker::c {
 namespace {
 
+constexpr char kRemovedHint[] =
+    "the adapter's device is gone; close the adapter and everything on it, and open the device again when it is back";
+
 HandleTable& Table() { return HandleTable::Get(); }
 
 NdkStatus RefuseIndex(uint32_t index, size_t count) {
@@ -116,9 +119,12 @@ NdkStatus OpenAdapter(const Found<client::Session>& found, rdma_broker_handle se
                       uint64_t adapter_context, uint64_t context) {
   const rdma_broker_handle made = Table().NewHandle();
   const auto on_event = [events = found.affiliation.events, made, adapter_context](client::AdapterEvent event) {
-    const bool removed = event == client::AdapterEvent::kRemoved;
-    events->Post({removed ? uint32_t{RDMA_BROKER_EVENT_ADAPTER_REMOVED} : uint32_t{RDMA_BROKER_EVENT_ADAPTER_DISABLED},
-                  adapter_context, made, 0, client::Outcome{}});
+    if (event == client::AdapterEvent::kRemoved) {
+      events->Post({RDMA_BROKER_EVENT_ADAPTER_REMOVED, adapter_context, made, 0,
+                    client::Outcome{.status = NdkStatus::kDeviceRemoved, .hint = kRemovedHint}});
+    } else {
+      events->Post({RDMA_BROKER_EVENT_ADAPTER_DISABLED, adapter_context, made, 0, client::Outcome{}});
+    }
   };
   const auto completion = [affiliation = found.affiliation, session, context, made](
                               const client::Outcome& outcome, const std::shared_ptr<client::Adapter>& adapter) {

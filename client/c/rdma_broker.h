@@ -86,7 +86,8 @@ enum {
   RDMA_BROKER_EVENT_CONNECT = 3,
   /* The connection of `source` has ended, not by this side. STATUS_SUCCESS: gracefully. */
   RDMA_BROKER_EVENT_DISCONNECT = 4,
-  /* The device of the adapter `source` is gone. What is on it can only be closed. */
+  /* The device of the adapter `source` is gone: STATUS_DEVICE_REMOVED. What is on it can only be closed. The device's
+   * removal waits until the program has closed the domains and completion queues of the adapter. */
   RDMA_BROKER_EVENT_ADAPTER_REMOVED = 5,
   /* An administrator waits until the adapter `source` is closed. */
   RDMA_BROKER_EVENT_ADAPTER_DISABLED = 6,

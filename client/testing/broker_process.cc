@@ -7,7 +7,8 @@
 //
 // Prints the control socket of each of COUNT brokers, one a line, whose devices are fake1, fake2 ... with the addresses
 // 192.0.2.1, 192.0.2.2 ... Stops them where its input says "s", and starts them again where it says "r", which it
-// answers with "again". At the end of its input it exits: with 0 if the brokers hold nothing any more.
+// answers with "again". Removes their devices where it says "d". At the end of its input it exits: with 0 if the
+// brokers hold nothing any more.
 
 #include <unistd.h>
 
@@ -40,6 +41,12 @@ int main(int argc, char** argv) {
   std::fflush(answers);
   bool running = true;
   for (int command = std::getchar(); command != EOF; command = std::getchar()) {
+    if (command == 'd') {
+      for (uint64_t id = 1; id <= daemons.size(); ++id) {
+        daemons[id - 1]->OnFabric([id](FakeFabric& fabric) { fabric.RemoveDevice(DeviceId(id)); });
+      }
+      continue;
+    }
     running = command == 'r';
     for (const auto& daemon : daemons) running ? daemon->Start() : daemon->Stop();
     if (running) std::fprintf(answers, "again\n");

@@ -123,16 +123,22 @@ class FakeDataAdapter final : public rdmabroker::Adapter {
     return {NdkStatus::kNotSupported, nullptr};
   }
 
+  bool released() const { return released_; }
+  void Release() { released_ = true; }
+
  private:
   const AdapterInfo info_ = {};
+  std::atomic<bool> released_ = false;
 };
 
 inline DataPath FakeDataPath(bool client_ends_connections = true) {
   return {.technology = RdmaTechnology::kIwarp,
           .client_ends_connections = client_ends_connections,
-          .open = [](const std::string&) {
-            return Created<rdmabroker::Adapter>{NdkStatus::kSuccess, new FakeDataAdapter};
-          }};
+          .open =
+              [](const std::string&) {
+                return Created<rdmabroker::Adapter>{NdkStatus::kSuccess, new FakeDataAdapter};
+              },
+          .release_device = [](rdmabroker::Adapter* adapter) { static_cast<FakeDataAdapter*>(adapter)->Release(); }};
 }
 
 }  // namespace rdmabroker::client

@@ -56,21 +56,57 @@ Created<Adapter> OpenAdapter(const std::string& device) {
           new VerbsAdapter(std::move(context), description, std::move(unused), std::move(maker), std::move(thread))};
 }
 
+void ReleaseDevice(Adapter* adapter) { static_cast<VerbsAdapter*>(adapter)->ReleaseDevice(); }
+
 Created<ProtectionDomain> VerbsAdapter::CreateProtectionDomain() {
   if (IsForkedChild()) return {RefuseInForkedChild()};
+  if (const auto open = AddDeviceUse(); open != NdkStatus::kSuccess) return {open};
   ibv_pd* const domain = ibv_alloc_pd(context());
-  if (domain == nullptr) return {FromPointer(domain), nullptr};
+  if (domain == nullptr) {
+    const NdkStatus status = FromPointer(domain);
+    DropDeviceUse();
+    return {status, nullptr};
+  }
   return {NdkStatus::kSuccess, new VerbsProtectionDomain(this, domain)};
 }
 
 Created<CompletionQueue> VerbsAdapter::CreateCompletionQueue(uint32_t depth, CqNotification notification) {
   if (IsForkedChild()) return {RefuseInForkedChild()};
   if (const auto fits = CheckDepth(depth, info().max_cq_depth); fits != NdkStatus::kSuccess) return {fits};
+  if (const auto open = AddDeviceUse(); open != NdkStatus::kSuccess) return {open};
   auto* const queue = new VerbsCompletionQueue(this, depth, std::move(notification));
   const NdkStatus status = queue->Make();
   if (status == NdkStatus::kSuccess) return {status, queue};
   queue->Close({});
   return {status, nullptr};
+}
+
+void VerbsAdapter::ReleaseDevice() {
+  if (IsForkedChild()) return;
+  {
+    const std::lock_guard lock(mutex_);
+    if (std::exchange(device_released_, true) || device_uses_ > 0) return;
+  }
+  CloseDevice();
+}
+
+NdkStatus VerbsAdapter::AddDeviceUse() {
+  const std::lock_guard lock(mutex_);
+  if (device_released_) {
+    return Refuse(NdkStatus::kDeviceRemoved,
+                  "the adapter's device is gone; close the adapter, and open the device "
+                  "again when it is back");
+  }
+  ++device_uses_;
+  return NdkStatus::kSuccess;
+}
+
+void VerbsAdapter::DropDeviceUse() {
+  {
+    const std::lock_guard lock(mutex_);
+    if (--device_uses_ > 0 || !device_released_) return;
+  }
+  CloseDevice();
 }
 
 }  // namespace rdmabroker::verbs

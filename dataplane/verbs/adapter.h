@@ -22,6 +22,12 @@ namespace rdmabroker::verbs {
 // another thread of the consumer's must not wait for one that makes a queue pair.
 Created<Adapter> OpenAdapter(const std::string& device);
 
+// Tells an adapter of OpenAdapter's that its device is being removed. The adapter closes the device with the last
+// object made on it, at once where there is none; until then the kernel waits with the removal. From now on the
+// adapter's Create functions return kDeviceRemoved, and its close is still the consumer's to call. May be called again.
+// From any thread but that of the adapter's callbacks.
+void ReleaseDevice(Adapter* adapter);
+
 }  // namespace rdmabroker::verbs
 
 #endif  // DATAPLANE_VERBS_ADAPTER_H_

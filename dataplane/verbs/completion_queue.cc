@@ -35,6 +35,7 @@ NdkStatus VerbsCompletionQueue::Make() {
 
 void VerbsCompletionQueue::Dismantle() {
   if (queue_ != nullptr) ibv_destroy_cq(queue_);
+  adapter_->DropDeviceUse();
 }
 
 void VerbsCompletionQueue::OnClose() {

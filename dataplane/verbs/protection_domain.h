@@ -35,7 +35,10 @@ class VerbsProtectionDomain final : public ProtectionDomain {
   void EndBindings(const void* queue_pair, DroppedReferences* dropped);
 
  private:
-  void Dismantle() override { ibv_dealloc_pd(domain_); }
+  void Dismantle() override {
+    ibv_dealloc_pd(domain_);
+    adapter_->DropDeviceUse();
+  }
 
   bool Belongs(const QueuePairAttributes& attributes) const;
 

@@ -5,7 +5,9 @@
 
 #include <infiniband/verbs.h>
 
+#include <cstdint>
 #include <memory>
+#include <mutex>
 #include <utility>
 
 #include "dataplane/adapter.h"
@@ -35,6 +37,14 @@ class VerbsAdapter final : public Adapter {
   Created<ProtectionDomain> CreateProtectionDomain() override;
   Created<CompletionQueue> CreateCompletionQueue(uint32_t depth, CqNotification notification) override;
 
+  // As the function of adapter.h.
+  void ReleaseDevice();
+  // For whatever has an object of the device: the device is open from here to DropDeviceUse. kDeviceRemoved after
+  // ReleaseDevice.
+  NdkStatus AddDeviceUse();
+  void DropDeviceUse();
+
+  // The following are there while the device is open.
   ibv_context* context() const { return context_.get(); }
   uint32_t device_index() const { return static_cast<uint32_t>(ibv_get_device_index(context_->device)); }
   const DeviceDescription& description() const { return description_; }
@@ -43,7 +53,8 @@ class VerbsAdapter final : public Adapter {
   AdapterThread& thread() { return *thread_; }
 
  private:
-  void Dismantle() override {
+  void Dismantle() override { CloseDevice(); }
+  void CloseDevice() {
     thread_.reset();
     maker_.reset();
     unused_.reset();
@@ -55,6 +66,10 @@ class VerbsAdapter final : public Adapter {
   UnusedQueue unused_;
   std::unique_ptr<MakerThread> maker_;
   std::unique_ptr<AdapterThread> thread_;
+
+  std::mutex mutex_;  // Guards what follows.
+  uint32_t device_uses_ = 0;
+  bool device_released_ = false;
 };
 
 }  // namespace rdmabroker::verbs

@@ -247,6 +247,36 @@ TEST_F(KernelDevice, ItsRemovalEndsConnectionsAndReturnsOnceTheirOwnersHaveClose
   BringBack();
 }
 
+// The kernel waits with the removal until all have closed the device.
+TEST_F(KernelDevice, ItsRemovalDoesNotWaitForServersThatWaitForPeers) {
+  client::SessionOptions options;
+  options.control_socket = broker_->control_socket();
+  const auto opened = client::Session::Open(std::move(options));
+  ASSERT_TRUE(opened.outcome.ok()) << opened.outcome.hint;
+  const auto adapter = client::BlockingOpenAdapter(*opened.session, device_);
+  ASSERT_TRUE(adapter.outcome.ok()) << adapter.outcome.hint;
+  const IpAddress ip = NewClient()->ip();
+  auto listening = client::BlockingListener::Listen(adapter.object, {ip, 0});
+  ASSERT_TRUE(listening.outcome.ok()) << listening.outcome.hint;
+  auto next = std::async(std::launch::async, [&] { return listening.object->Next().outcome; });
+  // Has a completion queue and more on the device while it waits.
+  ChildProcess example({"client/examples/request_reply", "server", "--socket", broker_->control_socket(), "--device",
+                        device_, "--address", SocketAddress{ip, 0}.ToString()},
+                       ChildProcess::Errors::kToItsOutput);
+  ASSERT_THAT(example.ReadLine(), HasSubstr("listening on"));
+
+  ChildProcess removal({"rdma", "link", "del", device_});
+  EXPECT_EQ(removal.End(), 0);
+  const client::Outcome outcome = next.get();
+  EXPECT_EQ(outcome.status, NdkStatus::kDeviceRemoved);
+  EXPECT_FALSE(outcome.hint.empty());
+  EXPECT_THAT(example.ReadAll(), HasSubstr("STATUS_DEVICE_REMOVED"));
+  EXPECT_EQ(example.End(), 1);
+  listening.object = nullptr;
+  BringBack();
+  EXPECT_EQ(client::BlockingClose(adapter.object), NdkStatus::kSuccess);
+}
+
 // A status that a callback brings, once.
 class Told {
  public:

@@ -56,6 +56,7 @@ static rdma_broker_handle event_of(struct side* side, uint32_t kind) {
   do {
     check("events", rdma_broker_events_next(side->events, -1, &event));
     if (event.kind == RDMA_BROKER_EVENT_SESSION_END) fail("session", event.status, event.hint);
+    if (event.kind == RDMA_BROKER_EVENT_ADAPTER_REMOVED) fail("adapter", event.status, event.hint);
   } while (event.kind != kind);
   return event.object;
 }
