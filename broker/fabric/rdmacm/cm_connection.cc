@@ -15,11 +15,6 @@
 namespace rdmabroker {
 namespace {
 
-// Reasons of a reject (InfiniBand Architecture Specification, volume 1, table 108): the peer still has a connection
-// with this queue pair's number; and its consumer said no, whose data alone are for ours.
-constexpr int kStaleConnection = 10;
-constexpr int kConsumerDefined = 28;
-
 // Done by UseQueuePair instead of the kernel: the queue pair is not the client's.
 constexpr int kNotTheirs = -1;
 
@@ -192,7 +187,7 @@ bool CmConnection::IsDealtWith(const CmEvent& event) const {
     case CmEventType::kEstablished:
       return state_ == State::kReplied;
     case CmEventType::kRejected:
-      return unsure_ && tried_again_ && event.status == kStaleConnection;
+      return unsure_ && tried_again_ && event.status == kRejectStaleConnection;
     default:
       return false;
   }
@@ -279,7 +274,7 @@ void CmConnection::OnReply(const CmEvent& event) {
 void CmConnection::OnFailure(const CmEvent& event) {
   const bool before_reply = state_ == State::kConnecting;
   const bool by_reason = event.type == CmEventType::kRejected && event.status > 0;
-  if (before_reply && by_reason && event.status == kStaleConnection && !std::exchange(tried_again_, true)) {
+  if (before_reply && by_reason && event.status == kRejectStaleConnection && !std::exchange(tried_again_, true)) {
     // The peer has forgotten the old connection now. An id cannot connect twice.
     unstored_ = event.held;
     destroying_ = true;
@@ -302,8 +297,10 @@ void CmConnection::OnFailure(const CmEvent& event) {
   const NdkStatus status = by_reason ? CmRejectStatus(step) : CmStatus(step, error);
   // A driver that moves the queue pair has moved it; otherwise only its owner does, after the reply.
   if (!device_.three_way) qp_reusable_ = false;
-  const bool consumers = event.type == CmEventType::kRejected && (!by_reason || event.status == kConsumerDefined);
-  Fail(status, static_cast<uint32_t>(error), consumers ? event.private_data : Bytes());
+  // Only a consumer's data are for ours.
+  const bool consumers = event.type == CmEventType::kRejected && (!by_reason || event.status == kRejectConsumerDefined);
+  Fail(status, static_cast<uint32_t>(error), consumers ? event.private_data : Bytes(),
+       before_reply ? CmRefusalText(by_reason, error) : std::string());
 }
 
 void CmConnection::OnDisconnected(const CmEvent& event) {

@@ -90,6 +90,28 @@ NdkStatus CmBindStatus(int error, bool local) {
   return CmStatus(CmStep::kBind, error == EADDRNOTAVAIL && local ? kOnAllAddresses : error);
 }
 
+std::string CmRefusalText(bool by_reason, int error) {
+  if (!by_reason) {
+    if (CmStatus(CmStep::kConnect, error) != NdkStatus::kConnectionRefused) return {};
+    return "nobody listens there, or the listener's program has rejected, or its broker has, as for a listener that is "
+           "paused or full; see \"rdma-brokerctl listeners\" and the broker's log on that host";
+  }
+  switch (error) {
+    case kRejectNoResources:
+      return "the peer's host has no room for the connection (reason 3); see its kernel's log and its limits";
+    case kRejectInvalidServiceId:
+      return "nobody listens there (reason 8); see on that host that the program runs and listens at this address and "
+             "port (\"rdma-brokerctl listeners\", \"rdma resource show cm_id\")";
+    case kRejectStaleConnection:
+      return "the peer's host still has an earlier connection of this queue pair's number (reason 10); try again";
+    case kRejectConsumerDefined:
+      return "there is a listener, and its program has rejected, or its broker has, as for a listener that is paused, "
+             "closing or full (reason 28); see \"rdma-brokerctl listeners\" and the broker's log on that host";
+    default:
+      return "the peer's host has refused for InfiniBand's reason " + std::to_string(error) + "; see its kernel's log";
+  }
+}
+
 NdkStatus CmRejectStatus(CmStep step) { return CmStatus(step, kReason); }
 
 }  // namespace rdmabroker

@@ -4,6 +4,7 @@
 #define BROKER_FABRIC_RDMACM_CM_STATUS_H_
 
 #include <cstdint>
+#include <string>
 
 #include "dataplane/ndk/status.h"
 
@@ -25,6 +26,16 @@ NdkStatus CmStatus(CmStep step, int error);
 NdkStatus CmBindStatus(int error, bool local);
 // Of a step that ended with REJECTED for one of InfiniBand's reasons, whichever.
 NdkStatus CmRejectStatus(CmStep step);
+
+// Reasons of a reject (InfiniBand Architecture Specification, volume 1, table 108).
+inline constexpr int kRejectNoResources = 3;
+inline constexpr int kRejectInvalidServiceId = 8;
+inline constexpr int kRejectStaleConnection = 10;
+inline constexpr int kRejectConsumerDefined = 28;
+
+// For a person: who has refused a connect with that reason, or with that errno of an iWARP device's, and what to look
+// at. Empty for an errno that is no refusal.
+std::string CmRefusalText(bool by_reason, int error);
 
 }  // namespace rdmabroker
 

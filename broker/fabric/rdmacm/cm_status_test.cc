@@ -2,13 +2,19 @@
 
 #include "broker/fabric/rdmacm/cm_status.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cerrno>
 #include <cstring>
+#include <string>
 
 namespace rdmabroker {
 namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
 
 // What the kernel's connection manager says at each step, and what a caller of NDKPI is to make of it.
 TEST(CmStatus, SaysWhatNdkpiSaysInTheKernelsPlace) {
@@ -63,6 +69,28 @@ TEST(CmStatus, TellsAPortThatIsTakenOnAllAddressesFromAnAddressThatIsNotThere) {
 TEST(CmStatus, OfARejectDependsOnWhetherThePeerHadReplied) {
   EXPECT_EQ(CmRejectStatus(CmStep::kConnect), NdkStatus::kConnectionRefused);
   EXPECT_EQ(CmRejectStatus(CmStep::kFinish), NdkStatus::kConnectionAborted);
+}
+
+// Whoever reads it learns on which side to look, and at what.
+TEST(CmStatus, ARefusalNamesWhoRefusesAndWhatToLookAt) {
+  struct Row {
+    bool by_reason;
+    int error;
+    testing::Matcher<std::string> text;
+  };
+  const auto names = [](const char* who) { return AllOf(HasSubstr(who), HasSubstr("rdma-brokerctl listeners")); };
+  for (const Row& row : {
+           Row{true, kRejectInvalidServiceId, names("nobody listens there (reason 8)")},
+           Row{true, kRejectConsumerDefined, AllOf(names("program has rejected"), HasSubstr("paused"))},
+           Row{true, kRejectStaleConnection, HasSubstr("try again")},
+           Row{true, kRejectNoResources, HasSubstr("no room")},
+           Row{true, 5, HasSubstr("reason 5")},
+           Row{false, ECONNREFUSED, names("nobody listens there, or")},
+           Row{false, ECONNRESET, names("nobody listens there, or")},
+           Row{false, ETIMEDOUT, IsEmpty()},
+       }) {
+    EXPECT_THAT(CmRefusalText(row.by_reason, row.error), row.text) << row.error;
+  }
 }
 
 }  // namespace
