@@ -100,6 +100,17 @@ void JudgeDevice(const KernelDevice& device, const MachineState& machine, Findin
   }
 }
 
+Finding JudgeUnusable(const BrokersDevice& device, const MachineState& machine) {
+  const std::string what = "broker, " + device.name;
+  for (const KernelDevice& kernels : machine.devices) {
+    if (kernels.name != device.name) continue;
+    if (const std::string idle = WhyIdle(kernels, machine); !idle.empty()) {
+      return {what, Severity::kOk, "the broker does not use it now: " + idle, ""};
+    }
+  }
+  return {what, Severity::kProblem, "the broker cannot use it: " + device.unusable_reason, ""};
+}
+
 void JudgeBrokersDevices(const MachineState& machine, Findings* findings) {
   std::string usable;
   for (const BrokersDevice& device : machine.broker.devices) {
@@ -107,8 +118,7 @@ void JudgeBrokersDevices(const MachineState& machine, Findings* findings) {
       usable += (usable.empty() ? "" : ", ") + device.name;
       if (device.mtu != 0) usable += " (MTU " + std::to_string(device.mtu) + ")";
     } else {
-      findings->push_back(
-          {"broker, " + device.name, Severity::kProblem, "the broker cannot use it: " + device.unusable_reason, ""});
+      findings->push_back(JudgeUnusable(device, machine));
     }
   }
   for (const KernelDevice& device : machine.devices) {

@@ -27,6 +27,20 @@ const NetworkInterface* Find(const MachineState& machine, const std::string& nam
   return found == machine.interfaces.end() ? nullptr : &*found;
 }
 
+// The interface that the port stands on; null where no file tells.
+const NetworkInterface* OwnInterface(const DevicePort& port, const MachineState& machine) {
+  return port.interfaces.empty() ? nullptr : Find(machine, port.interfaces.front());
+}
+
+bool IsBackup(const NetworkInterface* interface) {
+  return interface != nullptr && interface->bond_role == BondRole::kBackup;
+}
+
+std::string BackupInWords(const NetworkInterface& interface) {
+  return "its network interface " + interface.name + " is a backup slave of " + interface.master +
+         " and takes over when it becomes the active one";
+}
+
 // An address that can be connected from, and where it is.
 struct PlacedAddress {
   InterfaceAddress address;
@@ -35,7 +49,11 @@ struct PlacedAddress {
 
 std::vector<PlacedAddress> AddressesOf(const DevicePort& port, const MachineState& machine) {
   std::vector<PlacedAddress> placed;
-  for (const std::string& name : port.interfaces) {
+  std::vector<std::string> names = port.interfaces;
+  const NetworkInterface* const own = OwnInterface(port, machine);
+  const bool slave = own != nullptr && own->bond_role != BondRole::kNone;
+  if (slave && std::find(names.begin(), names.end(), own->master) == names.end()) names.push_back(own->master);
+  for (const std::string& name : names) {
     const NetworkInterface* const interface = Find(machine, name);
     if (interface == nullptr) continue;
     for (const InterfaceAddress& address : interface->addresses) {
@@ -47,7 +65,7 @@ std::vector<PlacedAddress> AddressesOf(const DevicePort& port, const MachineStat
 
 // Why no packet can leave it. Empty findings where one can.
 Findings JudgeLink(const std::string& what, const DevicePort& port, const MachineState& machine) {
-  const NetworkInterface* const interface = port.interfaces.empty() ? nullptr : Find(machine, port.interfaces.front());
+  const NetworkInterface* const interface = OwnInterface(port, machine);
   if (interface != nullptr && !interface->up) {
     return {{what, Severity::kProblem, "its network interface " + interface->name + " is down",
              "ip link set dev " + ShellWord(interface->name) + " up"}};
@@ -67,6 +85,12 @@ Findings JudgeLink(const std::string& what, const DevicePort& port, const Machin
     return {
         {what, Severity::kProblem, "it is in state " + port.state + "; look to the cable and to the other end", ""}};
   }
+  if (interface->bond_role == BondRole::kActive) {
+    return {{what, Severity::kProblem,
+             "it is in state " + port.state + ", although " + interface->name + " is up; have another slave of " +
+                 interface->master + " be active, then set this one down and up",
+             ""}};
+  }
   const std::string set = "ip link set dev " + ShellWord(interface->name);
   return {{what, Severity::kProblem,
            "it is in state " + port.state + ", although " + interface->name +
@@ -74,7 +98,21 @@ Findings JudgeLink(const std::string& what, const DevicePort& port, const Machin
            set + " down && " + set + " up"}};
 }
 
-Findings JudgeAddresses(const std::string& what, const DevicePort& port, const std::vector<PlacedAddress>& placed) {
+// A bond's slave is found by the bond's addresses. Who is part of anything else may have none for a reason.
+Findings JudgeNoAddress(const std::string& what, const NetworkInterface& interface) {
+  const bool slave = interface.bond_role != BondRole::kNone;
+  const std::string& needs = slave ? interface.master : interface.name;
+  const std::string missing = " has no IP address, by which connections find it";
+  if (slave || interface.master.empty()) {
+    return {{what, Severity::kProblem, "its network interface " + needs + missing,
+             "ip address add ADDRESS/PREFIX dev " + ShellWord(needs)}};
+  }
+  return {{what, Severity::kProblem,
+           "its network interface " + needs + ", a part of " + interface.master + "," + missing, ""}};
+}
+
+Findings JudgeAddresses(const std::string& what, const DevicePort& port, const MachineState& machine,
+                        const std::vector<PlacedAddress>& placed) {
   if (port.interfaces.empty() && port.link_layer == LinkLayer::kInfiniBand) {
     return {{what, Severity::kProblem,
              "it has no network interface, by whose address connections find it; ib_ipoib makes one",
@@ -84,14 +122,11 @@ Findings JudgeAddresses(const std::string& what, const DevicePort& port, const s
     return {
         {what, Severity::kNote, "no file tells its network interface; the interface needs an IP address", "rdma link"}};
   }
-  const std::string give = "ip address add ADDRESS/PREFIX dev " + ShellWord(port.interfaces.front());
-  if (placed.empty()) {
-    return {{what, Severity::kProblem,
-             "its network interface " + port.interfaces.front() + " has no IP address, by which connections find it",
-             give}};
-  }
+  const NetworkInterface* const own = OwnInterface(port, machine);
+  if (placed.empty()) return JudgeNoAddress(what, own != nullptr ? *own : NetworkInterface{port.interfaces.front()});
   if (std::all_of(placed.begin(), placed.end(), [](const auto& each) { return each.address.ip.IsLinkLocal(); })) {
-    return {{what, Severity::kNote, "its only IP address is link-local, and so of use in its own network alone", give}};
+    return {{what, Severity::kNote, "its only IP address is link-local, and so of use in its own network alone",
+             "ip address add ADDRESS/PREFIX dev " + ShellWord(placed.front().interface)}};
   }
   return {};
 }
@@ -109,7 +144,8 @@ Findings JudgeGids(const std::string& what, const KernelDevice& device, const De
           ip.ToString() + "/" + std::to_string(address.prefix_length) + " dev " + ShellWord(interface);
       findings.push_back(
           {what, Severity::kProblem,
-           "it has no GID for " + ip.ToString() + ", so that address cannot connect; it has to come anew",
+           "it has no GID for " + ip.ToString() +
+               ", so that address cannot connect; it has to come anew, which breaks the connections that it has",
            absl::StrCat("ip address del ", anew, " && ip address add ", anew)});
     }
   }
@@ -118,6 +154,11 @@ Findings JudgeGids(const std::string& what, const KernelDevice& device, const De
                         "it has no GID, so nothing can connect over it; the kernel's log may say why", "dmesg | tail"});
   }
   return findings;
+}
+
+bool IsUsed(const KernelDevice& device, const MachineState& machine) {
+  return std::ranges::any_of(machine.broker.devices,
+                             [&](const BrokersDevice& each) { return each.name == device.name && each.usable; });
 }
 
 std::string Describe(const DevicePort& port, const std::vector<PlacedAddress>& placed) {
@@ -132,12 +173,29 @@ Findings JudgePort(const KernelDevice& device, const DevicePort& port, const Mac
   const std::string what = device.name + " port " + std::to_string(port.number);
   // What follows from a dead link needs no mending of its own.
   if (Findings link = JudgeLink(what, port, machine); !link.empty()) return link;
+  if (const NetworkInterface* const own = OwnInterface(port, machine); IsBackup(own)) {
+    return {{what, Severity::kOk, port.state + "; " + BackupInWords(*own), ""}};
+  }
   const std::vector<PlacedAddress> placed = AddressesOf(port, machine);
-  Findings findings = JudgeAddresses(what, port, placed);
+  Findings findings = JudgeAddresses(what, port, machine, placed);
   const Findings gids = JudgeGids(what, device, port, placed);
   findings.insert(findings.end(), gids.begin(), gids.end());
   if (findings.empty()) findings.push_back({what, Severity::kOk, Describe(port, placed), ""});
   return findings;
+}
+
+std::string WhyIdle(const KernelDevice& device, const MachineState& machine) {
+  for (const DevicePort& port : device.ports) {
+    const NetworkInterface* const own = OwnInterface(port, machine);
+    if (own == nullptr) continue;
+    if (IsBackup(own)) return BackupInWords(*own);
+    for (const KernelDevice& other : machine.devices) {
+      const auto shares = [&](const DevicePort& each) { return OwnInterface(each, machine) == own; };
+      if (other.name == device.name || !IsUsed(other, machine) || std::ranges::none_of(other.ports, shares)) continue;
+      return "the addresses of " + own->name + " lead to " + other.name + ", which shares that network interface";
+    }
+  }
+  return {};
 }
 
 }  // namespace rdmabroker::ctl

@@ -10,6 +10,7 @@
 #include <limits>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace rdmabroker::ctl {
@@ -80,6 +81,22 @@ void NobodyAnswers(MachineState& machine, int error) {
 void BeInfiniBand(MachineState& machine) {
   Port(machine).link_layer = LinkLayer::kInfiniBand;
   Port(machine).gids = {Ip("fe80::2:c903:0:1")};
+}
+
+// Above eth0, whose addresses are the bond's from then on.
+void MakeBond(MachineState& machine) {
+  Eth0(machine).master = "bond0";
+  Eth0(machine).bond_role = BondRole::kActive;
+  Port(machine).interfaces.push_back("bond0");
+  machine.interfaces.push_back({"bond0", true, true, std::exchange(Eth0(machine).addresses, {})});
+}
+
+// Another device on eth0, which its addresses lead to as well.
+void AddSecondDevice(MachineState& machine) {
+  KernelDevice second = machine.devices[0];
+  second.name = "siw0";
+  machine.devices.push_back(second);
+  machine.broker.devices.push_back({"siw0", false, "no address leads to it"});
 }
 
 const std::string kMemlockFile = " >>/etc/security/limits.d/rdma-memlock.conf";
@@ -258,6 +275,59 @@ const std::vector<Row>& PortRows() {
          Port(m).interfaces = {"eth0", "bond0"};
        },
        {}},
+      {"an interface is a bond's backup slave, and has no GID",
+       [](MachineState& m) {
+         MakeBond(m);
+         Eth0(m).bond_role = BondRole::kBackup;
+         Port(m).gids.clear();
+         m.broker.devices[1] = {"rxe0", false, "no address leads to it"};
+       },
+       {}},
+      {"an interface is a bond's backup slave, and GIDs of before are left",
+       [](MachineState& m) {
+         MakeBond(m);
+         Eth0(m).bond_role = BondRole::kBackup;
+         Port(m).gids.pop_back();
+       },
+       {}},
+      {"an interface is a bond's backup slave, and has no carrier",
+       [](MachineState& m) {
+         MakeBond(m);
+         Eth0(m).bond_role = BondRole::kBackup;
+         Eth0(m).carrier = false;
+       },
+       {{"rxe0 port 1", kProblem, "eth0 has no carrier", ""}}},
+      {"an interface is a bond's active slave", MakeBond, {}},
+      {"no file tells that the bond leads to its active slave's port",
+       [](MachineState& m) {
+         MakeBond(m);
+         Port(m).interfaces = {"eth0"};
+       },
+       {}},
+      {"a bond has no address",
+       [](MachineState& m) {
+         MakeBond(m);
+         m.interfaces.back().addresses.clear();
+       },
+       {{"rxe0 port 1", kProblem, "bond0 has no IP address", "ip address add ADDRESS/PREFIX dev bond0"}}},
+      {"a bond has only a link-local address",
+       [](MachineState& m) {
+         MakeBond(m);
+         m.interfaces.back().addresses.erase(m.interfaces.back().addresses.begin());
+       },
+       {{"rxe0 port 1", kNote, "link-local", "ip address add ADDRESS/PREFIX dev bond0"}}},
+      {"the port of a bond's active slave is down although that is up",
+       [](MachineState& m) {
+         MakeBond(m);
+         Port(m).state = "DOWN";
+       },
+       {{"rxe0 port 1", kProblem, "another slave of bond0", ""}}},
+      {"an interface is a bridge's port",
+       [](MachineState& m) {
+         Eth0(m).master = "br0";
+         Eth0(m).addresses.clear();
+       },
+       {{"rxe0 port 1", kProblem, "a part of br0", ""}}},
       {"an IPv4 address has no GID",
        [](MachineState& m) { Port(m).gids.pop_back(); },
        {{"rxe0 port 1", kProblem, "no GID for 192.0.2.1",
@@ -339,6 +409,13 @@ const std::vector<Row>& BrokerRows() {
          m.broker.devices[1] = {"rxe0", false, "its port is down"};
        },
        {{"broker, rxe0", kProblem, "cannot use it: its port is down", ""}}},
+      {"two devices share an interface, and the broker uses one", AddSecondDevice, {}},
+      {"two devices share an interface, and the broker uses neither",
+       [](MachineState& m) {
+         AddSecondDevice(m);
+         m.broker.devices[1] = {"rxe0", false, "no descriptor"};
+       },
+       {{"broker, rxe0", kProblem, "no descriptor", ""}, {"broker, siw0", kProblem, "no address leads to it", ""}}},
       {"the broker does not see a device",
        [](MachineState& m) { m.broker.devices.pop_back(); },
        {{"broker, rxe0", kProblem, "does not see it", ""}}},
@@ -386,6 +463,24 @@ TEST(Judging, WhatIsInOrderIsSaidWithoutACommand) {
   }
   EXPECT_EQ(found[5].meaning, "ACTIVE, 192.0.2.1 on eth0, fe80::1%2 on eth0");
   EXPECT_EQ(found[7].meaning, "it answers; usable adapters: iwarp0, rxe0 (MTU 1024)");
+}
+
+TEST(Judging, WhatWaitsForItsTurnIsSaid) {
+  MachineState machine = WholeMachine();
+  AddSecondDevice(machine);
+  const auto said = [&machine](const std::string& what) {
+    for (const Finding& finding : Judge(machine)) {
+      if (finding.what == what) return finding.meaning;
+    }
+    return std::string();
+  };
+  EXPECT_THAT(said("broker, siw0"), HasSubstr("eth0 lead to rxe0"));
+  MakeBond(machine);
+  Eth0(machine).bond_role = BondRole::kBackup;
+  machine.broker.devices[1].usable = false;
+  for (const char* const what : {"rxe0 port 1", "broker, rxe0"}) {
+    EXPECT_THAT(said(what), HasSubstr("eth0 is a backup slave of bond0 and takes over")) << what;
+  }
 }
 
 TEST(Judging, AHostileNameStaysOneWordOfTheCommand) {

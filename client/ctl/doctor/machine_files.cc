@@ -54,6 +54,12 @@ void AddVerbsFiles(const path& root, std::vector<KernelDevice>* devices) {
   }
 }
 
+// Documentation/networking/bonding.rst: "active" or "backup"; there is no such file but for a bond's slave.
+BondRole BondRoleOf(const std::string& state) {
+  if (state.empty()) return BondRole::kNone;
+  return state == "backup" ? BondRole::kBackup : BondRole::kActive;
+}
+
 std::vector<NetworkInterface> ReadInterfaces(const path& root) {
   std::vector<NetworkInterface> interfaces;
   const path folder = root / "sys/class/net";
@@ -63,6 +69,9 @@ std::vector<NetworkInterface> ReadInterfaces(const path& root) {
     NetworkInterface interface = {.name = name};
     interface.up = (LeadingNumber<uint32_t>(flags.substr(2), 16).value_or(0) & IFF_UP) != 0;
     interface.carrier = FirstLine(folder / name / "carrier") == "1";
+    std::error_code none;
+    interface.master = std::filesystem::read_symlink(folder / name / "master", none).filename();
+    interface.bond_role = BondRoleOf(FirstLine(folder / name / "bonding_slave/state"));
     interfaces.push_back(std::move(interface));
   }
   return interfaces;

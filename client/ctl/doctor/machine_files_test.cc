@@ -154,6 +154,22 @@ TEST_F(MachineFiles, AnInterfaceIsUpAndHasACarrierOrNot) {
   EXPECT_EQ(Read().interfaces, expected);
 }
 
+TEST_F(MachineFiles, AnInterfaceMayBePartOfABondOrOfAnotherInterface) {
+  for (const char* const name : {"active", "alone", "backup", "port"}) {
+    Put(std::string("sys/class/net/") + name + "/flags", "0x1003");
+  }
+  Put("sys/class/net/active/bonding_slave/state", "active");
+  Put("sys/class/net/backup/bonding_slave/state", "backup");
+  std::filesystem::create_symlink("../bond0", root_ / "sys/class/net/active/master");
+  std::filesystem::create_symlink("../../virtual/net/bond0", root_ / "sys/class/net/backup/master");
+  std::filesystem::create_symlink("../br0", root_ / "sys/class/net/port/master");
+  const std::vector<NetworkInterface> expected = {{"active", true, false, {}, "bond0", BondRole::kActive},
+                                                  {"alone", true, false, {}},
+                                                  {"backup", true, false, {}, "bond0", BondRole::kBackup},
+                                                  {"port", true, false, {}, "br0", BondRole::kNone}};
+  EXPECT_EQ(Read().interfaces, expected);
+}
+
 TEST_F(MachineFiles, TheDefaultRoutesInterfaceIsTheDefault) {
   Put("proc/net/route",
       "Iface\tDestination\tGateway \tFlags\tRefCnt\tUse\tMetric\tMask\t\tMTU\tWindow\tIRTT\n"

@@ -35,11 +35,17 @@ struct InterfaceAddress {
   bool operator==(const InterfaceAddress&) const = default;
 };
 
+// What an interface is to the bond that it is a slave of.
+enum class BondRole { kNone, kActive, kBackup };
+
 struct NetworkInterface {
   std::string name;
   bool up = false;       // By its administrator.
   bool carrier = false;  // False where it is down.
   std::vector<InterfaceAddress> addresses;
+  std::string master =
+      {};  // The interface that it is a part of, such as a bond or a bridge; empty where there is none.
+  BondRole bond_role = BondRole::kNone;  // kNone for a part of anything else.
 
   bool operator==(const NetworkInterface&) const = default;
 };
