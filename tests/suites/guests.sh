@@ -27,7 +27,8 @@ guests() {
 
 parts() {
   check "guest_with_$1" in_guest 900 "conformance $1 parts" \
-    //broker/fabric/rdmacm:{qp_owner,cm_file,device_scan,take_over_kernel,cm_status_kernel}_test \
+    //broker/fabric/rdmacm:{qp_owner,cm_file,device_scan}_test \
+    //broker/fabric/rdmacm:{take_over,cm_status,changed_neighbour}_kernel_test \
     //tests/conformance:{fabric_rdmacm,data_path_verbs}_test \
     //tests/integration:{failed_scan,changed_device,kernel_device}_test \
     //tests/survive:{lost_records,silent_device}_test

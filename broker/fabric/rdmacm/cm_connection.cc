@@ -11,12 +11,15 @@
 
 #include "broker/fabric/rdmacm/cookie.h"
 #include "broker/fabric/rdmacm/qp_owner.h"
+#include "broker/log/log.h"
 
 namespace rdmabroker {
 namespace {
 
 // Done by UseQueuePair instead of the kernel: the queue pair is not the client's.
 constexpr int kNotTheirs = -1;
+
+constexpr char kMoved[] = "the peer's MAC address changed before it answered; connect again";
 
 // A client's word for a queue pair.
 struct Claim {
@@ -193,8 +196,25 @@ bool CmConnection::IsDealtWith(const CmEvent& event) const {
   }
 }
 
+// Where a RoCE peer in the same network gets another MAC address, the kernel says so of each id that has a route there,
+// with every later change of the neighbour entry again (cma_netevent_callback in drivers/infiniband/core/cma.c, since
+// Linux 6.0), and does nothing to the id. The event is the one of a peer that does not answer, but that is told only of
+// an attempt before the reply and of an accept (cm_process_send_error in drivers/infiniband/core/cm.c).
+bool CmConnection::IsOfNeighbour(const CmEvent& event) const {
+  return event.type == CmEventType::kUnreachable && (state_ == State::kReplied || state_ == State::kEstablished);
+}
+
+void CmConnection::OnNeighbourChanged() {
+  if (std::exchange(moved_, true)) return;
+  if (const auto left_out = surroundings_.moves.Pass(Watcher::Now())) {
+    LogInfo("mac address of a peer changed",
+            {{"connection", id_.value()}, {"peer", towards_.peer}, {"left_out", *left_out}});
+  }
+}
+
 void CmConnection::Handle(const CmEvent& event) {
   if (IsDealtWith(event)) return;
+  if (IsOfNeighbour(event)) return OnNeighbourChanged();
   unstored_.reset();
   if (event.type == CmEventType::kAddressResolved || event.type == CmEventType::kRouteResolved) {
     return OnResolved(event);
@@ -299,8 +319,10 @@ void CmConnection::OnFailure(const CmEvent& event) {
   if (!device_.three_way) qp_reusable_ = false;
   // Only a consumer's data are for ours.
   const bool consumers = event.type == CmEventType::kRejected && (!by_reason || event.status == kRejectConsumerDefined);
-  Fail(status, static_cast<uint32_t>(error), consumers ? event.private_data : Bytes(),
-       before_reply ? CmRefusalText(by_reason, error) : std::string());
+  // The CM has not given the peer up, but sends to the old MAC address.
+  const bool moved = event.type == CmEventType::kUnreachable && device_.three_way && Tells(IBV_QPS_INIT).has_value();
+  std::string explanation = moved ? kMoved : before_reply ? CmRefusalText(by_reason, error) : std::string();
+  Fail(status, static_cast<uint32_t>(error), consumers ? event.private_data : Bytes(), std::move(explanation));
 }
 
 void CmConnection::OnDisconnected(const CmEvent& event) {

@@ -96,6 +96,8 @@ class CmConnection {
   void OnDone(CmStep step, int error, std::string objection);
   void Handle(const CmEvent& event);
   bool IsDealtWith(const CmEvent& event) const;
+  bool IsOfNeighbour(const CmEvent& event) const;
+  void OnNeighbourChanged();
   void AwaitTurn();
   void OnTurn();
   // The peer has replied, or it is not waited for any more.
@@ -148,6 +150,7 @@ class CmConnection {
   bool unwanted_ = false;  // A connect request that was given up undecided.
   bool qp_reusable_ = true;
   bool tried_again_ = false;
+  bool moved_ = false;     // Its peer has got another MAC address since.
   bool accepted_ = false;  // The kernel has ACCEPT, or is about to get it.
   // It is adopted, and neither an event nor a request has said how far the kernel is with it.
   bool unsure_ = false;

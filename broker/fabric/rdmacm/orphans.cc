@@ -35,11 +35,13 @@ constexpr int kEventsAtATime = 64;
 
 using OrphansById = std::map<KernelId, Orphan>;
 
-// A step of a handshake is one, too: the client has not heard of it, and never will.
+// A step of a handshake is one, too: the client has not heard of it, and never will. kUnreachable is none, as it comes
+// when a MAC address changes, too (CmConnection::IsOfNeighbour); the id of an attempt that ends with it ends with its
+// queue pair.
 bool IsEnd(CmEventType type) {
-  return type == CmEventType::kDisconnected || type == CmEventType::kRejected || type == CmEventType::kUnreachable ||
-         type == CmEventType::kConnectError || type == CmEventType::kDeviceRemoval ||
-         type == CmEventType::kConnectResponse || type == CmEventType::kEstablished;
+  return type == CmEventType::kDisconnected || type == CmEventType::kRejected || type == CmEventType::kConnectError ||
+         type == CmEventType::kDeviceRemoval || type == CmEventType::kConnectResponse ||
+         type == CmEventType::kEstablished;
 }
 
 // Of those whose queue pairs have not been shown. On any thread, as the next.

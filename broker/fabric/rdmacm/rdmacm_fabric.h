@@ -189,7 +189,7 @@ class RdmaCmFabric final : public Fabric {
   absl::Status file_status_;            // Why it is null.
   BlockingPool pool_;
   UnwantedIds unwanted_;
-  WarningLimit losses_;
+  WarningLimit losses_, moves_;
   FormerIds former_;
   HandshakeTurns turns_;
   TimerId begin_ = TimerId::kNone;

@@ -41,6 +41,7 @@ struct RdmaCmSurroundings {
   ReportQueue& reports;
   UnwantedIds& unwanted;
   WarningLimit& losses;  // Of what ended with the process before.
+  WarningLimit& moves;   // Of peers whose MAC address changes.
   FormerIds& former;
   HandshakeTurns& turns;
   // Those of our own begin whose turn it is: soon, and so that what they change in the records is stored before
