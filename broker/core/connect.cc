@@ -69,6 +69,11 @@ Outcome RefuseUnlessSound(const Turn& turn, const ConnectorRecord& connector, co
     outcome = Refuse(NdkStatus::kInvalidParameter, "destination ", request.destination.ToString(),
                      ": name one host's address and its port");
   }
+  if (outcome.status == NdkStatus::kSuccess && ip.IsLinkLocal() && ip.scope_id == 0) {
+    outcome = Refuse(NdkStatus::kInvalidAddress, "destination ", request.destination.ToString(),
+                     ": a link-local address; name its interface, as in ", ip.ToString(),
+                     "%eth0, or a source that is link-local");
+  }
   const Device& device = DeviceOf(turn, connector.adapter);
   const bool loopback = std::binary_search(device.addresses.begin(), device.addresses.end(), ip);
   if (outcome.status == NdkStatus::kSuccess && loopback &&
@@ -82,10 +87,21 @@ Outcome RefuseUnlessSound(const Turn& turn, const ConnectorRecord& connector, co
   return outcome;
 }
 
-Outcome RefuseMixedFamilies(const SocketAddress& source, const SocketAddress& destination) {
-  if (source.ip.family == destination.ip.family) return Done();
-  return Refuse(NdkStatus::kInvalidParameterMix, "source ", source.ToString(), ": not of destination ",
-                destination.ToString(), "'s address family");
+// A link-local destination is on the link of its source.
+SocketAddress OnLinkOf(const SocketAddress& source, SocketAddress destination) {
+  if (destination.ip.IsLinkLocal() && destination.ip.scope_id == 0) destination.ip.scope_id = source.ip.scope_id;
+  return destination;
+}
+
+Outcome RefuseUnlessTheyMeet(const SocketAddress& source, const SocketAddress& destination) {
+  const auto refuse = [&](const char* what) {
+    return Refuse(NdkStatus::kInvalidParameterMix, "source ", source.ToString(), ": not ", what, " destination ",
+                  destination.ToString());
+  };
+  if (source.ip.family != destination.ip.family) return refuse("of the address family of");
+  const bool two_links = source.ip.scope_id != 0 && destination.ip.scope_id != 0;
+  if (two_links && source.ip.scope_id != destination.ip.scope_id) return refuse("on the interface of");
+  return Done();
 }
 
 // The endpoint of an earlier, failed try goes when another takes its place.
@@ -173,12 +189,14 @@ Outcome Perform(Turn& turn, const Call& call, const CreateConnector& request) {
   return Done(ConnectorCreated{connector->id});
 }
 
-Outcome Perform(Turn& turn, const Call& call, const Connect& request) {
+Outcome Perform(Turn& turn, const Call& call, const Connect& given) {
+  Connect request = given;
+  request.destination = OnLinkOf(request.source, request.destination);
   const auto found = FindUsable(turn, call, request.connector);
   if (!found) return found.refusal;
   ConnectorRecord& connector = *found;
   Outcome outcome = RefuseUnlessSound(turn, connector, request);
-  if (outcome.status == NdkStatus::kSuccess) outcome = RefuseMixedFamilies(request.source, request.destination);
+  if (outcome.status == NdkStatus::kSuccess) outcome = RefuseUnlessTheyMeet(request.source, request.destination);
   if (outcome.status != NdkStatus::kSuccess) return outcome;
   const auto held = turn.records.endpoints.find(connector.endpoint);
   const bool keep = held != turn.records.endpoints.end() && held->second.owner == ObjectId(connector.id) &&
@@ -195,11 +213,14 @@ Outcome Perform(Turn& turn, const Call& call, const Connect& request) {
   return Pending();
 }
 
-Outcome Perform(Turn& turn, const Call& call, const ConnectWithSharedEndpoint& request) {
+Outcome Perform(Turn& turn, const Call& call, const ConnectWithSharedEndpoint& given) {
+  ConnectWithSharedEndpoint request = given;
   const auto found = FindUsable(turn, call, request.connector);
   if (!found) return found.refusal;
   const auto shared = FindUsable(turn, call, request.shared_endpoint);
   if (!shared) return shared.refusal;
+  const EndpointRecord& endpoint = turn.records.endpoints.at(shared->endpoint);
+  request.destination = OnLinkOf(endpoint.address, request.destination);
   ConnectorRecord& connector = *found;
   Outcome outcome = RefuseUnlessSound(turn, connector, request);
   if (outcome.status != NdkStatus::kSuccess) return outcome;
@@ -207,8 +228,7 @@ Outcome Perform(Turn& turn, const Call& call, const ConnectWithSharedEndpoint& r
     return Refuse(NdkStatus::kInvalidParameterMix, Name(request.shared_endpoint), ": is ", Name(shared->adapter),
                   "'s, not ", Name(connector.adapter), "'s");
   }
-  const EndpointRecord& endpoint = turn.records.endpoints.at(shared->endpoint);
-  outcome = RefuseMixedFamilies(endpoint.address, request.destination);
+  outcome = RefuseUnlessTheyMeet(endpoint.address, request.destination);
   if (outcome.status != NdkStatus::kSuccess) return outcome;
   outcome = RefuseUnlessTupleIsFree(turn, connector, endpoint, request.destination);
   if (outcome.status != NdkStatus::kSuccess) return outcome;

@@ -182,6 +182,20 @@ EndpointRecord* FindIn(Turn& turn, EndpointId id, std::initializer_list<Endpoint
   return std::find(states.begin(), states.end(), it->second.state) == states.end() ? nullptr : &it->second;
 }
 
+// A link-local address without its interface is nobody's, even where one interface alone has it: another may get it.
+Outcome RefuseScope(const Device& device, const SocketAddress& address) {
+  const auto& own = device.addresses;
+  const auto there = std::find_if(own.begin(), own.end(), [&](const IpAddress& ip) {
+    return ip.bytes == address.ip.bytes && ip.family == address.ip.family;
+  });
+  if (there != own.end()) {
+    return Refuse(NdkStatus::kInvalidAddress, "address ", address.ToString(), ": names no interface on which ",
+                  device.name, " has it; write it as ", SocketAddress{*there, address.port}.ToString());
+  }
+  return Refuse(NdkStatus::kInvalidAddress, "address ", address.ToString(),
+                ": a link-local address; name its interface, as in ", address.ip.ToString(), "%eth0");
+}
+
 Outcome RefuseUser(const Turn& turn, uint32_t uid, const SocketAddress& address) {
   const Limits& limits = turn.limits;
   if (uid != 0 && address.port != 0 && address.port < limits.first_unprivileged_port) {
@@ -208,6 +222,7 @@ Outcome RefuseAddress(const Turn& turn, const Device& device, EndpointUse use, c
                   device.name);
   }
   if (HasAddress(device, ip)) return Done();
+  if (ip.IsLinkLocal() && ip.scope_id == 0) return RefuseScope(device, address);
   for (const auto& [name, id] : turn.index.device_names) {
     const Device& other = std::as_const(turn.records.devices).at(id).device;
     // User-space iWARP has all addresses, those of hardware included.
@@ -215,8 +230,8 @@ Outcome RefuseAddress(const Turn& turn, const Device& device, EndpointUse use, c
                        other.client_ends_connections == device.client_ends_connections;
     if (!alike || !HasAddress(other, ip)) continue;
     // Which one not every user may know.
-    return Refuse(NdkStatus::kInvalidAddress, "address ", address.ToString(), ": an address of another adapter, not of ",
-                  device.name, "; open that");
+    return Refuse(NdkStatus::kInvalidAddress, "address ", address.ToString(),
+                  ": an address of another adapter, not of ", device.name, "; open that");
   }
   if (presence == Presence::kAwaited) return Done();
   Outcome refusal = Refuse(NdkStatus::kInvalidAddress, "address ", address.ToString(), ": not an address of ",
