@@ -57,6 +57,10 @@ NdkStatus FromMessage(v1::NdkStatus status) {
   return StatusFromNumber(number).value_or(NdkStatus::kUnsuccessful);
 }
 
+std::optional<rdmabroker::IpAddress> FromMessage(const v1::IpAddress& address) {
+  return FromBytes(address.ip(), address.scope_id());
+}
+
 std::optional<SocketAddress> FromMessage(const v1::SocketAddress& address) {
   const auto ip = FromBytes(address.ip(), address.scope_id());
   if (!ip.has_value() || address.port() > UINT16_MAX) return std::nullopt;
@@ -94,19 +98,10 @@ AdapterInfo FromMessage(const v1::AdapterInfo& info) {
   };
 }
 
-std::vector<IpAddress> FromMessage(const google::protobuf::RepeatedPtrField<v1::IpAddress>& messages) {
-  std::vector<IpAddress> ips;
-  for (const v1::IpAddress& message : messages) {
-    if (const auto ip = FromBytes(message.ip(), message.scope_id())) ips.push_back(*ip);
-  }
-  return ips;
-}
-
 Device FromMessage(const v1::Device& device) {
-  return {
+  Device result = {
       .name = device.name(),
       .info = FromMessage(device.info()),
-      .addresses = FromMessage(device.addresses()),
       .port_space = static_cast<PortSpace>(device.port_space()),
       .network_namespace = device.network_namespace(),
       .client_ends_connections = device.client_ends_connections(),
@@ -114,6 +109,10 @@ Device FromMessage(const v1::Device& device) {
       .unusable_reason = device.unusable_reason(),
       .mtu = device.mtu(),
   };
+  for (const v1::IpAddress& address : device.addresses()) {
+    if (const auto ip = FromMessage(address); ip.has_value()) result.addresses.push_back(*ip);
+  }
+  return result;
 }
 
 std::optional<ConnectionData> FromMessage(const v1::ConnectionData& data) {

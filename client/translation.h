@@ -7,7 +7,6 @@
 
 #include <optional>
 #include <string_view>
-#include <vector>
 
 #include "client/values.h"
 #include "proto/rdmabroker/v1/adapter.pb.h"
@@ -33,10 +32,10 @@ bool IsUtf8(std::string_view text);
 NdkStatus FromMessage(v1::NdkStatus status);
 // Nothing for an address that is neither 4 nor 16 bytes long, and for a port above 65535.
 std::optional<SocketAddress> FromMessage(const v1::SocketAddress& address);
+std::optional<rdmabroker::IpAddress> FromMessage(const v1::IpAddress& address);
 ReadLimits FromMessage(const v1::ReadLimits& limits);
 AdapterInfo FromMessage(const v1::AdapterInfo& info);
-// Malformed addresses are left out; in a device, too.
-std::vector<IpAddress> FromMessage(const google::protobuf::RepeatedPtrField<v1::IpAddress>& messages);
+// Malformed addresses are left out.
 Device FromMessage(const v1::Device& device);
 // Nothing if an address is malformed.
 std::optional<ConnectionData> FromMessage(const v1::ConnectionData& data);

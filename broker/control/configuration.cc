@@ -93,7 +93,10 @@ std::string AbsolutePath(const std::string& text) {
 std::string AbsolutePathOrNone(const std::string& text) { return text.empty() ? "" : AbsolutePath(text); }
 
 std::string AddressOrNone(const std::string& text) {
-  return text.empty() || SocketAddress::Parse(text) ? "" : "must be IP:PORT, an IPv6 address in brackets, or \"\"";
+  std::string problem;
+  if (text.empty() || SocketAddress::Parse(text, &problem)) return "";
+  return absl::StrCat("must be IP:PORT, an IPv6 address in brackets, or \"\"; \"", absl::CHexEscape(text),
+                      "\": ", problem);
 }
 
 std::string SpiffeId(const std::string& text) {

@@ -145,6 +145,10 @@ TEST(Configuration, BadTextIsRefusedWithFileLineAndKey) {
        "broker.toml:2: metrics.address: must be IP:PORT, an IPv6 address in "},
       {"[metrics]\naddress = \"127.0.0.1\"\n", "broker.toml:2: metrics.address: must be IP:PORT"},
       {"[metrics]\naddress = \"::1:9464\"\n", "broker.toml:2: metrics.address: must be IP:PORT"},
+      {"[metrics]\naddress = \"[fe80::1%nobodys0]:9464\"\n",
+       "broker.toml:2: metrics.address: must be IP:PORT, an IPv6 address in brackets, or \"\"; "
+       "\"[fe80::1%nobodys0]:9464\": "
+       "no interface \"nobodys0\""},
       {"[metrics]\naddress = \"127.0.0.1:65536\"\n", "broker.toml:2: metrics.address: must be IP:PORT"},
       {"[limits]\nanswers_kept = 4097\n", "broker.toml:2: limits.answers_kept: 4097 is not from 1 to 4096"},
       {"[limits]\nevents_kept = 15\n", "broker.toml:2: limits.events_kept: 15 is not from 16 to "},

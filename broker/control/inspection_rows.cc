@@ -32,7 +32,7 @@ void FillObject(const Records& records, const Object& object, Row* row) {
 template <typename Row>
 void FillAddress(const Records& records, EndpointId id, Row* row) {
   const auto endpoint = records.endpoints.find(id);
-  if (endpoint != records.endpoints.end()) ToProto(endpoint->second.address, row->mutable_address());
+  if (endpoint != records.endpoints.end()) ShowAddress(endpoint->second.address, row->mutable_address());
 }
 
 }  // namespace
@@ -80,7 +80,7 @@ void Fill(const Records& records, const EndpointRecord& endpoint, v1::EndpointIn
   row->set_device(DeviceOf(records, endpoint).device.name);
   row->set_network_namespace(endpoint.network_namespace);
   row->set_port_space(ToProto(endpoint.port_space));
-  ToProto(endpoint.address, row->mutable_address());
+  ShowAddress(endpoint.address, row->mutable_address());
   row->set_use(StateOf<v1::EndpointUse>(endpoint.use));
   row->set_references(endpoint.references);
   row->set_connections(endpoint.connections);
@@ -97,7 +97,7 @@ void Fill(const Records& records, const ListenerRecord& listener, v1::ListenerIn
   row->set_paused(listener.paused);
   const auto endpoint = records.endpoints.find(listener.endpoint);
   if (listener.state != ListenerState::kListening || endpoint == records.endpoints.end()) return;
-  for (const IpAddress& ip : endpoint->second.ips) ToProto(ip, row->add_answers_at());
+  for (const IpAddress& ip : endpoint->second.ips) ShowAddress(ip, row->add_answers_at());
 }
 
 void Fill(const Records& records, const SharedEndpointRecord& shared_endpoint, v1::SharedEndpointInfo* row) {
@@ -119,8 +119,8 @@ void Fill(const Records& records, const ConnectorRecord& connector, v1::Connecto
   row->set_state(StateOf<v1::ConnectorState>(connector.state));
   row->set_listener_id(connector.listener.value());
   row->set_shared_endpoint_id(connector.shared_endpoint.value());
-  if (connector.local.port != 0) ToProto(connector.local, row->mutable_local());
-  if (connector.peer.port != 0) ToProto(connector.peer, row->mutable_peer());
+  if (connector.local.port != 0) ShowAddress(connector.local, row->mutable_local());
+  if (connector.peer.port != 0) ShowAddress(connector.peer, row->mutable_peer());
   row->set_qp_number(connector.qp.value);
   row->set_path_mtu(PathMtu(connector));
   if (connector.has_data) ToProto(connector.limits, row->mutable_limits());

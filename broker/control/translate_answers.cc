@@ -68,7 +68,7 @@ void ToProto(const DeviceRecord& record, v1::Device* message) {
   const Device& device = record.device;
   message->set_name(device.name);
   ToProto(device.info, message->mutable_info());
-  for (const IpAddress& ip : device.addresses) ToProto(ip, message->add_addresses());
+  for (const IpAddress& ip : device.addresses) ShowAddress(ip, message->add_addresses());
   message->set_port_space(ToProto(device.port_space));
   message->set_network_namespace(device.network_namespace);
   message->set_client_ends_connections(device.client_ends_connections);

@@ -50,6 +50,13 @@ void ToProto(const Outcome& outcome, v1::Outcome* message);
 void ToProto(const NumberedEvent& event, v1::SessionEvent* message);
 void ToProto(const Limits& limits, v1::Limits* message);
 void ToProto(const DeviceRecord& record, v1::Device* message);
+
+// An address for people, with the name that its interface has now.
+template <typename Address, typename Message>
+void ShowAddress(const Address& address, Message* message) {
+  ToProto(address, message);
+  if (message->scope_id() != 0) message->set_interface(InterfaceName(message->scope_id()));
+}
 v1::DeviceState ToState(const DeviceRecord& record);
 
 // 16 bytes, or nothing.

@@ -192,6 +192,7 @@ Outcome RefuseScope(const Device& device, const SocketAddress& address) {
     return Refuse(NdkStatus::kInvalidAddress, "address ", address.ToString(), ": names no interface on which ",
                   device.name, " has it; write it as ", SocketAddress{*there, address.port}.ToString());
   }
+  if (address.ip.scope_id != 0) return Done();
   return Refuse(NdkStatus::kInvalidAddress, "address ", address.ToString(),
                 ": a link-local address; name its interface, as in ", address.ip.ToString(), "%eth0");
 }
@@ -222,7 +223,10 @@ Outcome RefuseAddress(const Turn& turn, const Device& device, EndpointUse use, c
                   device.name);
   }
   if (HasAddress(device, ip)) return Done();
-  if (ip.IsLinkLocal() && ip.scope_id == 0) return RefuseScope(device, address);
+  if (ip.IsLinkLocal() && (ip.scope_id == 0 || presence == Presence::kNow)) {
+    Outcome refusal = RefuseScope(device, address);
+    if (refusal.status != NdkStatus::kSuccess) return refusal;
+  }
   for (const auto& [name, id] : turn.index.device_names) {
     const Device& other = std::as_const(turn.records.devices).at(id).device;
     // User-space iWARP has all addresses, those of hardware included.

@@ -73,8 +73,12 @@ bool PortSet::Overlaps(PortRange ports) const {
 
 std::string Prefix::Parse(const std::string& text, Prefix* prefix) {
   const size_t slash = text.find('/');
+  if (text.find('%') != std::string::npos) {
+    return absl::StrCat("\"", text,
+                        "\": a prefix is of all interfaces; leave %... out, and name an adapter by adapters");
+  }
   const auto ip = IpAddress::Parse(text.substr(0, slash));
-  if (!ip || ip->scope_id != 0 || slash == std::string::npos) {
+  if (!ip || slash == std::string::npos) {
     return absl::StrCat("\"", text, "\" is no CIDR prefix; write one as 10.0.0.0/8, 10.0.0.9/32 or 2001:db8::/32");
   }
   const uint32_t most = ip->family == IpFamily::kIpv4 ? 32 : 128;

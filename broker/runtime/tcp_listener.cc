@@ -31,8 +31,9 @@ bool Listens(const UniqueFd& socket, KernelAddress& address, int backlog) {
 }  // namespace
 
 absl::StatusOr<UniqueFd> ListenOnTcp(const std::string& key, const std::string& address, int backlog) {
-  const auto parsed = SocketAddress::Parse(address);
-  if (!parsed) return absl::InvalidArgumentError(absl::StrCat(key, ": ", address, ": is no IP:PORT"));
+  std::string problem;
+  const auto parsed = SocketAddress::Parse(address, &problem);
+  if (!parsed) return absl::InvalidArgumentError(absl::StrCat(key, ": ", address, ": ", problem));
   KernelAddress kernel = ToKernel(*parsed);
   UniqueFd socket(::socket(kernel.storage.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (socket && Listens(socket, kernel, backlog)) return socket;

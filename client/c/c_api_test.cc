@@ -280,6 +280,11 @@ TEST(CInterface, NamesAreResolvedAndAHintSaysWhyNot) {
   EXPECT_NE(std::strstr(failure.hint, "storage"), nullptr) << failure.hint;
 }
 
+TEST(CInterface, AHintNamesTheInterfaceThatDoesNotExist) {
+  EXPECT_EQ(rdma_broker_reserve_port(1, "[fe80::1%nobodys0]:1", 0), RDMA_BROKER_STATUS_INVALID_PARAMETER);
+  EXPECT_NE(std::strstr(rdma_broker_last_hint(), "no interface \"nobodys0\""), nullptr) << rdma_broker_last_hint();
+}
+
 TEST(CInterface, AQueueWithoutEventsTimesOutAndItsDescriptorIsQuiet) {
   const rdma_broker_handle events = MakeEvents();
   pollfd poller = {.fd = -1, .events = POLLIN, .revents = 0};

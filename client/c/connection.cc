@@ -41,11 +41,13 @@ client::ReadLimits Reads(uint32_t inbound, uint32_t outbound) {
 NdkStatus Connect(const Found<client::Connector>& connector, QueuePair* queue_pair,
                   const rdma_broker_connect_parameters& given, const client::OutcomeCompletion& completion) {
   const auto data = PrivateData(given.private_data, given.private_data_length);
-  const auto destination = given.destination == nullptr ? std::nullopt : SocketAddress::Parse(given.destination);
+  std::string problem;
+  const auto destination =
+      given.destination == nullptr ? std::nullopt : SocketAddress::Parse(given.destination, &problem);
   const auto options = Options(given.options);
-  if (!data.has_value() || !destination.has_value() || !options.has_value() ||
-      (given.source != nullptr) == (given.shared_endpoint != 0)) {
-    return RefuseArguments("parameters: destination, private_data, options, and one of source and shared_endpoint");
+  if (!destination.has_value()) return RefuseAddress("parameters: destination", given.destination, problem);
+  if (!data.has_value() || !options.has_value() || (given.source != nullptr) == (given.shared_endpoint != 0)) {
+    return RefuseArguments("parameters: private_data, options, and one of source and shared_endpoint");
   }
   client::ConnectParameters parameters{.source = {},
                                        .destination = *destination,
@@ -57,8 +59,8 @@ NdkStatus Connect(const Found<client::Connector>& connector, QueuePair* queue_pa
     if (!endpoint) return NoSuch(given.shared_endpoint);
     return connector->ConnectWithSharedEndpoint(queue_pair, endpoint.object, parameters, completion);
   }
-  const auto source = SocketAddress::Parse(given.source);
-  if (!source.has_value()) return RefuseArguments("parameters: source");
+  const auto source = SocketAddress::Parse(given.source, &problem);
+  if (!source.has_value()) return RefuseAddress("parameters: source", given.source, problem);
   parameters.source = *source;
   return connector->Connect(queue_pair, parameters, completion);
 }

@@ -10,6 +10,7 @@
 #include <memory>
 #include <new>
 #include <optional>
+#include <string>
 #include <string_view>
 #include <system_error>
 #include <utility>
@@ -47,6 +48,12 @@ rdma_broker_status Guarded(const Body& body) noexcept {
 // Refuses a call because of these arguments.
 inline NdkStatus RefuseArguments(const char* names) {
   return Refuse(NdkStatus::kInvalidParameter, "%s: missing, or not as rdma_broker.h says", names);
+}
+
+// Refuses a call because of an argument that is no address; `problem` is of SocketAddress::Parse.
+inline NdkStatus RefuseAddress(const char* name, const char* given, const std::string& problem) {
+  if (given == nullptr) return Refuse(NdkStatus::kInvalidParameter, "%s: missing", name);
+  return Refuse(NdkStatus::kInvalidParameter, "%s: %s: %s", name, std::string(given), problem);
 }
 
 template <typename Struct>

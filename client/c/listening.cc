@@ -12,8 +12,8 @@ namespace {
 
 HandleTable& Table() { return HandleTable::Get(); }
 
-std::optional<SocketAddress> Parse(const char* address) {
-  return address == nullptr ? std::nullopt : SocketAddress::Parse(address);
+std::optional<SocketAddress> Parse(const char* address, std::string* problem) {
+  return address == nullptr ? std::nullopt : SocketAddress::Parse(address, problem);
 }
 
 NdkStatus CreateListener(const Found<client::Adapter>& found, rdma_broker_handle adapter, uint64_t listener_context,
@@ -38,8 +38,9 @@ NdkStatus CreateListener(const Found<client::Adapter>& found, rdma_broker_handle
 
 NdkStatus Listen(rdma_broker_handle listener, const char* address, const client::ListenOptions& options,
                  uint64_t context) {
-  const auto local = Parse(address);
-  if (!local.has_value()) return RefuseArguments("address");
+  std::string problem;
+  const auto local = Parse(address, &problem);
+  if (!local.has_value()) return RefuseAddress("address", address, problem);
   const auto found = Table().Find<client::Listener>(listener);
   return found ? found->Listen(*local, options, Telling(found.affiliation, listener, context)) : NoSuch(listener);
 }
@@ -113,8 +114,9 @@ rdma_broker_status rdma_broker_listener_pause(rdma_broker_handle listener, int p
 rdma_broker_status rdma_broker_shared_endpoint_create(rdma_broker_handle adapter, const char* address,
                                                       uint64_t context) {
   return Guarded([&] {
-    const auto local = Parse(address);
-    if (!local.has_value()) return RefuseArguments("address");
+    std::string problem;
+    const auto local = Parse(address, &problem);
+    if (!local.has_value()) return RefuseAddress("address", address, problem);
     const auto found = Table().Find<client::Adapter>(adapter);
     if (!found) return NoSuch(adapter);
     return found->CreateSharedEndpoint(*local, Making<client::SharedEndpoint>(found.affiliation, adapter, context));
@@ -134,8 +136,9 @@ rdma_broker_status rdma_broker_shared_endpoint_create_reserved(rdma_broker_handl
 
 rdma_broker_status rdma_broker_reserve_port(rdma_broker_handle adapter, const char* address, uint64_t context) {
   return Guarded([&] {
-    const auto local = Parse(address);
-    if (!local.has_value()) return RefuseArguments("address");
+    std::string problem;
+    const auto local = Parse(address, &problem);
+    if (!local.has_value()) return RefuseAddress("address", address, problem);
     const auto found = Table().Find<client::Adapter>(adapter);
     if (!found) return NoSuch(adapter);
     return found->ReservePort(*local, Making<client::Reservation>(found.affiliation, adapter, context));

@@ -47,9 +47,10 @@ rdma_broker_status rdma_broker_resolve_name(const char* name, uint32_t timeout_m
 rdma_broker_status rdma_broker_register_name(const char* name, const char* address, uint32_t timeout_ms, uint32_t lease,
                                              rdma_broker_handle* registration, rdma_broker_event* failure) {
   return Guarded([&] {
-    const auto parsed = address == nullptr ? std::nullopt : SocketAddress::Parse(address);
-    if (name == nullptr || !parsed.has_value() || registration == nullptr ||
-        (failure != nullptr && !HasRoom(failure))) {
+    std::string problem;
+    const auto parsed = address == nullptr ? std::nullopt : SocketAddress::Parse(address, &problem);
+    if (!parsed.has_value()) return RefuseAddress("address", address, problem);
+    if (name == nullptr || registration == nullptr || (failure != nullptr && !HasRoom(failure))) {
       return RefuseArguments("name, address, addresses, count, registration, failure");
     }
     constexpr uint32_t kUsualLease = 10;

@@ -27,6 +27,10 @@
  * struct that is too small, and text that is no address or no UTF-8 are STATUS_INVALID_PARAMETER. Out parameters are
  * written on success only. No C++ exception leaves the library.
  *
+ * Addresses. "192.0.2.1:4420" or "[2001:db8::1]:4420". A link-local one has its interface: "[fe80::1%eth0]:4420" by its
+ * name in the process's network namespace, "[fe80::1%3]:4420" by its index in the broker's. Out parameters have the
+ * index.
+ *
  * A call for which memory runs out returns STATUS_NO_MEMORY, and one for which the process gets no thread or descriptor
  * STATUS_INSUFFICIENT_RESOURCES. It leaves nothing that stays, and no event comes, but the objects that it concerns may
  * be good for nothing but their close. Where memory runs out in rdma_broker_close, for an event, or on a thread of the

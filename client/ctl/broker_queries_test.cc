@@ -201,16 +201,17 @@ const TableRow kTables[] = {
     {"adapters",
      R"(devices { name: "siw0" usable: false unusable_reason: "no address" port_space: PORT_SPACE_TCP
           info { technology: RDMA_TECHNOLOGY_IWARP }
-          addresses { ip: "\300\000\002\001" } addresses { ip: "\300\000\002\002" } }
+          addresses { ip: "\300\000\002\001" }
+          addresses { ip: "\376\200\0\0\0\0\0\0\0\0\0\0\0\0\0\001" scope_id: 2 interface: "et" } }
         activities { adapters: 1 active_connections: 2 connects: 3 accepts: 4 connect_failures: 5
           connection_errors: 6 state: DEVICE_STATE_DISABLING }
         devices { name: "siw1" port_space: PORT_SPACE_TCP info { technology: RDMA_TECHNOLOGY_IWARP } mtu: 1024 }
         activities { withheld: true state: DEVICE_STATE_ENABLED })",
-     "NAME  TECHNOLOGY  PORTS  USABLE  MTU   ADDRESSES            STATE      OPEN  ACTIVE  CONNECTS  ACCEPTS  FAILED  "
+     "NAME  TECHNOLOGY  PORTS  USABLE  MTU   ADDRESSES             STATE      OPEN  ACTIVE  CONNECTS  ACCEPTS  FAILED  "
      "BROKEN  WHY NOT\n"
-     "siw0  iwarp       tcp    no      -     192.0.2.1,192.0.2.2  disabling  1     2       3         4        5       "
+     "siw0  iwarp       tcp    no      -     192.0.2.1,fe80::1%et  disabling  1     2       3         4        5       "
      "6       no address\n"
-     "siw1  iwarp       tcp    no      1024                       enabled    -     -       -         -        -       "
+     "siw1  iwarp       tcp    no      1024                        enabled    -     -       -         -        -       "
      "-\n"},
     {"sessions",
      R"(sessions { session_id: 1 uid: 2 gid: 3 pid: 4 state: SESSION_STATE_AWAY adapters: 5 listeners: 6
@@ -223,10 +224,16 @@ const TableRow kTables[] = {
      R"(endpoints { endpoint_id: 1 session_id: 2 device: "siw0" network_namespace: 3 port_space: PORT_SPACE_RDMA_CM
           address { ip: "\300\000\002\001" port: 4420 } use: ENDPOINT_USE_SHARED references: 4 connections: 5
           state: ENDPOINT_STATE_UNBINDING }
-        endpoints { endpoint_id: 6 address { ip: "bad" } })",
-     "ENDPOINT  ADDRESS         USE          STATE        REFERENCES  CONNECTIONS  DEVICE  PORTS        SESSION\n"
-     "1         192.0.2.1:4420  shared       unbinding    4           5            siw0    rdma-cm      2\n"
-     "6         malformed       unspecified  unspecified  0           0                    unspecified  -\n"},
+        endpoints { endpoint_id: 6 address { ip: "bad" } }
+        endpoints { endpoint_id: 7
+          address { ip: "\376\200\0\0\0\0\0\0\0\0\0\0\0\0\0\001" port: 1 scope_id: 2 interface: "eth0" } }
+        endpoints { endpoint_id: 8
+          address { ip: "\376\200\0\0\0\0\0\0\0\0\0\0\0\0\0\001" port: 1 scope_id: 2 } })",
+     "ENDPOINT  ADDRESS           USE          STATE        REFERENCES  CONNECTIONS  DEVICE  PORTS        SESSION\n"
+     "1         192.0.2.1:4420    shared       unbinding    4           5            siw0    rdma-cm      2\n"
+     "6         malformed         unspecified  unspecified  0           0                    unspecified  -\n"
+     "7         [fe80::1%eth0]:1  unspecified  unspecified  0           0                    unspecified  -\n"
+     "8         [fe80::1%2]:1     unspecified  unspecified  0           0                    unspecified  -\n"},
     {"listeners",
      R"(listeners { listener_id: 1 session_id: 2 adapter_id: 3 device: "siw0" state: LISTENER_STATE_LISTENING
           address { ip: "\300\000\002\001" port: 4420 } endpoint_id: 4 undecided_connectors: 5 successors: 6

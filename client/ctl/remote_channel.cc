@@ -16,6 +16,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_replace.h"
 #include "absl/synchronization/mutex.h"
 
 namespace rdmabroker::ctl {
@@ -104,7 +105,9 @@ std::shared_ptr<grpc::Channel> OpenRemoteChannel(const RemoteBroker& broker, std
   arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, kKeepaliveMs);
   arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kKeepalivePatienceMs);
   arguments.SetInt(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);  // However long nothing is said.
-  return grpc::CreateCustomChannel("dns:///" + broker.address, tls::TlsCredentials(options), arguments);
+  // The target is a URI, in which the % of an interface is written so.
+  const std::string target = absl::StrReplaceAll(broker.address, {{"%", "%25"}});
+  return grpc::CreateCustomChannel("dns:///" + target, tls::TlsCredentials(options), arguments);
 }
 
 std::string NoRemoteBrokerHint(const RemoteBroker& broker, const std::string& cause) {

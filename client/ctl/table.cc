@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cctype>
 #include <string_view>
-#include <vector>
 
 #include "client/translation.h"
 
@@ -17,9 +16,12 @@ std::string Text(uint64_t number) { return std::to_string(number); }
 std::string TextOrDash(uint64_t id) { return id == 0 ? "-" : Text(id); }
 std::string Text(bool value) { return value ? "yes" : "no"; }
 
-std::string TextOf(const std::vector<IpAddress>& ips) {
+std::string TextOf(const google::protobuf::RepeatedPtrField<v1::IpAddress>& ips) {
   std::string text;
-  for (const IpAddress& ip : ips) text += (text.empty() ? "" : ",") + ip.ToString();
+  for (const v1::IpAddress& message : ips) {
+    const auto ip = client::FromMessage(message);
+    if (ip.has_value()) text += (text.empty() ? "" : ",") + ip->ToString(message.interface());
+  }
   return text;
 }
 
@@ -40,7 +42,7 @@ std::string Word(const std::string& name, std::string_view prefix) {
 std::string AddressOf(const v1::SocketAddress& message, bool present) {
   const auto address = client::FromMessage(message);
   if (!present) return "-";
-  return address.has_value() ? address->ToString() : "malformed";
+  return address.has_value() ? address->ToString(message.interface()) : "malformed";
 }
 
 std::string Printable(std::string text) {
@@ -60,7 +62,7 @@ Table ToTable(const v1::ListAdaptersReply& reply) {
     const client::Device device = client::FromMessage(message);
     table.push_back({device.name, Word(v1::RdmaTechnology_Name(message.info().technology()), "RDMA_TECHNOLOGY_"),
                      Word(v1::PortSpace_Name(message.port_space()), "PORT_SPACE_"), Text(device.usable),
-                     TextOrDash(device.mtu), TextOf(device.addresses),
+                     TextOrDash(device.mtu), TextOf(message.addresses()),
                      Word(v1::DeviceState_Name(activity.state()), "DEVICE_STATE_"), count(activity.adapters()),
                      count(activity.active_connections()), count(activity.connects()), count(activity.accepts()),
                      count(activity.connect_failures()), count(activity.connection_errors()), device.unusable_reason});
@@ -98,8 +100,7 @@ Table ToTable(const v1::ListListenersReply& reply) {
   Table table = {{"LISTENER", "ADDRESS", "ANSWERS AT", "STATE", "UNDECIDED", "SUCCESSORS", "PAUSED", "CLOSING",
                   "DEVICE", "ENDPOINT", "ADAPTER", "SESSION"}};
   for (const v1::ListenerInfo& info : reply.listeners()) {
-    table.push_back({Text(info.listener_id()), AddressOf(info.address(), info.has_address()),
-                     TextOf(client::FromMessage(info.answers_at())),
+    table.push_back({Text(info.listener_id()), AddressOf(info.address(), info.has_address()), TextOf(info.answers_at()),
                      Word(v1::ListenerState_Name(info.state()), "LISTENER_STATE_"),
                      Text(uint64_t{info.undecided_connectors()}), Text(uint64_t{info.successors()}),
                      Text(info.paused()), Text(info.closing()), info.device(), TextOrDash(info.endpoint_id()),

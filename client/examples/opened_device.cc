@@ -18,6 +18,13 @@ absl::Status Report(const char* what, NdkStatus status) {
   return absl::UnavailableError(absl::StrCat(what, ": ", std::string(StatusName(status)), ": ", LastHint()));
 }
 
+absl::StatusOr<SocketAddress> ParseAddress(const char* option, const std::string& text) {
+  std::string problem;
+  const auto address = SocketAddress::Parse(text, &problem);
+  if (address) return *address;
+  return absl::InvalidArgumentError(absl::StrCat(option, " ", text, ": ", problem));
+}
+
 absl::StatusOr<OpenedDevice> OpenDevice(const std::string& control_socket, const std::string& device) {
   auto [opened, session] = client::Session::Open({.control_socket = control_socket});
   if (!opened.ok()) return Report("session", opened);

@@ -10,6 +10,7 @@
 #include "absl/status/statusor.h"
 #include "client/adapter.h"
 #include "client/session.h"
+#include "dataplane/ndk/socket_address.h"
 #include "dataplane/ndk/status.h"
 
 namespace rdmabroker::examples {
@@ -17,6 +18,9 @@ namespace rdmabroker::examples {
 // How `what` ended, as a program says it in its last words.
 absl::Status Report(const char* what, const client::Outcome& outcome);
 absl::Status Report(const char* what, NdkStatus status);
+
+// The IP:PORT that the option has.
+absl::StatusOr<SocketAddress> ParseAddress(const char* option, const std::string& text);
 
 // A session with the broker, and an adapter of a device that this library has a data path for.
 struct OpenedDevice {

@@ -24,12 +24,6 @@ struct Options {
   uint32_t count = 0;
 };
 
-absl::StatusOr<SocketAddress> ParseAddress(const char* option, const std::string& text) {
-  const auto address = SocketAddress::Parse(text);
-  if (address) return *address;
-  return absl::InvalidArgumentError(absl::StrCat(option, " ", text, ": not an IP:PORT"));
-}
-
 // An IP:PORT or a name: the first of its addresses, though others may be as good.
 absl::StatusOr<SocketAddress> FindServer(const std::string& text) {
   if (!client::IsName(text)) return ParseAddress("--server", text);

@@ -99,10 +99,10 @@ absl::Status Talk(StorageLink& link, const Options& options) {
 }
 
 absl::Status Run(const Options& options) {
-  const auto server = SocketAddress::Parse(options.server);
-  if (!server) return absl::InvalidArgumentError(absl::StrCat("--server ", options.server, ": not an IP:PORT"));
-  const auto source = SocketAddress::Parse(options.source);
-  if (!source) return absl::InvalidArgumentError(absl::StrCat("--source ", options.source, ": not an IP:PORT"));
+  const auto server = ParseAddress("--server", options.server);
+  if (!server.ok()) return server.status();
+  const auto source = ParseAddress("--source", options.source);
+  if (!source.ok()) return source.status();
   const auto device = OpenDevice(options.socket, options.device);
   if (!device.ok()) return device.status();
   const auto& adapter = device->adapter;

@@ -77,8 +77,8 @@ absl::Status Serve(const Options& options) {
   const auto file = MappedFile::Open(options.file);
   if (!file.ok()) return file.status();
   const Digest digest = Sha256(file->bytes());
-  const auto address = SocketAddress::Parse(options.address);
-  if (!address) return absl::InvalidArgumentError(absl::StrCat("--address ", options.address, ": not an IP:PORT"));
+  const auto address = ParseAddress("--address", options.address);
+  if (!address.ok()) return address.status();
   const auto device = OpenDevice(options.socket, options.device);
   if (!device.ok()) return device.status();
   const auto& adapter = device->adapter;

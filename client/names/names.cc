@@ -62,13 +62,16 @@ Resolution ResolveByEtcd(const ParsedName& name, const EtcdSource& source, const
   if (!found.ok()) return {.outcome = found, .addresses = {}};
   if (values.empty()) return Failure(NdkStatus::kObjectNameNotFound, "nobody has the name " + name.host + " in etcd");
   Resolution resolution;
+  std::string why_not;
   for (const std::string& value : values) {
     if (resolution.addresses.size() == kMostAddresses) break;  // Of more than etcd was asked for.
-    const auto address = SocketAddress::Parse(value);
-    if (address.has_value() && IsUsable(*address)) resolution.addresses.push_back(*address);
+    const auto address = SocketAddress::Parse(value, &why_not);
+    if (!address.has_value()) continue;
+    why_not = "nobody can connect to it";
+    if (IsUsable(*address)) resolution.addresses.push_back(*address);
   }
   if (!resolution.addresses.empty()) return resolution;
-  return Failure(NdkStatus::kUnsuccessful, "what etcd has under the name " + name.host + " is no address");
+  return Failure(NdkStatus::kUnsuccessful, "what etcd has under the name " + name.host + " is no address: " + why_not);
 }
 
 }  // namespace
@@ -77,12 +80,17 @@ std::string NameSource() { return FromEnvironment("RDMA_BROKER_NAMES"); }
 
 Resolution ResolveName(const std::string& name, const NameOptions& given) {
   const NameOptions options = WithFiles(given);
-  const auto parsed = ParseName(name);
-  if (!parsed.has_value() || (parsed->literal.has_value() && !IsUsable(*parsed->literal))) {
-    return Failure(NdkStatus::kInvalidParameter,
-                   "name " + name + ": not rdma-broker://NAME or rdma-broker://NAME:PORT");
+  std::string problem = "not rdma-broker://NAME or rdma-broker://NAME:PORT";
+  const auto parsed = ParseName(name, &problem);
+  if (parsed.has_value() && parsed->literal.has_value()) {
+    const IpAddress& ip = parsed->literal->ip;
+    if (IsUsable(*parsed->literal)) return {.outcome = {}, .addresses = {*parsed->literal}};
+    if (ip.IsLinkLocal() && ip.scope_id == 0)
+      problem = "a link-local address; name its interface, as in [fe80::1%eth0]";
   }
-  if (parsed->literal.has_value()) return {.outcome = {}, .addresses = {*parsed->literal}};
+  if (!parsed.has_value() || parsed->literal.has_value()) {
+    return Failure(NdkStatus::kInvalidParameter, "name " + name + ": " + problem);
+  }
   if (const auto dns = ParseDnsSource(options.source)) return ResolveByDns(*parsed, *dns, options.timeout);
   if (const auto etcd = ParseEtcdSource(options.source)) return ResolveByEtcd(*parsed, *etcd, options);
   return NoSource(options.source);
@@ -181,6 +189,10 @@ NameRegistration::Registering NameRegistration::Register(const std::string& name
     return refused("name " + name + ": not rdma-broker://NAME");
   }
   if (!IsUsable(address)) return refused("address " + address.ToString() + ": nobody could connect to it");
+  // Other machines have other interfaces.
+  if (address.ip.IsLinkLocal()) {
+    return refused("address " + address.ToString() + ": link-local, and so of this machine's; listen on another");
+  }
   if (time_to_live <= std::chrono::seconds(0)) return refused("time_to_live: not positive");
   const auto source = ParseEtcdSource(options.source);
   if (!source.has_value()) {

@@ -159,6 +159,8 @@ TEST(Names, MalformedNamesAndSourcesAreRefused) {
       {"rdma-broker://a:1:2", "dns", NdkStatus::kInvalidParameter},
       {"rdma-broker://0.0.0.0:1", "dns", NdkStatus::kInvalidParameter},
       {"rdma-broker://224.0.0.1:1", "dns", NdkStatus::kInvalidParameter},
+      {"rdma-broker://[fe80::1]:1", "dns", NdkStatus::kInvalidParameter},
+      {"rdma-broker://[fe80::1%nobodys0]:1", "dns", NdkStatus::kInvalidParameter},
       {"rdma-broker://a", "", NdkStatus::kNotSupported},
       {"rdma-broker://a", "ldap://b", NdkStatus::kInvalidParameter},
       {"rdma-broker://a", "dns://name:53", NdkStatus::kInvalidParameter},
@@ -186,6 +188,10 @@ TEST(Names, AnAddressStandsForItself) {
   EXPECT_EQ(Texts(ResolveName("rdma-broker://192.0.2.1:4420", nowhere)), std::vector<std::string>{"192.0.2.1:4420"});
   EXPECT_EQ(Texts(ResolveName("rdma-broker://[2001:db8::1]:4420", nowhere)),
             std::vector<std::string>{"[2001:db8::1]:4420"});
+  EXPECT_EQ(Texts(ResolveName("rdma-broker://[fe80::1%lo]:4420", nowhere)),
+            std::vector<std::string>{"[fe80::1%1]:4420"});
+  const std::string hint = ResolveName("rdma-broker://[fe80::1%nobodys0]:4420", nowhere).outcome.hint;
+  EXPECT_NE(hint.find("no interface \"nobodys0\""), std::string::npos) << hint;
   EXPECT_TRUE(IsName("rdma-broker://a"));
   EXPECT_FALSE(IsName("192.0.2.1:4420"));
 }
@@ -330,7 +336,9 @@ TEST(Names, WhatIsNotThereIsNotFoundAndSaysWhatItTakes) {
 }
 
 TEST(Names, AddressesThatNobodyCouldConnectToAreLeftOut) {
-  const NameServer server({{{"a.test", kA}, {A(0), A(0xe0000001), A(0xffffffff), A(0x7f000001)}}});
+  const Record link_local = {kAaaa, std::string("\xfe\x80") + std::string(13, '\0') + "\x01"};
+  const NameServer server(
+      {{{"a.test", kA}, {A(0), A(0xe0000001), A(0xffffffff), A(0x7f000001)}}, {{"a.test", kAaaa}, {link_local}}});
   EXPECT_EQ(Texts(ResolveName("rdma-broker://a.test:1", server.options())), std::vector<std::string>{"127.0.0.1:1"});
 }
 
@@ -445,6 +453,8 @@ TEST(Names, RegistrationsThatMakeNoSenseAreRefused) {
   EXPECT_EQ(status(NameRegistration::Register("a", address, etcd)), "STATUS_INVALID_PARAMETER");
   EXPECT_EQ(status(NameRegistration::Register("rdma-broker://a:1", address, etcd)), "STATUS_INVALID_PARAMETER");
   EXPECT_EQ(status(NameRegistration::Register("rdma-broker://a", SocketAddress(), etcd)), "STATUS_INVALID_PARAMETER");
+  EXPECT_EQ(status(NameRegistration::Register("rdma-broker://a", *SocketAddress::Parse("[fe80::1%1]:1"), etcd)),
+            "STATUS_INVALID_PARAMETER");
   EXPECT_EQ(status(NameRegistration::Register("rdma-broker://a", address, etcd, 0s)), "STATUS_INVALID_PARAMETER");
   EXPECT_EQ(status(NameRegistration::Register("rdma-broker://a", address, dns)), "STATUS_NOT_SUPPORTED");
   EXPECT_EQ(status(NameRegistration::Register("rdma-broker://a", address, nowhere)), "STATUS_NOT_SUPPORTED");

@@ -46,11 +46,13 @@ bool IsEndpoint(std::string_view text) {
 
 }  // namespace
 
-std::optional<ParsedName> ParseName(std::string_view name) {
+std::optional<ParsedName> ParseName(std::string_view name, std::string* problem) {
   if (!Consume(&name, kScheme)) return std::nullopt;
   ParsedName parsed;
-  parsed.literal = SocketAddress::Parse(name);
+  const bool bracketed = name.starts_with('[');
+  parsed.literal = SocketAddress::Parse(name, bracketed ? problem : nullptr);
   if (parsed.literal.has_value()) return parsed;
+  if (bracketed) return std::nullopt;
   const size_t colon = name.find(':');
   parsed.host = name.substr(0, colon);
   if (!IsHost(parsed.host)) return std::nullopt;
@@ -91,7 +93,8 @@ bool IsUsable(const SocketAddress& address) {
   constexpr std::array<uint8_t, 4> kBroadcast = {255, 255, 255, 255};
   const bool broadcast = address.ip.family == IpFamily::kIpv4 &&
                          std::equal(kBroadcast.begin(), kBroadcast.end(), address.ip.bytes.begin());
-  return address.port != 0 && !address.ip.IsAny() && !address.ip.IsMulticast() && !broadcast;
+  const bool on_no_link = address.ip.IsLinkLocal() && address.ip.scope_id == 0;
+  return address.port != 0 && !address.ip.IsAny() && !address.ip.IsMulticast() && !broadcast && !on_no_link;
 }
 
 bool IsName(const std::string& text) { return text.starts_with(kScheme); }

@@ -24,8 +24,8 @@ struct ParsedName {
   uint16_t port = 0;  // 0: none.
   std::optional<SocketAddress> literal;
 };
-// Nothing where the name is malformed.
-std::optional<ParsedName> ParseName(std::string_view name);
+// Nothing where the name is malformed; `*problem`, unless null, is then why, where it begins like a literal address.
+std::optional<ParsedName> ParseName(std::string_view name, std::string* problem = nullptr);
 
 struct EtcdSource {
   std::vector<std::string> endpoints;  // HOST:PORT.
@@ -40,7 +40,7 @@ struct DnsSource {
 };
 std::optional<DnsSource> ParseDnsSource(std::string_view source);
 
-// Whether somebody could connect to it: unicast, and with a port.
+// Whether somebody could connect to it: unicast, with a port and, if it is link-local, with its interface.
 bool IsUsable(const SocketAddress& address);
 
 inline Resolution Failure(NdkStatus status, std::string hint, bool retryable = false) {

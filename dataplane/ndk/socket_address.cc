@@ -3,8 +3,10 @@
 #include "dataplane/ndk/socket_address.h"
 
 #include <arpa/inet.h>
+#include <net/if.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <charconv>
 #include <cstring>
 
@@ -19,19 +21,36 @@ std::optional<Number> ParseNumber(std::string_view text) {
   return number;
 }
 
+// An interface's index or name. A null would hide what stands behind it from the kernel.
+std::optional<uint32_t> ParseInterface(const std::string& text, std::string* problem) {
+  if (const auto index = ParseNumber<uint32_t>(text)) return index;
+  const bool possible = !text.empty() && text.size() < IF_NAMESIZE && text.find('\0') == std::string::npos;
+  errno = ENODEV;
+  const uint32_t index = possible ? ::if_nametoindex(text.c_str()) : 0;
+  if (index != 0) return index;
+  if (problem == nullptr) return std::nullopt;
+  *problem = errno == ENODEV
+                 ? "no interface \"" + text + "\" in this network namespace; \"ip link\" shows which there are"
+                 : "interface \"" + text + "\": cannot be looked up: " + std::strerror(errno);
+  return std::nullopt;
+}
+
 }  // namespace
 
-std::optional<IpAddress> IpAddress::Parse(std::string_view text) {
+std::optional<IpAddress> IpAddress::Parse(std::string_view text, std::string* problem) {
+  const size_t percent = text.find('%');
+  const std::string address(text.substr(0, percent));
   IpAddress ip;
-  if (::inet_pton(AF_INET, std::string(text).c_str(), ip.bytes.data()) == 1) return ip;
+  if (percent == std::string_view::npos && ::inet_pton(AF_INET, address.c_str(), ip.bytes.data()) == 1) return ip;
   ip.family = IpFamily::kIpv6;
-  if (const size_t percent = text.find('%'); percent != std::string_view::npos) {
-    const auto scope = ParseNumber<uint32_t>(text.substr(percent + 1));
-    if (!scope) return std::nullopt;
-    ip.scope_id = *scope;
-    text = text.substr(0, percent);
+  if (::inet_pton(AF_INET6, address.c_str(), ip.bytes.data()) != 1) {
+    if (problem != nullptr) *problem = "not an IP address";
+    return std::nullopt;
   }
-  if (::inet_pton(AF_INET6, std::string(text).c_str(), ip.bytes.data()) != 1) return std::nullopt;
+  if (percent == std::string_view::npos) return ip;
+  const auto index = ParseInterface(std::string(text.substr(percent + 1)), problem);
+  if (!index) return std::nullopt;
+  ip.scope_id = *index;
   return ip;
 }
 
@@ -44,10 +63,11 @@ bool IpAddress::IsLoopback() const {
 
 bool IpAddress::IsMulticast() const { return family == IpFamily::kIpv4 ? (bytes[0] & 0xF0) == 0xE0 : bytes[0] == 0xFF; }
 
-std::string IpAddress::ToString() const {
+std::string IpAddress::ToString(std::string_view interface) const {
   char text[INET6_ADDRSTRLEN] = {};
   ::inet_ntop(family == IpFamily::kIpv4 ? AF_INET : AF_INET6, bytes.data(), text, sizeof text);
-  return scope_id == 0 ? text : std::string(text) + "%" + std::to_string(scope_id);
+  if (scope_id == 0) return text;
+  return std::string(text) + "%" + (interface.empty() ? std::to_string(scope_id) : std::string(interface));
 }
 
 bool IpAddress::IsLinkLocal() const {
@@ -59,21 +79,31 @@ bool IpAddress::IsIpv4Mapped() const {
          std::all_of(bytes.begin(), bytes.begin() + 10, [](uint8_t byte) { return byte == 0; });
 }
 
-std::optional<SocketAddress> SocketAddress::Parse(std::string_view text) {
+std::optional<SocketAddress> SocketAddress::Parse(std::string_view text, std::string* problem) {
+  if (problem != nullptr) *problem = "not an IP:PORT, with an IPv6 address in brackets";
   const size_t colon = text.rfind(':');
   if (colon == std::string_view::npos) return std::nullopt;
   std::string_view host = text.substr(0, colon);
   const bool bracketed = host.size() >= 2 && host.front() == '[' && host.back() == ']';
   if (bracketed) host = host.substr(1, host.size() - 2);
-  const auto ip = IpAddress::Parse(host);
   const auto port = ParseNumber<uint16_t>(text.substr(colon + 1));
-  if (!ip || !port || bracketed != (ip->family == IpFamily::kIpv6)) return std::nullopt;
+  if (!port || bracketed != (host.find(':') != std::string_view::npos)) return std::nullopt;
+  const auto ip = IpAddress::Parse(host, problem);
+  if (!ip) return std::nullopt;
   return SocketAddress{*ip, *port};
 }
 
-std::string SocketAddress::ToString() const {
-  const std::string host = ip.family == IpFamily::kIpv6 ? "[" + ip.ToString() + "]" : ip.ToString();
-  return host + ":" + std::to_string(port);
+std::string SocketAddress::ToString(std::string_view interface) const {
+  const std::string host = ip.ToString(interface);
+  return (ip.family == IpFamily::kIpv6 ? "[" + host + "]" : host) + ":" + std::to_string(port);
+}
+
+std::string InterfaceName(uint32_t index) {
+  char name[IF_NAMESIZE] = {};
+  if (::if_indextoname(index, name) == nullptr || ParseNumber<uint32_t>(name)) return {};
+  const std::string_view text = name;
+  const bool printable = std::all_of(text.begin(), text.end(), [](char c) { return c > ' ' && c <= '~'; });
+  return printable ? name : std::string();
 }
 
 }  // namespace rdmabroker

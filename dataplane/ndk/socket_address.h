@@ -26,8 +26,10 @@ struct IpAddress {
 
   // The wildcard: 0.0.0.0 or ::.
   static IpAddress Any(IpFamily family) { return {.family = family}; }
-  // "192.0.2.1", "2001:db8::1", "fe80::1%3" (a number, not an interface name). Empty for anything else.
-  static std::optional<IpAddress> Parse(std::string_view text);
+  // "192.0.2.1", "2001:db8::1", "fe80::1%3", "fe80::1%eth0". What follows % is an interface's index or, where it is no
+  // number, the name of an interface of the calling thread's network namespace. Empty for anything else, such as a name
+  // that no interface has; `*problem`, unless null, is then why, for a person.
+  static std::optional<IpAddress> Parse(std::string_view text, std::string* problem = nullptr);
 
   // 0.0.0.0 or ::.
   bool IsAny() const { return bytes == std::array<uint8_t, 16>{}; }
@@ -37,7 +39,8 @@ struct IpAddress {
   bool IsLinkLocal() const;
   // An IPv6 address that stands for an IPv4 one, in ::ffff:0:0/96 (RFC 4291, section 2.5.5.2).
   bool IsIpv4Mapped() const;
-  std::string ToString() const;
+  // "fe80::1%3", or "fe80::1%eth0" with the interface's name. Parse takes either.
+  std::string ToString(std::string_view interface = {}) const;
 
   template <typename H>
   friend H AbslHashValue(H state, const IpAddress& ip) {
@@ -52,15 +55,19 @@ struct SocketAddress {
 
   auto operator<=>(const SocketAddress&) const = default;
 
-  // "192.0.2.1:4420", "[2001:db8::1]:4420". Empty for anything else.
-  static std::optional<SocketAddress> Parse(std::string_view text);
-  std::string ToString() const;
+  // "192.0.2.1:4420", "[2001:db8::1]:4420", "[fe80::1%eth0]:4420"; the address as IpAddress::Parse takes it.
+  static std::optional<SocketAddress> Parse(std::string_view text, std::string* problem = nullptr);
+  std::string ToString(std::string_view interface = {}) const;
 
   template <typename H>
   friend H AbslHashValue(H state, const SocketAddress& address) {
     return H::combine(std::move(state), address.ip, address.port);
   }
 };
+
+// The name that the interface with this index has now in the calling thread's network namespace. Empty where there is
+// no such interface, where Parse would take the name for an index, and where it is not printable ASCII.
+std::string InterfaceName(uint32_t index);
 
 }  // namespace rdmabroker
 

@@ -3,6 +3,7 @@
 #include "tests/integration/interface.h"
 
 #include <arpa/inet.h>
+#include <linux/if_addr.h>
 #include <linux/if_link.h>
 #include <linux/netlink.h>
 #include <linux/rtnetlink.h>
@@ -74,6 +75,24 @@ std::string Bytes(const Value& value) {
   return {reinterpret_cast<const char*>(&value), sizeof value};
 }
 
+// Has rtnetlink make what `body` says; else errno tells why not.
+bool Ask(uint16_t type, const std::string& body) {
+  const nlmsghdr header = {.nlmsg_len = static_cast<uint32_t>(NLMSG_LENGTH(body.size())),
+                           .nlmsg_type = type,
+                           .nlmsg_flags = NLM_F_REQUEST | NLM_F_ACK | NLM_F_CREATE | NLM_F_EXCL};
+  const std::string message = Bytes(header) + body;
+  const UniqueFd socket(::socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_ROUTE));
+  if (::send(socket.get(), message.data(), message.size(), 0) != static_cast<ssize_t>(message.size())) return false;
+  struct {
+    nlmsghdr header;
+    nlmsgerr error;
+    char rest[4096];  // The request comes back behind it.
+  } answer = {};
+  if (::recv(socket.get(), &answer, sizeof answer, 0) < 0) return false;
+  errno = answer.header.nlmsg_type == NLMSG_ERROR ? -answer.error.error : EPROTO;
+  return errno == 0;
+}
+
 }  // namespace
 
 bool RaiseInterface(const std::string& name) { return SetFlags(name, IFF_UP, 0); }
@@ -100,25 +119,27 @@ bool AskForNeighbour(const std::string& name, const std::string& address) {
 }
 
 bool MakeVethPair(const std::string& name, const std::string& peer, int peers_namespace) {
-  const std::string others = Bytes(ifinfomsg{}) + Attribute(IFLA_IFNAME, peer + '\0') +
-                             Attribute(IFLA_NET_NS_FD, Bytes(static_cast<uint32_t>(peers_namespace)));
+  std::string others = Bytes(ifinfomsg{}) + Attribute(IFLA_IFNAME, peer + '\0');
+  if (peers_namespace >= 0) others += Attribute(IFLA_NET_NS_FD, Bytes(static_cast<uint32_t>(peers_namespace)));
   const std::string kind =
       Attribute(IFLA_INFO_KIND, "veth") + Attribute(IFLA_INFO_DATA, Attribute(VETH_INFO_PEER, others));
-  const std::string body = Bytes(ifinfomsg{}) + Attribute(IFLA_IFNAME, name + '\0') + Attribute(IFLA_LINKINFO, kind);
-  const nlmsghdr header = {.nlmsg_len = static_cast<uint32_t>(NLMSG_LENGTH(body.size())),
-                           .nlmsg_type = RTM_NEWLINK,
-                           .nlmsg_flags = NLM_F_REQUEST | NLM_F_ACK | NLM_F_CREATE | NLM_F_EXCL};
-  const std::string message = Bytes(header) + body;
-  const UniqueFd socket(::socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_ROUTE));
-  if (::send(socket.get(), message.data(), message.size(), 0) != static_cast<ssize_t>(message.size())) return false;
-  struct {
-    nlmsghdr header;
-    nlmsgerr error;
-    char rest[4096];  // The request comes back behind it.
-  } answer = {};
-  if (::recv(socket.get(), &answer, sizeof answer, 0) < 0) return false;
-  errno = answer.header.nlmsg_type == NLMSG_ERROR ? -answer.error.error : EPROTO;
-  return errno == 0;
+  return Ask(RTM_NEWLINK, Bytes(ifinfomsg{}) + Attribute(IFLA_IFNAME, name + '\0') + Attribute(IFLA_LINKINFO, kind));
+}
+
+bool AddIpv6Address(const std::string& name, const std::string& address) {
+  in6_addr ip;
+  if (::inet_pton(AF_INET6, address.c_str(), &ip) != 1) return false;
+  const ifaddrmsg body = {.ifa_family = AF_INET6,
+                          .ifa_prefixlen = 64,
+                          .ifa_flags = IFA_F_NODAD,
+                          .ifa_index = ::if_nametoindex(name.c_str())};
+  return Ask(RTM_NEWADDR, Bytes(body) + Attribute(IFA_LOCAL, Bytes(ip)));
+}
+
+bool RenameInterface(const std::string& name, const std::string& to) {
+  ifreq request = Named(name);
+  to.copy(request.ifr_newname, sizeof request.ifr_newname - 1);
+  return Control(SIOCSIFNAME, request);
 }
 
 }  // namespace rdmabroker

@@ -13,11 +13,13 @@
 #include <vector>
 
 #include "broker/fabric/fabric_records.h"
+#include "broker/fabric/iwarp/testing/fabric_life.h"
 #include "broker/fabric/iwarp/testing/task_queue.h"
 #include "broker/runtime/descriptor_keep.h"
 #include "broker/runtime/fake_supervisor.h"
 #include "broker/runtime/handoff_table.h"
 #include "broker/runtime/watcher.h"
+#include "dataplane/ndk/socket_address.h"
 #include "tests/integration/interface.h"
 
 namespace rdmabroker {
@@ -51,6 +53,49 @@ void ExpectUnusableUntilThereIsAnAddress() {
 TEST(IwarpFabric, CannotBeOpenedWhileNoInterfaceHasAnAddress) {
   // The namespace is its thread's, and goes with it.
   std::thread(ExpectUnusableUntilThereIsAnAddress).join();
+}
+
+// Both ends of a link with one link-local address, as VLANs of one interface have it.
+void ExpectTwoEndpointsOfOneAddressOnTwoInterfaces() {
+  ASSERT_EQ(::unshare(CLONE_NEWNET), 0) << "a network namespace of one's own needs root: " << std::strerror(errno);
+  ASSERT_TRUE(MakeVethPair("left0", "right0", -1)) << std::strerror(errno);
+  for (const char* name : {"lo", "left0", "right0"}) ASSERT_TRUE(RaiseInterface(name)) << std::strerror(errno);
+  for (const char* name : {"left0", "right0"}) ASSERT_TRUE(AddIpv6Address(name, "fe80::1")) << std::strerror(errno);
+  const SocketAddress left = *SocketAddress::Parse("[fe80::1%left0]:7000");
+  const SocketAddress right = *SocketAddress::Parse("[fe80::1%right0]:7000");
+  ASSERT_NE(left, right);
+  FabricLife life(IpFamily::kIpv6);
+  const auto bind = [&](const SocketAddress& address, EndpointUse use) {
+    const EndpointId id(life.NextId());
+    life.Perform(FabricBind{kDevice, id, use, {address.ip}, address.port});
+    EXPECT_EQ(life.Await<FabricBound>().endpoint, id);
+    return id;
+  };
+  const EndpointId on_left = bind(left, EndpointUse::kListener);
+  const EndpointId on_right = bind(right, EndpointUse::kListener);
+  uint16_t port = 7001;
+  const auto expect_to_meet = [&](const SocketAddress& listener, EndpointId id) {
+    const SocketAddress source = {listener.ip, port++};
+    const EndpointId from = bind(source, EndpointUse::kDedicated);
+    life.Perform(FabricConnect{
+        kDevice, ConnectionId(life.NextId()), from, SessionId(1), QpNumber{2}, source, listener, {1, 1}, {}});
+    const auto requested = life.Await<FabricConnectRequested>();
+    EXPECT_EQ(requested.endpoint, id);
+    EXPECT_EQ(requested.local, listener) << requested.local.ToString();
+    EXPECT_EQ(requested.peer, source) << requested.peer.ToString();
+  };
+  expect_to_meet(left, on_left);
+  expect_to_meet(right, on_right);
+  if (!RenameInterface("left0", "other0")) {
+    EXPECT_EQ(errno, EBUSY) << std::strerror(errno);
+    return;
+  }
+  EXPECT_EQ(InterfaceName(left.ip.scope_id), "other0");
+  expect_to_meet(left, on_left);
+}
+
+TEST(IwarpFabric, OneLinkLocalAddressOnTwoInterfacesIsTwoEndpointsWhateverTheInterfacesNames) {
+  std::thread(ExpectTwoEndpointsOfOneAddressOnTwoInterfaces).join();
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 
 import { parseArgs } from 'node:util';
 import { isIP } from 'node:net';
+import { networkInterfaces } from 'node:os';
 import { BrokerError, Session } from './session.js';
 
 const NDK_VERSION = { major: 2, minor: 1 };
@@ -14,19 +15,36 @@ const WORDS = Buffer.from('no queue pairs here'); // For the peers that are turn
 const say = (words) => process.stdout.write(`${words}\n`);
 
 // An IpAddress or SocketAddress for a person.
-function textOf({ ip, port, scope_id: scope }) {
+function textOf({ ip, port, scope_id: scope, interface: name }) {
   const groups = [];
   for (let i = 0; i < ip.length; i += 2) groups.push(ip.readUInt16BE(i).toString(16));
   // The URL's host is the short form of the address.
   const text = ip.length === 4 ? [...ip].join('.') : new URL(`http://[${groups.join(':')}]`).hostname.slice(1, -1);
-  const scoped = scope ? `${text}%${scope}` : text;
+  const scoped = scope ? `${text}%${name || scope}` : text;
   if (port === undefined) return scoped;
   return ip.length === 4 ? `${scoped}:${port}` : `[${scoped}]:${port}`;
 }
 
-function bytesOf(text) {
-  if (isIP(text) !== 4) throw new Error(`--address ${text}: not an IPv4 address`);
-  return Buffer.from(text.split('.').map(Number));
+// The index of an interface here. Node shows it only beside the interface's link-local address.
+function indexOf(scope) {
+  if (/^\d+$/.test(scope)) return Number(scope);
+  const index = (networkInterfaces()[scope] ?? []).map(({ scopeid }) => scopeid).find(Boolean);
+  if (!index) throw new Error(`--address: no interface ${scope} with a link-local address`);
+  return index;
+}
+
+// An address without a port: 192.0.2.1, 2001:db8::1, fe80::1%3 or fe80::1%eth0.
+function addressOf(text) {
+  const [ip, scope] = text.split(/%(.*)/s);
+  if (isIP(ip) === 4 && scope === undefined) return { ip: Buffer.from(ip.split('.').map(Number)) };
+  if (isIP(ip) !== 6) throw new Error(`--address ${text}: not an IP address`);
+  // The URL's host has no dots, and at most one gap.
+  const [head, tail] = new URL(`http://[${ip}]`).hostname.slice(1, -1).split('::')
+    .map((part) => part.split(':').filter(Boolean));
+  const groups = tail ? [...head, ...Array(8 - head.length - tail.length).fill('0'), ...tail] : head;
+  const bytes = Buffer.alloc(16);
+  groups.forEach((group, i) => bytes.writeUInt16BE(parseInt(group, 16), 2 * i));
+  return { ip: bytes, scope_id: scope === undefined ? 0 : indexOf(scope) };
 }
 
 async function listAdapters(session) {
@@ -87,7 +105,7 @@ async function serve(session, options, signal) {
   const device = devices.find(({ name, usable, addresses }) =>
     usable && addresses.length > 0 && (options.device ?? name) === name);
   if (!device) throw new Error(`no adapter ${options.device ?? 'here'} can be used; the list above says why`);
-  const address = options.address ? { ip: bytesOf(options.address) } : device.addresses[0];
+  const address = options.address ? addressOf(options.address) : device.addresses[0];
   const opened = await session.request('OpenAdapter', { device: device.name, version: NDK_VERSION });
   const { adapter_id } = opened.adapter_opened;
   const { reservation_id } = await reserve(session, adapter_id, address);

@@ -9,6 +9,7 @@ moves bytes. Run `generate FOLDER` first, and this with PYTHONPATH=FOLDER.
 import argparse
 import ipaddress
 import signal
+import socket
 import sys
 
 from proto.rdmabroker.v1 import adapter_pb2, address_pb2, requests_pb2
@@ -22,10 +23,23 @@ WORDS = b"no queue pairs here"  # For the peers that are turned away.
 def text_of(address):
     """A SocketAddress or IpAddress for a person."""
     ip = ipaddress.ip_address(address.ip)
-    text = f"{ip}%{address.scope_id}" if address.scope_id else str(ip)
+    text = f"{ip}%{address.interface or address.scope_id}" if address.scope_id else str(ip)
     if not hasattr(address, "port"):
         return text
     return f"[{text}]:{address.port}" if ip.version == 6 else f"{text}:{address.port}"
+
+
+def address_of(text):
+    """The address without a port, as "192.0.2.1", "fe80::1%3" or "fe80::1%eth0", of an interface here."""
+    ip = ipaddress.ip_address(text)
+    scope = getattr(ip, "scope_id", None)
+    if scope is None:
+        return address_pb2.SocketAddress(ip=ip.packed)
+    try:
+        index = int(scope) if scope.isdecimal() else socket.if_nametoindex(scope)
+    except OSError as error:
+        raise argparse.ArgumentTypeError(f"{text}: no interface {scope}: {error.strerror}") from error
+    return address_pb2.SocketAddress(ip=ip.packed, scope_id=index)
 
 
 def say(*words):
@@ -41,12 +55,12 @@ def list_adapters(session):
     return devices
 
 
-def choose(devices, name, ip):
+def choose(devices, name, address):
     """The address to listen on: the one that is asked for, or the device's first."""
     for device in devices:
-        if device.usable and (name is None or device.name == name) and (ip or device.addresses):
-            if ip is not None:
-                return device.name, address_pb2.SocketAddress(ip=ip.packed)
+        if device.usable and (name is None or device.name == name) and (address or device.addresses):
+            if address is not None:
+                return device.name, address
             first = device.addresses[0]
             return device.name, address_pb2.SocketAddress(ip=first.ip, scope_id=first.scope_id)
     sys.exit(f"watch: no adapter {name or 'here'} can be used; the list above says why")
@@ -116,7 +130,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.partition("\n\n")[0])
     parser.add_argument("--socket", help="the broker's control socket; else RDMA_BROKER_SOCKET, else the usual one")
     parser.add_argument("--device", help="the adapter; else the first that can be used")
-    parser.add_argument("--address", type=ipaddress.ip_address, help="where to listen; else the adapter's first")
+    parser.add_argument("--address", type=address_of, help="where to listen; else the adapter's first")
     parser.add_argument("--peers", type=int, default=0, help="how many to turn away; 0: until a signal")
     options = parser.parse_args()
     signal.signal(signal.SIGTERM, signal.default_int_handler)
