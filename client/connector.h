@@ -32,7 +32,10 @@ class SharedEndpoint;
 
 // What Connect offers, and to whom.
 struct ConnectParameters {
-  SocketAddress source;  // For Connect: one of the adapter's addresses; port 0 asks for a free one.
+  // For Connect: one of the adapter's addresses, or a wildcard, as by default, for the address that the route to
+  // `destination` leaves from. kInvalidAddress: that is not the adapter's, as the hint says. Port 0 asks for a free
+  // one.
+  SocketAddress source = {};
   SocketAddress destination;
   ReadLimits limits = kAdaptersReads;
   std::string private_data;  // At most AdapterInfo::max_caller_data bytes.

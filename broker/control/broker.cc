@@ -174,6 +174,10 @@ Outcome Broker::Ask(const Caller& caller, ClientRequest request) {
     if (changed_user && !request.refusal) {
       request.refusal = RefuseChangedUser(session->second, caller, request.request);
     }
+    auto* const connect = std::get_if<Connect>(&request.request);
+    if (connect != nullptr && connect->source.ip.IsAny() && !request.refusal) {
+      connect->route = runner_.RouteTo(connect->connector, connect->destination);
+    }
   }
   asked_ = &request;
   runner_.Run(request);

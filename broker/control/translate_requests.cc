@@ -180,7 +180,7 @@ Translated FromProto(const v1::ConnectRequest& request) {
   Fields fields;
   Connect connect{.connector = fields.Required("connector_id", request.connector_id(), ConnectorId()),
                   .qp = QpNumber{request.qp_number()},
-                  .source = fields.Address("source", request.has_source(), request.source()),
+                  .source = request.has_source() ? fields.Address("source", true, request.source()) : SocketAddress(),
                   .destination = fields.Address("destination", request.has_destination(), request.destination()),
                   .limits = LimitsOf(request),
                   .private_data = fields.PrivateData(request.private_data()),

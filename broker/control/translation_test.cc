@@ -235,7 +235,8 @@ std::vector<MalformedRow> MalformedRows() {
       Malformed<v1::ReleasePortRequest>("", "reservation_id: missing"),
       Malformed<v1::CreateConnectorRequest>("", "adapter_id: missing"),
       Malformed<v1::ConnectRequest>(source + destination, "connector_id: missing"),
-      Malformed<v1::ConnectRequest>("connector_id: 9 " + destination, "source: missing"),
+      Malformed<v1::ConnectRequest>("connector_id: 9 source {} " + destination,
+                                    "source.ip: 0 bytes; 4 for IPv4, 16 for IPv6"),
       Malformed<v1::ConnectRequest>("connector_id: 9 " + source, "destination: missing"),
       Malformed<v1::ConnectRequest>("connector_id: 9 " + source + "destination { ip: '12345' }",
                                     "destination.ip: 5 bytes; 4 for IPv4, 16 for IPv6"),
@@ -285,6 +286,15 @@ TEST(Addresses, OfBothFamiliesCrossTheWire) {
     ASSERT_TRUE(std::holds_alternative<Request>(translated)) << text;
     EXPECT_EQ(std::get<ReservePort>(std::get<Request>(translated)).address.ToString(), text);
   }
+}
+
+TEST(Addresses, AConnectWithoutASourceHasTheWildcard) {
+  v1::ConnectRequest request;
+  request.set_connector_id(1);
+  ToProto(Address("[2001:db8::1]:4420"), request.mutable_destination());
+  const Translated translated = FromProto(request);
+  ASSERT_TRUE(std::holds_alternative<Request>(translated));
+  EXPECT_TRUE(std::get<Connect>(std::get<Request>(translated)).source.ip.IsAny());
 }
 
 // --- Answers ---

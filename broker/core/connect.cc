@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
 #include <algorithm>
+#include <string>
 
+#include "absl/strings/str_join.h"
 #include "broker/core/connections.h"
 #include "broker/core/endpoints.h"
 #include "broker/core/nouns.h"
@@ -10,6 +12,8 @@
 
 namespace rdmabroker {
 namespace {
+
+constexpr size_t kAddressesInHint = 4;  // A hint is for a person.
 
 // The failures after which the same connector may try again: those that NDKPI's NDK_FN_CONNECT names, and those that
 // pass when another connection has left the pair of addresses, or others have given resources back, or that have come
@@ -91,6 +95,30 @@ Outcome RefuseUnlessSound(const Turn& turn, const ConnectorRecord& connector, co
 SocketAddress OnLinkOf(const SocketAddress& source, SocketAddress destination) {
   if (destination.ip.IsLinkLocal() && destination.ip.scope_id == 0) destination.ip.scope_id = source.ip.scope_id;
   return destination;
+}
+
+// A queue pair sends from its own adapter alone, so a route over another one is none for it. Names no other adapter,
+// since the client may not know of it.
+Outcome ChooseSource(const Device& device, Connect& request) {
+  const std::string destination = request.destination.ToString();
+  if (request.route.status != NdkStatus::kSuccess) {
+    Outcome outcome =
+        Refuse(request.route.status, "destination ", destination, ": no source by route; see \"ip route get ",
+               request.destination.ip.ToString(), "\", or name a source");
+    outcome.retryable = MayRetry(outcome.status);
+    return outcome;
+  }
+  const IpAddress& source = request.route.source;
+  if (!std::binary_search(device.addresses.begin(), device.addresses.end(), source)) {
+    const auto end = device.addresses.begin() + std::min(device.addresses.size(), kAddressesInHint);
+    return Refuse(NdkStatus::kInvalidAddress, "destination ", destination, ": its route leaves from ",
+                  source.ToString(), ", which ", device.name,
+                  " does not have; open the adapter that has it, or name a source of ", device.name, ": ",
+                  absl::StrJoin(device.addresses.begin(), end, ", ",
+                                [](std::string* out, const IpAddress& ip) { *out += ip.ToString(); }));
+  }
+  request.source.ip = source;
+  return Done();
 }
 
 Outcome RefuseUnlessTheyMeet(const SocketAddress& source, const SocketAddress& destination) {
@@ -196,6 +224,9 @@ Outcome Perform(Turn& turn, const Call& call, const Connect& given) {
   if (!found) return found.refusal;
   ConnectorRecord& connector = *found;
   Outcome outcome = RefuseUnlessSound(turn, connector, request);
+  if (outcome.status == NdkStatus::kSuccess && request.source.ip.IsAny()) {
+    outcome = ChooseSource(DeviceOf(turn, connector.adapter), request);
+  }
   if (outcome.status == NdkStatus::kSuccess) outcome = RefuseUnlessTheyMeet(request.source, request.destination);
   if (outcome.status != NdkStatus::kSuccess) return outcome;
   const auto held = turn.records.endpoints.find(connector.endpoint);

@@ -63,6 +63,15 @@ struct ConnectionOptions {
   bool operator==(const ConnectionOptions&) const = default;
 };
 
+// How the system would send to a destination.
+struct Route {
+  // Or why there is no source: kNetworkUnreachable, kHostUnreachable, kAccessDenied, kInsufficientResources.
+  NdkStatus status = NdkStatus::kNetworkUnreachable;
+  IpAddress source;  // The address that it sends from, of whatever device.
+
+  bool operator==(const Route&) const = default;
+};
+
 // What two devices share when their ports can collide.
 enum class PortSpace : uint8_t {
   kRdmaCm,  // InfiniBand and RoCE: rdma_cm's RDMA_PS_TCP, apart from the host's TCP.

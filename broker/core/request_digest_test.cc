@@ -103,6 +103,11 @@ std::string Hex(const RequestDigest& digest) {
   return absl::BytesToHexString(std::string(digest.begin(), digest.end()));
 }
 
+// A repeat is the same request, whatever the route is by then.
+TEST(RequestDigest, LeavesTheRouteOut) {
+  EXPECT_EQ(DigestOf(Connect{.route = {NdkStatus::kSuccess, kHere.ip}}), DigestOf(Connect{}));
+}
+
 TEST(ADigest, DiffersForRequestsThatDifferInOneField) {
   std::set<RequestDigest> digests;
   std::set<size_t> kinds;

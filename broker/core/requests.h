@@ -99,11 +99,13 @@ struct CreateConnector {
 struct Connect {
   ConnectorId connector;
   QpNumber qp;
-  SocketAddress source;
+  SocketAddress source;  // A wildcard of either family: the address that `route` leaves from.
   SocketAddress destination;
   ReadLimits limits;
   Bytes private_data;
   ConnectionOptions options = {};
+  Route route =
+      {};  // To `destination`, as it was when the request came first. Not the client's word: no part of the digest.
 
   bool operator==(const Connect&) const = default;
 };

@@ -28,6 +28,9 @@ class Fabric {
   // `request` names one of this fabric's devices.
   virtual void Perform(const FabricRequest& request) = 0;
 
+  // How the system would send to a destination now, from whatever device. A fabric that knows no routes has none.
+  virtual Route RouteTo(const SocketAddress&) const { return {}; }
+
   // Another process is about to go on in this one's place. A fabric whose handshakes would end with the process begins
   // none from now on, and fails none for that: who comes to a listener waits for the next process, if something keeps
   // the listener until then, and a connection of which nothing has left yet is begun by the next fabric, when it adopts

@@ -68,6 +68,14 @@ bool CoreRunner::HasHandshakes() const {
   return std::any_of(fabrics_.begin(), fabrics_.end(), [](const auto& fabric) { return fabric->HasHandshakes(); });
 }
 
+Route CoreRunner::RouteTo(ConnectorId connector, const SocketAddress& destination) const {
+  const Records& records = core_.records();
+  const auto found = records.connectors.find(connector);
+  if (found == records.connectors.end()) return {};
+  const auto fabric = fabric_of_device_.find(records.adapters.at(found->second.adapter).device);
+  return fabric == fabric_of_device_.end() ? Route() : fabric->second->RouteTo(destination);
+}
+
 void CoreRunner::Report(Fabric* fabric, FabricReport report) {
   if (const auto* changed = std::get_if<DeviceChanged>(&report)) fabric_of_device_[changed->device.id] = fabric;
   if (const auto* removed = std::get_if<DeviceRemoved>(&report)) fabric_of_device_[removed->device] = fabric;

@@ -48,6 +48,9 @@ class CoreRunner {
   // Handles `event` and carries out all that follows at once, reports that a fabric makes meanwhile included.
   void Run(const Event& event);
 
+  // From the connector's device's fabric; none where there is no such connector.
+  Route RouteTo(ConnectorId connector, const SocketAddress& destination) const;
+
   // Of what changes from now on; null for none, which costs nothing.
   void Follow(ChangeFollower follower);
 

@@ -45,7 +45,7 @@ TEST(ListenOnTcp, AnAddressThatCannotBeHadIsRefusedWithWhatToDo) {
                                         "who has this one (ss -ltnp)")},
       {"192.0.2.1:0", absl::UnavailableError("key: 192.0.2.1:0: cannot be listened on: Cannot assign requested "
                                              "address; name an address of this machine")},
-      {"localhost:0", absl::InvalidArgumentError("key: localhost:0: is no IP:PORT")},
+      {"localhost:0", absl::InvalidArgumentError("key: localhost:0: not an IP address")},
   };
   for (const auto& [address, refusal] : rows) EXPECT_EQ(ListenOnTcp("key", address, 1).status(), refusal);
 }

@@ -46,8 +46,8 @@ NdkStatus Connect(const Found<client::Connector>& connector, QueuePair* queue_pa
       given.destination == nullptr ? std::nullopt : SocketAddress::Parse(given.destination, &problem);
   const auto options = Options(given.options);
   if (!destination.has_value()) return RefuseAddress("parameters: destination", given.destination, problem);
-  if (!data.has_value() || !options.has_value() || (given.source != nullptr) == (given.shared_endpoint != 0)) {
-    return RefuseArguments("parameters: private_data, options, and one of source and shared_endpoint");
+  if (!data.has_value() || !options.has_value() || (given.source != nullptr && given.shared_endpoint != 0)) {
+    return RefuseArguments("parameters: private_data, options, and source or shared_endpoint");
   }
   client::ConnectParameters parameters{.source = {},
                                        .destination = *destination,
@@ -59,7 +59,7 @@ NdkStatus Connect(const Found<client::Connector>& connector, QueuePair* queue_pa
     if (!endpoint) return NoSuch(given.shared_endpoint);
     return connector->ConnectWithSharedEndpoint(queue_pair, endpoint.object, parameters, completion);
   }
-  const auto source = SocketAddress::Parse(given.source, &problem);
+  const auto source = given.source == nullptr ? SocketAddress() : SocketAddress::Parse(given.source, &problem);
   if (!source.has_value()) return RefuseAddress("parameters: source", given.source, problem);
   parameters.source = *source;
   return connector->Connect(queue_pair, parameters, completion);

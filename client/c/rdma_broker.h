@@ -259,8 +259,8 @@ typedef struct rdma_broker_connect_parameters {
   uint32_t outbound_reads;            /* Reads of this side, likewise. 0: as many as the adapter has. */
   uint32_t private_data_length;       /* At most max_caller_data of the adapter. */
   const void* private_data;           /* May be null if the length is 0. */
-  const char* source;                 /* One of the adapter's addresses, port 0 for a free one; or null, and ... */
-  rdma_broker_handle shared_endpoint; /* ... a shared endpoint, from whose address to connect; else 0. */
+  const char* source;                 /* One of the adapter's addresses, port 0 for a free one; null: by the route. */
+  rdma_broker_handle shared_endpoint; /* From whose address to connect, and `source` is null; else 0. */
   const char* destination;
   const rdma_broker_connection_options* options; /* Null: rnr_retry_count is 7. */
 } rdma_broker_connect_parameters;
@@ -289,7 +289,9 @@ typedef struct rdma_broker_connection_data {
 /* Makes a connector: `object`. */
 rdma_broker_status rdma_broker_connector_create(rdma_broker_handle adapter, uint64_t context);
 /* Connects; ends when the peer has accepted or rejected. rdma_broker_complete_connect or rdma_broker_reject is next.
- * STATUS_INVALID_PARAMETER: also where both source and shared endpoint are given, or neither. */
+ * STATUS_INVALID_PARAMETER: also where both source and shared endpoint are given. Without both, or from 0.0.0.0 or ::,
+ * the source is the address that the route to the destination leaves from; STATUS_INVALID_ADDRESS: that is not the
+ * adapter's, as the hint says. */
 rdma_broker_status rdma_broker_connect(rdma_broker_handle connector, rdma_broker_handle queue_pair,
                                        const rdma_broker_connect_parameters* parameters, uint64_t context);
 /* Ends when the connection is established. `connector_context` is that of its DISCONNECT. */

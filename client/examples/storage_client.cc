@@ -22,7 +22,7 @@ namespace {
 struct Options {
   std::string socket = client::ControlSocketPath();
   std::string device = "iwarp0";
-  std::string source = "127.0.0.1:0";
+  std::string source = "0.0.0.0:0";
   std::string server;
   std::string output;
   bool pause = false;
@@ -125,7 +125,8 @@ int main(int argc, char** argv) {
   CLI::App app{"Fetches a file over RDMA and stores a copy back."};
   app.add_option("--socket", options.socket, "The broker's control socket")->capture_default_str();
   app.add_option("--device", options.device, "The device to connect from")->capture_default_str();
-  app.add_option("--source", options.source, "The local address; port 0 takes a free one")->capture_default_str();
+  app.add_option("--source", options.source, "The local address, 0.0.0.0 for the route's; port 0 takes a free one")
+      ->capture_default_str();
   app.add_option("--server", options.server, "The storage server's IP:PORT")->required();
   app.add_option("--output", options.output, "Where the fetched file goes")->required();
   app.add_flag("--pause", options.pause, "Wait for a line on standard input before storing back");

@@ -300,6 +300,15 @@ TEST_P(FabricConformance, BindsForEveryUseAndUnbinds) {
   }
 }
 
+TEST_P(FabricConformance, ARouteLeavesFromAnAddressOfTheHost) {
+  const IpAddress to = Addresses(Side::kServer).front();
+  const Route route = pair_->fabric(Side::kClient).RouteTo({to, 4420});
+  EXPECT_EQ(StatusName(route.status), "STATUS_SUCCESS");
+  std::vector<IpAddress> hosts = Addresses(Side::kClient);
+  hosts.push_back(to);  // Where both sides are one host.
+  EXPECT_NE(std::find(hosts.begin(), hosts.end(), route.source), hosts.end()) << route.source.ToString();
+}
+
 TEST_P(FabricConformance, AnOutsidersAddressIsASharingViolationAndNothingIsHeldAfterIt) {
   SocketAddress address{Addresses(Side::kServer).front()};
   do {

@@ -133,10 +133,11 @@ void Deliver(const HostReport& report, UniqueFd transport, HandoffTable& handoff
 class FabricRelay final : public Fabric {
  public:
   FabricRelay(NetworkThread& network, std::vector<FakeDevice> devices, Executor& loop, HandoffTable& handoffs)
-      : network_(network), loop_(loop), handoffs_(handoffs), host_(network, std::move(devices)) {}
+      : network_(network), loop_(loop), handoffs_(handoffs), devices_(devices), host_(network, std::move(devices)) {}
 
   void Start(ReportSink sink) override;
   void Perform(const FabricRequest& request) override;
+  Route RouteTo(const SocketAddress& destination) const override { return FakeRoute(devices_, destination); }
 
   // On the network's thread only.
   FakeFabric& fake() { return host_.fake(); }
@@ -147,6 +148,7 @@ class FabricRelay final : public Fabric {
   NetworkThread& network_;
   Executor& loop_;
   HandoffTable& handoffs_;
+  const std::vector<FakeDevice> devices_;  // That there were at first, for routes.
   FakeHost host_;
 };
 

@@ -249,6 +249,21 @@ TEST_F(RequestsTest, APortInUseIsRefused) {
   EXPECT_EQ(NdkStatusOf(other_.CloseListener(listener)), NdkStatus::kSuccess);
 }
 
+TEST_F(RequestsTest, AConnectWithoutASourceLeavesFromWhereTheRouteDoes) {
+  const auto [listener, address] = other_.Listen(other_adapter_, TestAddress(1));
+  v1::ConnectRequest connect;
+  connect.set_connector_id(client_.CreateConnector(adapter_));
+  connect.set_qp_number(900);
+  *connect.mutable_destination() = ToMessage(address);
+  EXPECT_EQ(NdkStatusOf(client_.Ask(&Stub::Connect, connect)), NdkStatus::kPending);
+  EXPECT_EQ(FromMessage(other_.WaitForConnect().data().peer()).ip, TestAddress(1).ip);
+  // Of a family that the network has no route for.
+  connect.set_connector_id(client_.CreateConnector(adapter_));
+  connect.set_qp_number(901);
+  *connect.mutable_destination() = ToMessage(*SocketAddress::Parse("[2001:db8::9]:1"));
+  ExpectRefused(&Stub::Connect, connect, NdkStatus::kNetworkUnreachable, "[2001:db8::9]:1: no source by route");
+}
+
 TEST_F(RequestsTest, PrivateDataThatIsTooLongLeavesTheConnectorAsItWas) {
   const auto [listener, address] = other_.Listen(other_adapter_, TestAddress(1));
   const uint64_t connector = client_.CreateConnector(adapter_);

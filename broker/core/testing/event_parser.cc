@@ -27,6 +27,7 @@ Request ParseConnect(Sentence& words) {
     return request;
   }
   Connect request{connector, qp, words.Address("from"), {}, {}, {}};
+  if (words.Take("by route")) request.route = {NdkStatus::kSuccess, words.Ip()};
   request.destination = words.Address("to");
   request.limits = words.Reads("reads");
   request.options = words.OptionalOptions();

@@ -57,8 +57,10 @@ std::string TextOf(const CreateConnector& request) {
 
 std::string TextOf(const Connect& request) {
   return StrCat("connect connector ", request.connector.value(), " with QP ", request.qp.value, " from ",
-                request.source.ToString(), " to ", request.destination.ToString(), ", reads ",
-                ReadsText(request.limits), WithOptions(request.options), WithData(request.private_data));
+                request.source.ToString(),
+                request.route == Route() ? "" : StrCat(" by route ", request.route.source.ToString()), " to ",
+                request.destination.ToString(), ", reads ", ReadsText(request.limits), WithOptions(request.options),
+                WithData(request.private_data));
 }
 
 std::string TextOf(const ConnectWithSharedEndpoint& request) {

@@ -54,6 +54,24 @@ void FakeFabric::Start(ReportSink sink) {
   for (const auto& [id, fake] : devices_) sink_(DeviceChanged{fake.device});
 }
 
+Route FakeRoute(const std::vector<FakeDevice>& devices, const SocketAddress& destination) {
+  Route route;
+  for (const FakeDevice& device : devices) {
+    for (const IpAddress& ip : device.device.addresses) {
+      if (ip.family != destination.ip.family) continue;
+      if (ip == destination.ip || route.status != NdkStatus::kSuccess) route = {NdkStatus::kSuccess, ip};
+      if (ip == destination.ip) return route;
+    }
+  }
+  return route;
+}
+
+Route FakeFabric::RouteTo(const SocketAddress& destination) const {
+  std::vector<FakeDevice> devices;
+  for (const auto& [id, device] : devices_) devices.push_back(device);
+  return FakeRoute(devices, destination);
+}
+
 void FakeFabric::Perform(const FabricRequest& request) {
   if (HasDone(request)) return;
   std::visit([&](const auto& typed) { Carry(typed); }, request);

@@ -36,6 +36,10 @@ struct FakeDevice {
 // private data as InfiniBand has it (56 and 148 bytes).
 Device MakeFakeDevice(DeviceId id, std::string name, uint64_t network_namespace, std::vector<IpAddress> addresses);
 
+// The route of a host with these devices, which the network leads from each to everywhere: from the destination itself,
+// where one of them has it, else from the first address of its family.
+Route FakeRoute(const std::vector<FakeDevice>& devices, const SocketAddress& destination);
+
 // A fabric in memory. Keeps the contract of fabric_messages.h as the real ones do, and sees to it that the core does:
 // see FakeNetwork::OnBreach. Requests act at once; every report but Start's goes through the network.
 class FakeFabric final : public Fabric {
@@ -57,6 +61,7 @@ class FakeFabric final : public Fabric {
 
   void Start(ReportSink sink) override;
   void Perform(const FabricRequest& request) override;
+  Route RouteTo(const SocketAddress& destination) const override;
 
   [[nodiscard]] HostId host() const { return host_; }
 

@@ -15,6 +15,7 @@
 #include "broker/fabric/iwarp/endpoints.h"
 #include "broker/fabric/iwarp/half_open_sockets.h"
 #include "broker/fabric/iwarp/passive_connection.h"
+#include "broker/fabric/route.h"
 
 namespace rdmabroker {
 
@@ -38,6 +39,7 @@ class IwarpFabric final : public Fabric {
 
   void Start(ReportSink sink) override;
   void Perform(const FabricRequest& request) override;
+  Route RouteTo(const SocketAddress& destination) const override { return KernelRouteTo(destination); }
   void MakeWay() override;
   bool HasHandshakes() const override;
 

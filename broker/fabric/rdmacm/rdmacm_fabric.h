@@ -31,6 +31,7 @@
 #include "broker/fabric/rdmacm/kept_files.h"
 #include "broker/fabric/rdmacm/orphans.h"
 #include "broker/fabric/rdmacm/unwanted_ids.h"
+#include "broker/fabric/route.h"
 #include "broker/runtime/descriptor_keep.h"
 #include "broker/runtime/executor.h"
 
@@ -81,6 +82,7 @@ class RdmaCmFabric final : public Fabric {
 
   void Start(ReportSink sink) override;
   void Perform(const FabricRequest& request) override;
+  Route RouteTo(const SocketAddress& destination) const override { return KernelRouteTo(destination); }
   void MakeWay() override;
   // They go on in the next process, but for what a death in the middle of a step costs.
   bool HasHandshakes() const override;

@@ -38,7 +38,7 @@ def address_of(text):
     try:
         index = int(scope) if scope.isdecimal() else socket.if_nametoindex(scope)
     except OSError as error:
-        raise argparse.ArgumentTypeError(f"{text}: no interface {scope}: {error.strerror}") from error
+        raise argparse.ArgumentTypeError(f"{text}: no interface {scope} here") from error
     return address_pb2.SocketAddress(ip=ip.packed, scope_id=index)
 
 
