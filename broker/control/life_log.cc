@@ -250,13 +250,13 @@ void LifeLog::Requested(SessionId session, const ConnectEvent& event) {
   const Device& device = records().devices.at(records().adapters.at(found->second.adapter).device).device;
   if (!ExceedsPort(found->second, device)) return;
   if (const auto left_out = exceeded_ports_.Pass(Watcher::Now())) {
-    LogWarning("peer's path MTU above the port's", {{"session", session.value()},
-                                                    {"connector", event.connector.value()},
-                                                    {"device", device.name},
-                                                    {"peer", event.data.peer.ToString()},
-                                                    {"path_mtu", PathMtu(found->second)},
-                                                    {"mtu", device.mtu},
-                                                    {"left_out", *left_out}});
+    LogWarning("path mtu of a peer above that of the port", {{"session", session.value()},
+                                                             {"connector", event.connector.value()},
+                                                             {"device", device.name},
+                                                             {"peer", event.data.peer.ToString()},
+                                                             {"path_mtu", PathMtu(found->second)},
+                                                             {"mtu", device.mtu},
+                                                             {"left_out", *left_out}});
   }
 }
 

@@ -12,6 +12,7 @@
 #include "broker/core/messages.h"
 #include "broker/core/state.h"
 #include "broker/wire/values.h"
+#include "dataplane/ndk/socket_address.h"
 #include "proto/rdmabroker/v1/adapter.pb.h"
 #include "proto/rdmabroker/v1/address.pb.h"
 #include "proto/rdmabroker/v1/connection.pb.h"

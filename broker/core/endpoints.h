@@ -17,10 +17,9 @@ namespace rdmabroker {
 enum class Presence : uint8_t { kNow, kAwaited };
 
 // Starts to bind `address` for the session's `owner`, with one reference, and puts the endpoint's id into `endpoint`.
-// Port 0 takes a free one of the ephemeral range. `owner` is told by OnBound or OnBindFailed. An address that is awaited
-// is held against others, and bound once the device has it.
-// Not PENDING: INVALID_ADDRESS, ACCESS_DENIED, INSUFFICIENT_RESOURCES, SHARING_VIOLATION or TOO_MANY_ADDRESSES, and
-// nothing has changed.
+// Port 0 takes a free one of the ephemeral range. `owner` is told by OnBound or OnBindFailed. An address that is
+// awaited is held against others, and bound once the device has it. Not PENDING: INVALID_ADDRESS, ACCESS_DENIED,
+// INSUFFICIENT_RESOURCES, SHARING_VIOLATION or TOO_MANY_ADDRESSES, and nothing has changed.
 Outcome AcquireEndpoint(Turn& turn, SessionId session, const Device& device, EndpointUse use,
                         const SocketAddress& address, Presence presence, ObjectId owner, EndpointId& endpoint);
 

@@ -44,7 +44,7 @@ struct CreateListener {
 struct Listen {
   ListenerId listener;
   SocketAddress address;
-  ReservationId reservation;  // 0, or the caller's, on this address or with `address` all zero.
+  ReservationId reservation;   // 0, or the caller's, on this address or with `address` all zero.
   bool await_address = false;  // The device need not have it yet.
 
   bool operator==(const Listen&) const = default;
@@ -104,8 +104,8 @@ struct Connect {
   ReadLimits limits;
   Bytes private_data;
   ConnectionOptions options = {};
-  Route route =
-      {};  // To `destination`, as it was when the request came first. Not the client's word: no part of the digest.
+  // To `destination`, when the request came first. Not the client's word: no part of the digest.
+  Route route = {};
 
   bool operator==(const Connect&) const = default;
 };

@@ -233,14 +233,14 @@ struct EndpointRecord {
   PortSpace port_space = PortSpace::kRdmaCm;
   EndpointUse use = EndpointUse::kListener;
   EndpointState state = EndpointState::kBinding;
-  SocketAddress address;       // May be a wildcard.
+  SocketAddress address;  // May be a wildcard.
   // Concrete: those at which the fabric is to hold it now. None where its device has not got the address.
   std::vector<IpAddress> ips;
-  bool ephemeral = false;      // The core chose the port.
-  uint32_t tries = 0;          // Ports tried.
-  uint32_t uid = 0;            // Whose it is; also when its owner is gone.
-  uint32_t references = 0;     // NDKPI's: the owner itself and the connectors that were accepted or connected.
-  uint32_t connections = 0;    // Not yet released at the fabric.
+  bool ephemeral = false;    // The core chose the port.
+  uint32_t tries = 0;        // Ports tried.
+  uint32_t uid = 0;          // Whose it is; also when its owner is gone.
+  uint32_t references = 0;   // NDKPI's: the owner itself and the connectors that were accepted or connected.
+  uint32_t connections = 0;  // Not yet released at the fabric.
   ObjectId owner;
 
   bool operator==(const EndpointRecord&) const = default;

@@ -293,11 +293,10 @@ Device RdmaCmFabric::Describe(DeviceId id, const FoundDevice& found) const {
 }
 
 void RdmaCmFabric::ReportDevice(DeviceId id, const FoundDevice& found) {
-  LogInfo("device found",
-          {{"device", found.name},
-           {"usable", found.unusable_reason.empty()},
-           {"cause", found.unusable_reason},
-           {"mtu", found.mtu}});
+  LogInfo("device found", {{"device", found.name},
+                           {"usable", found.unusable_reason.empty()},
+                           {"cause", found.unusable_reason},
+                           {"mtu", found.mtu}});
   reports_.Push(DeviceChanged{Describe(id, found)});
 }
 
