@@ -212,7 +212,8 @@ void CmEndpoints::BindMissing(absl::Time until) {
 }
 
 void CmEndpoints::Save(EndpointId id, const Endpoint& endpoint) {
-  const CmEndpointRecord record = {.device_index = endpoint.device_index, .anchors = endpoint.anchors};
+  const CmEndpointRecord record = {
+      .device_index = endpoint.device_index, .anchors = endpoint.anchors, .device = endpoint.device};
   std::string bytes = Encode(record);
   const auto& records = std::as_const(surroundings_.records.endpoints);
   if (const auto known = records.find(id); known != records.end() && known->second == bytes) return;

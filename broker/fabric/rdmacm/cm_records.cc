@@ -19,6 +19,7 @@ constexpr uint32_t kMostReads = 255;
 std::string Encode(const CmEndpointRecord& record) {
   rdmacm::v1::Endpoint message;
   message.set_device_index(record.device_index);
+  message.set_device(record.device.value());
   for (const auto& [ip, anchor] : record.anchors) {
     rdmacm::v1::Endpoint::Anchor& added = *message.add_anchors();
     added.set_ip(ip.ToString());
@@ -31,6 +32,7 @@ std::string Encode(const CmEndpointRecord& record) {
 std::string Encode(const CmConnectionRecord& record) {
   rdmacm::v1::Connection message;
   message.set_device_index(record.device_index);
+  message.set_device(record.device.value());
   if (record.kernel_id) message.set_kernel_id(static_cast<uint32_t>(*record.kernel_id));
   message.set_session(record.session.value());
   message.set_uid(record.uid);
@@ -50,7 +52,8 @@ std::string Encode(const CmConnectionRecord& record) {
 std::optional<CmEndpointRecord> DecodeEndpoint(const std::string& bytes) {
   rdmacm::v1::Endpoint message;
   if (!message.ParseFromString(bytes)) return std::nullopt;
-  CmEndpointRecord record = {.device_index = message.device_index(), .anchors = {}};
+  CmEndpointRecord record = {
+      .device_index = message.device_index(), .anchors = {}, .device = DeviceId(message.device())};
   for (const rdmacm::v1::Endpoint::Anchor& anchor : message.anchors()) {
     const auto ip = IpAddress::Parse(anchor.ip());
     if (!ip) return std::nullopt;
@@ -78,10 +81,22 @@ std::optional<CmConnectionRecord> DecodeConnection(const std::string& bytes) {
                                .process = message.process(),
                                .limits = {message.inbound_limit(), message.outbound_limit()},
                                .options = {},
-                               .private_data = Bytes(message.private_data().begin(), message.private_data().end())};
+                               .private_data = Bytes(message.private_data().begin(), message.private_data().end()),
+                               .device = DeviceId(message.device())};
   if (message.has_kernel_id()) record.kernel_id = KernelId{message.kernel_id()};
   if (message.has_rnr_retry_count()) record.options.rnr_retry_count = message.rnr_retry_count();
   return record;
+}
+
+std::map<DeviceId, uint32_t> RecordedIndices(const FabricRecords& records) {
+  std::map<DeviceId, uint32_t> indices;
+  const auto note = [&](const auto& record) {
+    // None is another fabric's, too: those have no such field.
+    if (record && record->device) indices[record->device] = record->device_index;
+  };
+  for (const auto& [id, bytes] : records.endpoints) note(DecodeEndpoint(bytes));
+  for (const auto& [id, bytes] : records.connections) note(DecodeConnection(bytes));
+  return indices;
 }
 
 }  // namespace rdmabroker

@@ -9,6 +9,7 @@
 #include <string>
 
 #include "broker/core/fabric_messages.h"
+#include "broker/fabric/fabric_records.h"
 #include "broker/fabric/rdmacm/cm_file.h"
 
 namespace rdmabroker {
@@ -27,6 +28,7 @@ struct CmAnchor {
 struct CmEndpointRecord {
   uint32_t device_index = 0;
   std::map<IpAddress, CmAnchor> anchors;
+  DeviceId device;
 
   bool operator==(const CmEndpointRecord&) const = default;
 };
@@ -46,6 +48,7 @@ struct CmConnectionRecord {
   ReadLimits limits;
   ConnectionOptions options;
   Bytes private_data;
+  DeviceId device;
 
   bool operator==(const CmConnectionRecord&) const = default;
 };
@@ -55,6 +58,10 @@ std::string Encode(const CmConnectionRecord& record);
 // None: it cannot be read.
 std::optional<CmEndpointRecord> DecodeEndpoint(const std::string& bytes);
 std::optional<CmConnectionRecord> DecodeConnection(const std::string& bytes);
+
+// The index of each device of which there is a record; an older broker's records name none. Those of other fabrics may
+// be among them.
+std::map<DeviceId, uint32_t> RecordedIndices(const FabricRecords& records);
 
 }  // namespace rdmabroker
 

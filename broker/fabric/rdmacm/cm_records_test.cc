@@ -24,13 +24,15 @@ CmConnectionRecord FullConnection() {
           .process = 7,
           .limits = {8, 9},
           .options = {.rnr_retry_count = 2},
-          .private_data = Bytes(255, 10)};
+          .private_data = Bytes(255, 10),
+          .device = DeviceId(11)};
 }
 
 TEST(CmRecords, AnEndpointIsReadAsItWasWritten) {
   const CmEndpointRecord record = {.device_index = 2,
                                    .anchors = {{*IpAddress::Parse("10.77.0.1"), {KernelId{0}, true}},
-                                               {*IpAddress::Parse("fe80::1%3"), {KernelId{70000}, false}}}};
+                                               {*IpAddress::Parse("fe80::1%3"), {KernelId{70000}, false}}},
+                                   .device = DeviceId(3)};
   EXPECT_EQ(DecodeEndpoint(Encode(record)), record);
   EXPECT_EQ(DecodeEndpoint(Encode(CmEndpointRecord{})), CmEndpointRecord{});
 }
@@ -46,8 +48,8 @@ TEST(CmRecords, AConnectionWithoutAnIdIsNotTheFirstIds) {
   EXPECT_EQ(DecodeConnection(Encode(record)), record);
 }
 
-// Field 15, a number: of a newer broker, or one that there was.
-const std::string kUnknownField("\x78\x01", 2);
+// Field 16, a number: of a newer broker, or one that there was.
+const std::string kUnknownField("\x80\x01\x01", 3);
 
 // As the format's first version wrote them: a record's bytes are what a newer broker finds.
 TEST(CmRecords, OfTheFirstVersionAreReadAndWhatANewerOneAddsIsIgnored) {
@@ -69,8 +71,19 @@ TEST(CmRecords, OfTheFirstVersionAreReadAndWhatANewerOneAddsIsIgnored) {
   CmConnectionRecord first = FullConnection();
   first.answer_due = false;
   first.options = {};
+  first.device = {};
   EXPECT_EQ(DecodeConnection(connection), first);
   EXPECT_EQ(DecodeConnection(connection + kUnknownField), first);
+}
+
+TEST(CmRecords, TellTheIndexOfEachDeviceThatTheyName) {
+  FabricRecords records;
+  EXPECT_TRUE(RecordedIndices(records).empty());
+  records.endpoints[EndpointId(1)] = Encode(CmEndpointRecord{.device_index = 4, .anchors = {}, .device = DeviceId(2)});
+  records.endpoints[EndpointId(2)] = Encode(CmEndpointRecord{.device_index = 5, .anchors = {}, .device = {}});
+  records.endpoints[EndpointId(3)] = "\xff";
+  records.connections[ConnectionId(1)] = Encode(FullConnection());
+  EXPECT_EQ(RecordedIndices(records), (std::map<DeviceId, uint32_t>{{DeviceId(2), 4}, {DeviceId(11), 3}}));
 }
 
 TEST(CmRecords, WhatCannotBeReadIsNotThere) {

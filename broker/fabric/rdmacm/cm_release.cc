@@ -57,7 +57,8 @@ void CmConnection::Save() {
                                .process = 0,
                                .limits = {},
                                .options = {},
-                               .private_data = {}};
+                               .private_data = {},
+                               .device = device_.id};
   if (request_) {
     record.qp = request_->qp;
     record.process = request_->process;

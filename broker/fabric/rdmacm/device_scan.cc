@@ -19,6 +19,7 @@
 #include "dataplane/ndk/status.h"
 #include "dataplane/unique_fd.h"
 #include "dataplane/verbs/device/device.h"
+#include "dataplane/verbs/device/device_name.h"
 
 namespace rdmabroker {
 namespace {
@@ -27,7 +28,7 @@ namespace {
 constexpr uint64_t kNobodysCookie = 1;
 
 // Twice what a scan has open at a time. With less, libibverbs leaves devices out, or all of them, and does not say so.
-constexpr size_t kDescriptors = 8;
+constexpr size_t kDescriptors = 10;
 
 absl::Status CheckDescriptors() {
   std::array<UniqueFd, kDescriptors> spare;
@@ -116,7 +117,7 @@ absl::StatusOr<ScanResult> Look(const ScanTask& task) {
   }
   for (ibv_device* const* next = list.get(); *next != nullptr; ++next) {
     FoundDevice found = {.index = static_cast<uint32_t>(::ibv_get_device_index(*next)),
-                         .name = ::ibv_get_device_name(*next),
+                         .name = {},
                          .iwarp = (*next)->transport_type == IBV_TRANSPORT_IWARP,
                          .info = {},
                          .addresses = {},
@@ -126,6 +127,9 @@ absl::StatusOr<ScanResult> Look(const ScanTask& task) {
       result.leaving.insert(found.index);
       continue;
     }
+    const int unnamed = verbs::ReadDeviceName(*next, &found.name);
+    if (unnamed == EINVAL) continue;
+    if (unnamed != 0) return absl::UnavailableError(std::string("name of a device: ") + std::strerror(unnamed));
     if (const auto known = task.known.find(found.index); known != task.known.end()) found.info = known->second;
     found.addresses = std::move(addresses[found.index]);
     found.unusable_reason = Ask(*next, task, file.status(), &found);

@@ -19,7 +19,7 @@ namespace rdmabroker {
 // One of the kernel's RDMA devices, as it is now.
 struct FoundDevice {
   uint32_t index = 0;  // As ibv_get_device_index(3); one that is removed and comes back has another.
-  std::string name;
+  std::string name;    // That it has now; an administrator or udev may give it another.
   bool iwarp = false;
   AdapterInfo info;
   std::vector<IpAddress> addresses;  // Those for which the connection manager takes this device. Sorted.

@@ -9,6 +9,7 @@
 #include <cstring>
 #include <utility>
 
+#include "broker/fabric/rdmacm/cm_records.h"
 #include "broker/fabric/rdmacm/cookie.h"
 #include "broker/log/log.h"
 
@@ -21,6 +22,10 @@ constexpr char kFileNames[] = "c";
 constexpr absl::Duration kScanPause = absl::Seconds(1);
 // One turn of the loop; those that wait longer have theirs at the next.
 constexpr int kEventsAtATime = 64;
+
+void LogRename(const std::string& former, const std::string& now) {
+  LogInfo("device renamed", {{"device", now}, {"former", former}});
+}
 
 }  // namespace
 
@@ -59,6 +64,7 @@ RdmaCmFabric::RdmaCmFabric(DeviceId first_device, const RdmaCmOptions& options, 
       incoming_ids_(first_device),
       next_device_(first_device.value()),
       known_(past.devices),
+      recorded_(RecordedIndices(past.records)),
       unrecorded_(past.unrecorded),
       files_(past.keep, kFileNames),
       reports_([this](FabricReport report) { Deliver(std::move(report)); }),
@@ -244,13 +250,14 @@ void RdmaCmFabric::AddDevice(FoundDevice found) {
   const auto known = std::find_if(devices_.begin(), devices_.end(),
                                   [&](const auto& entry) { return entry.second.found.index == found.index; });
   if (known == devices_.end()) {
-    const DeviceId id = NewId(found.name);
+    const DeviceId id = NewId(found);
     ReportDevice(id, found);
     KnownDevice& device = devices_[id];
     device.found = std::move(found);
     return PlaceSentinel(id, device);
   }
   KnownDevice& device = known->second;
+  if (device.found.name != found.name) LogRename(device.found.name, found.name);
   if (device.found != found) {
     ReportDevice(known->first, found);
     device.found = std::move(found);
@@ -258,12 +265,23 @@ void RdmaCmFabric::AddDevice(FoundDevice found) {
   PlaceSentinel(known->first, device);
 }
 
-DeviceId RdmaCmFabric::NewId(const std::string& name) {
-  const auto known = std::find_if(known_.begin(), known_.end(), [&](const RdmaCmPast::Device& device) {
-    return device.name == name && !device.removed;
-  });
+// By its index where that is known, as the name may have changed, or have become another's.
+DeviceId RdmaCmFabric::NewId(const FoundDevice& found) {
+  const auto find = [this](const auto& fits) {
+    return std::find_if(known_.begin(), known_.end(), [&](const RdmaCmPast::Device& device) {
+      const auto recorded = recorded_.find(device.id);
+      return !device.removed &&
+             fits(device, recorded == recorded_.end() ? std::nullopt : std::optional(recorded->second));
+    });
+  };
+  auto known = find([&](const auto&, std::optional<uint32_t> index) { return index == found.index; });
+  if (known == known_.end()) {
+    known =
+        find([&](const auto& device, std::optional<uint32_t> index) { return !index && device.name == found.name; });
+  }
   if (known == known_.end()) return DeviceId(next_device_++);
   const DeviceId id = known->id;
+  if (known->name != found.name) LogRename(known->name, found.name);
   known_.erase(known);
   return id;
 }

@@ -112,7 +112,7 @@ class RdmaCmFabric final : public Fabric {
   void ScanAfter(absl::Duration pause);
   void AddDevice(FoundDevice found);
   // An id that the core has for it, or a new one.
-  DeviceId NewId(const std::string& name);
+  DeviceId NewId(const FoundDevice& found);
   void PlaceSentinel(DeviceId id, KnownDevice& device);
   Device Describe(DeviceId id, const FoundDevice& found) const;
   void ReportDevice(DeviceId id, const FoundDevice& found);
@@ -175,7 +175,8 @@ class RdmaCmFabric final : public Fabric {
   const DeviceEvents device_events_;
   IncomingIds incoming_ids_;
   uint64_t next_device_;
-  std::vector<RdmaCmPast::Device> known_;  // That the core knows and the first scan has not found.
+  std::vector<RdmaCmPast::Device> known_;        // That the core knows and the first scan has not found.
+  const std::map<DeviceId, uint32_t> recorded_;  // Their indices, where a record tells.
   const bool unrecorded_;
   std::optional<ScanResult> first_scan_;  // Until Start.
   std::set<DeviceId> unadopted_;          // Those of them for which FabricAdopted has not come.

@@ -136,13 +136,14 @@ class TakeOver : public testing::Test {
   }
   void RecordEndpoint(EndpointId endpoint, KernelId id, bool listens) {
     records_.endpoints[endpoint] =
-        Encode(CmEndpointRecord{queue_pairs_.device_index(), {{ip_, CmAnchor{id, listens}}}});
+        Encode(CmEndpointRecord{queue_pairs_.device_index(), {{ip_, CmAnchor{id, listens}}}, kDevice});
   }
   void BindOldListener() { RecordEndpoint(kListener, BindOld(kListener, EndpointUse::kListener), true); }
   void BindOldFrom() { RecordEndpoint(kFrom, BindOld(kFrom, EndpointUse::kDedicated), false); }
   CmConnectionRecord Record(KernelId id) const {
     CmConnectionRecord record;
     record.device_index = queue_pairs_.device_index();
+    record.device = kDevice;
     record.kernel_id = id;
     record.session = kSession;
     record.peer = ip_.ToString();
@@ -387,10 +388,40 @@ TEST_F(TakeOver, ReportsThatADeviceHasGoneAndGivesItsIdToNoOther) {
   EXPECT_EQ(Await<DeviceRemoved>().device, DeviceId(41));
 }
 
+TEST_F(TakeOver, KnowsADeviceThatWasRenamedWhileThereWasNoProcess) {
+  BindOldListener();
+  Begin({{DeviceId(6), name_, false}, {kDevice, "former", false}});
+  const auto changed = Await<DeviceChanged>();
+  EXPECT_EQ(changed.device.id, kDevice);
+  EXPECT_EQ(changed.device.name, name_);
+  EXPECT_EQ(Await<DeviceRemoved>().device, DeviceId(6)) << "the one that had the name then";
+  EXPECT_FALSE(Take<DeviceRemoved>());
+  Perform(Endpoint(kListener));
+  Perform(FabricAdopted{DeviceId(6)});
+  Perform(FabricAdopted{kDevice});
+  active_ = peer_.New();
+  ASSERT_EQ(peer_.StartConnect(active_, {ip_, 0}, listener_, peer_.queue_pairs.Make()), 0);
+  EXPECT_EQ(Await<FabricConnectRequested>().endpoint, kListener);
+}
+
+TEST_F(TakeOver, TakesADeviceOfTheSameNameAndAnotherIndexForAnother) {
+  BindOldListener();
+  records_.endpoints[kListener] =
+      Encode(CmEndpointRecord{queue_pairs_.device_index() + 1, {{ip_, CmAnchor{KernelId{0}, true}}}, kDevice});
+  Begin();
+  EXPECT_EQ(Await<DeviceChanged>().device.id, DeviceId(kDevice.value() + 1));
+  EXPECT_EQ(Await<DeviceRemoved>().device, kDevice);
+  Perform(Endpoint(kListener));
+  Perform(FabricAdopted{kDevice});
+  Perform(FabricUnbind{kDevice, kListener});
+  Await<FabricUnbound>();
+}
+
+// As an older broker left it, whose records do not name the device.
 TEST_F(TakeOver, TakesADeviceThatHasComeInTheOldOnesPlaceForAnother) {
   BindOldListener();
   records_.endpoints[kListener] =
-      Encode(CmEndpointRecord{queue_pairs_.device_index() + 1, {{ip_, CmAnchor{KernelId{0}, true}}}});
+      Encode(CmEndpointRecord{queue_pairs_.device_index() + 1, {{ip_, CmAnchor{KernelId{0}, true}}}, {}});
   Begin();
   EXPECT_EQ(Await<DeviceChanged>().device.id, kDevice);
   Perform(Endpoint(kListener));

@@ -11,11 +11,19 @@
 
 #include "dataplane/refusal.h"
 #include "dataplane/verbs/device/device_attributes.h"
+#include "dataplane/verbs/device/device_name.h"
 #include "dataplane/verbs/device/queue_pair_maker.h"
 #include "dataplane/verbs/verbs_status.h"
 
 namespace rdmabroker::verbs {
 namespace {
+
+// Where the kernel does not tell it: libibverbs' own.
+std::string NameOf(ibv_device* device) {
+  std::string name;
+  ReadDeviceName(device, &name);
+  return name;
+}
 
 // Where the trials begin, to halve until something can be made: deeper queues than these are memory that nothing gains
 // from.
@@ -78,7 +86,7 @@ std::vector<std::string> DeviceNames() {
   ibv_device** const devices = ibv_get_device_list(&count);
   if (devices == nullptr) return names;
   for (ibv_device* const device : std::span(devices, static_cast<size_t>(count))) {
-    names.emplace_back(ibv_get_device_name(device));
+    names.push_back(NameOf(device));
   }
   ibv_free_device_list(devices);
   return names;
@@ -94,7 +102,7 @@ NdkStatus OpenDevice(const std::string& name, DeviceContext* context) {
   }
   std::optional<NdkStatus> status;
   for (ibv_device* const device : std::span(devices, static_cast<size_t>(count))) {
-    if (ibv_get_device_name(device) != name) continue;
+    if (NameOf(device) != name) continue;
     context->reset(ibv_open_device(device));
     status = FromPointer(context->get());
   }

@@ -120,7 +120,8 @@ void ibv_free_device_list(ibv_device** list) { delete[] list; }
 
 const char* ibv_get_device_name(ibv_device* device) { return device->name; }
 
-int ibv_get_device_index(ibv_device*) { return 1; }
+// The kernel knows none of it.
+int ibv_get_device_index(ibv_device*) { return -1; }
 
 ibv_context* ibv_open_device(ibv_device* device) {
   Call call("ibv_open_device");
