@@ -30,7 +30,8 @@ namespace rdmabroker::client {
 //   BlockingDisconnect(connector);
 //   BlockingClose(connector);
 //
-// Every function waits for the request's end, which the broker bounds (Limits in session.proto). None waits where
+// Every function waits for the request's end, which the broker bounds (Limits in session.proto). When the adapter's
+// device is removed, all but closes end with kDeviceRemoved: close what is on the adapter then. None waits where
 // OnCallbackThread in dataplane/callback_thread.h is true: they change nothing there and return kInvalidDeviceState.
 
 // What a function here has made, or why there is nothing.

@@ -247,6 +247,23 @@ TEST_F(KernelDevice, ItsRemovalEndsConnectionsAndReturnsOnceTheirOwnersHaveClose
   BringBack();
 }
 
+TEST_F(KernelDevice, ARefusedConnectSaysWhetherThereIsAListener) {
+  // An iWARP device has spent the queue pair of a refused connect.
+  const auto passive = NewClient(), active = NewClient(), another = NewClient();
+  const std::shared_ptr<client::Adapter>& adapter = passive->client().adapter;
+  const auto reserved = client::BlockingReservePort(adapter, {passive->ip(), 0});
+  ASSERT_TRUE(reserved.outcome.ok()) << reserved.outcome.hint;
+  const client::Outcome nobody = active->client().Connect(active->ip(), reserved.object->address());
+  EXPECT_EQ(nobody.status, NdkStatus::kConnectionRefused);
+  EXPECT_THAT(nobody.hint, HasSubstr("nobody listens there"));
+  const auto listening = client::BlockingListener::Listen(adapter, {passive->ip(), 0});
+  ASSERT_TRUE(listening.outcome.ok()) << listening.outcome.hint;
+  listening.object->listener()->ControlConnectEvents(true);
+  const client::Outcome paused = another->client().Connect(another->ip(), listening.object->address());
+  EXPECT_EQ(paused.status, NdkStatus::kConnectionRefused);
+  EXPECT_THAT(paused.hint, HasSubstr("paused"));
+}
+
 // The kernel waits with the removal until all have closed the device.
 TEST_F(KernelDevice, ItsRemovalDoesNotWaitForServersThatWaitForPeers) {
   client::SessionOptions options;

@@ -23,6 +23,7 @@ guests() {
   parts rxe &
   parts siw &
   wait
+  check guest_with_bond in_guest 300 "doctor others_wait" //broker:rdma-brokerd //client/ctl:rdma-brokerctl
 }
 
 parts() {

@@ -157,7 +157,9 @@ void CmConnection::OnDone(CmStep step, int error, std::string objection) {
   if (error == kNotTheirs) {
     Fail(NdkStatus::kAccessDenied, EACCES, {}, std::move(objection));
   } else if (error != 0) {
-    Fail(CmStatus(step, error), static_cast<uint32_t>(error));
+    // An iWARP device connects by TCP before CONNECT returns.
+    std::string refusal = step == CmStep::kConnect ? CmRefusalText(false, error) : std::string();
+    Fail(CmStatus(step, error), static_cast<uint32_t>(error), {}, std::move(refusal));
   }
   for (const CmEvent& event : std::exchange(held_, {})) OnEvent(event);
 }
