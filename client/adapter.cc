@@ -2,6 +2,9 @@
 
 #include "client/adapter.h"
 
+#include <cstdint>
+#include <optional>
+#include <string>
 #include <utility>
 
 #include "client/connector.h"
@@ -9,8 +12,18 @@
 #include "client/reservation.h"
 #include "client/shared_endpoint.h"
 #include "dataplane/refusal.h"
+#include "dataplane/verbs/device/device_name.h"
 
 namespace rdmabroker::client {
+namespace {
+
+// That of the device which was called `name` when it had this index.
+std::string NameNow(std::optional<uint32_t> index, const std::string& name) {
+  std::string now;
+  return index && verbs::ReadDeviceName(*index, &now) == 0 ? now : name;
+}
+
+}  // namespace
 
 Adapter::Adapter(std::shared_ptr<BrokerLink> link, AdapterEventCallback on_event)
     : BrokerObject(std::move(link), ObjectKind::kAdapter), on_event_(std::move(on_event)) {}
@@ -23,11 +36,12 @@ void Adapter::Open(const std::shared_ptr<BrokerLink>& link, const v1::OpenAdapte
     adapter->client_ends_connections_ = reply.adapter_opened().client_ends_connections();
     return reply.adapter_opened().adapter_id();
   };
-  auto opened = [device = request.device(), completion = std::move(completion)](
-                    const Outcome& outcome, std::shared_ptr<Adapter> opened_adapter) {
+  // The device may be renamed before the broker has answered.
+  auto opened = [device = request.device(), index = verbs::FindDeviceIndex(request.device()),
+                 completion = std::move(completion)](const Outcome& outcome, std::shared_ptr<Adapter> opened_adapter) {
     if (!outcome.ok()) return completion(outcome, nullptr);
     ForgetHint();
-    const NdkStatus status = opened_adapter->OpenDataPath(device);
+    const NdkStatus status = opened_adapter->OpenDataPath(NameNow(index, device));
     if (status == NdkStatus::kSuccess) return completion(outcome, std::move(opened_adapter));
     const std::string hint = WithHint("the data path of " + device + " does not open");
     opened_adapter->Close({});

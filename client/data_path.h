@@ -23,7 +23,7 @@ struct DataPath {
   RdmaTechnology technology = RdmaTechnology::kUndefined;
   bool client_ends_connections = false;  // As AdapterOpened's: the data path holds the transport.
 
-  // Opens the data plane's side of a device, by the broker's name for it. Called on the session's thread.
+  // Opens the data plane's side of a device, by the name that it has now. Called on the session's thread.
   std::function<Created<rdmabroker::Adapter>(const std::string& device)> open;
   // Tells what `open` has made that its device is being removed, which waits until all programs have closed the device.
   // Called on the session's thread, once, before the adapter's close. Null where adapters hold no device open.

@@ -32,6 +32,7 @@ parts() {
     //broker/fabric/rdmacm:{take_over,cm_status,changed_neighbour}_kernel_test \
     //tests/conformance:{fabric_rdmacm,data_path_verbs}_test \
     //tests/integration:{failed_scan,changed_device,kernel_device}_test \
+    //client:device_rename_test \
     //tests/survive:{lost_records,renamed_device,silent_device}_test
 }
 

@@ -4,6 +4,7 @@
 
 #include <infiniband/verbs.h>
 #include <rdma/rdma_netlink.h>
+#include <unistd.h>
 
 #include <cstring>
 
@@ -33,6 +34,22 @@ int ReadDeviceName(ibv_device* device, std::string* name) {
   const int index = ::ibv_get_device_index(device);
   // Below 0: libibverbs has not got the device by netlink, which this kernel does not have.
   return index < 0 ? 0 : ReadDeviceName(static_cast<uint32_t>(index), name);
+}
+
+std::optional<uint32_t> FindDeviceIndex(const std::string& name) {
+  // Asking has the kernel look for a module where it has no RDMA.
+  if (::access("/sys/class/infiniband", F_OK) != 0) return std::nullopt;
+  std::optional<uint32_t> found;
+  AskRdmaNetlink(RDMA_NLDEV_CMD_GET, {}, true, [&](const void* first, int length) {
+    uint32_t index = 0;
+    bool named = false;
+    ForEachAttribute(first, length, [&](int type, const rtattr* attribute) {
+      if (type == RDMA_NLDEV_ATTR_DEV_INDEX) index = ReadNumber(attribute);
+      if (type == RDMA_NLDEV_ATTR_DEV_NAME) named = ReadText(attribute) == name;
+    });
+    if (named) found = index;
+  });
+  return found;
 }
 
 }  // namespace rdmabroker::verbs

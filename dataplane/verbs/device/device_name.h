@@ -4,6 +4,7 @@
 #define DATAPLANE_VERBS_DEVICE_DEVICE_NAME_H_
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
 struct ibv_device;
@@ -19,6 +20,9 @@ int ReadDeviceName(uint32_t index, std::string* name);
 // The same of one of libibverbs' list. libibverbs itself goes on telling the name that the device had when this process
 // first listed it (same_sysfs_dev in rdma-core's libibverbs/init.c). After an error *name is that.
 int ReadDeviceName(ibv_device* device, std::string* name);
+
+// Nothing where no device has the name, or the kernel does not tell.
+std::optional<uint32_t> FindDeviceIndex(const std::string& name);
 
 }  // namespace rdmabroker::verbs
 
