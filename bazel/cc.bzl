@@ -70,6 +70,36 @@ def gtests(srcs, size = "small", deps = [], **kwargs):
             **kwargs
         )
 
+def fuzz_tests(srcs, deps = [], **kwargs):
+    """Programs in which libFuzzer looks for inputs that break what a source checks (tests/fuzz.h).
+
+    The suite fuzz runs them. Here each is a test that replays its corpus, the folder corpus/NAME for NAME_fuzz.cc.
+
+    Args:
+      srcs: the sources, each with an LLVMFuzzerTestOneInput.
+      deps: dependencies besides //tests:fuzz and _TEST_DEPS.
+      **kwargs: for each cc_test.
+    """
+    for src in srcs:
+        corpus = "corpus/" + src[:-len("_fuzz.cc")]
+        native.cc_test(
+            name = src[:-len(".cc")],
+            size = "small",
+            srcs = [src],
+            args = [native.package_name() + "/" + corpus],
+            data = native.glob([corpus + "/*"]),
+            linkopts = select({
+                "//bazel:fuzzing": ["-fsanitize=fuzzer"],
+                "//conditions:default": [],
+            }),
+            tags = ["one_thread"],
+            deps = _with(deps, _TEST_DEPS + ["//tests:fuzz"]) + select({
+                "//bazel:fuzzing": [],
+                "//conditions:default": ["//tests:corpus_replay"],
+            }),
+            **kwargs
+        )
+
 def programs(srcs, **kwargs):
     """A cc_binary for each source, under its name without the folder and the ending.
 

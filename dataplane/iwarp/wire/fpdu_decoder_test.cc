@@ -112,43 +112,6 @@ TEST(FpduDecoder, CuttingTheStreamDifferentlyChangesNothing) {
   }
 }
 
-TEST(FpduDecoder, SpoiltStreamsAreSurvivedAndJudgedTheSameHoweverTheyAreCut) {
-  const uint32_t seed = RandomSeed();
-  SCOPED_TRACE(seed);
-  std::mt19937 random(seed);
-  int caught = 0;
-  for (int round = 0; round < 3000; ++round) {
-    const bool crc = round % 2 == 0;
-    Bytes stream;
-    for (int i = 0; i < 4; ++i) {
-      const Segment segment = RandomSegment(random);
-      const Bytes fpdu = ComposeFpdu(segment.header, segment.payload, crc);
-      stream.insert(stream.end(), fpdu.begin(), fpdu.end());
-    }
-    const size_t spoilt = 1 + random() % 3;
-    for (size_t i = 0; i < spoilt; ++i) stream[random() % stream.size()] ^= static_cast<uint8_t>(1 + random() % 255);
-    const Outcome outcome = Decode(stream, crc, nullptr);
-    ASSERT_EQ(Decode(stream, crc, &random), outcome);
-    ASSERT_EQ(Decode(stream, crc, &random, true), outcome);
-    if (crc) {
-      ASSERT_TRUE(outcome.error || outcome.within_fpdu || outcome.segments.size() < 4) << "round " << round;
-      if (outcome.error) ++caught;
-    }
-  }
-  EXPECT_GT(caught, 1000);
-}
-
-TEST(FpduDecoder, GarbageIsSurvived) {
-  const uint32_t seed = RandomSeed();
-  SCOPED_TRACE(seed);
-  std::mt19937 random(seed);
-  for (int round = 0; round < 3000; ++round) {
-    Bytes stream(random() % 600);
-    for (uint8_t& byte : stream) byte = static_cast<uint8_t>(random());
-    ASSERT_EQ(Decode(stream, round % 2 == 0, &random), Decode(stream, round % 2 == 0, nullptr));
-  }
-}
-
 struct MalformedRow {
   const char* name;
   Bytes bytes;
