@@ -37,9 +37,11 @@ class FuzzInput {
     return byte;
   }
   // Big-endian.
-  uint16_t U16() {
-    const uint8_t high = Byte();
-    return static_cast<uint16_t>(high << 8 | Byte());
+  template <typename Number>
+  Number Whole() {
+    uint64_t number = 0;
+    for (size_t i = 0; i < sizeof(Number); ++i) number = number << 8 | Byte();
+    return static_cast<Number>(number);
   }
   // At most `length` bytes.
   std::span<const uint8_t> Piece(size_t length) {

@@ -172,6 +172,7 @@ TEST(Configuration, BadTextIsRefusedWithFileLineAndKey) {
       {"[control]\nsocket_mode = \n", "broker.toml:2: not TOML: "},
       {"[control]\npatience_ms = 1\npatience_ms = 2\n", "broker.toml:3: not TOML: "},
       {"\n\nnot toml at all\n", "broker.toml:3: not TOML: "},
+      {"[!]\n", "broker.toml:1: not TOML: "},
   };
   for (const BadRow& row : rows) {
     const auto parsed = Parse(row.text);

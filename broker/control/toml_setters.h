@@ -11,6 +11,8 @@
 #include <string>
 
 #define TOML_EXCEPTIONS 0
+// Files such as "[!]" fail an assertion of the parser's, where the code behind it reports an error.
+#define TOML_ASSERT(expression) static_assert(true)
 #include <toml++/toml.h>
 
 #include "absl/status/status.h"

@@ -110,6 +110,18 @@ TEST(ARestoredCore, IsNoneOfBrokenRecords) {
             absl::InvalidArgumentError("session 1: counts 1 objects of kind 0, has 0"));
 }
 
+TEST(ARestoredCore, IsNoneOfRecordsWithDeadlinesThatDoNotSayWhenTheyAreFrom) {
+  BrokerCore core{Limits{}};
+  (void)core.Handle(absl::UnixEpoch(), OpenSession{StreamId(1), {}, {}});
+  (void)core.Handle(absl::UnixEpoch(), StreamLost{SessionId(1), StreamId(1), StreamEnd::kBroker});
+  Records records = core.records();
+  EXPECT_TRUE(BrokerCore::Restore(Limits{}, records).ok());
+  for (const Instant never : {absl::InfinitePast(), absl::InfiniteFuture()}) {
+    records.now = never;
+    EXPECT_EQ(BrokerCore::Restore(Limits{}, records).status().code(), absl::StatusCode::kInvalidArgument);
+  }
+}
+
 TEST(ARestoredCore, TellsNoReaderWhatTheFormerOneNoted) {
   for (const ChangeReader reader : {ChangeReader::kStore, ChangeReader::kWatches}) {
     BrokerCore core{Limits{}};

@@ -331,6 +331,15 @@ void CheckEndpoints(Rules& rules, const Records& records) {
   }
 }
 
+// What is left of a deadline is told by the time of the last event.
+void CheckTime(Rules& rules, const Records& records) {
+  const auto waits = [](const auto& each) { return each.second.deadline != absl::InfiniteFuture(); };
+  const bool any = std::any_of(records.sessions.begin(), records.sessions.end(), waits) ||
+                   std::any_of(records.connectors.begin(), records.connectors.end(), waits);
+  const bool known = records.now != absl::InfinitePast() && records.now != absl::InfiniteFuture();
+  rules.Require(known || !any, "there are deadlines, and no time of the last event");
+}
+
 }  // namespace
 
 absl::Status CheckRecords(const Records& records) {
@@ -340,6 +349,7 @@ absl::Status CheckRecords(const Records& records) {
   Counted counted = Count(records);
   CheckCounts(rules, records, counted);
   CheckSessions(rules, records, counted);
+  CheckTime(rules, records);
   CheckConnections(rules, records);
   CheckEndpoints(rules, records);
   CheckReservations(rules, records);

@@ -17,8 +17,8 @@
 
 #include "broker/core/broker_core.h"
 #include "broker/core/testing/alphabet.h"
+#include "broker/core/testing/random_walk.h"
 #include "broker/store/record_codec.h"
-#include "broker/store/records_for_test.h"
 
 namespace rdmabroker::store {
 namespace {

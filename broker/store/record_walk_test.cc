@@ -7,7 +7,7 @@
 #include <cstdint>
 
 #include "broker/core/changes.h"
-#include "broker/store/records_for_test.h"
+#include "broker/core/testing/random_walk.h"
 #include "broker/store/round_trip_for_test.h"
 
 namespace rdmabroker::store {

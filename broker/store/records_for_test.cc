@@ -4,9 +4,6 @@
 
 #include <string>
 #include <utility>
-#include <vector>
-
-#include "broker/core/testing/alphabet.h"
 
 namespace rdmabroker {
 namespace {
@@ -175,20 +172,6 @@ ConnectorRecord FullConnector(ConnectorId id) {
   return connector;
 }
 
-bool EndsMuch(const Event& event) {
-  if (std::holds_alternative<DeadlineReached>(event)) return true;
-  if (std::holds_alternative<StreamLost>(event) || std::holds_alternative<EndSession>(event)) return true;
-  if (const auto* report = std::get_if<FabricReport>(&event)) {
-    return std::holds_alternative<DeviceRemoved>(*report) || std::holds_alternative<FabricConnectFailed>(*report) ||
-           std::holds_alternative<FabricFailed>(*report) || std::holds_alternative<FabricBindFailed>(*report);
-  }
-  const auto* asked = std::get_if<ClientRequest>(&event);
-  if (asked == nullptr) return false;
-  const Request& request = asked->request;
-  return std::holds_alternative<CloseAdapter>(request) || std::holds_alternative<CloseListener>(request) ||
-         std::holds_alternative<CloseConnector>(request) || std::holds_alternative<Reject>(request);
-}
-
 }  // namespace
 
 Records FullRecords() {
@@ -253,17 +236,6 @@ Records FullRecords() {
   records.now = At(9);
   records.lineage = uint64_t{1} << 63;
   return records;
-}
-
-RandomWalk::RandomWalk(uint32_t seed) : random_(seed) {}
-
-// What ends things is seldom taken, so that there are things.
-void RandomWalk::Step() {
-  constexpr uint32_t kSeldom = 20;
-  const std::vector<Move> moves = AlphabetOf(core_, 100 + ++steps_);
-  size_t chosen = random_() % moves.size();
-  while (EndsMuch(moves[chosen].event) && random_() % kSeldom != 0) chosen = random_() % moves.size();
-  (void)core_.Handle(moves[chosen].now, moves[chosen].event);
 }
 
 }  // namespace rdmabroker

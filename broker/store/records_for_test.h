@@ -3,10 +3,7 @@
 #ifndef BROKER_STORE_RECORDS_FOR_TEST_H_
 #define BROKER_STORE_RECORDS_FOR_TEST_H_
 
-#include <cstdint>
-#include <random>
-
-#include "broker/core/broker_core.h"
+#include "broker/core/state.h"
 
 namespace rdmabroker {
 
@@ -16,19 +13,6 @@ namespace rdmabroker {
 // The store of version 1 in testdata has them. Once that version is released, what is added to the core's records does
 // not belong in here, but in what the next version's store has.
 Records FullRecords();
-
-// A core to which events of the alphabet happen by chance (broker/core/testing/alphabet.h).
-class RandomWalk {
- public:
-  explicit RandomWalk(uint32_t seed);
-  void Step();
-  BrokerCore& core() { return core_; }
-
- private:
-  BrokerCore core_{Limits{}};
-  std::mt19937 random_;
-  uint64_t steps_ = 0;
-};
 
 }  // namespace rdmabroker
 

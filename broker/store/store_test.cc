@@ -19,6 +19,7 @@
 #include <string>
 #include <utility>
 
+#include "broker/core/testing/random_walk.h"
 #include "broker/store/records_for_test.h"
 #include "dataplane/unique_fd.h"
 #include "tests/control/temporary_folder.h"
