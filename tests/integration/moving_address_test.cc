@@ -44,7 +44,7 @@ class Next {
 
 class MovingAddress : public testing::Test {
  protected:
-  void SetUp() override { ASSERT_EQ(EnterOwnNamespaces(), ""); }
+  void SetUp() override { ASSERT_EQ(in_the_way_, ""); }
 
   client::Outcome Listen(const client::ListenOptions& options) {
     auto made = std::make_shared<std::promise<std::shared_ptr<client::Listener>>>();
@@ -69,6 +69,7 @@ class MovingAddress : public testing::Test {
     return connect.get().status == NdkStatus::kConnectionRefused;
   }
 
+  const std::string in_the_way_ = EnterOwnNamespaces();  // Before there are threads.
   RunningBroker broker_;
   LibraryClient server_{broker_.control_socket()};
   std::shared_ptr<client::Listener> listener_;

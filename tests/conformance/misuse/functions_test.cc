@@ -164,9 +164,10 @@ void AddCallbacks(const Header& header, std::set<std::string>& all) {
 
 TEST(FunctionsTest, TheListHasWhatTheHeadersHave) { EXPECT_EQ(Listed(), InHeaders()); }
 
-// But those that the functions of blocking.h pass on.
+// But those that the functions of blocking.h pass on, and the one that needs a network whose addresses change
+// (tests/integration/moving_address_test.cc).
 TEST(FunctionsTest, EachCallbackOfTheHeadersHasARow) {
-  std::set<std::string> in_headers, listed;
+  std::set<std::string> in_headers, listed = {"Adapter.CreateListener on_address"};
   for (const Header& header : kHeaders) AddCallbacks(header, in_headers);
   for (const Header& header : kOptions) AddCallbacks(header, in_headers);
   for (const CallbackRow& row : CallbackRows()) listed.insert(row.callback);
