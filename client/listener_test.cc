@@ -91,6 +91,7 @@ TEST_F(ListenerTest, TellsWhetherItsAddressIsThereOnceItListens) {
   Broker::Answer listening;
   *listening.outcome.mutable_listening()->mutable_address() = request.As<v1::ListenRequest>().address();
   broker.Release(request.request_id, listening);
+  log.WaitFor(2);
   broker.Emit(event(request.object, false));
   EXPECT_THAT(log.WaitFor(3), ElementsAre("listen STATUS_SUCCESS", "there", "gone"));
   // Who has not asked for such events is not disturbed by them.

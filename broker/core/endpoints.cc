@@ -68,7 +68,7 @@ const char* HolderOf(const Turn& turn, const EndpointRecord& wanted) {
     if (!IsAnothers(turn, wanted, ip)) continue;
     const EndpointId holder = turn.index.addresses.at(AddressOf(wanted, ip));
     if (std::as_const(turn.records.endpoints).at(holder).device != wanted.device) {
-      return "a client of this broker on another adapter, which had the address before";
+      return "a client of this broker on another adapter";
     }
   }
   return "a client of this broker";
