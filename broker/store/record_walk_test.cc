@@ -14,7 +14,7 @@ namespace rdmabroker::store {
 namespace {
 
 TEST(ARecord, SurvivesInWhateverStateACoreCanBe) {
-  constexpr uint32_t kWalks = 1500;
+  constexpr uint32_t kWalks = 300;
   constexpr int kSteps = 250;
   Variety met;
   for (uint32_t seed = 1; seed <= kWalks; ++seed) {

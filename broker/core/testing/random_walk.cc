@@ -30,7 +30,7 @@ RandomWalk::RandomWalk(uint32_t seed) : random_(seed) { (void)core_.Handle(absl:
 
 // What ends things is seldom taken, so that there are things.
 void RandomWalk::Step() {
-  constexpr uint32_t kSeldom = 20;
+  constexpr uint32_t kSeldom = 200;
   const std::vector<Move> moves = AlphabetOf(core_, 100 + ++steps_);
   size_t chosen = random_() % moves.size();
   while (EndsMuch(moves[chosen].event) && random_() % kSeldom != 0) chosen = random_() % moves.size();
