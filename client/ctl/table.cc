@@ -52,8 +52,8 @@ std::string Printable(std::string text) {
 }
 
 Table ToTable(const v1::ListAdaptersReply& reply) {
-  Table table = {{"NAME", "TECHNOLOGY", "PORTS", "USABLE", "MTU", "ADDRESSES", "STATE", "OPEN", "ACTIVE", "CONNECTS",
-                  "ACCEPTS", "FAILED", "BROKEN", "WHY NOT"}};
+  Table table = {{"NAME", "TECHNOLOGY", "PORTS", "USABLE", "ADDRESSES", "STATE", "OPEN", "ACTIVE", "CONNECTS",
+                  "ACCEPTS", "FAILED", "BROKEN", "MTU", "WHY NOT"}};
   for (int i = 0; i < reply.devices_size(); ++i) {
     const v1::Device& message = reply.devices(i);
     // An older broker does not tell.
@@ -62,10 +62,10 @@ Table ToTable(const v1::ListAdaptersReply& reply) {
     const client::Device device = client::FromMessage(message);
     table.push_back({device.name, Word(v1::RdmaTechnology_Name(message.info().technology()), "RDMA_TECHNOLOGY_"),
                      Word(v1::PortSpace_Name(message.port_space()), "PORT_SPACE_"), Text(device.usable),
-                     TextOrDash(device.mtu), TextOf(message.addresses()),
-                     Word(v1::DeviceState_Name(activity.state()), "DEVICE_STATE_"), count(activity.adapters()),
-                     count(activity.active_connections()), count(activity.connects()), count(activity.accepts()),
-                     count(activity.connect_failures()), count(activity.connection_errors()), device.unusable_reason});
+                     TextOf(message.addresses()), Word(v1::DeviceState_Name(activity.state()), "DEVICE_STATE_"),
+                     count(activity.adapters()), count(activity.active_connections()), count(activity.connects()),
+                     count(activity.accepts()), count(activity.connect_failures()), count(activity.connection_errors()),
+                     TextOrDash(device.mtu), device.unusable_reason});
   }
   return table;
 }
@@ -97,14 +97,14 @@ Table ToTable(const v1::ListEndpointsReply& reply) {
 }
 
 Table ToTable(const v1::ListListenersReply& reply) {
-  Table table = {{"LISTENER", "ADDRESS", "ANSWERS AT", "STATE", "UNDECIDED", "SUCCESSORS", "PAUSED", "CLOSING",
-                  "DEVICE", "ENDPOINT", "ADAPTER", "SESSION"}};
+  Table table = {{"LISTENER", "ADDRESS", "STATE", "UNDECIDED", "SUCCESSORS", "PAUSED", "CLOSING", "DEVICE", "ENDPOINT",
+                  "ADAPTER", "SESSION", "ANSWERS AT"}};
   for (const v1::ListenerInfo& info : reply.listeners()) {
-    table.push_back({Text(info.listener_id()), AddressOf(info.address(), info.has_address()), TextOf(info.answers_at()),
+    table.push_back({Text(info.listener_id()), AddressOf(info.address(), info.has_address()),
                      Word(v1::ListenerState_Name(info.state()), "LISTENER_STATE_"),
                      Text(uint64_t{info.undecided_connectors()}), Text(uint64_t{info.successors()}),
                      Text(info.paused()), Text(info.closing()), info.device(), TextOrDash(info.endpoint_id()),
-                     Text(info.adapter_id()), Text(info.session_id())});
+                     Text(info.adapter_id()), Text(info.session_id()), TextOf(info.answers_at())});
   }
   return table;
 }
@@ -129,15 +129,15 @@ Table ToTable(const v1::ListReservationsReply& reply) {
 }
 
 Table ToTable(const v1::ListConnectorsReply& reply) {
-  Table table = {{"CONNECTOR", "LOCAL", "PEER", "STATE", "READS IN/OUT", "MTU", "QP", "LISTENER", "SHARED", "CLOSING",
-                  "DEVICE", "ENDPOINT", "ADAPTER", "SESSION"}};
+  Table table = {{"CONNECTOR", "LOCAL", "PEER", "STATE", "READS IN/OUT", "QP", "LISTENER", "SHARED", "CLOSING",
+                  "DEVICE", "ENDPOINT", "ADAPTER", "SESSION", "MTU"}};
   for (const v1::ConnectorInfo& info : reply.connectors()) {
-    table.push_back({Text(info.connector_id()), AddressOf(info.local(), info.has_local()),
-                     AddressOf(info.peer(), info.has_peer()),
-                     Word(v1::ConnectorState_Name(info.state()), "CONNECTOR_STATE_"), LimitsOf(info),
-                     TextOrDash(info.path_mtu()), TextOrDash(info.qp_number()), TextOrDash(info.listener_id()),
-                     TextOrDash(info.shared_endpoint_id()), Text(info.closing()), info.device(),
-                     TextOrDash(info.endpoint_id()), Text(info.adapter_id()), Text(info.session_id())});
+    table.push_back(
+        {Text(info.connector_id()), AddressOf(info.local(), info.has_local()), AddressOf(info.peer(), info.has_peer()),
+         Word(v1::ConnectorState_Name(info.state()), "CONNECTOR_STATE_"), LimitsOf(info), TextOrDash(info.qp_number()),
+         TextOrDash(info.listener_id()), TextOrDash(info.shared_endpoint_id()), Text(info.closing()), info.device(),
+         TextOrDash(info.endpoint_id()), Text(info.adapter_id()), Text(info.session_id()),
+         TextOrDash(info.path_mtu())});
   }
   return table;
 }
