@@ -44,7 +44,7 @@ Broker::Broker(BrokerCore core, Watcher& watcher, CoreRunner::Commit commit, Cor
           std::move(core), watcher, [this](const Effect& effect) { Carry(effect); }, std::move(commit),
           [this, observer = std::move(observer)](Instant now, const Event& event, const Effects& effects) {
             if (observer) observer(now, event, effects);
-            for (const Effect& effect : effects) life_.SawAsked(effect);
+            for (const Effect& effect : effects) life_.Saw(effect);
           }),
       gate_(std::move(policy), audit),
       processes_(watcher,

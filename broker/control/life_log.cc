@@ -117,7 +117,7 @@ void LifeLog::Ended(SessionId session, absl::string_view why) {
   }
 }
 
-void LifeLog::SawAsked(const Effect& effect) {
+void LifeLog::Saw(const Effect& effect) {
   const auto* asked = std::get_if<FabricRequest>(&effect);
   if (asked == nullptr) return;
   if (const auto* rebind = std::get_if<FabricRebind>(asked)) FollowedAddress(*rebind);

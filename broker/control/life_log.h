@@ -33,7 +33,8 @@ class LifeLog {
   void Away(SessionId session);
   void Ended(SessionId session, absl::string_view why);
 
-  void SawAsked(const Effect& effect);  // Of a fabric.
+  // Each effect of an event, before it is carried out.
+  void Saw(const Effect& effect);
 
   // A request's first answer; before it, the events that the request has caused at once.
   void Answered(const ClientRequest& request, const Outcome& answer);

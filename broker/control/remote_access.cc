@@ -125,7 +125,7 @@ void RemoteAccess::Use(const ServerCertificates& certificates) {
     LogInfo("revocation lists replaced",
             {{"file", configuration_.tcp_revoked}, {"lists", in_use_.revocations->lists()}});
   }
-  // Of the same lists, too: which authorities they revoke depends on those that there are.
+  // Also where only the authorities have changed: which of them the lists revoke is decided when both are read.
   callers_.Set(in_use_.revocations);
   EndRevoked();
   if (former.chain == in_use_.chain && former.private_key == in_use_.private_key &&

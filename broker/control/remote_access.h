@@ -64,7 +64,7 @@ class RemoteAccess {
   void Use(const ServerCertificates& certificates);
   // All of them, once what is under way has been said.
   void EndConnections();
-  // Those whose clients' certificates are revoked, likewise.
+  // Ends the connections of clients whose certificates are revoked, once what is under way has been said.
   void EndRevoked();
 
   std::optional<Port> opened_;  // Until Start.

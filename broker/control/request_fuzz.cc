@@ -25,7 +25,7 @@ namespace {
 
 using Bytes = std::span<const uint8_t>;
 
-// Nothing where the bytes are no such message, which gRPC refuses.
+// Returns nothing if the bytes are not such a message; gRPC refuses those.
 template <typename Message>
 std::optional<Translated> Translate(Bytes bytes) {
   Message message;
@@ -74,7 +74,7 @@ std::vector<BrokerCore> MakeStates() {
   return states;
 }
 
-// The session of this number among those that live, in the order of their ids.
+// Numbers the live sessions in the order of their ids.
 std::optional<SessionId> SessionAt(const BrokerCore& core, uint8_t number) {
   std::vector<SessionId> live;
   for (const auto& [id, session] : core.records().sessions) {

@@ -29,7 +29,7 @@ struct ServerCertificates {
   std::string private_key;  // Never logged.
   std::string client_authorities;
   std::string revoked;
-  // Of the text above; never null.
+  // What `revoked` says; never null.
   std::shared_ptr<const Revocations> revocations = std::make_shared<const Revocations>();
 
   bool operator==(const ServerCertificates& other) const {

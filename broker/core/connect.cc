@@ -63,26 +63,26 @@ Outcome RefuseUnlessTupleIsFree(const Turn& turn, const ConnectorRecord& connect
                 ": another connector has a connection to it from ", endpoint.address.ToString(), " already");
 }
 
-// What Connect and ConnectWithSharedEndpoint check alike. `Request` is either.
+// What Connect and ConnectWithSharedEndpoint check alike. `Request` is either; `destination` is its own, by OnLinkOf.
 template <typename Request>
-Outcome RefuseUnlessSound(const Turn& turn, const ConnectorRecord& connector, const Request& request) {
+Outcome RefuseUnlessSound(const Turn& turn, const ConnectorRecord& connector, const Request& request,
+                          const SocketAddress& destination) {
   Outcome outcome = RefuseUnlessIdle(connector);
   if (outcome.status == NdkStatus::kSuccess) outcome = RefuseUnlessFree(turn, connector, request.qp);
-  const IpAddress& ip = request.destination.ip;
-  if (outcome.status == NdkStatus::kSuccess && (request.destination.port == 0 || ip.IsAny() || ip.IsMulticast())) {
-    outcome = Refuse(NdkStatus::kInvalidParameter, "destination ", request.destination.ToString(),
+  const IpAddress& ip = destination.ip;
+  if (outcome.status == NdkStatus::kSuccess && (destination.port == 0 || ip.IsAny() || ip.IsMulticast())) {
+    outcome = Refuse(NdkStatus::kInvalidParameter, "destination ", destination.ToString(),
                      ": name one host's address and its port");
   }
   if (outcome.status == NdkStatus::kSuccess && ip.IsLinkLocal() && ip.scope_id == 0) {
-    outcome = Refuse(NdkStatus::kInvalidAddress, "destination ", request.destination.ToString(),
+    outcome = Refuse(NdkStatus::kInvalidAddress, "destination ", destination.ToString(),
                      ": a link-local address; name its interface, as in ", ip.ToString(),
                      "%eth0, or a source that is link-local");
   }
   const Device& device = DeviceOf(turn, connector.adapter);
-  const bool loopback = std::binary_search(device.addresses.begin(), device.addresses.end(), ip);
-  if (outcome.status == NdkStatus::kSuccess && loopback &&
+  if (outcome.status == NdkStatus::kSuccess && HasAddress(device, ip) &&
       (device.info.adapter_flags & kLoopbackConnectionsSupported) == 0) {
-    outcome = Refuse(NdkStatus::kNotSupported, "destination ", request.destination.ToString(), ": is an address of ",
+    outcome = Refuse(NdkStatus::kNotSupported, "destination ", destination.ToString(), ": is an address of ",
                      device.name, ", which cannot connect with itself; take another adapter");
   }
   if (outcome.status == NdkStatus::kSuccess) {
@@ -99,25 +99,23 @@ SocketAddress OnLinkOf(const SocketAddress& source, SocketAddress destination) {
 
 // A queue pair sends from its own adapter alone, so a route over another one is none for it. Names no other adapter,
 // since the client may not know of it.
-Outcome ChooseSource(const Device& device, Connect& request) {
-  const std::string destination = request.destination.ToString();
-  if (request.route.status != NdkStatus::kSuccess) {
+Outcome ChooseSource(const Device& device, const Route& route, const SocketAddress& destination, IpAddress* source) {
+  if (route.status != NdkStatus::kSuccess) {
     Outcome outcome =
-        Refuse(request.route.status, "destination ", destination, ": no source by route; see \"ip route get ",
-               request.destination.ip.ToString(), "\", or name a source");
+        Refuse(route.status, "destination ", destination.ToString(), ": no source by route; see \"ip route get ",
+               destination.ip.ToString(), "\", or name a source");
     outcome.retryable = MayRetry(outcome.status);
     return outcome;
   }
-  const IpAddress& source = request.route.source;
-  if (!std::binary_search(device.addresses.begin(), device.addresses.end(), source)) {
+  if (!HasAddress(device, route.source)) {
     const auto end = device.addresses.begin() + std::min(device.addresses.size(), kAddressesInHint);
-    return Refuse(NdkStatus::kInvalidAddress, "destination ", destination, ": its route leaves from ",
-                  source.ToString(), ", which ", device.name,
+    return Refuse(NdkStatus::kInvalidAddress, "destination ", destination.ToString(), ": its route leaves from ",
+                  route.source.ToString(), ", which ", device.name,
                   " does not have; open the adapter that has it, or name a source of ", device.name, ": ",
                   absl::StrJoin(device.addresses.begin(), end, ", ",
                                 [](std::string* out, const IpAddress& ip) { *out += ip.ToString(); }));
   }
-  request.source.ip = source;
+  *source = route.source;
   return Done();
 }
 
@@ -141,11 +139,12 @@ void ReplaceEndpoint(Turn& turn, ConnectorRecord& connector, EndpointId endpoint
 }
 
 template <typename Request>
-void Begin(Turn& turn, const Call& call, ConnectorRecord& connector, const Request& request) {
+void Begin(Turn& turn, const Call& call, ConnectorRecord& connector, const Request& request,
+           const SocketAddress& destination) {
   const AdapterInfo& info = DeviceOf(turn, connector.adapter).info;
   TakeQp(turn, connector, request.qp);
   connector.pending = call.id;
-  connector.peer = request.destination;
+  connector.peer = destination;
   connector.limits = {std::min(request.limits.inbound, info.max_inbound_read_limit),
                       std::min(request.limits.outbound, info.max_outbound_read_limit)};
   connector.options = request.options;
@@ -217,58 +216,57 @@ Outcome Perform(Turn& turn, const Call& call, const CreateConnector& request) {
   return Done(ConnectorCreated{connector->id});
 }
 
-Outcome Perform(Turn& turn, const Call& call, const Connect& given) {
-  Connect request = given;
-  request.destination = OnLinkOf(request.source, request.destination);
+Outcome Perform(Turn& turn, const Call& call, const Connect& request) {
+  SocketAddress source = request.source;
+  const SocketAddress destination = OnLinkOf(source, request.destination);
   const auto found = FindUsable(turn, call, request.connector);
   if (!found) return found.refusal;
   ConnectorRecord& connector = *found;
-  Outcome outcome = RefuseUnlessSound(turn, connector, request);
-  if (outcome.status == NdkStatus::kSuccess && request.source.ip.IsAny()) {
-    outcome = ChooseSource(DeviceOf(turn, connector.adapter), request);
+  Outcome outcome = RefuseUnlessSound(turn, connector, request, destination);
+  if (outcome.status == NdkStatus::kSuccess && source.ip.IsAny()) {
+    outcome = ChooseSource(DeviceOf(turn, connector.adapter), request.route, destination, &source.ip);
   }
-  if (outcome.status == NdkStatus::kSuccess) outcome = RefuseUnlessTheyMeet(request.source, request.destination);
+  if (outcome.status == NdkStatus::kSuccess) outcome = RefuseUnlessTheyMeet(source, destination);
   if (outcome.status != NdkStatus::kSuccess) return outcome;
   const auto held = turn.records.endpoints.find(connector.endpoint);
   const bool keep = held != turn.records.endpoints.end() && held->second.owner == ObjectId(connector.id) &&
-                    held->second.address == request.source;
+                    held->second.address == source;
   if (!keep) {
     EndpointId endpoint;
-    outcome = AcquireEndpoint(turn, call.session, DeviceOf(turn, connector.adapter), EndpointUse::kDedicated,
-                              request.source, Presence::kNow, connector.id, endpoint);
+    outcome = AcquireEndpoint(turn, call.session, DeviceOf(turn, connector.adapter), EndpointUse::kDedicated, source,
+                              Presence::kNow, connector.id, endpoint);
     if (outcome.status != NdkStatus::kPending) return outcome;
     ReplaceEndpoint(turn, connector, endpoint, SharedEndpointId());
   }
-  Begin(turn, call, connector, request);
+  Begin(turn, call, connector, request, destination);
   ConnectWhenReady(turn, connector);
   return Pending();
 }
 
-Outcome Perform(Turn& turn, const Call& call, const ConnectWithSharedEndpoint& given) {
-  ConnectWithSharedEndpoint request = given;
+Outcome Perform(Turn& turn, const Call& call, const ConnectWithSharedEndpoint& request) {
   const auto found = FindUsable(turn, call, request.connector);
   if (!found) return found.refusal;
   const auto shared = FindUsable(turn, call, request.shared_endpoint);
   if (!shared) return shared.refusal;
   const EndpointRecord& endpoint = turn.records.endpoints.at(shared->endpoint);
-  request.destination = OnLinkOf(endpoint.address, request.destination);
+  const SocketAddress destination = OnLinkOf(endpoint.address, request.destination);
   ConnectorRecord& connector = *found;
-  Outcome outcome = RefuseUnlessSound(turn, connector, request);
+  Outcome outcome = RefuseUnlessSound(turn, connector, request, destination);
   if (outcome.status != NdkStatus::kSuccess) return outcome;
   if (shared->adapter != connector.adapter) {
     return Refuse(NdkStatus::kInvalidParameterMix, Name(request.shared_endpoint), ": is ", Name(shared->adapter),
                   "'s, not ", Name(connector.adapter), "'s");
   }
-  outcome = RefuseUnlessTheyMeet(endpoint.address, request.destination);
+  outcome = RefuseUnlessTheyMeet(endpoint.address, destination);
   if (outcome.status != NdkStatus::kSuccess) return outcome;
-  outcome = RefuseUnlessTupleIsFree(turn, connector, endpoint, request.destination);
+  outcome = RefuseUnlessTupleIsFree(turn, connector, endpoint, destination);
   if (outcome.status != NdkStatus::kSuccess) return outcome;
   if (connector.shared_endpoint != request.shared_endpoint) {
     AddReference(turn, shared->endpoint);
     ++shared->successors;
     ReplaceEndpoint(turn, connector, shared->endpoint, request.shared_endpoint);
   }
-  Begin(turn, call, connector, request);
+  Begin(turn, call, connector, request, destination);
   ConnectWhenReady(turn, connector);
   return Pending();
 }

@@ -24,21 +24,20 @@ bool IsAnothers(const Turn& turn, const EndpointRecord& endpoint, const IpAddres
   return holder != turn.index.addresses.end() && holder->second != endpoint.id;
 }
 
-bool HasAddress(const Device& device, const IpAddress& ip) {
-  return std::find(device.addresses.begin(), device.addresses.end(), ip) != device.addresses.end();
-}
-
-bool IsFree(const Turn& turn, const EndpointRecord& wanted) {
-  const auto taken = [&](const IpAddress& ip) { return IsAnothers(turn, wanted, ip); };
-  const std::vector<IpAddress> ips = TakenBy(wanted);
-  if (std::any_of(ips.begin(), ips.end(), taken)) return false;
+// The endpoint that keeps others from the wanted addresses and port; null where they are free.
+const EndpointRecord* InTheWayOf(const Turn& turn, const EndpointRecord& wanted) {
+  const auto& endpoints = std::as_const(turn.records.endpoints);
+  for (const IpAddress& ip : TakenBy(wanted)) {
+    if (IsAnothers(turn, wanted, ip)) return &endpoints.at(turn.index.addresses.at(AddressOf(wanted, ip)));
+  }
   const auto wildcards = turn.index.wildcards.find(PortOf(wanted));
-  if (wildcards == turn.index.wildcards.end()) return true;
+  if (wildcards == turn.index.wildcards.end()) return nullptr;
   // Two wildcards of one device and family are in each other's way even while the device has no address.
-  return std::none_of(wildcards->second.begin(), wildcards->second.end(), [&](EndpointId id) {
-    const EndpointRecord& other = std::as_const(turn.records.endpoints).at(id);
-    return other.device == wanted.device && other.address == wanted.address;
-  });
+  for (const EndpointId id : wildcards->second) {
+    const EndpointRecord& other = endpoints.at(id);
+    if (other.device == wanted.device && other.address == wanted.address) return &other;
+  }
+  return nullptr;
 }
 
 // Puts the next free port of the ephemeral range into `endpoint`. False when all have been tried or are taken; so it
@@ -51,7 +50,7 @@ bool ChoosePort(Turn& turn, EndpointRecord& endpoint) {
     ++endpoint.tries;
     last = static_cast<uint16_t>(last < first || last >= turn.limits.last_ephemeral_port ? first : last + 1);
     endpoint.address.port = last;
-    if (IsFree(turn, endpoint)) return true;
+    if (InTheWayOf(turn, endpoint) == nullptr) return true;
   }
   return false;
 }
@@ -60,18 +59,6 @@ Outcome NoPortLeft(const Turn& turn, const EndpointRecord& endpoint) {
   return Refuse(NdkStatus::kTooManyAddresses, "address ", endpoint.address.ip.ToString(), ": every port from ",
                 turn.limits.first_ephemeral_port, " to ", turn.limits.last_ephemeral_port,
                 " is in use; close connections or name a port");
-}
-
-// Who in the broker has an address that the endpoint wants.
-const char* HolderOf(const Turn& turn, const EndpointRecord& wanted) {
-  for (const IpAddress& ip : TakenBy(wanted)) {
-    if (!IsAnothers(turn, wanted, ip)) continue;
-    const EndpointId holder = turn.index.addresses.at(AddressOf(wanted, ip));
-    if (std::as_const(turn.records.endpoints).at(holder).device != wanted.device) {
-      return "a client of this broker on another adapter";
-    }
-  }
-  return "a client of this broker";
 }
 
 Outcome InUse(const EndpointRecord& endpoint, const char* by) {
@@ -247,6 +234,10 @@ Outcome RefuseAddress(const Turn& turn, const Device& device, EndpointUse use, c
 
 }  // namespace
 
+bool HasAddress(const Device& device, const IpAddress& ip) {
+  return std::binary_search(device.addresses.begin(), device.addresses.end(), ip);
+}
+
 Outcome AcquireEndpoint(Turn& turn, SessionId session, const Device& device, EndpointUse use,
                         const SocketAddress& address, Presence presence, ObjectId owner, EndpointId& id) {
   const uint32_t uid = turn.records.sessions.at(session).identity.uid;
@@ -265,7 +256,10 @@ Outcome AcquireEndpoint(Turn& turn, SessionId session, const Device& device, End
   endpoint.references = 1;
   endpoint.owner = owner;
   if (endpoint.ephemeral && !ChoosePort(turn, endpoint)) return NoPortLeft(turn, endpoint);
-  if (!IsFree(turn, endpoint)) return InUse(endpoint, HolderOf(turn, endpoint));
+  if (const EndpointRecord* other = InTheWayOf(turn, endpoint)) {
+    const bool here = other->device == endpoint.device;
+    return InUse(endpoint, here ? "a client of this broker" : "a client of this broker on another adapter");
+  }
   ++turn.records.devices.at(device.id).endpoints;
   NewIds<EndpointKind> ids(turn.records.counters.id_key, turn.records.counters.endpoint);
   id = endpoint.id = ids.Next(turn.records.endpoints);

@@ -13,6 +13,8 @@
 
 namespace rdmabroker {
 
+bool HasAddress(const Device& device, const IpAddress& ip);
+
 // Whether the device must have the address.
 enum class Presence : uint8_t { kNow, kAwaited };
 

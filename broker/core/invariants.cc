@@ -321,7 +321,8 @@ void CheckEndpoints(Rules& rules, const Records& records) {
     const bool used = endpoint.references + endpoint.connections > 0;
     rules.Require(endpoint.state != EndpointState::kBound || used, "endpoint ", id.value(), ": bound and unused");
     rules.Require(endpoint.state != EndpointState::kUnbinding || !used, "endpoint ", id.value(), ": unbound in use");
-    const bool within = endpoint.address.ip.IsAny() || endpoint.ips.empty() || endpoint.ips == TakenBy(endpoint);
+    const bool within =
+        endpoint.address.ip.IsAny() || endpoint.ips.empty() || std::ranges::equal(endpoint.ips, TakenBy(endpoint));
     rules.Require(within, "endpoint ", id.value(), ": is held at addresses that are not its own");
     for (const IpAddress& ip : TakenBy(endpoint)) {
       const auto [other, fresh] =

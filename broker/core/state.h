@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <deque>
 #include <optional>
+#include <span>
 #include <string>
 #include <utility>
 #include <variant>
@@ -247,8 +248,9 @@ struct EndpointRecord {
 };
 
 // The addresses that no other endpoint may have with that port: a named one also while the device has not got it.
-inline std::vector<IpAddress> TakenBy(const EndpointRecord& endpoint) {
-  return endpoint.address.ip.IsAny() ? endpoint.ips : std::vector<IpAddress>{endpoint.address.ip};
+inline std::span<const IpAddress> TakenBy(const EndpointRecord& endpoint) {
+  if (endpoint.address.ip.IsAny()) return endpoint.ips;
+  return {&endpoint.address.ip, 1};
 }
 
 // How a connection is given up.

@@ -138,9 +138,10 @@ bool LocalAddresses::Refresh() {
     TryLater(addresses.status());
     return false;
   }
-  SetTimer(retry_, absl::ZeroDuration());
-  back_off_ = kFirstRetry;
-  failures_ = 0;
+  if (std::exchange(failures_, 0) != 0) {
+    SetTimer(retry_, absl::ZeroDuration());
+    back_off_ = kFirstRetry;
+  }
   return std::exchange(addresses_, *addresses) != *addresses;
 }
 

@@ -65,20 +65,11 @@ TEST_F(SessionTest, TellsWhatAClientMustKnow) {
 
 TEST_F(SessionTest, HasTheFeaturesThatBothSidesKnow) {
   Start();
-  v1::SessionRequest first;
-  first.mutable_open()->set_api_minor(1);
-  for (const char* name : {"made-up", "listener-address-events"}) first.mutable_open()->add_features(name);
-  auto stub = v1::Broker::NewStub(NewChannel(daemon_->target()));
-  grpc::ClientContext context;
-  Limit(context);
-  auto stream = stub->Session(&context);
-  stream->Write(first);
-  v1::SessionReply reply;
-  ASSERT_TRUE(stream->Read(&reply));
-  ASSERT_EQ(reply.opened().features_size(), 1);
-  EXPECT_EQ(reply.opened().features(0), "listener-address-events");
-  stream->WritesDone();
-  EXPECT_TRUE(stream->Finish().ok());
+  const auto client = NewClient();
+  ASSERT_EQ(client->Open({"made-up", "listener-address-events"}), NdkStatus::kSuccess);
+  ASSERT_EQ(client->opened().features_size(), 1);
+  EXPECT_EQ(client->opened().features(0), "listener-address-events");
+  EXPECT_EQ(client->Close(), NdkStatus::kSuccess);
 }
 
 TEST_F(SessionTest, EndsWithOkAfterClose) {

@@ -135,9 +135,10 @@ TestClient::TestClient(std::shared_ptr<grpc::Channel> channel)
 
 TestClient::~TestClient() { Vanish(); }
 
-NdkStatus TestClient::Open() {
+NdkStatus TestClient::Open(const std::vector<std::string>& features) {
   v1::SessionRequest first;
   first.mutable_open()->set_api_minor(1);
+  first.mutable_open()->mutable_features()->Add(features.begin(), features.end());
   return Start(first);
 }
 

@@ -63,8 +63,8 @@ class TestClient {
   TestClient(const TestClient&) = delete;
   TestClient& operator=(const TestClient&) = delete;
 
-  // Opens a session, and waits until it is open.
-  NdkStatus Open();
+  // Opens a session with these features of the contract, and waits until it is open.
+  NdkStatus Open(const std::vector<std::string>& features = {});
   // Returns to the session of `former`, which has lost its stream or is about to.
   NdkStatus Resume(const TestClient& former, uint64_t acknowledged);
   // Ends the session, and waits for the stream's end.

@@ -109,7 +109,7 @@ class ChangedNeighbour : public testing::Test {
   }
   // Whatever the kernel has told of by now has been handled: it tells of this attempt's route in the same order.
   void AwaitEarlierEvents() {
-    Perform(Connect(kRefused, FreeAddress()));
+    Perform(Connect(kRefused, outside_.FreeAddress()));
     EXPECT_EQ(Await<FabricConnectFailed>("refusal").connection, kRefused);
     Perform(FabricRelease{kDevice, kRefused});
     EXPECT_EQ(Await<FabricReleased>("refused attempt's release").connection, kRefused);
@@ -118,14 +118,6 @@ class ChangedNeighbour : public testing::Test {
     while (tasks_.RunOne(kQuiet)) continue;
   }
 
-  SocketAddress FreeAddress() const {
-    const KernelId id = outside_.New();
-    CmAddresses at;
-    EXPECT_EQ(outside_.file->Bind(id, {ip_, 0}), 0);
-    EXPECT_EQ(outside_.file->QueryAddresses(id, &at), 0);
-    EXPECT_EQ(outside_.file->Destroy(id), 0);
-    return at.local;
-  }
   FabricConnect Connect(ConnectionId id, const SocketAddress& to) {
     return {.device = kDevice,
             .connection = id,
@@ -139,10 +131,10 @@ class ChangedNeighbour : public testing::Test {
             .process = ::getpid()};
   }
   void Bind() {
-    from_ = FreeAddress();
+    from_ = outside_.FreeAddress();
     Perform(FabricBind{kDevice, kFrom, EndpointUse::kDedicated, {ip_}, from_.port});
     Await<FabricBound>("address to connect from");
-    listener_ = FreeAddress();
+    listener_ = outside_.FreeAddress();
     Perform(FabricBind{kDevice, kListener, EndpointUse::kListener, {ip_}, listener_.port});
     Await<FabricBound>("listener");
   }

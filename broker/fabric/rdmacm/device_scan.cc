@@ -156,9 +156,8 @@ std::string WhyUnusable(const absl::Status& connection_manager, bool port_active
   }
   if (!has_addresses) {
     return "no IP address of the daemon's network namespace leads to it; a bond's backup slave and the second device "
-           "on "
-           "one interface need none, any other needs one on its network interface (\"rdma link\" names it), as by \"ip "
-           "address add ADDRESS dev INTERFACE\"";
+           "on one interface need none, any other needs one on its network interface (\"rdma link\" names it), as by "
+           "\"ip address add ADDRESS dev INTERFACE\"";
   }
   return {};
 }

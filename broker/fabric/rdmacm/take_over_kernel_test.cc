@@ -245,7 +245,7 @@ class TakeOver : public testing::Test {
     Begin();
     Perform(FabricAdopted{kDevice});
     peers_listener_ = peer_.Listen();
-    from_ = FreeAddress();
+    from_ = peer_.FreeAddress();
     Perform(FabricBind{kDevice, kFrom, EndpointUse::kDedicated, {ip_}, from_.port});
     Await<FabricBound>();
   }
@@ -316,14 +316,6 @@ class TakeOver : public testing::Test {
   bool IsStored(std::string_view name) const {
     const auto& stored = supervisor_.stored();
     return std::any_of(stored.begin(), stored.end(), [&](const KeptDescriptor& kept) { return kept.name == name; });
-  }
-  SocketAddress FreeAddress() const {
-    const KernelId id = peer_.New();
-    CmAddresses at;
-    EXPECT_EQ(peer_.file->Bind(id, {ip_, 0}), 0);
-    EXPECT_EQ(peer_.file->QueryAddresses(id, &at), 0);
-    EXPECT_EQ(peer_.file->Destroy(id), 0);
-    return at.local;
   }
   // Somebody outside the broker gets it.
   bool IsFree(const SocketAddress& address) const {
@@ -439,7 +431,7 @@ TEST_F(TakeOver, MintsTheIdsOfRequestsWhateverTheDevicesIs) {
   const DeviceId device = Await<DeviceChanged>().device.id;
   EXPECT_EQ(device, DeviceId(kGone.value() + 1));
   Perform(FabricAdopted{kGone});
-  listener_ = FreeAddress();
+  listener_ = peer_.FreeAddress();
   Perform(FabricBind{device, kListener, EndpointUse::kListener, {ip_}, listener_.port});
   Await<FabricBound>();
   active_ = peer_.New();
@@ -547,7 +539,7 @@ TEST_F(TakeOver, BindsAgainWhatItDoesNotFind) {
 }
 
 TEST_F(TakeOver, TellsOfAnAddressThatSomebodyHasTakenAndBindsItOnceItIsFree) {
-  listener_ = FreeAddress();
+  listener_ = peer_.FreeAddress();
   const KernelId outsiders = peer_.New();
   ASSERT_EQ(peer_.file->Bind(outsiders, listener_), 0);
   CapturedLog log;
@@ -1202,7 +1194,7 @@ class TakeOverOfTurns : public TakeOver {
   // Towards one listener, which has the request of the first then.
   KernelId BeginTwo() {
     BindFirst();
-    next_from_ = FreeAddress();
+    next_from_ = peer_.FreeAddress();
     Perform(FabricBind{kDevice, kNextFrom, EndpointUse::kDedicated, {ip_}, next_from_.port});
     Await<FabricBound>();
     Perform(OwnConnect());
@@ -1318,7 +1310,7 @@ TEST_F(TakeOverOfTurns, HasATurnStoredBeforeAnythingLeaves) {
 
 TEST_F(TakeOver, LeavesItsSuccessorWhatThatNeeds) {
   BindFirst();
-  listener_ = FreeAddress();
+  listener_ = peer_.FreeAddress();
   Perform(FabricBind{kDevice, kListener, EndpointUse::kListener, {ip_}, listener_.port});
   Await<FabricBound>();
   Perform(OwnConnect());

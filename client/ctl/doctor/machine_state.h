@@ -43,8 +43,8 @@ struct NetworkInterface {
   bool up = false;       // By its administrator.
   bool carrier = false;  // False where it is down.
   std::vector<InterfaceAddress> addresses;
-  std::string master =
-      {};  // The interface that it is a part of, such as a bond or a bridge; empty where there is none.
+  // The interface that it is a part of, such as a bond or a bridge; empty where there is none.
+  std::string master = {};
   BondRole bond_role = BondRole::kNone;  // kNone for a part of anything else.
 
   bool operator==(const NetworkInterface&) const = default;

@@ -4,11 +4,12 @@
 
 #include <gtest/gtest.h>
 
-#include <optional>
+#include <limits>
 #include <random>
 #include <vector>
 
 #include "dataplane/iwarp/wire/bytes.h"
+#include "dataplane/iwarp/wire/decoded_stream_for_test.h"
 #include "dataplane/iwarp/wire/terminate.h"
 #include "tests/random_seed.h"
 
@@ -17,64 +18,9 @@ namespace {
 
 using Bytes = std::vector<uint8_t>;
 
-struct Segment {
-  SegmentHeader header;
-  Bytes payload;
+size_t Whole() { return std::numeric_limits<size_t>::max(); }
 
-  bool operator==(const Segment&) const = default;
-};
-
-struct Outcome {
-  std::vector<Segment> segments;  // Complete ones.
-  std::optional<TerminateCause> error;
-  bool within_fpdu = false;
-
-  bool operator==(const Outcome&) const = default;
-};
-
-// Feeds the stream in pieces of random length (whole if `random` is null); `direct` puts payload in by PayloadPlaced.
-Outcome Decode(const Bytes& stream, bool crc, std::mt19937* random, bool direct = false) {
-  FpduDecoder decoder(crc);
-  Outcome outcome;
-  Segment segment;
-  size_t at = 0;
-  while (at < stream.size() && !outcome.error) {
-    size_t left = stream.size() - at;
-    if (random != nullptr) left = std::min<size_t>(left, 1 + (*random)() % 40);
-    while (left > 0) {
-      if (direct && decoder.payload_left() > 0) {
-        const size_t piece = std::min(left, decoder.payload_left());
-        decoder.PayloadPlaced({&stream[at], piece});
-        segment.payload.insert(segment.payload.end(), &stream[at], &stream[at] + piece);
-        at += piece;
-        left -= piece;
-        continue;
-      }
-      const auto step = decoder.Next({&stream[at], left});
-      EXPECT_LE(step.taken, left);
-      if (step.event == FpduDecoder::Event::kSegment) segment = {decoder.header(), {}};
-      if (step.event == FpduDecoder::Event::kPayload) {
-        segment.payload.insert(segment.payload.end(), &stream[at], &stream[at] + step.taken);
-      }
-      if (step.event == FpduDecoder::Event::kSegmentEnd) outcome.segments.push_back(segment);
-      at += step.taken;
-      left -= step.taken;
-      if (step.event == FpduDecoder::Event::kError) {
-        outcome.error = decoder.error();
-        EXPECT_EQ(decoder.Next(stream).event, FpduDecoder::Event::kError);
-        return outcome;
-      }
-      if (step.event == FpduDecoder::Event::kNeedMore) {
-        EXPECT_EQ(left, 0u) << "the decoder must take all that it is given";
-        break;
-      }
-    }
-  }
-  outcome.within_fpdu = decoder.within_fpdu();
-  return outcome;
-}
-
-Segment RandomSegment(std::mt19937& random) {
+DecodedSegment RandomSegment(std::mt19937& random) {
   const SegmentHeader headers[] = {
       {.tagged = true, .last = random() % 2 == 0, .opcode = Opcode::kWrite, .stag = 5, .tagged_offset = random()},
       {.tagged = true, .last = true, .opcode = Opcode::kReadResponse, .stag = 6},
@@ -83,7 +29,7 @@ Segment RandomSegment(std::mt19937& random) {
       {.last = true, .opcode = Opcode::kReadRequest, .queue = 1, .msn = 1},
       {.last = true, .opcode = Opcode::kTerminate, .queue = 2, .msn = 1},
   };
-  Segment segment = {headers[random() % 6], {}};
+  DecodedSegment segment = {headers[random() % 6], {}};
   size_t length = random() % 200;
   if (segment.header.opcode == Opcode::kReadRequest) length = kReadRequestLength;
   if (segment.header.opcode == Opcode::kTerminate) length = 4 + random() % 40;
@@ -97,18 +43,19 @@ TEST(FpduDecoder, CuttingTheStreamDifferentlyChangesNothing) {
   std::mt19937 random(seed);
   for (int round = 0; round < 300; ++round) {
     const bool crc = random() % 2 == 0;
+    const auto pieces = [&random] { return 1 + random() % 40; };
     Bytes stream;
-    Outcome expected;
+    DecodedStream expected;
     for (int i = 0; i < 8; ++i) {
       expected.segments.push_back(RandomSegment(random));
       const Bytes fpdu = ComposeFpdu(expected.segments.back().header, expected.segments.back().payload, crc);
       stream.insert(stream.end(), fpdu.begin(), fpdu.end());
     }
-    ASSERT_EQ(Decode(stream, crc, nullptr), expected);
-    ASSERT_EQ(Decode(stream, crc, &random), expected);
-    ASSERT_EQ(Decode(stream, crc, &random, true), expected);
+    ASSERT_EQ(Decode(stream, crc, Whole), expected);
+    ASSERT_EQ(Decode(stream, crc, pieces), expected);
+    ASSERT_EQ(Decode(stream, crc, pieces, true), expected);
     const size_t cut = 1 + random() % (stream.size() - 1);
-    ASSERT_FALSE(Decode(Bytes(stream.begin(), stream.begin() + static_cast<ptrdiff_t>(cut)), crc, nullptr).error);
+    ASSERT_FALSE(Decode(Bytes(stream.begin(), stream.begin() + static_cast<ptrdiff_t>(cut)), crc, Whole).error);
   }
 }
 
@@ -152,7 +99,7 @@ TEST(FpduDecoder, EachViolationHasItsTerminateCause) {
   };
   for (const MalformedRow& row : rows) {
     SCOPED_TRACE(row.name);
-    const Outcome outcome = Decode(row.bytes, true, nullptr);
+    const DecodedStream outcome = Decode(row.bytes, true, Whole);
     EXPECT_EQ(outcome.error, row.cause);
     EXPECT_TRUE(outcome.segments.empty());
   }
@@ -160,7 +107,7 @@ TEST(FpduDecoder, EachViolationHasItsTerminateCause) {
 
 TEST(FpduDecoder, WithoutCrcTheFieldIsNotLookedAt) {
   const SegmentHeader send = {.last = true, .opcode = Opcode::kSend, .msn = 1};
-  EXPECT_EQ(Decode(Spoilt(Fpdu(send, 4, false), 27), false, nullptr).segments.size(), 1u);
+  EXPECT_EQ(Decode(Spoilt(Fpdu(send, 4, false), 27), false, Whole).segments.size(), 1u);
 }
 
 TEST(FpduDecoder, TheHeaderAsItCameIsKeptForTheTerminateMessage) {

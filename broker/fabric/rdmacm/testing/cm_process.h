@@ -46,6 +46,15 @@ class CmProcess {
     EXPECT_EQ(file->QueryAddresses(id, &addresses), 0);
     return addresses.local;
   }
+  // With a port that nobody has at this moment.
+  SocketAddress FreeAddress() const {
+    const KernelId id = New();
+    CmAddresses addresses;
+    EXPECT_EQ(file->Bind(id, {ip_, 0}), 0);
+    EXPECT_EQ(file->QueryAddresses(id, &addresses), 0);
+    EXPECT_EQ(file->Destroy(id), 0);
+    return addresses.local;
+  }
   // The port of an id that shares it with nobody, at the process's address or another.
   uint16_t Occupy() const { return Occupy(ip_); }
   uint16_t Occupy(const char* ip) const { return Occupy(*IpAddress::Parse(ip)); }
