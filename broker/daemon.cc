@@ -187,7 +187,7 @@ class Daemon {
   Configuration Apply(const LoadedConfiguration& loaded, const Configuration& in_use) {
     SetLogLevel(*LogLevelNamed(in_use.log_level));
     SetLogFormat(*LogFormatNamed(in_use.log_format));
-    const Configuration had = control_.Apply(loaded, in_use);
+    Configuration had = control_.Apply(loaded, in_use);
     parts_.kept.Keep(loaded.text, loaded.numbers);
     return had;
   }

@@ -181,7 +181,8 @@ const char* WhyNoPeerComes(NdkStatus over) {
 }  // namespace
 
 Made<std::unique_ptr<BlockingListener>> BlockingListener::Listen(const std::shared_ptr<Adapter>& adapter,
-                                                                 const SocketAddress& address) {
+                                                                 const SocketAddress& address,
+                                                                 const ListenOptions& options) {
   const auto queue = std::make_shared<Queue>();
   // The listener forgets its callback, and this with it, when it or its session is closed.
   const std::shared_ptr<void> closed(nullptr, [queue](void*) { queue->End(NdkStatus::kCancelled); });
@@ -190,7 +191,8 @@ Made<std::unique_ptr<BlockingListener>> BlockingListener::Listen(const std::shar
         [queue, closed](std::shared_ptr<Connector> connector) { queue->Add(std::move(connector)); }, completion);
   });
   if (!made.outcome.ok()) return {.outcome = made.outcome};
-  const Outcome outcome = AwaitOutcome([&](auto completion) { return made.object->Listen(address, completion); });
+  const Outcome outcome =
+      AwaitOutcome([&](auto completion) { return made.object->Listen(address, options, completion); });
   if (!outcome.ok()) {
     BlockingClose(made.object);
     return {.outcome = outcome};

@@ -82,7 +82,8 @@ class BlockingListener {
  public:
   // As Listener::Listen; port 0 asks for a free one.
   static Made<std::unique_ptr<BlockingListener>> Listen(const std::shared_ptr<Adapter>& adapter,
-                                                        const SocketAddress& address);
+                                                        const SocketAddress& address,
+                                                        const ListenOptions& options = {});
   // Turns down the peers that still wait in the queue, and closes the listener without waiting for its connectors.
   ~BlockingListener();
   BlockingListener(const BlockingListener&) = delete;

@@ -188,8 +188,7 @@ void BrokerLink::Dispatch(const v1::SessionEvent& event) {
     case v1::SessionEvent::EVENT_NOT_SET:  // Of a newer kind.
       return;
   }
-  if (const auto found = objects_.find(key); found != objects_.end()) {
-    const std::shared_ptr<BrokerObject> object = found->second;
+  if (const std::shared_ptr<BrokerObject> object = Find(key); object != nullptr) {
     object->HandleEvent(event);
   } else if (event.has_connect()) {
     CloseUnwanted(event.connect().connector_id());
@@ -287,6 +286,11 @@ void BrokerLink::Return() {
 
 bool BrokerLink::Register(const ObjectKey& key, std::shared_ptr<BrokerObject> object) {
   return objects_.emplace(key, std::move(object)).second;
+}
+
+std::shared_ptr<BrokerObject> BrokerLink::Find(const ObjectKey& key) const {
+  const auto found = objects_.find(key);
+  return found == objects_.end() ? nullptr : found->second;
 }
 
 void BrokerLink::TellDeviceRemoval(const Adapter& adapter) {

@@ -76,6 +76,8 @@ class BrokerLink : public std::enable_shared_from_this<BrokerLink> {
   // False if the key is taken.
   bool Register(const ObjectKey& key, std::shared_ptr<BrokerObject> object);
   void Unregister(const ObjectKey& key) { objects_.erase(key); }
+  // Null if there is none.
+  std::shared_ptr<BrokerObject> Find(const ObjectKey& key) const;
   // Tells all objects that the device of `adapter` is gone.
   void TellDeviceRemoval(const Adapter& adapter);
   // Closes a connector that the broker delivered and nobody wants: its peer is turned down.

@@ -61,6 +61,9 @@ class Connector : public BrokerObject {
  public:
   ~Connector() override;
 
+  // That it was created on, or that its peer has reached: Connect and Accept take queue pairs of this one.
+  const std::shared_ptr<Adapter>& adapter() const { return adapter_; }
+
   // Ends when the peer has accepted or rejected. Success: the connection is not established yet, CompleteConnect or
   // Reject is next. After a failure with `retryable` the connector may connect again.
   NdkStatus Connect(QueuePair* queue_pair, const ConnectParameters& parameters, OutcomeCompletion completion);

@@ -31,6 +31,7 @@ NdkStatus Listener::Listen(const SocketAddress& address, const ListenOptions& op
     v1::ListenRequest request;
     *request.mutable_address() = ToMessage(address);
     request.set_await_address(options.await_address);
+    request.set_any_adapter(options.any_adapter);
     self->StartListen(request, nullptr, completion);
   });
 }
@@ -129,8 +130,14 @@ void Listener::Deliver(const v1::ConnectEvent& event) {
   if (closing() || paused_ || listens_ > 0 || !address().has_value() || !data.has_value()) {
     return link().CloseUnwanted(event.connector_id());
   }
+  std::shared_ptr<Adapter> adapter = adapter_;
+  if (event.adapter_id() != 0 && event.adapter_id() != adapter_->id()) {
+    const ObjectKey key = {ObjectKind::kAdapter, event.adapter_id()};
+    adapter = std::static_pointer_cast<Adapter>(link().Find(key));
+    if (adapter == nullptr || adapter->closing()) return link().CloseUnwanted(event.connector_id());
+  }
   const auto self = std::static_pointer_cast<Listener>(shared_from_this());
-  const std::shared_ptr<Connector> connector = Connector::Delivered(adapter_, self, event, *data);
+  const std::shared_ptr<Connector> connector = Connector::Delivered(adapter, self, event, *data);
   if (connector != nullptr) on_connect_(connector);
 }
 

@@ -29,7 +29,8 @@ class Reservation;
 // whatever becomes of it.
 using ConnectEventCallback = std::function<void(std::shared_ptr<Connector>)>;
 
-// The adapter has lost the address that the listener listens on, or has it (again): ListenerAddressEvent in
+// The adapter has lost the address that the listener listens on, or has it (again), or with ListenOptions::any_adapter
+// another adapter has it: ListenerAddressEvent in
 // session.proto. After the completion of Listen. On the session's thread.
 using AddressEventCallback = std::function<void(bool present)>;
 
@@ -37,6 +38,10 @@ struct ListenOptions {
   // Holds the address until the adapter has it, and succeeds at once; otherwise Listen fails with kInvalidAddress where
   // the adapter has not got it.
   bool await_address = false;
+  // Follows the address to any adapter that the session has opened and that is of the same kind, as when a bond fails
+  // over to the port of another device. Connector::adapter says which one a peer has reached. kInvalidParameter with a
+  // wildcard. The listener still ends with the device of its own adapter.
+  bool any_adapter = false;
 };
 
 // NDK_LISTENER. Its close waits for every connector that it delivered; from the moment of Close on, peers are turned

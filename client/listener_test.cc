@@ -110,6 +110,34 @@ TEST_F(ListenerTest, AConnectorThatIsDeliveredTwiceIsOne) {
   EXPECT_THAT(log.WaitFor(2), ElementsAre("connect a", "connect b"));
 }
 
+TEST_F(ListenerTest, APeerThatHasReachedAnotherAdapterOfTheSessionIsTakenByAQueuePairOfThat) {
+  OpenSession();
+  const auto other = BlockingOpenAdapter(*session, "iwarp1").object;
+  const Later<std::shared_ptr<Connector>> made;
+  other->CreateConnector([made](const Outcome&, std::shared_ptr<Connector> c) { made.Set(std::move(c)); });
+  EXPECT_EQ(made.Get()->adapter(), other);
+  const uint64_t other_id = broker.WaitFor("CreateConnector").As<v1::CreateConnectorRequest>().adapter_id();
+  const Later<std::shared_ptr<Connector>> arrived;
+  const auto listener = NewListener([arrived](std::shared_ptr<Connector> c) { arrived.Set(std::move(c)); }, false);
+  listener->Listen(kSomeAddress, {.any_adapter = true}, Logs("listen"));
+  EXPECT_EQ(log.WaitFor(1), Lines{"listen STATUS_SUCCESS"});
+  const auto listen = broker.WaitFor("Listen");
+  EXPECT_TRUE(listen.As<v1::ListenRequest>().any_adapter());
+  v1::SessionEvent event = Broker::ConnectEvent(listen.object, 900);
+  event.mutable_connect()->set_adapter_id(other_id);
+  broker.Emit(event);
+  const std::shared_ptr<Connector> connector = arrived.Get();
+  EXPECT_EQ(connector->adapter(), other);
+  EXPECT_EQ(connector->Accept(qp, {}, {}, [](const Outcome&) {}), NdkStatus::kInvalidParameterMix);
+  EXPECT_EQ(connector->Accept(new FakeQueuePair(other->data()), {}, {}, Logs("accept")), NdkStatus::kPending);
+  EXPECT_EQ(log.WaitFor(2).back(), "accept STATUS_SUCCESS");
+  // Of an adapter that the session has not got.
+  event = Broker::ConnectEvent(listen.object, 901);
+  event.mutable_connect()->set_adapter_id(424242);
+  broker.Emit(event);
+  EXPECT_EQ(broker.WaitFor("CloseConnector").object, 901u);
+}
+
 TEST_F(ListenerTest, AMalformedConnectEventIsTurnedDown) {
   OpenSession();
   const auto listener = NewListener(LogsConnect());

@@ -60,7 +60,7 @@ TEST_F(SessionTest, AnOpeningWaitsForTheBrokerThatComesAfterTheOneThatDiedOfIt) 
                                     Broker::FailedRpc(Broker::KeptSession())};
   broker.OnStream([ends](const v1::SessionRequest& message) mutable {
     if (!message.has_open() || ends.empty()) return grpc::Status::OK;
-    const grpc::Status end = ends.front();
+    grpc::Status end = ends.front();
     ends.erase(ends.begin());
     return end;
   });
@@ -278,7 +278,7 @@ TEST_F(SessionTest, OfARequestThatTheSessionEndsUnderItIsSaidWhetherItMayHaveBee
   OpenSession([](v1::SessionOpened* opened) { opened->mutable_limits()->set_session_grace_ms(300); });
   broker.On("CreateConnector", [](const Broker::Request&) { return Broker::Pending(); });
   const auto create = [this] {
-    const Later<Outcome> done;
+    Later<Outcome> done;
     adapter->CreateConnector([done](const Outcome& outcome, const std::shared_ptr<Connector>&) { done.Set(outcome); });
     return done;
   };

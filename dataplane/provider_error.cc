@@ -59,11 +59,9 @@ constexpr std::string_view kCompletions[] = {
     "bad response: the peer's adapter answers what was not asked; see both kernels' logs",
     "local access error: the peer wrote where this side's memory does not let it; compare token, length and rights",
     "remote invalid request: the peer's receive is too small, or its queue pair does not allow this operation",
-    "remote access error: this side named memory of the peer that it may not use so; compare token, address, length"
-    " and rights with what the peer has registered",
+    "remote access error: this side named memory of the peer that it may not use so; compare with what it registered",
     "remote operation error: the peer's adapter failed; see the peer's kernel's log",
-    "transport retries exceeded: the peer's host or process is gone, or the network loses packets, perhaps only those"
-    " that are as large as the path MTU",
+    "transport retries exceeded: the peer's host or process is gone, or packets are lost, perhaps only large ones",
     "receiver not ready: a message of this side found no receive posted; the peer must post receives in time",
     "local domain violation; see the kernel's log",
     "remote invalid request of a datagram; see the kernel's log",

@@ -141,7 +141,7 @@ void ServeDevices(UnaryContext& context, Broker& broker, Service& service) {
   const UnaryHandler<v1::DisableAdapterRequest, v1::DisableAdapterReply> disable =
       [&broker](const Caller*, const v1::DisableAdapterRequest& request, v1::DisableAdapterReply* reply) {
         DeviceId device;
-        const grpc::Status status = Switch(broker, request.device(), false, &device);
+        grpc::Status status = Switch(broker, request.device(), false, &device);
         if (!status.ok()) return status;
         const DeviceRecord& record = broker.core().records().devices.at(device);
         reply->set_state(ToState(record));

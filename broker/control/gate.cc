@@ -49,8 +49,8 @@ std::optional<Outcome> Gate::Ask(const Caller& caller, const ClientRequest& requ
   const Subject subject = SubjectOf(caller);
   AuditEntry entry{
       .action = NameOf(request.request), .caller = &caller, .session = request.session, .request = request.id};
-  auto use = UseOf(request, core.records(), core.limits());
-  if (use) entry.use = *std::move(use);
+  const auto use = UseOf(request, core.records(), core.limits());
+  if (use) entry.use = *use;
   auto refusal = CountRequest(subject, entry, now);
   if (refusal) return Log(std::move(refusal), entry, now);
   // Nothing is decided on it: it begins nothing, or the core refuses it.

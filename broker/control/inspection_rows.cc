@@ -96,6 +96,7 @@ void Fill(const Records& records, const ListenerRecord& listener, v1::ListenerIn
   row->set_successors(listener.successors);
   row->set_paused(listener.paused);
   const auto endpoint = records.endpoints.find(listener.endpoint);
+  if (endpoint != records.endpoints.end()) row->set_device(records.devices.at(endpoint->second.device).device.name);
   if (listener.state != ListenerState::kListening || endpoint == records.endpoints.end()) return;
   for (const IpAddress& ip : endpoint->second.ips) ShowAddress(ip, row->add_answers_at());
 }

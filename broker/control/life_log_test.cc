@@ -47,7 +47,7 @@ class LifeLogTest : public testing::Test {
     ASSERT_EQ(core_.records().connectors.at(kConnector).pending, asked_.id);
   }
   ClientRequest Ask(Request request) {
-    const ClientRequest asked{kSession, RequestId(++requests_), EventNumber(0), std::move(request)};
+    ClientRequest asked{kSession, RequestId(++requests_), EventNumber(0), std::move(request)};
     Handle(asked);
     return asked;
   }

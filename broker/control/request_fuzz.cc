@@ -141,9 +141,9 @@ void Handle(BrokerCore& core, SessionId session, const Request& request) {
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace rdmabroker;
   constexpr int kMostRequests = 16;
-  static const auto* const states = new std::vector<BrokerCore>(MakeStates());
+  static const auto* const kStates = new std::vector<BrokerCore>(MakeStates());
   FuzzInput input(data, size);
-  BrokerCore core = states->at(input.Byte() % states->size());
+  BrokerCore core = kStates->at(input.Byte() % kStates->size());
   for (int asked = 0; asked < kMostRequests && !input.empty(); ++asked) {
     const size_t kind = input.Byte() % kTranslations.size();
     const std::optional<SessionId> session = SessionAt(core, input.Byte());

@@ -131,7 +131,8 @@ Translated FromProto(const v1::ListenRequest& request) {
   }
   Listen listen{.listener = fields.Required("listener_id", request.listener_id(), ListenerId()),
                 .reservation = ReservationId(request.reservation_id()),
-                .await_address = request.await_address()};
+                .await_address = request.await_address(),
+                .any_adapter = request.any_adapter()};
   if (request.has_address() || !listen.reservation) {
     listen.address = fields.Address("address", request.has_address(), request.address());
   }

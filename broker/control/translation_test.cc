@@ -62,8 +62,9 @@ std::vector<Row> Rows() {
                                       OpenAdapter{"iwarp0", {2, 65535}}),
       MakeRow<v1::CloseAdapterRequest>("CloseAdapter", "adapter_id: 5", CloseAdapter{AdapterId(5)}),
       MakeRow<v1::CreateListenerRequest>("CreateListener", "adapter_id: 5", CreateListener{AdapterId(5)}),
-      MakeRow<v1::ListenRequest>("Listen", "listener_id: 6 reservation_id: 7 await_address: true address " + source,
-                                 Listen{ListenerId(6), from, ReservationId(7), true}),
+      MakeRow<v1::ListenRequest>(
+          "Listen", "listener_id: 6 reservation_id: 7 await_address: true any_adapter: true address " + source,
+          Listen{ListenerId(6), from, ReservationId(7), true, true}),
       MakeRow<v1::ControlConnectEventsRequest>("ControlConnectEvents", "listener_id: 6 pause: true",
                                                ControlConnectEvents{ListenerId(6), true}),
       MakeRow<v1::CloseListenerRequest>("CloseListener", "listener_id: 6", CloseListener{ListenerId(6)}),
@@ -411,8 +412,8 @@ TEST(EventsForTheWire, CarryEveryKindOfEvent) {
   const std::vector<std::pair<SessionEvent, std::string>> rows = {
       {OutcomeEvent{RequestId(4), {.status = NdkStatus::kCancelled}},
        "outcome { request_id: 4 outcome { status: STATUS_CANCELLED } }"},
-      {ConnectEvent{ListenerId(6), ConnectorId(9), NumberedData()},
-       std::string("connect { listener_id: 6 connector_id: 9 data { ") + kDataText + "} }"},
+      {ConnectEvent{ListenerId(6), ConnectorId(9), NumberedData(), AdapterId(5)},
+       std::string("connect { adapter_id: 5 listener_id: 6 connector_id: 9 data { ") + kDataText + "} }"},
       {DisconnectEvent{ConnectorId(9), NdkStatus::kConnectionAborted, 104},
        absl::StrCat("disconnect { connector_id: 9 status: STATUS_CONNECTION_ABORTED provider_error: 104 hint: \"",
                     ConnectionEndText(NdkStatus::kConnectionAborted, 104), "\" }")},

@@ -41,22 +41,25 @@ Outcome Perform(Turn& turn, const Call& call, const OpenAdapter& request) {
   if (!adapter) return adapter.refusal;
   ++record.adapters;
   adapter->device = record.device.id;
-  ++turn.index.adapters_on[{adapter->device, adapter->session}];
+  turn.index.adapters_on[{adapter->device, adapter->session}].insert(adapter->id);
   adapter->requested = wanted;
   AdapterInfo info = record.device.info;
   info.version = kNdkVersion;
+  FollowToAdapters(turn, call.session);
   return Done(AdapterOpened{adapter->id, info, record.device.client_ends_connections});
 }
 
 bool IsBare(const Turn&, const AdapterRecord& adapter) { return adapter.successors == 0; }
 
-void StartClosing(Turn&, AdapterRecord&) {}
+// Its own listeners stay as they are, and are closed before it.
+void StartClosing(Turn& turn, AdapterRecord& adapter) { FollowToAdapters(turn, adapter.session); }
 
 bool CanFinish(Turn&, AdapterRecord& adapter) { return adapter.successors == 0; }
 
 void LeaveDevice(Turn& turn, const AdapterRecord& adapter) {
   const auto on_device = turn.index.adapters_on.find({adapter.device, adapter.session});
-  if (--on_device->second == 0) turn.index.adapters_on.erase(on_device);
+  on_device->second.erase(adapter.id);
+  if (on_device->second.empty()) turn.index.adapters_on.erase(on_device);
   --turn.records.devices.at(adapter.device).adapters;
   ForgetDeviceIfUnused(turn, adapter.device);
 }
@@ -81,7 +84,7 @@ void Handle(Turn& turn, const DeviceChanged& report) {
   }
   turn.records.devices[device.id].device = device;
   turn.index.device_names = DeviceNames(turn.records);
-  FollowAddresses(turn, device);
+  FollowAddresses(turn, device.id);
 }
 
 void Handle(Turn& turn, const DeviceRemoved& report) {
@@ -96,6 +99,7 @@ void Handle(Turn& turn, const DeviceRemoved& report) {
   }
   for (const AdapterId id : adapters) Notify(turn, turn.records.adapters.at(id), AdapterRemovedEvent{id});
   for (const ConnectorId id : connectors) OnDeviceRemoved(turn, turn.records.connectors.at(id));
+  FollowAddresses(turn, report.device);
   ForgetDeviceIfUnused(turn, report.device);
 }
 

@@ -13,7 +13,7 @@
 namespace rdmabroker {
 namespace {
 
-constexpr size_t kAddressesInHint = 4;  // A hint is for a person.
+constexpr std::ptrdiff_t kAddressesInHint = 4;  // A hint is for a person.
 
 // The failures after which the same connector may try again: those that NDKPI's NDK_FN_CONNECT names, and those that
 // pass when another connection has left the pair of addresses, or others have given resources back, or that have come
@@ -108,7 +108,7 @@ Outcome ChooseSource(const Device& device, const Route& route, const SocketAddre
     return outcome;
   }
   if (!HasAddress(device, route.source)) {
-    const auto end = device.addresses.begin() + std::min(device.addresses.size(), kAddressesInHint);
+    const auto end = device.addresses.begin() + std::min(std::ssize(device.addresses), kAddressesInHint);
     return Refuse(NdkStatus::kInvalidAddress, "destination ", destination.ToString(), ": its route leaves from ",
                   route.source.ToString(), ", which ", device.name,
                   " does not have; open the adapter that has it, or name a source of ", device.name, ": ",

@@ -121,18 +121,42 @@ void TellOfAddress(Turn& turn, const EndpointRecord& endpoint) {
   Notify(turn, listener, ListenerAddressEvent{*id, !endpoint.ips.empty()});
 }
 
-// Gives the endpoint what its device's addresses are now, but those that another endpoint has on that port. What one
-// connection stands on ends with that.
+bool Alike(const Device& one, const Device& other) {
+  return one.network_namespace == other.network_namespace && one.port_space == other.port_space &&
+         one.client_ends_connections == other.client_ends_connections;
+}
+
+// Whether the listener can be reached at `ip` on the device.
+bool IsReachedOn(const Turn& turn, const ListenerRecord& listener, const IpAddress& ip, DeviceId id) {
+  const DeviceRecord& device = std::as_const(turn.records.devices).at(id);
+  return !device.removed && HasAddress(device.device, ip) && AdapterAt(turn, listener, id);
+}
+
+void MoveTo(Turn& turn, EndpointRecord& endpoint, DeviceId device) {
+  const DeviceId before = std::exchange(endpoint.device, device);
+  if (before == device) return;
+  --turn.records.devices.at(before).endpoints;
+  ++turn.records.devices.at(device).endpoints;
+  ForgetDeviceIfUnused(turn, before);
+}
+
+// Gives the endpoint what the addresses of its device are now, but those that another endpoint has on that port. What
+// one connection stands on ends with that.
 void Follow(Turn& turn, EndpointRecord& endpoint) {
-  const DeviceRecord& device = std::as_const(turn.records.devices).at(endpoint.device);
-  const bool follows = endpoint.use != EndpointUse::kDedicated && endpoint.state == EndpointState::kBound;
-  if (!follows || device.removed) return;
+  if (endpoint.use == EndpointUse::kDedicated || endpoint.state != EndpointState::kBound) return;
+  const ListenerId* id = std::get_if<ListenerId>(&endpoint.owner);
+  const ListenerRecord* listener = id == nullptr ? nullptr : &std::as_const(turn.records.listeners).at(*id);
+  const bool moves = listener != nullptr && listener->any_adapter && !listener->closing;
+  const DeviceId place = moves ? DeviceFor(turn, *listener, endpoint.address.ip, endpoint.device) : endpoint.device;
+  const DeviceRecord& device = std::as_const(turn.records.devices).at(place);
+  if (device.removed) return;
   std::vector<IpAddress> ips;
   for (const IpAddress& ip : PlacesOf(endpoint, device.device)) {
     if (!IsAnothers(turn, endpoint, ip)) ips.push_back(ip);
   }
-  if (ips == endpoint.ips) return;
+  if (ips == endpoint.ips && place == endpoint.device) return;
   LeaveAddresses(turn, endpoint);
+  MoveTo(turn, endpoint, place);
   endpoint.ips = std::move(ips);
   TakeAddresses(turn, endpoint);
   turn.Emit(FabricRebind{endpoint.device, endpoint.id, endpoint.ips});
@@ -217,9 +241,7 @@ Outcome RefuseAddress(const Turn& turn, const Device& device, EndpointUse use, c
   for (const auto& [name, id] : turn.index.device_names) {
     const Device& other = std::as_const(turn.records.devices).at(id).device;
     // User-space iWARP has all addresses, those of hardware included.
-    const bool alike = other.network_namespace == device.network_namespace && other.port_space == device.port_space &&
-                       other.client_ends_connections == device.client_ends_connections;
-    if (!alike || !HasAddress(other, ip)) continue;
+    if (!Alike(other, device) || !HasAddress(other, ip)) continue;
     // Which one not every user may know.
     return Refuse(NdkStatus::kInvalidAddress, "address ", address.ToString(),
                   ": an address of another adapter, not of ", device.name, "; open that");
@@ -316,12 +338,55 @@ void StepOff(Turn& turn, const ConnectionRecord& connection) {
   UnbindIfUnused(turn, endpoint);
 }
 
-void FollowAddresses(Turn& turn, const Device& device) {
-  std::set<EndpointId> on_device;
-  for (const auto& [id, endpoint] : turn.records.endpoints) {
-    if (endpoint.device == device.id) on_device.insert(id);
+AdapterId AdapterAt(const Turn& turn, const ListenerRecord& listener, DeviceId device) {
+  const auto& adapters = std::as_const(turn.records.adapters);
+  if (adapters.at(listener.adapter).device == device) return listener.adapter;
+  const auto on_device = turn.index.adapters_on.find({device, listener.session});
+  if (!listener.any_adapter || on_device == turn.index.adapters_on.end()) return AdapterId();
+  const auto open = [&](AdapterId id) { return !adapters.at(id).closing; };
+  const auto first = std::find_if(on_device->second.begin(), on_device->second.end(), open);
+  return first == on_device->second.end() ? AdapterId() : *first;
+}
+
+DeviceId DeviceFor(const Turn& turn, const ListenerRecord& listener, const IpAddress& ip, DeviceId now) {
+  const Device& own = DeviceOf(turn, listener.adapter);
+  if (IsRemoved(turn, listener.adapter)) return now;
+  for (const DeviceId id : {now, own.id}) {
+    if (IsReachedOn(turn, listener, ip, id)) return id;
   }
-  for (const EndpointId id : on_device) Follow(turn, turn.records.endpoints.at(id));
+  // Two have it only while it moves; the order is not the hash table's.
+  DeviceId found = own.id;
+  AdapterId first;
+  for (const auto& [name, id] : turn.index.device_names) {
+    if (!Alike(std::as_const(turn.records.devices).at(id).device, own) || !IsReachedOn(turn, listener, ip, id))
+      continue;
+    const AdapterId adapter = AdapterAt(turn, listener, id);
+    if (first && first < adapter) continue;
+    first = adapter;
+    found = id;
+  }
+  return found;
+}
+
+void FollowAddresses(Turn& turn, DeviceId device) {
+  std::set<EndpointId> affected;
+  for (const auto& [id, endpoint] : turn.records.endpoints) {
+    if (endpoint.device == device) affected.insert(id);
+  }
+  for (const auto& [session, listener] : turn.index.roaming) {
+    const EndpointId endpoint = std::as_const(turn.records.listeners).at(listener).endpoint;
+    if (endpoint) affected.insert(endpoint);
+  }
+  for (const EndpointId id : affected) Follow(turn, turn.records.endpoints.at(id));
+}
+
+void FollowToAdapters(Turn& turn, SessionId session) {
+  const auto& listeners = std::as_const(turn.records.listeners);
+  for (auto next = turn.index.roaming.lower_bound({session, ListenerId()});
+       next != turn.index.roaming.end() && next->first == session; ++next) {
+    const EndpointId endpoint = listeners.at(next->second).endpoint;
+    if (endpoint) Follow(turn, turn.records.endpoints.at(endpoint));
+  }
 }
 
 void Handle(Turn& turn, const FabricBound& report) {

@@ -42,8 +42,18 @@ void DropReference(Turn& turn, EndpointId endpoint);
 void StandOn(Turn& turn, ConnectionRecord& connection, EndpointId endpoint);
 void StepOff(Turn& turn, const ConnectionRecord& connection);
 
-// Endpoints but connectors' own follow their device's addresses: all of a family, or the one that they name.
-void FollowAddresses(Turn& turn, const Device& device);
+// The adapter of the listener's session by which it answers on the device: its own, or, where it may be at any, the
+// first of them that is not being closed. 0: none.
+AdapterId AdapterAt(const Turn& turn, const ListenerRecord& listener, DeviceId device);
+// Where the listener is to be: on the device where it is (`now`), its own adapter's, or where it may be at any adapter
+// another of the same kind, whichever has the address; its own adapter's where none has.
+DeviceId DeviceFor(const Turn& turn, const ListenerRecord& listener, const IpAddress& ip, DeviceId now);
+
+// The device's addresses have changed, or it is gone. Endpoints but connectors' own follow: to all of a family, or to
+// the one that they name, on this device, and to it where they may be at any adapter.
+void FollowAddresses(Turn& turn, DeviceId device);
+// The session has another adapter, or one less.
+void FollowToAdapters(Turn& turn, SessionId session);
 
 void Handle(Turn& turn, const FabricBound& report);
 void Handle(Turn& turn, const FabricBindFailed& report);

@@ -132,8 +132,9 @@ struct FabricRepurpose {
   bool operator==(const FabricRepurpose&) const = default;
 };
 
-// The addresses of a wildcard listener are these from now on: binds those that are new, lets go of those that are not
-// there, as far as it can. Not answered: an address that cannot be had is tried again each second, and at each change.
+// The endpoint is on this device and at these addresses from now on: binds those that are new, lets go of those that
+// are not there, as far as it can. The device may be another one of the fabric than before. Not answered: an address
+// that cannot be had is tried again each second, and at each change.
 struct FabricRebind {
   DeviceId device;
   EndpointId endpoint;
@@ -321,6 +322,8 @@ struct FabricConnectRequested {
   Bytes private_data;      // The whole area; some technologies pad it with zeros.
   bool three_way = true;   // False where there is no third message: Accept ends with the reply.
   std::vector<QpAttributes> qp_attributes;
+  // Where it arrived, as the endpoint may have moved since. 0: where the endpoint is.
+  DeviceId device = {};
 
   bool operator==(const FabricConnectRequested&) const = default;
 };

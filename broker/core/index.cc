@@ -69,8 +69,11 @@ Index Index::Of(const Records& records) {
     }
   };
   own(records.adapters);
-  for (const auto& [id, adapter] : records.adapters) ++index.adapters_on[{adapter.device, adapter.session}];
+  for (const auto& [id, adapter] : records.adapters) index.adapters_on[{adapter.device, adapter.session}].insert(id);
   own(records.listeners);
+  for (const auto& [id, listener] : records.listeners) {
+    if (listener.any_adapter) index.roaming.emplace(listener.session, id);
+  }
   own(records.shared_endpoints);
   own(records.reservations);
   own(records.connectors);

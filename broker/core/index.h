@@ -158,8 +158,10 @@ struct Index {
   absl::flat_hash_map<SessionId, absl::flat_hash_set<ObjectId>> owned;
   absl::flat_hash_map<uint32_t, ObjectsOfUser> objects_of_uid;
   absl::flat_hash_map<std::string, DeviceId> device_names;
-  // How many adapters a session has on a device; no entry for none.
-  absl::flat_hash_map<std::pair<DeviceId, SessionId>, uint32_t> adapters_on;
+  // The adapters that a session has on a device; no entry for none.
+  absl::flat_hash_map<std::pair<DeviceId, SessionId>, std::set<AdapterId>> adapters_on;
+  // Listeners with any_adapter.
+  std::set<std::pair<SessionId, ListenerId>> roaming;
   Lists lists;
   Ledger ledger;
   StateCounts states;

@@ -390,6 +390,7 @@ absl::Status CheckIndex(const Records& records, const Index& index) {
   rules.Require(derived.objects_of_uid == index.objects_of_uid, "index: uids' objects differ from the records");
   rules.Require(derived.device_names == index.device_names, "index: device names differ from the records");
   rules.Require(derived.adapters_on == index.adapters_on, "index: adapters on devices differ from the records");
+  rules.Require(derived.roaming == index.roaming, "index: listeners at any adapter differ from the records");
   rules.Require(derived.lists == index.lists, "index: lists differ from the records");
   rules.Require(derived.ledger == index.ledger, "index: uids' bytes differ from the records");
   rules.Require(derived.states == index.states, "index: states differ from the records");

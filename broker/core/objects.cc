@@ -56,6 +56,7 @@ void Forget(Turn& turn, const ObjectId& id, const ObjectRecord& object) {
   std::visit(
       [&](auto typed) {
         ListOf(turn.index.lists, typed).Remove(uid, typed);
+        if constexpr (std::is_same_v<decltype(typed), ListenerId>) turn.index.roaming.erase({object.session, typed});
         TableOf(turn.records, typed).erase(typed);
       },
       id);

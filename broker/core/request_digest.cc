@@ -90,7 +90,8 @@ Text TextOf(const Request& request) {
                  [&](const CreateListener& create) { text.AddFields(create.adapter); },
                  [&](const Listen& listen) {
                    // The fifth, "join", is refused when it is translated.
-                   text.AddFields(listen.listener, listen.address, listen.reservation, false, listen.await_address);
+                   text.AddFields(listen.listener, listen.address, listen.reservation, false, listen.await_address,
+                                  listen.any_adapter);
                  },
                  [&](const ControlConnectEvents& control) { text.AddFields(control.listener, control.pause); },
                  [&](const CloseListener& close) { text.AddFields(close.listener); },

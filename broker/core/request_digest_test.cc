@@ -37,6 +37,7 @@ std::vector<Request> DifferentRequests() {
           Listen{{}, {IpAddress::Any(IpFamily::kIpv6), 0}, {}},
           Listen{{}, {}, ReservationId(1)},
           Listen{{}, {}, {}, true},
+          Listen{{}, {}, {}, false, true},
           ControlConnectEvents{},
           ControlConnectEvents{ListenerId(1), false},
           ControlConnectEvents{{}, true},
@@ -126,7 +127,7 @@ TEST(ADigest, IsWhatEveryVersionMakesOfTheRequest) {
             "c4d5975b372c51755111fc01cc855f87");
   std::string all;
   for (const Request& request : DifferentRequests()) all += Hex(DigestOf(request));
-  EXPECT_EQ(Hex(DigestOf(OpenAdapter{all, {}})), "13ee4d3021a33ad9c5ad0c148728957b");
+  EXPECT_EQ(Hex(DigestOf(OpenAdapter{all, {}})), "3641e59e5631cf3bb83564e5dd4914f4");
 }
 
 }  // namespace

@@ -46,6 +46,8 @@ struct Listen {
   SocketAddress address;
   ReservationId reservation;   // 0, or the caller's, on this address or with `address` all zero.
   bool await_address = false;  // The device need not have it yet.
+  // Follows the address to any of the session's adapters of the same kind. Not for a wildcard.
+  bool any_adapter = false;
 
   bool operator==(const Listen&) const = default;
 };
@@ -266,6 +268,7 @@ struct ConnectEvent {
   ListenerId listener;
   ConnectorId connector;
   ConnectionData data;
+  AdapterId adapter;  // The connector's. 0: the listener's, by a broker that did not record it.
 
   bool operator==(const ConnectEvent&) const = default;
 };

@@ -126,9 +126,10 @@ struct ListenerRecord : ObjectRecord {
   ListenerId id;
   ListenerState state = ListenerState::kCreated;
   bool paused = false;
-  RequestId pending;       // Listen.
-  ReservationId taking;    // While a reservation turns into this listener's endpoint.
-  uint32_t undecided = 0;  // Delivered, neither accepted, rejected nor closed.
+  RequestId pending;         // Listen.
+  ReservationId taking;      // While a reservation turns into this listener's endpoint.
+  uint32_t undecided = 0;    // Delivered, neither accepted, rejected nor closed.
+  bool any_adapter = false;  // Its endpoint may be on the device of any of the session's adapters.
 
   bool operator==(const ListenerRecord&) const = default;
 };

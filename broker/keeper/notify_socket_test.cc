@@ -116,7 +116,7 @@ TEST_F(NotifySocketTest, ClosesADescriptorWhenAllThatCameBeforeItIsDoneAndBefore
   Send("after");
   pipe.writer.Reset();
   std::vector<bool> closed;
-  socket_.Drain(100, [&](Datagram) { closed.push_back(pipe.IsClosed()); });
+  socket_.Drain(100, [&](const Datagram&) { closed.push_back(pipe.IsClosed()); });
   EXPECT_THAT(closed, ElementsAre(false, false, true));
 }
 

@@ -41,7 +41,7 @@ absl::Status FakeSupervisor::ShowStatus(const std::string& text) {
 
 absl::Status FakeSupervisor::Store(const std::string& name, int fd) {
   if (!IsDescriptorName(name)) return absl::InvalidArgumentError("a bad name");
-  const absl::Status heard = Hear(absl::StrCat("store ", name));
+  absl::Status heard = Hear(absl::StrCat("store ", name));
   const bool stored = std::any_of(stored_.begin(), stored_.end(),
                                   [fd](const KeptDescriptor& kept) { return AreSameFile(kept.fd.get(), fd); });
   const bool room = stored_.size() < most_kept_;

@@ -130,7 +130,8 @@ absl::Status FromProto(const v1::Event& message, SessionEvent* event) {
       case v1::Event::kConnect:
         *event =
             ConnectEvent{ListenerId(message.connect().listener_id()), ConnectorId(message.connect().connector_id()),
-                         Read(Field(Field(all, "connect"), "data"), message.connect().data())};
+                         Read(Field(Field(all, "connect"), "data"), message.connect().data()),
+                         AdapterId(message.connect().adapter_id())};
         return;
       case v1::Event::kDisconnect:
         *event = DisconnectEvent{ConnectorId(message.disconnect().connector_id()),
@@ -172,6 +173,7 @@ absl::Status FromProto(const v1::Listener& message, ListenerRecord* record) {
     record->pending = RequestId(message.pending());
     record->taking = ReservationId(message.taking());
     record->undecided = message.undecided();
+    record->any_adapter = message.any_adapter();
   });
 }
 

@@ -103,6 +103,7 @@ void ToProto(const ListenerRecord& record, v1::Listener* message) {
   message->set_pending(record.pending.value());
   message->set_taking(record.taking.value());
   message->set_undecided(record.undecided);
+  message->set_any_adapter(record.any_adapter);
 }
 
 void ToProto(const SharedEndpointRecord& record, v1::SharedEndpoint* message) {

@@ -98,9 +98,10 @@ std::vector<Payload> EveryPayload() {
 }
 
 std::vector<SessionEvent> EveryEvent() {
-  std::vector<SessionEvent> events = {
-      ConnectEvent{ListenerId(1), ConnectorId(2), Data()}, DisconnectEvent{ConnectorId(3), NdkStatus::kIoTimeout, 4},
-      AdapterRemovedEvent{AdapterId(5)}, AdapterDisabledEvent{AdapterId(6)}, ListenerAddressEvent{ListenerId(8), true}};
+  std::vector<SessionEvent> events = {ConnectEvent{ListenerId(1), ConnectorId(2), Data(), AdapterId(7)},
+                                      DisconnectEvent{ConnectorId(3), NdkStatus::kIoTimeout, 4},
+                                      AdapterRemovedEvent{AdapterId(5)}, AdapterDisabledEvent{AdapterId(6)},
+                                      ListenerAddressEvent{ListenerId(8), true}};
   for (const Payload& payload : EveryPayload()) events.push_back(OutcomeEvent{RequestId(7), With(payload)});
   return events;
 }
@@ -199,6 +200,7 @@ Records FullRecords() {
   listener.pending = RequestId(1);
   listener.taking = ReservationId(2);
   listener.undecided = 3;
+  listener.any_adapter = true;
   SharedEndpointRecord& shared_endpoint = records.shared_endpoints[SharedEndpointId(4)];
   FillObject(shared_endpoint);
   shared_endpoint.id = SharedEndpointId(4);

@@ -71,6 +71,7 @@ struct EventToProto {
   void operator()(const ConnectEvent& event) const {
     message->mutable_connect()->set_listener_id(event.listener.value());
     message->mutable_connect()->set_connector_id(event.connector.value());
+    message->mutable_connect()->set_adapter_id(event.adapter.value());
     ToProto(event.data, message->mutable_connect()->mutable_data());
   }
   void operator()(const DisconnectEvent& event) const {

@@ -76,7 +76,7 @@ const std::vector<Function>& Functions() {
   static thread_local auto accept = Sized<rdma_broker_accept_parameters>();
   static thread_local auto pair = Sized<rdma_broker_queue_pair_attributes>();
   using H = rdma_broker_handle;
-  static const std::vector<Function> functions = {
+  static const std::vector<Function> kFunctions = {
       {"events_descriptor", [](H h) { return rdma_broker_events_descriptor(h, &descriptor); }},
       {"events_next", [](H h) { return rdma_broker_events_next(h, 0, &event); }},
       {"events_await", [](H h) { return rdma_broker_events_await(h, 1, 0, &event); }},
@@ -89,7 +89,7 @@ const std::vector<Function>& Functions() {
       {"adapter_get_info", [](H h) { return rdma_broker_adapter_get_info(h, &info); }},
       {"listener_create", [](H h) { return rdma_broker_listener_create(h, 0, 1); }},
       {"listen", [](H h) { return rdma_broker_listen(h, "127.0.0.1:0", 1); }},
-      {"listen_awaiting", [](H h) { return rdma_broker_listen_awaiting(h, "127.0.0.1:0", 1); }},
+      {"listen_with", [](H h) { return rdma_broker_listen_with(h, "127.0.0.1:0", 0, 1); }},
       {"listen_reserved", [](H h) { return rdma_broker_listen_reserved(h, h, 1); }},
       {"listener_pause", [](H h) { return rdma_broker_listener_pause(h, 1); }},
       {"shared_endpoint_create", [](H h) { return rdma_broker_shared_endpoint_create(h, "127.0.0.1:0", 1); }},
@@ -97,6 +97,7 @@ const std::vector<Function>& Functions() {
       {"reserve_port", [](H h) { return rdma_broker_reserve_port(h, "127.0.0.1:0", 1); }},
       {"get_local_address", [](H h) { return rdma_broker_get_local_address(h, text); }},
       {"connector_create", [](H h) { return rdma_broker_connector_create(h, 1); }},
+      {"connector_get_adapter", [](H h) { return rdma_broker_connector_get_adapter(h, &made); }},
       {"connect", [](H h) { return rdma_broker_connect(h, h, &connect, 1); }},
       {"complete_connect", [](H h) { return rdma_broker_complete_connect(h, 0, 1); }},
       {"accept", [](H h) { return rdma_broker_accept(h, h, &accept, 0, 1); }},
@@ -116,7 +117,7 @@ const std::vector<Function>& Functions() {
       {"write", [](H h) { return rdma_broker_write(h, 0, &sge, 1, 0, 0, 0); }},
       {"flush", [](H h) { return rdma_broker_flush(h); }},
   };
-  return functions;
+  return kFunctions;
 }
 
 bool IsForEvents(const Function& function) {
@@ -209,6 +210,8 @@ TEST(CInterface, NullAndMalformedArgumentsAreInvalid) {
       refused(rdma_broker_adapter_get_info(kMadeUp, nullptr)),
       refused(rdma_broker_listen(kMadeUp, nullptr, 0)),
       refused(rdma_broker_listen(kMadeUp, "somewhere", 0)),
+      refused(rdma_broker_listen_with(kMadeUp, "127.0.0.1:0", 4, 0)),
+      refused(rdma_broker_connector_get_adapter(kMadeUp, nullptr)),
       refused(rdma_broker_shared_endpoint_create(kMadeUp, "127.0.0.1", 0)),
       refused(rdma_broker_reserve_port(kMadeUp, "127.0.0.1:65536", 0)),
       refused(rdma_broker_get_local_address(kMadeUp, nullptr)),

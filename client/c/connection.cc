@@ -84,6 +84,20 @@ rdma_broker_connection_data ToC(const client::ConnectionData& data) {
 using namespace rdmabroker;
 using namespace rdmabroker::c;
 
+rdma_broker_status rdma_broker_connector_get_adapter(rdma_broker_handle connector, rdma_broker_handle* adapter) {
+  return Guarded([&] {
+    if (adapter == nullptr) return RefuseArguments("adapter");
+    const auto found = Table().Find<client::Connector>(connector);
+    if (!found) return NoSuch(connector);
+    const rdma_broker_handle handle = Table().HandleOf(*found->adapter());
+    if (handle == 0) {
+      return Refuse(NdkStatus::kObjectNameNotFound, "handle %d: its adapter is closed, or being closed", connector);
+    }
+    *adapter = handle;
+    return NdkStatus::kSuccess;
+  });
+}
+
 rdma_broker_status rdma_broker_connector_create(rdma_broker_handle adapter, uint64_t context) {
   return Guarded([&] {
     const auto found = Table().Find<client::Adapter>(adapter);

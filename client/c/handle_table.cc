@@ -14,6 +14,9 @@ HandleTable& HandleTable::Get() {
 
 void HandleTable::Add(rdma_broker_handle handle, Entry entry) {
   const std::lock_guard lock(mutex_);
+  if (const auto* adapter = std::get_if<std::shared_ptr<client::Adapter>>(&entry.named)) {
+    adapters_[adapter->get()] = handle;
+  }
   entries_.emplace(handle, std::move(entry));
 }
 
@@ -30,10 +33,22 @@ std::optional<Referred<rdmabroker::Adapter>> HandleTable::ReferToData(rdma_broke
   return Referred<rdmabroker::Adapter>{ObjectReference<rdmabroker::Adapter>(entry->data.get()), entry->affiliation};
 }
 
+rdma_broker_handle HandleTable::HandleOf(const client::Adapter& adapter) const {
+  const std::shared_lock lock(mutex_);
+  const auto found = adapters_.find(&adapter);
+  return found == adapters_.end() ? 0 : found->second;
+}
+
+void HandleTable::ForgetAdapter(const Entry& entry) {
+  const auto* adapter = std::get_if<std::shared_ptr<client::Adapter>>(&entry.named);
+  if (adapter != nullptr) adapters_.erase(adapter->get());
+}
+
 std::optional<Entry> HandleTable::Remove(rdma_broker_handle handle) {
   const std::lock_guard lock(mutex_);
   auto node = entries_.extract(handle);
   if (node.empty()) return std::nullopt;
+  ForgetAdapter(node.mapped());
   return std::move(node.mapped());
 }
 
@@ -45,6 +60,7 @@ void HandleTable::RemoveAllOf(rdma_broker_handle session) {
       ++entry;
       continue;
     }
+    ForgetAdapter(entry->second);
     removed.push_back(std::move(entry->second));
     entry = entries_.erase(entry);
   }

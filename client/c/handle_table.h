@@ -116,6 +116,9 @@ class HandleTable {
   // Likewise to an adapter's half of the data plane, null where it has none. Nothing where this is no adapter.
   std::optional<Referred<rdmabroker::Adapter>> ReferToData(rdma_broker_handle adapter) const;
 
+  // 0: none names it any more.
+  rdma_broker_handle HandleOf(const client::Adapter& adapter) const;
+
   // Takes it out: from here on the handle names nothing.
   std::optional<Entry> Remove(rdma_broker_handle handle);
   void RemoveAllOf(rdma_broker_handle session);
@@ -128,9 +131,13 @@ class HandleTable {
     return entry == entries_.end() || !std::holds_alternative<Pointer>(entry->second.named) ? nullptr : &entry->second;
   }
 
+  // The entry is on its way out. Guarded by mutex_.
+  void ForgetAdapter(const Entry& entry);
+
   std::atomic<rdma_broker_handle> next_{1};
   mutable std::shared_mutex mutex_;
   std::unordered_map<rdma_broker_handle, Entry> entries_;
+  std::unordered_map<const client::Adapter*, rdma_broker_handle> adapters_;  // Those in entries_.
 };
 
 }  // namespace rdmabroker::c

@@ -85,11 +85,21 @@ rdma_broker_status rdma_broker_listener_create(rdma_broker_handle adapter, uint6
 }
 
 rdma_broker_status rdma_broker_listen(rdma_broker_handle listener, const char* address, uint64_t context) {
-  return Guarded([&] { return Listen(listener, address, {.await_address = false}, context); });
+  return Guarded([&] { return Listen(listener, address, {}, context); });
 }
 
-rdma_broker_status rdma_broker_listen_awaiting(rdma_broker_handle listener, const char* address, uint64_t context) {
-  return Guarded([&] { return Listen(listener, address, {.await_address = true}, context); });
+rdma_broker_status rdma_broker_listen_with(rdma_broker_handle listener, const char* address, uint32_t flags,
+                                           uint64_t context) {
+  return Guarded([&] {
+    constexpr uint32_t kKnown = RDMA_BROKER_AWAIT_ADDRESS | RDMA_BROKER_ANY_ADAPTER;
+    if ((flags & ~kKnown) != 0) {
+      return Refuse(NdkStatus::kInvalidParameter, "flags: %d; this library knows %d and %d", flags,
+                    uint32_t{RDMA_BROKER_AWAIT_ADDRESS}, uint32_t{RDMA_BROKER_ANY_ADAPTER});
+    }
+    const client::ListenOptions options = {.await_address = (flags & RDMA_BROKER_AWAIT_ADDRESS) != 0,
+                                           .any_adapter = (flags & RDMA_BROKER_ANY_ADAPTER) != 0};
+    return Listen(listener, address, options, context);
+  });
 }
 
 rdma_broker_status rdma_broker_listen_reserved(rdma_broker_handle listener, rdma_broker_handle reservation,

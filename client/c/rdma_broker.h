@@ -219,9 +219,18 @@ rdma_broker_status rdma_broker_adapter_get_info(rdma_broker_handle adapter, rdma
 rdma_broker_status rdma_broker_listener_create(rdma_broker_handle adapter, uint64_t listener_context, uint64_t context);
 /* Binds the address and starts; CONNECT events follow the OUTCOME. Port 0 asks for a free one. */
 rdma_broker_status rdma_broker_listen(rdma_broker_handle listener, const char* address, uint64_t context);
-/* Likewise, where the adapter need not have the address yet: the listener holds it, and peers reach it as soon as the
- * adapter has it, of which LISTENER_ADDRESS tells. */
-rdma_broker_status rdma_broker_listen_awaiting(rdma_broker_handle listener, const char* address, uint64_t context);
+enum {
+  /* The adapter need not have the address yet: the listener holds it, and peers reach it as soon as the adapter has it,
+   * of which LISTENER_ADDRESS tells. */
+  RDMA_BROKER_AWAIT_ADDRESS = 1,
+  /* The listener follows the address, no wildcard, to any adapter that the session has opened and that is of the same
+   * kind; rdma_broker_connector_get_adapter says which one a peer has reached. */
+  RDMA_BROKER_ANY_ADAPTER = 2
+};
+/* Likewise, with RDMA_BROKER_AWAIT_ADDRESS, RDMA_BROKER_ANY_ADAPTER, both or 0 as `flags`. STATUS_INVALID_PARAMETER: a
+ * flag that this library does not know. */
+rdma_broker_status rdma_broker_listen_with(rdma_broker_handle listener, const char* address, uint32_t flags,
+                                           uint64_t context);
 /* Likewise, in the place of a reservation, which success uses up. */
 rdma_broker_status rdma_broker_listen_reserved(rdma_broker_handle listener, rdma_broker_handle reservation,
                                                uint64_t context);
@@ -288,6 +297,9 @@ typedef struct rdma_broker_connection_data {
 
 /* Makes a connector: `object`. */
 rdma_broker_status rdma_broker_connector_create(rdma_broker_handle adapter, uint64_t context);
+/* The adapter that the connector was made on, or that its peer has reached: connect and accept take queue pairs of that
+ * one. STATUS_OBJECT_NAME_NOT_FOUND also where the adapter's close was called. */
+rdma_broker_status rdma_broker_connector_get_adapter(rdma_broker_handle connector, rdma_broker_handle* adapter);
 /* Connects; ends when the peer has accepted or rejected. rdma_broker_complete_connect or rdma_broker_reject is next.
  * STATUS_INVALID_PARAMETER: also where both source and shared endpoint are given. Without both, or from 0.0.0.0 or ::,
  * the source is the address that the route to the destination leaves from; STATUS_INVALID_ADDRESS: that is not the

@@ -159,7 +159,8 @@ absl::Status Read(const Task& task) {
   uint32_t token = 0;
   if (!(std::istringstream(*offer) >> address >> token)) return absl::InvalidArgumentError("no \"ADDRESS TOKEN\"");
   const RemoteMemory table{address, RemoteToken{token}};
-  absl::Status status = ReadAll(connection, table, **region, slot, std::min<int>(task.count, kKeys));
+  absl::Status status =
+      ReadAll(connection, table, **region, slot, static_cast<int>(std::min<int64_t>(task.count, kKeys)));
   if (status.ok()) status = connection.SendText(kEnough);
   if (status.ok()) status = connection.ReceiveText().status();
   if (!status.ok()) return status;

@@ -359,7 +359,8 @@ TEST(Names, DamagedAnswersAreRefused) {
     const char* what;
     std::function<std::string(std::string)> mangle;
   } rows[] = {
-      {"a record longer than the answer", [](std::string answer) { return answer.substr(0, answer.size() - 2); }},
+      {"a record longer than the answer",
+       [](const std::string& answer) { return answer.substr(0, answer.size() - 2); }},
       {"a target that leads nowhere",
        [](std::string answer) {
          answer.replace(answer.size() - 8, 8, std::string("\x3f") + std::string(7, 'x'));

@@ -78,7 +78,7 @@ TEST(TcpState, IsClosedWhereTheSocketStillIs) {
   const linger at_once = {.l_onoff = 1, .l_linger = 0};
   ::setsockopt(pair.active.get(), SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once);
   sockaddr nobody = {.sa_family = AF_UNSPEC, .sa_data = {}};
-  ::connect(pair.active.get(), &nobody, sizeof nobody);
+  EXPECT_EQ(::connect(pair.active.get(), &nobody, sizeof nobody), 0);
   EXPECT_TRUE(Eventually([&] { return ReadTcpState(pair.passive.get())->closed; }));
 }
 

@@ -72,7 +72,7 @@ void ContractObserver::OnReport(const FabricReport& report) {
                        << "a request of endpoint " << typed.endpoint.value() << ", which is not bound";
                    EXPECT_FALSE(lives_.contains(typed.connection)) << typed.connection.value();
                    EXPECT_NE(typed.connection.value() & kIncomingConnection, 0u);
-                   lives_[typed.connection] = {.device = known_[typed.endpoint]};
+                   lives_[typed.connection] = {.device = typed.device ? typed.device : known_[typed.endpoint]};
                  },
                  [&](const FabricReplied& typed) {
                    if (is_repeated(typed.connection, AdoptedStage::kReplied)) return;

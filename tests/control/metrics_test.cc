@@ -371,8 +371,8 @@ TEST_F(MetricsTest, NoLabelHasAnAddressOrASecret) {
 using LabelValues = std::map<std::string, std::set<std::string>>;
 
 bool IsOfNames(const std::string& label) {
-  static const std::set<std::string> labels = {"counter", "decision", "level", "reason", "state", "step"};
-  return labels.contains(label);
+  static const std::set<std::string> kLabels = {"counter", "decision", "level", "reason", "state", "step"};
+  return kLabels.contains(label);
 }
 
 LabelValues ValuesShown(const std::map<std::string, double>& scrape) {

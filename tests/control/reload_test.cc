@@ -54,7 +54,7 @@ grpc::Status LogLevel(const std::shared_ptr<grpc::Channel>& channel, const std::
   v1::SetLogLevelRequest request;
   request.set_level(level);
   v1::SetLogLevelReply reply;
-  const grpc::Status status = Ask(channel, &Administration::SetLogLevel, request, &reply);
+  grpc::Status status = Ask(channel, &Administration::SetLogLevel, request, &reply);
   *now = reply.level();
   return status;
 }

@@ -192,7 +192,7 @@ class RemoteTest : public testing::Test {
     grpc::ClientContext context;
     Limit(context);
     v1::ListSessionsReply reply;
-    const grpc::Status status = v1::Inspection::NewStub(channel)->ListSessions(&context, {}, &reply);
+    grpc::Status status = v1::Inspection::NewStub(channel)->ListSessions(&context, {}, &reply);
     if (sessions != nullptr) *sessions = reply.sessions_size();
     return status;
   }
@@ -201,7 +201,7 @@ class RemoteTest : public testing::Test {
     grpc::ClientContext context;
     Limit(context);
     v1::ListAdaptersReply reply;
-    const grpc::Status status = v1::Inspection::NewStub(channel)->ListAdapters(&context, {}, &reply);
+    grpc::Status status = v1::Inspection::NewStub(channel)->ListAdapters(&context, {}, &reply);
     for (const v1::Device& device : reply.devices()) {
       if (names != nullptr) names->push_back(device.name());
     }

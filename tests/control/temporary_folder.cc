@@ -13,8 +13,8 @@ namespace rdmabroker {
 namespace {
 
 std::string& Place() {
-  static auto* const place = new std::string("/tmp");
-  return *place;
+  static auto* const kPlace = new std::string("/tmp");
+  return *kPlace;
 }
 
 }  // namespace

@@ -85,7 +85,7 @@ std::shared_ptr<grpc::Channel> NewChannel(const std::string& target) {
 std::shared_ptr<grpc::Channel> NarrowChannel(const std::string& target) {
   grpc::ChannelArguments arguments;
   arguments.SetInt(GRPC_ARG_HTTP2_BDP_PROBE, 0);
-  return ChannelWith(std::move(arguments), target);
+  return ChannelWith(arguments, target);
 }
 
 std::optional<v1::Outcome> DetailOf(const grpc::Status& status) {

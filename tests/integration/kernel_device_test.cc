@@ -194,6 +194,84 @@ TEST_F(KernelDevice, ASilentPeerIsGivenUpWhenTheBrokersDeadlineIsOverAndTheKerne
   EXPECT_THAT(broker_->Objects(), SizeIs(0));
 }
 
+// Another interface, with a device of the same kind.
+class SecondKernelDevice : public KernelDevice {
+ protected:
+  void SetUp() override {
+    KernelDevice::SetUp();
+    if (IsSkipped() || HasFatalFailure()) return;
+    second_ = Kind() + "9";
+    Run({"ip", "link", "add", kSecond, "type", "veth", "peer", "name", "second1"});
+    for (const char* end : {kSecond, "second1"}) Run({"ip", "link", "set", end, "up"});
+    Run({"ip", "address", "add", "10.80.0.1/24", "dev", kSecond});
+    Rdma({"link", "add", second_, "type", Kind(), "netdev", kSecond});
+    ASSERT_TRUE(Becomes([this] { return Has(*broker_, second_); }));
+  }
+  void TearDown() override {
+    if (second_.empty()) return;
+    Rdma({"link", "delete", second_});
+    Run({"ip", "link", "delete", kSecond});
+  }
+
+  void Give(const IpAddress& ip, const std::string& interface) const {
+    Run({"ip", "address", "add", ip.ToString() + "/24", "dev", interface});
+  }
+  void Take(const IpAddress& ip, const std::string& interface) const {
+    Run({"ip", "address", "delete", ip.ToString() + "/24", "dev", interface});
+  }
+  // Once the broker has heard of the address.
+  std::unique_ptr<client::BlockingListener> Listen(LibraryClient& server, const IpAddress& ip) const {
+    std::unique_ptr<client::BlockingListener> listener;
+    EXPECT_TRUE(Becomes([&] {
+      auto made = client::BlockingListener::Listen(server.adapter, {ip, 0}, {.any_adapter = true});
+      listener = std::move(made.object);
+      return listener != nullptr;
+    }));
+    return listener;
+  }
+
+  static constexpr char kSecond[] = "second0";
+  std::string second_;
+};
+
+TEST_F(SecondKernelDevice, GetsTheListenersOfAnAddressThatMovesThere) {
+  const IpAddress moving = *IpAddress::Parse("10.79.0.1");
+  Give(moving, "eth0");
+  {
+    LibraryClient server(broker_->control_socket(), device_);
+    const auto other = client::BlockingOpenAdapter(*server.session, second_);
+    ASSERT_TRUE(other.outcome.ok()) << other.outcome.hint;
+    const auto listener = Listen(server, moving);
+    ASSERT_NE(listener, nullptr);
+    for (const bool moved : {false, true}) {
+      const std::string& device = moved ? second_ : device_;
+      if (moved) {
+        Take(moving, "eth0");
+        Give(moving, kSecond);
+      }
+      LibraryClient peer(broker_->control_socket(), device);
+      DataSide side(moved ? other.object->data() : server.adapter->data(), false, {});
+      DataSide wrong(moved ? server.adapter->data() : other.object->data(), false, {});
+      client::Outcome accepted;
+      std::thread accepting([&] {
+        const auto [arrived, connector] = listener->Next();
+        ASSERT_TRUE(arrived.ok()) << arrived.hint;
+        EXPECT_EQ(connector->adapter(), moved ? other.object : server.adapter);
+        EXPECT_EQ(client::BlockingAccept(connector, wrong.qp, {}).status, NdkStatus::kInvalidParameterMix);
+        accepted = client::BlockingAccept(connector, side.qp, {});
+        client::BlockingDisconnect(connector);
+        client::BlockingClose(connector);
+      });
+      // Nobody listens there while the listener moves.
+      EXPECT_TRUE(Becomes([&] { return peer.Connect(moving, listener->address()).ok(); }));
+      peer.Disconnect();
+      accepting.join();
+      EXPECT_TRUE(accepted.ok()) << accepted.hint;
+    }
+  }
+  Take(moving, kSecond);
+}
+
 // The kernel sends a network that is not the first user namespace's no uevent before the device has been closed by all
 // (lib/kobject_uevent.c), who close it when they are told that it goes.
 TEST_F(KernelDevice, ItsRemovalIsNoticedInAContainerWhileSomebodyHasItOpenAndNobodyAnAddressOfIt) {

@@ -33,7 +33,7 @@ parts() {
     //tests/conformance:{fabric_rdmacm,data_path_verbs}_test \
     //tests/integration:{failed_scan,changed_device,kernel_device}_test \
     //client:device_rename_test \
-    //tests/survive:{lost_records,renamed_device,silent_device}_test
+    //tests/survive:{lost_records,renamed_device,second_device,silent_device}_test
 }
 
 case_in_guest() {

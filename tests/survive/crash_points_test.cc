@@ -332,8 +332,8 @@ int Run(int argc, char** argv) {
     std::fprintf(stderr, "usage: crash_points_test ADAPTER\n");
     return 64;
   }
-  static const ndkpi::Surroundings on = ndkpi::Prepare(argv[1]);
-  static const TemporaryFolder armed;
+  const ndkpi::Surroundings on = ndkpi::Prepare(argv[1]);
+  const TemporaryFolder armed;
   g_on = &on;
   g_armed = &armed;
   const uint32_t seed = RandomSeed();

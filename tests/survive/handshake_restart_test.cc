@@ -209,7 +209,7 @@ int Run(int argc, char** argv) {
     std::fprintf(stderr, "usage: handshake_restart_test ADAPTER\n");
     return 64;
   }
-  static const ndkpi::Surroundings on = ndkpi::Prepare(argv[1]);
+  const ndkpi::Surroundings on = ndkpi::Prepare(argv[1]);
   g_on = &on;
   for (const std::string when : {"before", "after"}) {
     for (int first = 1; first <= kStride; ++first) {

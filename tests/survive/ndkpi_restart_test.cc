@@ -65,16 +65,16 @@ void EndRetired(size_t all_but) {
 
 // The cases without settings share one for some time.
 std::shared_ptr<KeptBroker> BrokerFor(const Surroundings& on, const std::string& settings) {
-  static auto* const shared = new std::shared_ptr<KeptBroker>;
+  static auto* const kShared = new std::shared_ptr<KeptBroker>;
   static uint64_t deaths_before = 0;
   if (!settings.empty()) return NewBroker(on, settings);
-  if (*shared == nullptr || deaths - deaths_before >= KeptBroker::kPromptRestarts) {
-    *shared = NewBroker(on, "");
-    retired.push_back(*shared);
+  if (*kShared == nullptr || deaths - deaths_before >= KeptBroker::kPromptRestarts) {
+    *kShared = NewBroker(on, "");
+    retired.push_back(*kShared);
     EndRetired(kMostRetired);
     deaths_before = deaths;
   }
-  return *shared;
+  return *kShared;
 }
 
 class RestartedCase : public testing::Test {
@@ -159,8 +159,8 @@ int Run(int argc, char** argv) {
     std::fprintf(stderr, "usage: ndkpi_restart_test ADAPTER\n");
     return 64;
   }
-  static const Surroundings surroundings = Prepare(argv[1]);
-  static const Cases cases = AllCases();
+  const Surroundings surroundings = Prepare(argv[1]);
+  const Cases cases = AllCases();
   const uint32_t seed = RandomSeed();
   std::cout << "RDMA_BROKER_SEED=" << seed << "\n";
   // A side's deaths are a test, so that shards are of a size.
@@ -172,7 +172,7 @@ int Run(int argc, char** argv) {
       const std::string name = NameOf(which) + "/" + surroundings.adapter + (when.empty() ? "" : "/" + when);
       testing::RegisterTest(
           "Restarted", name.c_str(), nullptr, nullptr, __FILE__, __LINE__,
-          [&which, seed, when]() -> testing::Test* { return new RestartedCase(surroundings, which, seed, when); });
+          [&, seed, when]() -> testing::Test* { return new RestartedCase(surroundings, which, seed, when); });
     }
   }
   testing::AddGlobalTestEnvironment(new EndOfAll);

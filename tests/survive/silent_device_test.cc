@@ -45,9 +45,9 @@ class SilentDeviceTest : public testing::Test {
     if (device == nullptr) GTEST_SKIP() << "RDMA_DEVICE names no device";
     const SideOptions options = {.depth = kDepth, .keepalive = absl::ToChronoSeconds(kKeepalive)};
     // One for all: a guest takes seconds for each.
-    if (broker_ == nullptr) broker_ = std::make_unique<KeptBroker>(kSoonOver);
-    a_ = std::make_unique<LibraryClient>(broker_->control_socket(), device, options);
-    b_ = std::make_unique<LibraryClient>(broker_->control_socket(), device, options);
+    if (shared_broker == nullptr) shared_broker = std::make_unique<KeptBroker>(kSoonOver);
+    a_ = std::make_unique<LibraryClient>(shared_broker->control_socket(), device, options);
+    b_ = std::make_unique<LibraryClient>(shared_broker->control_socket(), device, options);
     auto [listening, listener] = client::BlockingListener::Listen(b_->adapter, {b_->ip(), 0});
     ASSERT_TRUE(listening.ok()) << listening.hint;
     listener_ = std::move(listener);
@@ -59,7 +59,7 @@ class SilentDeviceTest : public testing::Test {
       }
     }
   }
-  static void TearDownTestSuite() { broker_ = nullptr; }
+  static void TearDownTestSuite() { shared_broker = nullptr; }
 
   // a's handshake with b, as far as b's reply.
   void Reply() {
@@ -91,7 +91,7 @@ class SilentDeviceTest : public testing::Test {
   bool iwarp() const { return a_->side.adapter->info().technology == RdmaTechnology::kIwarp; }
 
   static constexpr uint32_t kDepth = 8;
-  inline static std::unique_ptr<KeptBroker> broker_;
+  inline static std::unique_ptr<KeptBroker> shared_broker;
   DisconnectEvents at_a_, at_b_;
   std::unique_ptr<LibraryClient> a_, b_;
   std::unique_ptr<client::BlockingListener> listener_;
@@ -205,7 +205,7 @@ TEST_F(SilentDeviceTest, AnAcceptWhosePeerSaysNothingMoreTimesOutAndHoldsUpNoSuc
   EXPECT_LE(absl::Now() - silent, kEstablish + kDelay);
   EXPECT_EQ(at_b_.count(), 0u);
   for (int death = 0; death < 2; ++death) {
-    broker_->KillDaemon();
+    shared_broker->KillDaemon();
     EXPECT_TRUE(client::BlockingListener::Listen(b_->adapter, {b_->ip(), 0}).outcome.ok()) << "no other daemon serves";
   }
   // Soft iWARP's kernel does not survive the end of a peer that owes it (cm_close_handler in

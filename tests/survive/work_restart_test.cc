@@ -84,7 +84,7 @@ int Run(int argc, char** argv) {
     std::fprintf(stderr, "usage: work_restart_test ADAPTER\n");
     return 64;
   }
-  static const Surroundings on = ndkpi::Prepare(argv[1]);
+  const Surroundings on = ndkpi::Prepare(argv[1]);
   const char* const seeds = std::getenv("RDMA_BROKER_SEEDS");
   const uint32_t first = RandomSeed();
   std::cout << "RDMA_BROKER_SEED=" << first << "\n";
@@ -92,9 +92,8 @@ int Run(int argc, char** argv) {
     for (const Workload::Activity& activity : Workload::Activities()) {
       if (activity.special || (activity.changes_addresses && on.adapter == "fake")) continue;
       const std::string name = activity.name + ("/" + on.adapter) + (i == 0 ? "" : "/" + std::to_string(i));
-      testing::RegisterTest(
-          "ADeathCostsAHandshakeAtMost", name.c_str(), nullptr, nullptr, __FILE__, __LINE__,
-          [&activity, first, i]() -> testing::Test* { return new RestartedWork(on, activity, first, i); });
+      testing::RegisterTest("ADeathCostsAHandshakeAtMost", name.c_str(), nullptr, nullptr, __FILE__, __LINE__,
+                            [&, first, i]() -> testing::Test* { return new RestartedWork(on, activity, first, i); });
     }
   }
   testing::AddGlobalTestEnvironment(new EndOfAll);

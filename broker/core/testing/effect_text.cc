@@ -75,7 +75,8 @@ std::string EventText(const OutcomeEvent& event) {
 }
 
 std::string EventText(const ConnectEvent& event) {
-  return StrCat("listener ", event.listener.value(), " has connector ", event.connector.value(), TextOf(event.data));
+  return StrCat("listener ", event.listener.value(), " has connector ", event.connector.value(), " on adapter ",
+                event.adapter.value(), TextOf(event.data));
 }
 
 std::string EventText(const DisconnectEvent& event) {

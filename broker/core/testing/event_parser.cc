@@ -72,6 +72,7 @@ Request ParseRequest(Sentence& words) {
     Listen request{ListenerId(words.Number()), OptionalAddress(words, "at"), {}};
     request.reservation = OptionalReservation(words);
     request.await_address = words.Take("once it is there");
+    request.any_adapter = words.Take("on any adapter");
     return request;
   }
   if (words.Take("pause")) return ControlConnectEvents{ListenerId(words.Number("listener")), true};
@@ -222,6 +223,7 @@ FabricReport ParseConnection(Sentence& words) {
     report.peer_limits = words.Reads("reads");
     report.private_data = words.OptionalData();
     ParseSteps(words, report.three_way, report.qp_attributes);
+    report.device = DeviceId(words.OptionalNumber("on device").value_or(0));
     return report;
   }
   if (words.Take("is replied to")) {

@@ -27,7 +27,7 @@ std::string PlaceText(const SocketAddress& address, ReservationId reservation) {
 
 std::string TextOf(const Listen& request) {
   return StrCat("listen with listener ", request.listener.value(), PlaceText(request.address, request.reservation),
-                request.await_address ? ", once it is there" : "");
+                request.await_address ? ", once it is there" : "", request.any_adapter ? ", on any adapter" : "");
 }
 
 std::string TextOf(const ControlConnectEvents& request) {
@@ -127,7 +127,8 @@ std::string StepsText(bool three_way, const std::vector<QpAttributes>& steps) {
 std::string TextOf(const FabricConnectRequested& report) {
   return StrCat(ConnectionText(report.connection), " reaches endpoint ", report.endpoint.value(), " at ",
                 report.local.ToString(), " from ", report.peer.ToString(), ", reads ", ReadsText(report.peer_limits),
-                WithData(report.private_data), StepsText(report.three_way, report.qp_attributes));
+                WithData(report.private_data), StepsText(report.three_way, report.qp_attributes),
+                report.device ? StrCat(", on device ", report.device.value()) : "");
 }
 
 std::string TextOf(const FabricReplied& report) {

@@ -55,7 +55,8 @@ void Observer::BeforeReport(const FabricReport& report) {
       [&](const FabricConnectRequested& typed) {
         const auto found = endpoints_.find(typed.endpoint);
         if (found == endpoints_.end()) return;
-        connections_.try_emplace(typed.connection, SeenConnection{found->second.device, typed.endpoint, kRequested});
+        connections_.try_emplace(typed.connection, SeenConnection{typed.device ? typed.device : found->second.device,
+                                                                  typed.endpoint, kRequested});
       },
       [&](const FabricReplied& typed) { Advance(typed.connection, {kConnecting}, kReplied); },
       [&](const FabricConnectFailed& typed) { Advance(typed.connection, {kConnecting}, kOver); },
@@ -133,9 +134,10 @@ void Observer::Ask(const FabricRepurpose& request) {
 
 void Observer::Ask(const FabricRebind& request) {
   RequireDevice(request.device, false);
-  const SeenEndpoint* endpoint = Find(request.endpoint, request.device);
-  Require(endpoint == nullptr || endpoint->state == EndpointState::kBound, "endpoint ", request.endpoint.value(),
-          ": rebound, but not bound");
+  const auto endpoint = endpoints_.find(request.endpoint);
+  Require(endpoint != endpoints_.end() && endpoint->second.state == EndpointState::kBound, "endpoint ",
+          request.endpoint.value(), ": rebound, but not bound");
+  if (endpoint != endpoints_.end()) endpoint->second.device = request.device;
 }
 
 void Observer::Ask(const FabricUnbind& request) {

@@ -277,9 +277,10 @@ void FakeFabric::OnRequest(const WireMessage& message) {
   connection.three_way = fake.three_way && message.three_way;
   connection.reported = false;
   wires_[{message.wire, false}] = id;
-  network_.Say(host_, FabricConnectRequested{endpoint, id, message.destination, message.source, message.limits,
-                                             Received(fake, message.private_data, fake.device.info.max_caller_data),
-                                             connection.three_way, AttributesFor(fake, connection.three_way, message)});
+  network_.Say(
+      host_, FabricConnectRequested{endpoint, id, message.destination, message.source, message.limits,
+                                    Received(fake, message.private_data, fake.device.info.max_caller_data),
+                                    connection.three_way, AttributesFor(fake, connection.three_way, message), device});
 }
 
 void FakeFabric::OnReply(Connection& connection, const WireMessage& message) {

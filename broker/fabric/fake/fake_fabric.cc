@@ -192,6 +192,7 @@ void FakeFabric::Carry(const FabricRebind& request) {
     const bool on_device = std::find(own.begin(), own.end(), ip) != own.end();
     if (on_device && network_.Claim(host_, fake->device, {ip}, endpoint.port)) kept.push_back(ip);
   }
+  endpoint.device = request.device;
   endpoint.ips = std::move(kept);
 }
 

@@ -31,7 +31,10 @@ void FakeFabric::ReportAgain(const FabricConnectRequested& report) {
 
 void FakeFabric::Carry(const FabricAdoptEndpoint& request) {
   adopted_endpoints_.insert(request.endpoint);
-  if (endpoints_.contains(request.endpoint)) return;
+  // Perhaps not as the process that died was about to ask for.
+  if (endpoints_.contains(request.endpoint)) {
+    return Carry(FabricRebind{request.device, request.endpoint, request.ips});
+  }
   // It has been unbound, which the core is about to ask for again, or is lost.
   const FakeDevice* fake = Find(request.device);
   const bool claimed = fake != nullptr && network_.Claim(host_, fake->device, request.ips, request.port);

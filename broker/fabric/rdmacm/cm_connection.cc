@@ -68,6 +68,8 @@ bool CmConnection::Start(EndpointId listener, const CmEvent& event, const std::v
   state_ = State::kRequested;
   CmAddresses addresses;
   if (surroundings_.file->QueryAddresses(event.id, &addresses) != 0) return false;
+  // It reached the listener before that went to this device.
+  if (addresses.device_index != device_.index) return false;
   SetScopes(local, &addresses);
   towards_.peer = addresses.peer.ip.ToString();
   std::optional<std::vector<QpAttributes>> steps = ReadQpAttributes();
@@ -80,7 +82,8 @@ bool CmConnection::Start(EndpointId listener, const CmEvent& event, const std::v
                                                     .peer_limits = event.peer_limits,
                                                     .private_data = event.private_data,
                                                     .three_way = device_.three_way,
-                                                    .qp_attributes = *std::move(steps)});
+                                                    .qp_attributes = *std::move(steps),
+                                                    .device = device_.id});
   return true;
 }
 

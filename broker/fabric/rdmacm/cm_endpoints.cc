@@ -120,15 +120,18 @@ void CmEndpoints::Repurpose(const FabricRepurpose& request) {
   surroundings_.reports.Push(FabricBound{request.endpoint});
 }
 
-void CmEndpoints::Rebind(const FabricRebind& request) {
+void CmEndpoints::Rebind(const FabricRebind& request, uint32_t device_index) {
   Endpoint& endpoint = endpoints_.at(request.endpoint);
+  const bool stays = endpoint.device == request.device;
   for (auto held = endpoint.anchors.begin(); held != endpoint.anchors.end();) {
-    if (Names(request.ips, held->first)) {
+    if (stays && Names(request.ips, held->first)) {
       ++held;
       continue;
     }
     RemoveAnchor(endpoint, (held++)->first);
   }
+  endpoint.device = request.device;
+  endpoint.device_index = device_index;
   endpoint.wanted = request.ips;
   unheld_.Forget(request.endpoint);
   AddMissing(request.endpoint);

@@ -32,7 +32,7 @@ class CmEndpoints {
   // Each reports its answer. `device_index` and `local`: those of the device, and its addresses.
   void Bind(const FabricBind& request, uint32_t device_index, const std::vector<IpAddress>& local);
   void Repurpose(const FabricRepurpose& request);
-  void Rebind(const FabricRebind& request);
+  void Rebind(const FabricRebind& request, uint32_t device_index);
   void Unbind(const FabricUnbind& request);
 
   // It was bound by another process, which has left `record`; `migrate` says whether it has moved an id of that here.

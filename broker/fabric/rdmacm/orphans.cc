@@ -181,7 +181,7 @@ void Orphans::Look() {
       },
       [this, findings](int) {
         for (auto& [id, orphan] : findings->orphans) {
-          if (const auto known = orphans_.find(id); known != orphans_.end()) known->second = std::move(orphan);
+          if (const auto known = orphans_.find(id); known != orphans_.end()) known->second = orphan;
         }
         for (const KernelId id : findings->over) End(id);
         LookLater();

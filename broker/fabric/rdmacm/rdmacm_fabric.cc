@@ -436,6 +436,12 @@ void RdmaCmFabric::Carry(const FabricBind& request) {
   endpoints_.Bind(request, device->second.found.index, device->second.found.addresses);
 }
 
+void RdmaCmFabric::Carry(const FabricRebind& request) {
+  const auto device = devices_.find(request.device);
+  // Of a device that has gone meanwhile the core learns next.
+  if (device != devices_.end()) endpoints_.Rebind(request, device->second.found.index);
+}
+
 void RdmaCmFabric::Carry(const FabricConnect& request) {
   const auto device = devices_.find(request.device);
   CmDevice of = {.id = request.device};

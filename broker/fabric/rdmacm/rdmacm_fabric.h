@@ -154,7 +154,7 @@ class RdmaCmFabric final : public Fabric {
 
   void Carry(const FabricBind& request);
   void Carry(const FabricRepurpose& request) { endpoints_.Repurpose(request); }
-  void Carry(const FabricRebind& request) { endpoints_.Rebind(request); }
+  void Carry(const FabricRebind& request);
   void Carry(const FabricUnbind& request) { endpoints_.Unbind(request); }
   void Carry(const FabricConnect& request);
   void Carry(const FabricComplete& request) { connections_.at(request.connection)->Perform(request); }

@@ -36,7 +36,9 @@ void RdmaCmFabric::Carry(const FabricAdoptEndpoint& request) {
   const auto& records = std::as_const(records_.endpoints);
   const auto kept = records.find(request.endpoint);
   const auto record = kept == records.end() ? std::nullopt : DecodeEndpoint(kept->second);
-  const KnownDevice* device = FindAdopted(request.device, record ? std::optional(record->device_index) : std::nullopt);
+  // The core may have moved it to this device, and that process died before it did.
+  const bool here = record && (!record->device || record->device == request.device);
+  const KnownDevice* device = FindAdopted(request.device, here ? std::optional(record->device_index) : std::nullopt);
   if (device == nullptr) return endpoints_.AdoptLost(request);
   endpoints_.Adopt(request, device->found.index, record.value_or(CmEndpointRecord()),
                    [this](KernelId id) { return file_ != nullptr && files_.Migrate(id, *file_) == 0; });

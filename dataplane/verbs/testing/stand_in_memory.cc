@@ -40,13 +40,13 @@ bool CanBeUsed(void* address, size_t length, bool writes) {
   const auto page = static_cast<uint64_t>(::sysconf(_SC_PAGESIZE));
   const uint64_t begin = reinterpret_cast<uint64_t>(address) / page * page;
   const uint64_t size = reinterpret_cast<uint64_t>(address) + length - begin;
-  static const bool kernel_knows = [page] {
+  static const bool kKernelKnows = [page] {
     int here = 0;
     void* const its_page = reinterpret_cast<void*>(reinterpret_cast<uint64_t>(&here) / page * page);
     return ::madvise(its_page, page, MADV_POPULATE_WRITE) == 0;
   }();
   const int advice = writes ? MADV_POPULATE_WRITE : MADV_POPULATE_READ;
-  return !kernel_knows || ::madvise(reinterpret_cast<void*>(begin), size, advice) == 0;
+  return !kKernelKnows || ::madvise(reinterpret_cast<void*>(begin), size, advice) == 0;
 }
 
 ibv_mr* MakeRegion(ibv_pd* domain, void* address, size_t length, unsigned int access) {

@@ -158,7 +158,7 @@ const EndRow kEnds[] = {
     {"Close", [](World& w, const ndkpi::Connection& c) { return w.a().Close(c.active_qp); }},
     {"CloseOfBoth",
      [](World& w, const ndkpi::Connection& c) {
-       const ndkpi::Call close = w.a().Close(c.active_qp);
+       ndkpi::Call close = w.a().Close(c.active_qp);
        w.a().Close(c.active);
        return close;
      }},
@@ -298,6 +298,7 @@ const UseRow kUses[] = {
      WITHOUT_STATUS(g.connector->GetConnectionData(nullptr, nullptr, nullptr, nullptr))},
     {"Connector.GetLocalAddress", WITHOUT_STATUS(g.connector->GetLocalAddress(nullptr, nullptr))},
     {"Connector.GetPeerAddress", WITHOUT_STATUS(g.connector->GetPeerAddress(nullptr, nullptr))},
+    {"Connector.adapter", WITHOUT_STATUS(g.connector->adapter())},
     {"Connector.connection_data", WITHOUT_STATUS(g.connector->connection_data())},
     {"DataObject.AddReference", WITHOUT_STATUS((g.qp->AddReference(), g.qp->ReleaseReference()))},
     {"DataObject.ReleaseReference", WITHOUT_STATUS((g.cq->AddReference(), g.cq->ReleaseReference()))},
@@ -402,8 +403,8 @@ class ClosingTest : public testing::Test {
       : surroundings_(surroundings), run_(std::move(run)) {}
 
   void TestBody() override {
-    static const ndkpi::Case any = {.name = "Closing"};
-    World world(surroundings_, any);
+    static const ndkpi::Case kAny = {.name = "Closing"};
+    World world(surroundings_, kAny);
     // What is not connected at least has been asked for.
     world.Establish();
     if (!HasFailure()) run_(world);
@@ -420,10 +421,12 @@ int Run(int argc, char** argv) {
     std::fprintf(stderr, "usage: closing_test ADAPTER\n");
     return 64;
   }
-  static const ndkpi::Surroundings surroundings = ndkpi::Prepare(argv[1]);
-  const auto add = [](const std::string& suite, const std::string& name, const std::function<void(World&)>& run) {
+  const ndkpi::Surroundings surroundings = ndkpi::Prepare(argv[1]);
+  const auto add = [&surroundings](const std::string& suite, const std::string& name,
+                                   const std::function<void(World&)>& run) {
     testing::RegisterTest(suite.c_str(), (name + "/" + surroundings.adapter).c_str(), nullptr, nullptr, __FILE__,
-                          __LINE__, [run]() -> testing::Test* { return new ClosingTest(surroundings, run); });
+                          __LINE__,
+                          [&surroundings, run]() -> testing::Test* { return new ClosingTest(surroundings, run); });
   };
   for (const CallbackRow& row : CallbackRows()) {
     add("AnyPartClosesInACallback", row.name, [&row](World& w) { CloseEachPartIn(w, row); });

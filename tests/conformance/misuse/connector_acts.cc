@@ -162,6 +162,8 @@ bool AskConnector(Turn& turn) {
                                       turn.Wrong() ? nullptr : &address_length));
       break;
     default:
+      (void)object->adapter();
+      turn.Did("Connector.adapter");
       (void)object->connection_data();
       turn.Did("Connector.connection_data");
       break;

@@ -63,6 +63,7 @@ inline constexpr Function kFunctions[] = {
     {"Connector.GetConnectionData"},
     {"Connector.GetLocalAddress"},
     {"Connector.GetPeerAddress"},
+    {"Connector.adapter", kNoStatus},
     {"Connector.connection_data", kNoStatus},
     {"OnCallbackThread", kNoStatus},
     {"BlockingListAdapters"},

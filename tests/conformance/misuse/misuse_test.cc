@@ -89,12 +89,13 @@ int Run(int argc, char** argv) {
     std::fprintf(stderr, "usage: misuse_test ADAPTER\n");
     return 64;
   }
-  static const ndkpi::Surroundings surroundings = ndkpi::Prepare(argv[1]);
+  const ndkpi::Surroundings surroundings = ndkpi::Prepare(argv[1]);
   const uint64_t blocks = IsAlone() ? 1 : FromEnvironment("RDMA_BROKER_BLOCKS", 1);
   for (uint64_t block = 0; block < blocks; ++block) {
-    testing::RegisterTest(
-        "Misuse", ("NeverCrashesNorBlocks/" + surroundings.adapter + "/" + std::to_string(block)).c_str(), nullptr,
-        nullptr, __FILE__, __LINE__, [block]() -> testing::Test* { return new MisuseTest(surroundings, block); });
+    testing::RegisterTest("Misuse",
+                          ("NeverCrashesNorBlocks/" + surroundings.adapter + "/" + std::to_string(block)).c_str(),
+                          nullptr, nullptr, __FILE__, __LINE__,
+                          [&surroundings, block]() -> testing::Test* { return new MisuseTest(surroundings, block); });
   }
   return RUN_ALL_TESTS();
 }

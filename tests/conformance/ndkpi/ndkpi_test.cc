@@ -37,12 +37,12 @@ int Run(int argc, char** argv) {
     std::fprintf(stderr, "usage: ndkpi_test ADAPTER\n");
     return 64;
   }
-  static const Surroundings surroundings = Prepare(argv[1]);
-  static const Cases cases = AllCases();
+  const Surroundings surroundings = Prepare(argv[1]);
+  const Cases cases = AllCases();
   for (const Case& which : cases) {
     if (which.core_only && surroundings.adapter != Adapters().front()) continue;
     testing::RegisterTest("Ndkpi", (NameOf(which) + "/" + surroundings.adapter).c_str(), nullptr, nullptr, __FILE__,
-                          __LINE__, [&which]() -> testing::Test* { return new CaseTest(surroundings, which); });
+                          __LINE__, [&]() -> testing::Test* { return new CaseTest(surroundings, which); });
   }
   return RUN_ALL_TESTS();
 }

@@ -24,8 +24,8 @@ std::shared_ptr<RunningBroker> NewBroker(const Surroundings& on, const std::stri
 
 // Starting one takes longer than most cases, which need no particular one.
 std::shared_ptr<RunningBroker> BrokerFor(const Surroundings& on, const std::string& settings) {
-  static auto* const shared = new std::shared_ptr<RunningBroker>(NewBroker(on, ""));
-  return settings.empty() ? *shared : NewBroker(on, settings);
+  static auto* const kShared = new std::shared_ptr<RunningBroker>(NewBroker(on, ""));
+  return settings.empty() ? *kShared : NewBroker(on, settings);
 }
 
 bool Lacks(const Surroundings& on, const Case& which) {
