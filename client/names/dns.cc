@@ -7,19 +7,18 @@
 #include <netinet/in.h>
 #include <resolv.h>
 
-#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cstring>
 #include <future>
 #include <memory>
 #include <new>
-#include <random>
 #include <string>
 #include <thread>
 #include <utility>
 #include <vector>
 
+#include "client/names/dns_answer.h"
 #include "dataplane/start_thread.h"
 
 namespace rdmabroker::client {
@@ -28,8 +27,6 @@ namespace {
 using std::chrono::seconds;
 
 constexpr size_t kMostServices = 8;        // Hosts that are asked for, of SRV records.
-constexpr size_t kLargestAnswer = 4096;    // The C library asks for 1200 bytes over UDP; some servers send more.
-constexpr unsigned char kCutShort = 0x02;  // TC, in the third byte (RFC 1035, 4.1.1).
 constexpr uint32_t kLongestLife = 86'400;  // Seconds; a longer one would be somebody's mistake.
 constexpr int kSecondsATry = 1;
 constexpr int kTries = 2;
@@ -45,13 +42,6 @@ struct Query {
   Query& operator=(const Query&) = delete;
 
   std::promise<Resolution> result;
-};
-
-struct Service {
-  uint16_t priority = 0;
-  uint16_t weight = 0;
-  uint16_t port = 0;
-  std::string host;
 };
 
 // The resolver of the C library, with a state of its own. One thread.
@@ -79,35 +69,22 @@ class Resolver {
   Resolver(const Resolver&) = delete;
   Resolver& operator=(const Resolver&) = delete;
 
-  // Calls `use` with each record of the type in the answer, as long as it returns true: those that are there where the
-  // answer is cut short. The status is kSuccess, also where the answer says that there is none. A name that ends with a
-  // dot is not looked up in the search list.
-  template <typename Use>
-  NdkStatus Ask(const std::string& name, ns_type type, const Use& use) {
+  // Calls `read` with the answer, a DnsBytes, and the life that it may shorten. Returns its status; kSuccess where the
+  // answer says that there is no record. A name that ends with a dot is not looked up in the search list.
+  template <typename Read>
+  NdkStatus Ask(const std::string& name, ns_type type, const Read& read) {
     if (!ready_) return NdkStatus::kInsufficientResources;
-    std::array<unsigned char, kLargestAnswer> answer = {};
+    std::array<unsigned char, kLargestDnsAnswer> answer = {};
     const int length = ::res_nsearch(&state_, name.c_str(), ns_c_in, type, answer.data(), answer.size());
-    const bool cut_short = (answer[2] & kCutShort) != 0;
     if (length < 0) {
       // An answer without records is an error of the C library's, also where they have only been cut off.
-      if (cut_short) return NdkStatus::kUnsuccessful;
+      if (IsCutShort(answer)) return NdkStatus::kUnsuccessful;
       const bool none = state_.res_h_errno == HOST_NOT_FOUND || state_.res_h_errno == NO_DATA;
       return none ? NdkStatus::kSuccess : NdkStatus::kIoTimeout;
     }
-    ns_msg message;
-    if (static_cast<size_t>(length) > answer.size() || ::ns_initparse(answer.data(), length, &message) != 0) {
-      return NdkStatus::kUnsuccessful;
-    }
-    bool any = false;
-    for (int i = 0; i < ns_msg_count(message, ns_s_an); ++i) {
-      ns_rr record;
-      if (::ns_parserr(&message, ns_s_an, i, &record) != 0) return NdkStatus::kUnsuccessful;
-      life_ = std::min(life_, ns_rr_ttl(record));  // An alias's, too.
-      if (ns_rr_type(record) != type || ns_rr_class(record) != ns_c_in) continue;
-      if (!use(message, record)) return NdkStatus::kUnsuccessful;
-      any = true;
-    }
-    return any || !cut_short ? NdkStatus::kSuccess : NdkStatus::kUnsuccessful;
+    // The C library tells the whole length of an answer of which the array has but the beginning.
+    if (static_cast<size_t>(length) > answer.size()) return NdkStatus::kUnsuccessful;
+    return read(DnsBytes(answer).first(static_cast<size_t>(length)), &life_);
   }
 
   // The shortest of all records that have been seen.
@@ -124,57 +101,17 @@ NdkStatus AddAddresses(Resolver& resolver, const std::string& host, uint16_t por
                        std::vector<SocketAddress>* addresses) {
   NdkStatus worst = NdkStatus::kSuccess;
   for (const IpFamily family : {IpFamily::kIpv4, IpFamily::kIpv6}) {
-    const size_t length = family == IpFamily::kIpv4 ? 4 : 16;
-    const auto use = [&](const ns_msg&, const ns_rr& record) {
-      if (ns_rr_rdlen(record) != length) return false;
-      SocketAddress address{.ip = {.family = family}, .port = port};
-      std::memcpy(address.ip.bytes.data(), ns_rr_rdata(record), length);
-      if (IsUsable(address) && addresses->size() < kMostAddresses) addresses->push_back(address);
-      return true;
-    };
-    const NdkStatus status = resolver.Ask(host, family == IpFamily::kIpv4 ? ns_t_a : ns_t_aaaa, use);
+    const NdkStatus status = resolver.Ask(
+        host, family == IpFamily::kIpv4 ? ns_t_a : ns_t_aaaa,
+        [&](DnsBytes answer, uint32_t* life) { return ReadAddresses(answer, family, port, addresses, life); });
     if (status != NdkStatus::kSuccess) worst = status;
   }
   return addresses->empty() ? worst : NdkStatus::kSuccess;
 }
 
 NdkStatus FindServices(Resolver& resolver, const std::string& name, std::vector<Service>* services) {
-  const auto use = [services](const ns_msg& message, const ns_rr& record) {
-    // Priority, weight and port, and a name of at least its end (RFC 2782).
-    constexpr int kBeforeTarget = 6;
-    if (ns_rr_rdlen(record) <= kBeforeTarget) return false;
-    const unsigned char* const data = ns_rr_rdata(record);
-    Service service{.priority = static_cast<uint16_t>(::ns_get16(data)),
-                    .weight = static_cast<uint16_t>(::ns_get16(data + 2)),
-                    .port = static_cast<uint16_t>(::ns_get16(data + 4)),
-                    .host = {}};
-    std::array<char, NS_MAXDNAME> host;
-    if (::dn_expand(ns_msg_base(message), ns_msg_end(message), data + kBeforeTarget, host.data(), host.size()) < 0) {
-      return false;
-    }
-    service.host = host.data();
-    // A target "." says that there is no such service.
-    if (!service.host.empty() && service.port != 0) services->push_back(std::move(service));
-    return true;
-  };
-  return resolver.Ask("_rdma-broker._tcp." + name, ns_t_srv, use);
-}
-
-// By priority; among equals at random, by their weights, so that clients spread (RFC 2782).
-void Order(std::vector<Service>* services) {
-  std::minstd_rand random{std::random_device()()};
-  std::stable_sort(services->begin(), services->end(),
-                   [](const Service& a, const Service& b) { return a.priority < b.priority; });
-  for (auto next = services->begin(); next != services->end(); ++next) {
-    const auto end =
-        std::find_if(next, services->end(), [&](const Service& s) { return s.priority != next->priority; });
-    uint32_t sum = 0;
-    for (auto one = next; one != end; ++one) sum += one->weight;
-    uint32_t point = std::uniform_int_distribution<uint32_t>(0, sum)(random);
-    auto chosen = next;
-    for (; chosen + 1 != end && point > chosen->weight; ++chosen) point -= chosen->weight;
-    std::iter_swap(next, chosen);
-  }
+  return resolver.Ask("_rdma-broker._tcp." + name, ns_t_srv,
+                      [services](DnsBytes answer, uint32_t* life) { return ReadServices(answer, services, life); });
 }
 
 Resolution Resolve(const ParsedName& name, const DnsSource& source) {

@@ -89,17 +89,14 @@ grpc::Status Etcd::Call(const char* method, const Request& request, milliseconds
   return status;
 }
 
-grpc::Status Etcd::Find(const std::string& name, milliseconds timeout, std::vector<std::string>* values) {
+grpc::Status Etcd::Find(const std::string& name, milliseconds timeout, etcd::RangeResponse* response) {
   etcd::RangeRequest request;
   request.set_key(KeyOf(name));
   std::string range_end = KeyOf(name);
   ++range_end.back();
   request.set_range_end(range_end);
   request.set_limit(kMostAddresses);
-  etcd::RangeResponse response;
-  grpc::Status status = Call("/etcdserverpb.KV/Range", request, timeout, &response);
-  for (const etcd::KeyValue& pair : response.kvs()) values->push_back(pair.value());
-  return status;
+  return Call("/etcdserverpb.KV/Range", request, timeout, response);
 }
 
 grpc::Status Etcd::Put(const std::string& name, const std::string& address, int64_t lease, milliseconds timeout) {
@@ -143,7 +140,7 @@ grpc::Status Etcd::Revoke(int64_t lease, milliseconds timeout) {
 
 Outcome Etcd::OutcomeOf(const grpc::Status& status) {
   if (status.ok()) return {};
-  const std::string hint = "etcd: " + status.error_message();
+  const std::string hint = "etcd: " + OneLine(status.error_message());
   switch (status.error_code()) {
     case grpc::StatusCode::DEADLINE_EXCEEDED:
       return {.status = NdkStatus::kIoTimeout, .retryable = true, .hint = hint};

@@ -14,6 +14,7 @@
 #include <string>
 #include <vector>
 
+#include "client/names/etcd.pb.h"
 #include "client/names/names.h"
 #include "client/names/source.h"
 
@@ -26,8 +27,8 @@ class Etcd {
   // Where a file for TLS is missing or cannot be read, `problem` says so.
   Etcd(EtcdSource source, const NameOptions& options, std::string* problem);
 
-  // The values of the first keys of a name.
-  grpc::Status Find(const std::string& name, std::chrono::milliseconds timeout, std::vector<std::string>* values);
+  // The first keys of a name.
+  grpc::Status Find(const std::string& name, std::chrono::milliseconds timeout, etcd::RangeResponse* response);
   // Puts an address under a name, with a lease.
   grpc::Status Put(const std::string& name, const std::string& address, int64_t lease,
                    std::chrono::milliseconds timeout);

@@ -11,6 +11,8 @@
 #include "client/back_off.h"
 #include "client/names/dns.h"
 #include "client/names/etcd.h"
+#include "client/names/etcd.pb.h"
+#include "client/names/etcd_answer.h"
 #include "client/names/source.h"
 #include "dataplane/forked_child.h"
 #include "dataplane/start_thread.h"
@@ -57,21 +59,10 @@ Resolution ResolveByEtcd(const ParsedName& name, const EtcdSource& source, const
   std::string problem;
   Etcd etcd(source, options, &problem);
   if (!problem.empty()) return Failure(NdkStatus::kInvalidParameter, problem);
-  std::vector<std::string> values;
-  const Outcome found = Etcd::OutcomeOf(etcd.Find(name.host, options.timeout, &values));
+  etcd::RangeResponse answer;
+  const Outcome found = Etcd::OutcomeOf(etcd.Find(name.host, options.timeout, &answer));
   if (!found.ok()) return {.outcome = found, .addresses = {}};
-  if (values.empty()) return Failure(NdkStatus::kObjectNameNotFound, "nobody has the name " + name.host + " in etcd");
-  Resolution resolution;
-  std::string why_not;
-  for (const std::string& value : values) {
-    if (resolution.addresses.size() == kMostAddresses) break;  // Of more than etcd was asked for.
-    const auto address = SocketAddress::Parse(value, &why_not);
-    if (!address.has_value()) continue;
-    why_not = "nobody can connect to it";
-    if (IsUsable(*address)) resolution.addresses.push_back(*address);
-  }
-  if (!resolution.addresses.empty()) return resolution;
-  return Failure(NdkStatus::kUnsuccessful, "what etcd has under the name " + name.host + " is no address: " + why_not);
+  return ReadAddresses(name.host, answer);
 }
 
 }  // namespace

@@ -388,6 +388,24 @@ TEST(Names, DamagedAnswersAreRefused) {
   }
 }
 
+// The flaw is in a record of its own, so that the answer as a whole is well formed.
+TEST(Names, NothingIsUsedOfAnAnswerWithADamagedRecord) {
+  const std::string before_target = Number(1, 2) + Number(1, 2) + Number(1, 2);
+  const NameServer::Zone zone = {
+      {{"address.test", kA}, {A(0x7f000001), {kA, std::string(5, '\1')}}},
+      {{"_rdma-broker._tcp.target.test", kSrv},
+       {Srv(1, 1, 1, "b.test"), {kSrv, before_target + Labels("b.test") + "x"}}},
+      {{"_rdma-broker._tcp.none.test", kSrv}, {Srv(1, 1, 1, "b.test"), {kSrv, before_target}}},
+      {{"b.test", kA}, {A(0x7f000001)}},
+  };
+  const NameServer server(zone);
+  for (const char* name : {"rdma-broker://address.test:1", "rdma-broker://target.test", "rdma-broker://none.test"}) {
+    const Resolution resolution = ResolveName(name, server.options());
+    EXPECT_EQ(StatusName(resolution.outcome.status), "STATUS_UNSUCCESSFUL") << name;
+    EXPECT_TRUE(resolution.addresses.empty()) << name;
+  }
+}
+
 class SilentServer {
  public:
   SilentServer() : socket_(::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0)) {

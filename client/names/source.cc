@@ -97,6 +97,14 @@ bool IsUsable(const SocketAddress& address) {
   return address.port != 0 && !address.ip.IsAny() && !address.ip.IsMulticast() && !broadcast && !on_no_link;
 }
 
+std::string OneLine(std::string text) {
+  constexpr size_t kLongest = 512;  // A cause of gRPC's has a few hundred.
+  text.resize(std::min(text.size(), kLongest));
+  std::replace_if(
+      text.begin(), text.end(), [](char c) { return c < ' ' || c > '~'; }, '?');
+  return text;
+}
+
 bool IsName(const std::string& text) { return text.starts_with(kScheme); }
 
 }  // namespace rdmabroker::client

@@ -43,6 +43,9 @@ std::optional<DnsSource> ParseDnsSource(std::string_view source);
 // Whether somebody could connect to it: unicast, with a port and, if it is link-local, with its interface.
 bool IsUsable(const SocketAddress& address);
 
+// Text of a server for a hint: without line ends and control characters, and of 512 bytes at most.
+std::string OneLine(std::string text);
+
 inline Resolution Failure(NdkStatus status, std::string hint, bool retryable = false) {
   return {.outcome = {.status = status, .retryable = retryable, .hint = std::move(hint)}, .addresses = {}};
 }

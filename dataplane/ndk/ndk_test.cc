@@ -62,6 +62,8 @@ TEST(IpAddress, AnInterfaceIsGivenByItsIndexOrItsName) {
       {std::string("fe80::1%lo\0x", 12), "", "no interface"},
       {"fe80::x%lo", "", "not an IP address"},
       {"127.0.0.1%lo", "", "not an IP address"},
+      {std::string("127.0.0.1\0x", 11), "", "not an IP address"},
+      {std::string("fe80::1\0x%lo", 12), "", "not an IP address"},
       {"lo", "", "not an IP address"},
   };
   for (const auto& row : rows) {

@@ -40,10 +40,14 @@ std::optional<uint32_t> ParseInterface(const std::string& text, std::string* pro
 std::optional<IpAddress> IpAddress::Parse(std::string_view text, std::string* problem) {
   const size_t percent = text.find('%');
   const std::string address(text.substr(0, percent));
+  // inet_pton reads no further than a null.
+  const bool has_null = address.find('\0') != std::string::npos;
   IpAddress ip;
-  if (percent == std::string_view::npos && ::inet_pton(AF_INET, address.c_str(), ip.bytes.data()) == 1) return ip;
+  if (!has_null && percent == std::string_view::npos && ::inet_pton(AF_INET, address.c_str(), ip.bytes.data()) == 1) {
+    return ip;
+  }
   ip.family = IpFamily::kIpv6;
-  if (::inet_pton(AF_INET6, address.c_str(), ip.bytes.data()) != 1) {
+  if (has_null || ::inet_pton(AF_INET6, address.c_str(), ip.bytes.data()) != 1) {
     if (problem != nullptr) *problem = "not an IP address";
     return std::nullopt;
   }
