@@ -11,6 +11,7 @@
 #include "client/object_requests.h"
 #include "client/reservation.h"
 #include "client/shared_endpoint.h"
+#include "dataplane/catch_exceptions.h"
 #include "dataplane/refusal.h"
 #include "dataplane/verbs/device/device_name.h"
 
@@ -78,38 +79,44 @@ NdkStatus Adapter::CreateListener(ConnectEventCallback on_connect, CreateComplet
 
 NdkStatus Adapter::CreateListener(ConnectEventCallback on_connect, AddressEventCallback on_address,
                                   CreateCompletion<Listener> completion) {
-  if (!on_connect || !completion) {
-    return Refuse(NdkStatus::kInvalidParameter, "on_connect, completion: one of them is missing");
-  }
-  return Post([self = Self(), on_connect = std::move(on_connect), on_address = std::move(on_address),
-               completion = std::move(completion)]() mutable {
-    v1::CreateListenerRequest request;
-    request.set_adapter_id(self->id());
-    const std::shared_ptr<Listener> listener(
-        new Listener(self->link().shared_from_this(), self, std::move(on_connect), std::move(on_address)));
-    Create<Listener>(
-        listener, {self}, std::move(request), &v1::Broker::Stub::PrepareAsyncCreateListener,
-        [](const v1::Outcome& reply) { return reply.listener_created().listener_id(); }, std::move(completion));
+  return CatchExceptions([&]() -> NdkStatus {
+    if (!on_connect || !completion) {
+      return Refuse(NdkStatus::kInvalidParameter, "on_connect, completion: one of them is missing");
+    }
+    return Post([self = Self(), on_connect = std::move(on_connect), on_address = std::move(on_address),
+                 completion = std::move(completion)]() mutable {
+      v1::CreateListenerRequest request;
+      request.set_adapter_id(self->id());
+      const std::shared_ptr<Listener> listener(
+          new Listener(self->link().shared_from_this(), self, std::move(on_connect), std::move(on_address)));
+      Create<Listener>(
+          listener, {self}, std::move(request), &v1::Broker::Stub::PrepareAsyncCreateListener,
+          [](const v1::Outcome& reply) { return reply.listener_created().listener_id(); }, std::move(completion));
+    });
   });
 }
 
 NdkStatus Adapter::CreateSharedEndpoint(const SocketAddress& address, CreateCompletion<SharedEndpoint> completion) {
-  if (!completion) return RefuseWithoutCompletion();
-  return Post([self = Self(), address, completion = std::move(completion)]() mutable {
-    v1::CreateSharedEndpointRequest request;
-    *request.mutable_address() = ToMessage(address);
-    self->StartSharedEndpoint(request, nullptr, std::move(completion));
+  return CatchExceptions([&]() -> NdkStatus {
+    if (!completion) return RefuseWithoutCompletion();
+    return Post([self = Self(), address, completion = std::move(completion)]() mutable {
+      v1::CreateSharedEndpointRequest request;
+      *request.mutable_address() = ToMessage(address);
+      self->StartSharedEndpoint(request, nullptr, std::move(completion));
+    });
   });
 }
 
 NdkStatus Adapter::CreateSharedEndpoint(const std::shared_ptr<Reservation>& reservation,
                                         CreateCompletion<SharedEndpoint> completion) {
-  if (!completion) return RefuseWithoutCompletion();
-  if (!IsOfThisSession(reservation.get())) return RefuseForeign("reservation");
-  return Post([self = Self(), reservation, completion = std::move(completion)]() mutable {
-    v1::CreateSharedEndpointRequest request;
-    request.set_reservation_id(reservation->id());
-    self->StartSharedEndpoint(request, reservation, std::move(completion));
+  return CatchExceptions([&]() -> NdkStatus {
+    if (!completion) return RefuseWithoutCompletion();
+    if (!IsOfThisSession(reservation.get())) return RefuseForeign("reservation");
+    return Post([self = Self(), reservation, completion = std::move(completion)]() mutable {
+      v1::CreateSharedEndpointRequest request;
+      request.set_reservation_id(reservation->id());
+      self->StartSharedEndpoint(request, reservation, std::move(completion));
+    });
   });
 }
 
@@ -135,31 +142,35 @@ void Adapter::StartSharedEndpoint(const v1::CreateSharedEndpointRequest& request
 }
 
 NdkStatus Adapter::ReservePort(const SocketAddress& address, CreateCompletion<Reservation> completion) {
-  if (!completion) return RefuseWithoutCompletion();
-  return Post([self = Self(), address, completion = std::move(completion)]() mutable {
-    v1::ReservePortRequest request;
-    request.set_adapter_id(self->id());
-    *request.mutable_address() = ToMessage(address);
-    const std::shared_ptr<Reservation> reservation(new Reservation(self->link().shared_from_this()));
-    auto accept = [reservation = reservation.get()](const v1::Outcome& reply) -> uint64_t {
-      const auto held = FromMessage(reply.port_reserved().address());
-      reservation->address_ = held.value_or(SocketAddress());
-      return held.has_value() ? reply.port_reserved().reservation_id() : 0;
-    };
-    Create<Reservation>(reservation, {self}, std::move(request), &v1::Broker::Stub::PrepareAsyncReservePort,
-                        std::move(accept), std::move(completion));
+  return CatchExceptions([&]() -> NdkStatus {
+    if (!completion) return RefuseWithoutCompletion();
+    return Post([self = Self(), address, completion = std::move(completion)]() mutable {
+      v1::ReservePortRequest request;
+      request.set_adapter_id(self->id());
+      *request.mutable_address() = ToMessage(address);
+      const std::shared_ptr<Reservation> reservation(new Reservation(self->link().shared_from_this()));
+      auto accept = [reservation = reservation.get()](const v1::Outcome& reply) -> uint64_t {
+        const auto held = FromMessage(reply.port_reserved().address());
+        reservation->address_ = held.value_or(SocketAddress());
+        return held.has_value() ? reply.port_reserved().reservation_id() : 0;
+      };
+      Create<Reservation>(reservation, {self}, std::move(request), &v1::Broker::Stub::PrepareAsyncReservePort,
+                          std::move(accept), std::move(completion));
+    });
   });
 }
 
 NdkStatus Adapter::CreateConnector(CreateCompletion<Connector> completion) {
-  if (!completion) return RefuseWithoutCompletion();
-  return Post([self = Self(), completion = std::move(completion)]() mutable {
-    v1::CreateConnectorRequest request;
-    request.set_adapter_id(self->id());
-    const std::shared_ptr<Connector> connector(new Connector(self->link().shared_from_this(), self, false));
-    Create<Connector>(
-        connector, {self}, std::move(request), &v1::Broker::Stub::PrepareAsyncCreateConnector,
-        [](const v1::Outcome& reply) { return reply.connector_created().connector_id(); }, std::move(completion));
+  return CatchExceptions([&]() -> NdkStatus {
+    if (!completion) return RefuseWithoutCompletion();
+    return Post([self = Self(), completion = std::move(completion)]() mutable {
+      v1::CreateConnectorRequest request;
+      request.set_adapter_id(self->id());
+      const std::shared_ptr<Connector> connector(new Connector(self->link().shared_from_this(), self, false));
+      Create<Connector>(
+          connector, {self}, std::move(request), &v1::Broker::Stub::PrepareAsyncCreateConnector,
+          [](const v1::Outcome& reply) { return reply.connector_created().connector_id(); }, std::move(completion));
+    });
   });
 }
 

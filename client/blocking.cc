@@ -4,10 +4,11 @@
 
 #include <condition_variable>
 #include <deque>
-#include <future>
 #include <mutex>
+#include <optional>
 #include <utility>
 
+#include "client/catch_as_outcome.h"
 #include "dataplane/callback_thread.h"
 #include "dataplane/forked_child.h"
 #include "dataplane/last_hint.h"
@@ -22,19 +23,43 @@ Outcome WithinCallback() { return {.status = NdkStatus::kInvalidDeviceState, .hi
 
 Outcome WithinForkedChild() { return {.status = NdkStatus::kInvalidDeviceState, .hint = kForkedChildHint}; }
 
+// What another thread tells once. It lies on the stack of the thread that waits, so that nobody waits in vain for want
+// of memory; callbacks refer to it by a pointer, for which std::function has room.
+template <typename Value>
+class Told {
+ public:
+  void Tell(Value value) {
+    // Whoever waits goes on, and takes this away, when the lock is free again.
+    const std::lock_guard lock(mutex_);
+    value_ = std::move(value);
+    changed_.notify_one();
+  }
+  Value Wait() {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [this] { return value_.has_value(); });
+    return *std::move(value_);
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::optional<Value> value_;
+};
+
 // Waits for what `start` starts, by a completion that it is given. That comes: the broker ends by its timeouts what a
 // peer leaves pending, and requests and the session end where it does not answer or is away for too long. One that
 // hangs, and is asked nothing more, is its supervisor's to end, by the watchdog.
 template <typename Value, typename Start>
 Made<Value> Await(const Start& start) {
-  if (IsForkedChild()) return {.outcome = WithinForkedChild()};
-  if (OnCallbackThread()) return {.outcome = WithinCallback()};
-  const auto made = std::make_shared<std::promise<Made<Value>>>();
-  const NdkStatus status = start([made](const Outcome& outcome, Value value) {
-    made->set_value({.outcome = outcome, .object = std::move(value)});
+  return CatchAsOutcome([&]() -> Made<Value> {
+    if (IsForkedChild()) return {.outcome = WithinForkedChild()};
+    if (OnCallbackThread()) return {.outcome = WithinCallback()};
+    Told<Made<Value>> made;
+    const NdkStatus status = start(
+        [&made](const Outcome& outcome, Value value) { made.Tell({.outcome = outcome, .object = std::move(value)}); });
+    if (status != NdkStatus::kPending) return {.outcome = {.status = status, .hint = LastHint()}};
+    return made.Wait();
   });
-  if (status != NdkStatus::kPending) return {.outcome = {.status = status, .hint = LastHint()}};
-  return made->get_future().get();
 }
 
 template <typename Start>
@@ -49,8 +74,8 @@ Outcome AwaitOutcome(const Start& start) {
 template <typename Close>
 NdkStatus AwaitClose(const Close& close) {
   if (OnCallbackThread()) return Refuse(NdkStatus::kInvalidDeviceState, "%s", kWithinCallback);
-  const auto closed = std::make_shared<std::promise<void>>();
-  if (close([closed] { closed->set_value(); }) == NdkStatus::kPending) closed->get_future().wait();
+  Told<bool> closed;
+  if (close([&closed] { closed.Tell(true); }) == NdkStatus::kPending) closed.Wait();
   return NdkStatus::kSuccess;
 }
 
@@ -58,16 +83,19 @@ NdkStatus AwaitClose(const Close& close) {
 template <typename Connect>
 Made<std::shared_ptr<Connector>> ConnectAndComplete(const std::shared_ptr<Adapter>& adapter, const Connect& connect,
                                                     DisconnectEventCallback on_disconnect) {
-  auto made = Await<std::shared_ptr<Connector>>([&](auto completion) { return adapter->CreateConnector(completion); });
-  if (!made.outcome.ok()) return made;
-  Connector& connector = *made.object;
-  made.outcome = AwaitOutcome([&](auto completion) { return connect(connector, completion); });
-  if (made.outcome.ok()) {
-    made.outcome =
-        AwaitOutcome([&](auto completion) { return connector.CompleteConnect(std::move(on_disconnect), completion); });
-  }
-  if (!made.outcome.ok()) BlockingClose(std::exchange(made.object, nullptr));
-  return made;
+  return CatchAsOutcome([&]() -> Made<std::shared_ptr<Connector>> {
+    auto made =
+        Await<std::shared_ptr<Connector>>([&](auto completion) { return adapter->CreateConnector(completion); });
+    if (!made.outcome.ok()) return made;
+    Connector& connector = *made.object;
+    made.outcome = AwaitOutcome([&](auto completion) { return connect(connector, completion); });
+    if (made.outcome.ok()) {
+      made.outcome = AwaitOutcome(
+          [&](auto completion) { return connector.CompleteConnect(std::move(on_disconnect), completion); });
+    }
+    if (!made.outcome.ok()) BlockingClose(std::exchange(made.object, nullptr));
+    return made;
+  });
 }
 
 }  // namespace
@@ -183,24 +211,26 @@ const char* WhyNoPeerComes(NdkStatus over) {
 Made<std::unique_ptr<BlockingListener>> BlockingListener::Listen(const std::shared_ptr<Adapter>& adapter,
                                                                  const SocketAddress& address,
                                                                  const ListenOptions& options) {
-  const auto queue = std::make_shared<Queue>();
-  // The listener forgets its callback, and this with it, when it or its session is closed.
-  const std::shared_ptr<void> closed(nullptr, [queue](void*) { queue->End(NdkStatus::kCancelled); });
-  auto made = Await<std::shared_ptr<Listener>>([&](auto completion) {
-    return adapter->CreateListener(
-        [queue, closed](std::shared_ptr<Connector> connector) { queue->Add(std::move(connector)); }, completion);
+  return CatchAsOutcome([&]() -> Made<std::unique_ptr<BlockingListener>> {
+    const auto queue = std::make_shared<Queue>();
+    // The listener forgets its callback, and this with it, when it or its session is closed.
+    const std::shared_ptr<void> closed(nullptr, [queue](void*) { queue->End(NdkStatus::kCancelled); });
+    auto made = Await<std::shared_ptr<Listener>>([&](auto completion) {
+      return adapter->CreateListener(
+          [queue, closed](std::shared_ptr<Connector> connector) { queue->Add(std::move(connector)); }, completion);
+    });
+    if (!made.outcome.ok()) return {.outcome = made.outcome};
+    const Outcome outcome =
+        AwaitOutcome([&](auto completion) { return made.object->Listen(address, options, completion); });
+    if (!outcome.ok()) {
+      BlockingClose(made.object);
+      return {.outcome = outcome};
+    }
+    made.object->OnSessionEnd([queue](NdkStatus status) { queue->End(status); });
+    made.object->OnDeviceRemoval([queue] { queue->End(NdkStatus::kDeviceRemoved); });
+    return {.outcome = outcome,
+            .object = std::unique_ptr<BlockingListener>(new BlockingListener(std::move(made.object), queue))};
   });
-  if (!made.outcome.ok()) return {.outcome = made.outcome};
-  const Outcome outcome =
-      AwaitOutcome([&](auto completion) { return made.object->Listen(address, options, completion); });
-  if (!outcome.ok()) {
-    BlockingClose(made.object);
-    return {.outcome = outcome};
-  }
-  made.object->OnSessionEnd([queue](NdkStatus status) { queue->End(status); });
-  made.object->OnDeviceRemoval([queue] { queue->End(NdkStatus::kDeviceRemoved); });
-  return {.outcome = outcome,
-          .object = std::unique_ptr<BlockingListener>(new BlockingListener(std::move(made.object), queue))};
 }
 
 BlockingListener::BlockingListener(std::shared_ptr<Listener> listener, std::shared_ptr<Queue> queue)
@@ -219,20 +249,22 @@ BlockingListener::~BlockingListener() {
 SocketAddress BlockingListener::address() const { return listener_->address().value_or(SocketAddress()); }
 
 Made<std::shared_ptr<Connector>> BlockingListener::Next(std::chrono::milliseconds timeout) {
-  if (IsForkedChild()) return {.outcome = WithinForkedChild()};
-  if (OnCallbackThread()) return {.outcome = WithinCallback()};
-  std::unique_lock lock(queue_->mutex);
-  queue_->changed.wait_for(lock, timeout,
-                           [this] { return !queue_->waiting.empty() || queue_->over != NdkStatus::kSuccess; });
-  if (!queue_->waiting.empty()) {
-    std::shared_ptr<Connector> connector = std::move(queue_->waiting.front());
-    queue_->waiting.pop_front();
-    return {.outcome = {}, .object = std::move(connector)};
-  }
-  if (queue_->over != NdkStatus::kSuccess) {
-    return {.outcome = {.status = queue_->over, .hint = WhyNoPeerComes(queue_->over)}};
-  }
-  return {.outcome = {.status = NdkStatus::kIoTimeout, .retryable = true, .hint = "no peer has connected in time"}};
+  return CatchAsOutcome([&]() -> Made<std::shared_ptr<Connector>> {
+    if (IsForkedChild()) return {.outcome = WithinForkedChild()};
+    if (OnCallbackThread()) return {.outcome = WithinCallback()};
+    std::unique_lock lock(queue_->mutex);
+    queue_->changed.wait_for(lock, timeout,
+                             [this] { return !queue_->waiting.empty() || queue_->over != NdkStatus::kSuccess; });
+    if (!queue_->waiting.empty()) {
+      std::shared_ptr<Connector> connector = std::move(queue_->waiting.front());
+      queue_->waiting.pop_front();
+      return {.outcome = {}, .object = std::move(connector)};
+    }
+    if (queue_->over != NdkStatus::kSuccess) {
+      return {.outcome = {.status = queue_->over, .hint = WhyNoPeerComes(queue_->over)}};
+    }
+    return {.outcome = {.status = NdkStatus::kIoTimeout, .retryable = true, .hint = "no peer has connected in time"}};
+  });
 }
 
 }  // namespace rdmabroker::client

@@ -3,6 +3,7 @@
 #include "client/broker_link.h"
 
 #include <algorithm>
+#include <new>
 #include <utility>
 
 #include "client/translation.h"
@@ -57,9 +58,19 @@ bool KeepsSession(const grpc::Status& status) {
 void Leak(const std::shared_ptr<BrokerLink>& link) { (void)new std::shared_ptr<BrokerLink>(link); }
 
 std::shared_ptr<BrokerLink> BrokerLink::Start(SessionOptions options) {
-  auto thread = CompletionThread::Start();
+  std::shared_ptr<CompletionThread> thread;
+  CompletionThread::Reserved stop;
+  stop.emplace_back([&thread] { thread->Stop(); });
+  thread = CompletionThread::Start();
   if (thread == nullptr) return nullptr;
-  return std::shared_ptr<BrokerLink>(new BrokerLink(std::move(options), std::move(thread)));
+  try {
+    return std::shared_ptr<BrokerLink>(new BrokerLink(std::move(options), thread));
+  } catch (const std::bad_alloc&) {
+    // Nobody else would end the thread.
+    thread->PostReserved(std::move(stop));
+    thread->Join();
+    throw;
+  }
 }
 
 BrokerLink::BrokerLink(SessionOptions options, std::shared_ptr<CompletionThread> thread)
@@ -71,7 +82,12 @@ BrokerLink::BrokerLink(SessionOptions options, std::shared_ptr<CompletionThread>
       requests_(thread_, broker_.get(), [this] {
         End({.status = NdkStatus::kConnectionDisconnected,
              .hint = "the broker does not answer; open a new session when it does"});
-      }) {}
+      }) {
+  close_.emplace_back([this] {
+    const auto self = std::exchange(closing_, nullptr);
+    Close(std::move(close_completion_));
+  });
+}
 
 NdkStatus BrokerLink::RefuseAfterEnd(NdkStatus status) const {
   return Refuse(status, "the session on %s is over or closed; open a new one", options_.control_socket);
@@ -319,6 +335,12 @@ void BrokerLink::End(const Outcome& outcome) {
   }
   if (const auto opened = std::exchange(opened_, nullptr); opened != nullptr) return opened(outcome);
   if (options_.on_end) options_.on_end(outcome);
+}
+
+void BrokerLink::PostClose(CloseCompletion completion) {
+  close_completion_ = std::move(completion);
+  closing_ = shared_from_this();
+  thread_->PostReserved(std::move(close_));
 }
 
 void BrokerLink::Close(CloseCompletion completion) {

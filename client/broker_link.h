@@ -50,6 +50,7 @@ class BrokerLink : public std::enable_shared_from_this<BrokerLink> {
   NdkStatus PostUntilClose(CompletionThread::Work&& work);
   // Any thread. Likewise, also then; false: the session is closed, and nothing runs any more.
   bool PostAlways(CompletionThread::Work&& work) { return thread_->Post(std::move(work)); }
+  bool PostReserved(CompletionThread::Reserved&& work) { return thread_->PostReserved(std::move(work)); }
   // Any thread. What the session has ended with; kSuccess while it has not.
   NdkStatus over() const { return over_; }
   // Any thread. Whether it has ended since the broker lost it with its records, which ends no connection.
@@ -59,8 +60,9 @@ class BrokerLink : public std::enable_shared_from_this<BrokerLink> {
 
   // Once: opens the session and tells how that went.
   void Open(OutcomeCompletion opened);
-  // Once: ends the session, then everything that is left of it, then the thread.
-  void Close(CloseCompletion completion);
+  // Any thread, once: ends the session, then everything that is left of it, then the thread. Needs no memory on the
+  // caller's thread.
+  void PostClose(CloseCompletion completion);
   // Any thread, once. Waits for the thread's end, unless on a callback's.
   void Join() { thread_->Join(); }
 
@@ -91,6 +93,7 @@ class BrokerLink : public std::enable_shared_from_this<BrokerLink> {
   NdkStatus RefuseAfterEnd(NdkStatus status) const;
 
   BrokerLink(SessionOptions options, std::shared_ptr<CompletionThread> thread);
+  void Close(CloseCompletion completion);
   void StartStream(const v1::SessionRequest& first);
   void HandleReply(const v1::SessionReply& reply);
   void HandleOpened(const v1::SessionOpened& opened);
@@ -123,7 +126,10 @@ class BrokerLink : public std::enable_shared_from_this<BrokerLink> {
   QpNumbers qp_numbers_;
   std::mutex posting_mutex_;  // So that what has ended is known to whoever posts, and posted work comes before the end.
   std::atomic<NdkStatus> over_ = NdkStatus::kSuccess;  // Otherwise what the session has ended with.
-  bool close_called_ = false;                          // Guarded by posting_mutex_.
+  bool close_called_ = false;                          // CatchExceptions by posting_mutex_.
+  CompletionThread::Reserved close_;                   // Runs Close; posted by PostClose, which sets the next two.
+  CloseCompletion close_completion_;
+  std::shared_ptr<BrokerLink> closing_;
 
   RequestSender requests_;
   State state_ = State::kOpening;

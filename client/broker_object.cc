@@ -13,7 +13,12 @@
 namespace rdmabroker::client {
 
 BrokerObject::BrokerObject(std::shared_ptr<BrokerLink> link, ObjectKind kind)
-    : link_(std::move(link)), key_{.kind = kind}, requests_(std::make_unique<ObjectRequests>()) {}
+    : link_(std::move(link)), key_{.kind = kind}, requests_(std::make_unique<ObjectRequests>()) {
+  requests_->close.emplace_back([this] {
+    const auto self = std::exchange(requests_->closing, nullptr);
+    StartClose(std::move(requests_->close_completion));
+  });
+}
 
 BrokerObject::~BrokerObject() {
   if (IsForkedChild()) Leak(link_);
@@ -60,13 +65,16 @@ NdkStatus BrokerObject::PostUntilClose(std::function<void()> work) {
 
 NdkStatus BrokerObject::Close(CloseCompletion completion) {
   if (IsForkedChild()) return NdkStatus::kSuccess;
-  // What the consumer's completion holds may end where this does not: not under the lock.
-  CompletionThread::Work work = [self = shared_from_this(), completion = std::move(completion)]() mutable {
-    self->StartClose(std::move(completion));
-  };
+  const std::shared_ptr<BrokerObject> self = shared_from_this();
   const std::lock_guard lock(posting_mutex_);
   if (close_called_.exchange(true)) return NdkStatus::kSuccess;
-  return link_->PostAlways(std::move(work)) ? NdkStatus::kPending : NdkStatus::kSuccess;
+  requests_->close_completion.swap(completion);
+  requests_->closing = self;
+  if (link_->PostReserved(std::move(requests_->close))) return NdkStatus::kPending;
+  // What the consumer's completion holds must not end under the lock: it ends with the parameter.
+  requests_->close_completion.swap(completion);
+  requests_->closing = nullptr;
+  return NdkStatus::kSuccess;
 }
 
 bool BrokerObject::Adopt(uint64_t id, std::vector<std::shared_ptr<BrokerObject>> antecedents) {

@@ -47,11 +47,21 @@ bool CompletionThread::Post(Work&& work) { return PostAnd(true, std::move(work))
 
 bool CompletionThread::PostLast(Work&& work) { return PostAnd(false, std::move(work)); }
 
+bool CompletionThread::PostReserved(Reserved&& work) { return PostAnd(true, std::move(work)); }
+
 bool CompletionThread::PostAnd(bool accept_more, Work&& work) {
+  Reserved reserved(1);
+  reserved.front().swap(work);
+  if (PostAnd(accept_more, std::move(reserved))) return true;
+  reserved.front().swap(work);
+  return false;
+}
+
+bool CompletionThread::PostAnd(bool accept_more, Reserved&& work) {
   const std::lock_guard lock(mutex_);
   if (!accepting_) return false;
   accepting_ = accept_more;
-  posted_.push_back(std::move(work));
+  posted_.splice(posted_.end(), work);
   // The thread looks for posted work after each thing it does; only a thread that waits has to be woken.
   if (!wake_set_ && !IsCurrent()) {
     wake_set_ = true;
@@ -107,7 +117,7 @@ void CompletionThread::Run() {
 
 void CompletionThread::RunPosted() {
   while (true) {
-    std::vector<Work> works;
+    std::list<Work> works;
     {
       const std::lock_guard lock(mutex_);
       works.swap(posted_);

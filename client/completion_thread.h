@@ -9,12 +9,12 @@
 #include <chrono>
 #include <cstdint>
 #include <functional>
+#include <list>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
 #include <thread>
-#include <vector>
 
 namespace rdmabroker::client {
 
@@ -32,6 +32,8 @@ class CompletionThread {
     ~Tag() = default;
   };
   using Work = std::function<void()>;
+  // One work that is made before it is posted: posting it needs no memory.
+  using Reserved = std::list<Work>;
   enum class TimerId : uint64_t {};  // 0 is none.
 
   // Null where the process gets no more threads.
@@ -45,6 +47,8 @@ class CompletionThread {
   bool Post(Work&& work);
   // The same, of what is posted last: later work is refused.
   bool PostLast(Work&& work);
+  // The same, of work that was reserved.
+  bool PostReserved(Reserved&& work);
   // Any thread.
   bool IsCurrent() const { return std::this_thread::get_id() == id_; }
 
@@ -75,6 +79,7 @@ class CompletionThread {
 
   CompletionThread() = default;
   bool PostAnd(bool accept_more, Work&& work);
+  bool PostAnd(bool accept_more, Reserved&& work);
   void Run();
   void RunPosted();
   void ShutDownIfIdle();
@@ -85,7 +90,7 @@ class CompletionThread {
   WakeTag wake_tag_;
 
   std::mutex mutex_;  // Guards the next three.
-  std::vector<Work> posted_;
+  std::list<Work> posted_;
   bool wake_set_ = false;
   bool accepting_ = true;
 

@@ -12,6 +12,7 @@
 #include "client/object_requests.h"
 #include "client/qp_numbers.h"
 #include "client/shared_endpoint.h"
+#include "dataplane/catch_exceptions.h"
 #include "dataplane/forked_child.h"
 #include "dataplane/refusal.h"
 
@@ -97,7 +98,7 @@ NdkStatus Connector::EnterDisconnecting(Phase* before) {
 }
 
 NdkStatus Connector::PostOr(Phase back, std::function<void()> work) {
-  const NdkStatus status = Post(std::move(work));
+  const NdkStatus status = CatchExceptions([&] { return Post(std::move(work)); });
   if (status != NdkStatus::kPending) SetPhase(back);
   return status;
 }
@@ -139,40 +140,46 @@ Message Connector::ConnectMessage(const ConnectParameters& parameters) const {
 }
 
 NdkStatus Connector::Connect(QueuePair* queue_pair, const ConnectParameters& parameters, OutcomeCompletion completion) {
-  if (IsForkedChild()) return RefuseInForkedChild();
-  if (const auto status = CheckConnect(queue_pair, parameters, completion); status != NdkStatus::kSuccess)
-    return status;
-  if (const auto status = EnterConnecting(); status != NdkStatus::kPending) return status;
-  auto held = link().qp_numbers().Hold(queue_pair);
-  return PostOr(Phase::kIdle, [self = Self(), held, parameters, completion = std::move(completion)] {
-    self->queue_pair_ = held;
-    self->UseEndpoint(nullptr);
-    auto message = self->ConnectMessage<v1::ConnectRequest>(parameters);
-    *message.mutable_source() = ToMessage(parameters.source);
-    self->Submit(std::move(message), &v1::Broker::Stub::PrepareAsyncConnect,
-                 [self = self.get(), completion](const Outcome& outcome, const v1::Outcome& reply) {
-                   self->HandleConnected(outcome, reply, completion);
-                 });
+  return CatchExceptions([&]() -> NdkStatus {
+    if (IsForkedChild()) return RefuseInForkedChild();
+    if (const auto status = CheckConnect(queue_pair, parameters, completion); status != NdkStatus::kSuccess)
+      return status;
+    auto held = link().qp_numbers().Hold(queue_pair);
+    std::function<void()> work = [self = Self(), held, parameters, completion = std::move(completion)] {
+      self->queue_pair_ = held;
+      self->UseEndpoint(nullptr);
+      auto message = self->ConnectMessage<v1::ConnectRequest>(parameters);
+      *message.mutable_source() = ToMessage(parameters.source);
+      self->Submit(std::move(message), &v1::Broker::Stub::PrepareAsyncConnect,
+                   [self = self.get(), completion](const Outcome& outcome, const v1::Outcome& reply) {
+                     self->HandleConnected(outcome, reply, completion);
+                   });
+    };
+    if (const auto status = EnterConnecting(); status != NdkStatus::kPending) return status;
+    return PostOr(Phase::kIdle, std::move(work));
   });
 }
 
 NdkStatus Connector::ConnectWithSharedEndpoint(QueuePair* queue_pair, const std::shared_ptr<SharedEndpoint>& endpoint,
                                                const ConnectParameters& parameters, OutcomeCompletion completion) {
-  if (IsForkedChild()) return RefuseInForkedChild();
-  if (!IsOfThisSession(endpoint.get())) return RefuseForeign("endpoint");
-  if (const auto status = CheckConnect(queue_pair, parameters, completion); status != NdkStatus::kSuccess)
-    return status;
-  if (const auto status = EnterConnecting(); status != NdkStatus::kPending) return status;
-  auto held = link().qp_numbers().Hold(queue_pair);
-  return PostOr(Phase::kIdle, [self = Self(), held, endpoint, parameters, completion = std::move(completion)] {
-    self->queue_pair_ = held;
-    self->UseEndpoint(endpoint);
-    auto message = self->ConnectMessage<v1::ConnectWithSharedEndpointRequest>(parameters);
-    message.set_shared_endpoint_id(endpoint->id());
-    self->Submit(std::move(message), &v1::Broker::Stub::PrepareAsyncConnectWithSharedEndpoint,
-                 [self = self.get(), completion](const Outcome& outcome, const v1::Outcome& reply) {
-                   self->HandleConnected(outcome, reply, completion);
-                 });
+  return CatchExceptions([&]() -> NdkStatus {
+    if (IsForkedChild()) return RefuseInForkedChild();
+    if (!IsOfThisSession(endpoint.get())) return RefuseForeign("endpoint");
+    if (const auto status = CheckConnect(queue_pair, parameters, completion); status != NdkStatus::kSuccess)
+      return status;
+    auto held = link().qp_numbers().Hold(queue_pair);
+    std::function<void()> work = [self = Self(), held, endpoint, parameters, completion = std::move(completion)] {
+      self->queue_pair_ = held;
+      self->UseEndpoint(endpoint);
+      auto message = self->ConnectMessage<v1::ConnectWithSharedEndpointRequest>(parameters);
+      message.set_shared_endpoint_id(endpoint->id());
+      self->Submit(std::move(message), &v1::Broker::Stub::PrepareAsyncConnectWithSharedEndpoint,
+                   [self = self.get(), completion](const Outcome& outcome, const v1::Outcome& reply) {
+                     self->HandleConnected(outcome, reply, completion);
+                   });
+    };
+    if (const auto status = EnterConnecting(); status != NdkStatus::kPending) return status;
+    return PostOr(Phase::kIdle, std::move(work));
   });
 }
 
@@ -200,12 +207,15 @@ void Connector::HandleConnected(const Outcome& outcome, const v1::Outcome& reply
 }
 
 NdkStatus Connector::CompleteConnect(DisconnectEventCallback on_disconnect, OutcomeCompletion completion) {
-  if (IsForkedChild()) return RefuseInForkedChild();
-  if (!completion) return RefuseWithoutCompletion();
-  if (!Enter(Phase::kReplied, Phase::kDeciding)) return RefuseStep("one whose peer has accepted");
-  return PostOr(Phase::kReplied, [self = Self(), on_disconnect = std::move(on_disconnect),
+  return CatchExceptions([&]() -> NdkStatus {
+    if (IsForkedChild()) return RefuseInForkedChild();
+    if (!completion) return RefuseWithoutCompletion();
+    std::function<void()> work = [self = Self(), on_disconnect = std::move(on_disconnect),
                                   completion = std::move(completion)]() mutable {
-    self->StartComplete(std::move(on_disconnect), completion);
+      self->StartComplete(std::move(on_disconnect), completion);
+    };
+    if (!Enter(Phase::kReplied, Phase::kDeciding)) return RefuseStep("one whose peer has accepted");
+    return PostOr(Phase::kReplied, std::move(work));
   });
 }
 
@@ -227,16 +237,19 @@ void Connector::StartComplete(DisconnectEventCallback on_disconnect, const Outco
 
 NdkStatus Connector::Accept(QueuePair* queue_pair, const AcceptParameters& parameters,
                             DisconnectEventCallback on_disconnect, OutcomeCompletion completion) {
-  if (IsForkedChild()) return RefuseInForkedChild();
-  if (const auto fits = CheckQueuePair(queue_pair, bool{completion}); fits != NdkStatus::kSuccess) return fits;
-  const auto carried = CheckPrivateData(parameters.private_data, adapter_->info().max_callee_data, "max_callee_data");
-  if (carried != NdkStatus::kSuccess) return carried;
-  if (!delivered_ || !Enter(Phase::kRequested, Phase::kDeciding)) return RefuseStep("one that waits to be accepted");
-  auto held = link().qp_numbers().Hold(queue_pair);
-  return PostOr(Phase::kRequested, [self = Self(), held, parameters, on_disconnect = std::move(on_disconnect),
-                                    completion = std::move(completion)]() mutable {
-    self->queue_pair_ = held;
-    self->StartAccept(parameters, std::move(on_disconnect), completion);
+  return CatchExceptions([&]() -> NdkStatus {
+    if (IsForkedChild()) return RefuseInForkedChild();
+    if (const auto fits = CheckQueuePair(queue_pair, bool{completion}); fits != NdkStatus::kSuccess) return fits;
+    const auto carried = CheckPrivateData(parameters.private_data, adapter_->info().max_callee_data, "max_callee_data");
+    if (carried != NdkStatus::kSuccess) return carried;
+    auto held = link().qp_numbers().Hold(queue_pair);
+    std::function<void()> work = [self = Self(), held, parameters, on_disconnect = std::move(on_disconnect),
+                                  completion = std::move(completion)]() mutable {
+      self->queue_pair_ = held;
+      self->StartAccept(parameters, std::move(on_disconnect), completion);
+    };
+    if (!delivered_ || !Enter(Phase::kRequested, Phase::kDeciding)) return RefuseStep("one that waits to be accepted");
+    return PostOr(Phase::kRequested, std::move(work));
   });
 }
 
@@ -291,54 +304,63 @@ void Connector::FinishEstablished(const Outcome& outcome, const ReadLimits& limi
 }
 
 NdkStatus Connector::Reject(const std::string& private_data, OutcomeCompletion completion) {
-  if (IsForkedChild()) return RefuseInForkedChild();
-  const auto carried = CheckPrivateData(private_data, adapter_->info().max_callee_data, "max_callee_data");
-  if (carried != NdkStatus::kSuccess) return carried;
-  const Phase before = delivered_ ? Phase::kRequested : Phase::kReplied;
-  if (!Enter(before, Phase::kDead)) return RefuseStep("one whose peer waits to be accepted or rejected");
-  const bool told = completion != nullptr;
-  const NdkStatus posted = PostOr(before, [self = Self(), private_data, completion = std::move(completion)] {
-    v1::RejectRequest request;
-    request.set_connector_id(self->id());
-    request.set_private_data(private_data);
-    self->Submit(std::move(request), &v1::Broker::Stub::PrepareAsyncReject,
-                 [completion](const Outcome& outcome, const v1::Outcome&) {
-                   if (completion) completion(outcome);
-                 });
+  return CatchExceptions([&]() -> NdkStatus {
+    if (IsForkedChild()) return RefuseInForkedChild();
+    const auto carried = CheckPrivateData(private_data, adapter_->info().max_callee_data, "max_callee_data");
+    if (carried != NdkStatus::kSuccess) return carried;
+    const bool told = completion != nullptr;
+    std::function<void()> work = [self = Self(), private_data, completion = std::move(completion)] {
+      v1::RejectRequest request;
+      request.set_connector_id(self->id());
+      request.set_private_data(private_data);
+      self->Submit(std::move(request), &v1::Broker::Stub::PrepareAsyncReject,
+                   [completion](const Outcome& outcome, const v1::Outcome&) {
+                     if (completion) completion(outcome);
+                   });
+    };
+    const Phase before = delivered_ ? Phase::kRequested : Phase::kReplied;
+    if (!Enter(before, Phase::kDead)) return RefuseStep("one whose peer waits to be accepted or rejected");
+    const NdkStatus posted = PostOr(before, std::move(work));
+    return posted == NdkStatus::kPending && !told ? NdkStatus::kSuccess : posted;
   });
-  return posted == NdkStatus::kPending && !told ? NdkStatus::kSuccess : posted;
 }
 
 NdkStatus Connector::GetConnectionData(uint32_t* inbound_read_limit, uint32_t* outbound_read_limit, void* private_data,
                                        uint32_t* private_data_length) const {
-  if (IsForkedChild()) return RefuseInForkedChild();
-  const bool has_room = private_data_length != nullptr && *private_data_length > 0;
-  if ((private_data == nullptr && has_room) || (private_data != nullptr && private_data_length == nullptr)) {
-    return Refuse(NdkStatus::kInvalidParameter, "private_data, private_data_length: one of them is missing");
-  }
-  const auto data = connection_data();
-  if (!data.has_value()) return RefuseStep(kKnown);
-  if (inbound_read_limit != nullptr) *inbound_read_limit = data->limits.inbound;
-  if (outbound_read_limit != nullptr) *outbound_read_limit = data->limits.outbound;
-  if (private_data_length == nullptr) return NdkStatus::kSuccess;
-  const auto needed = static_cast<uint32_t>(data->private_data.size());
-  const uint32_t room = std::exchange(*private_data_length, needed);
-  if (private_data == nullptr) return NdkStatus::kSuccess;
-  std::memcpy(private_data, data->private_data.data(), std::min(room, needed));
-  if (room >= needed) return NdkStatus::kSuccess;
-  return Refuse(NdkStatus::kBufferTooSmall, "private_data_length: %d bytes; there are %d", room, needed);
+  return CatchExceptions([&]() -> NdkStatus {
+    if (IsForkedChild()) return RefuseInForkedChild();
+    const bool has_room = private_data_length != nullptr && *private_data_length > 0;
+    if ((private_data == nullptr && has_room) || (private_data != nullptr && private_data_length == nullptr)) {
+      return Refuse(NdkStatus::kInvalidParameter, "private_data, private_data_length: one of them is missing");
+    }
+    const auto data = connection_data();
+    if (!data.has_value()) return RefuseStep(kKnown);
+    if (inbound_read_limit != nullptr) *inbound_read_limit = data->limits.inbound;
+    if (outbound_read_limit != nullptr) *outbound_read_limit = data->limits.outbound;
+    if (private_data_length == nullptr) return NdkStatus::kSuccess;
+    const auto needed = static_cast<uint32_t>(data->private_data.size());
+    const uint32_t room = std::exchange(*private_data_length, needed);
+    if (private_data == nullptr) return NdkStatus::kSuccess;
+    std::memcpy(private_data, data->private_data.data(), std::min(room, needed));
+    if (room >= needed) return NdkStatus::kSuccess;
+    return Refuse(NdkStatus::kBufferTooSmall, "private_data_length: %d bytes; there are %d", room, needed);
+  });
 }
 
 NdkStatus Connector::GetLocalAddress(sockaddr* address, uint32_t* length) const {
-  if (IsForkedChild()) return RefuseInForkedChild();
-  const auto data = connection_data();
-  return data.has_value() ? CopyAddress(data->local, address, length) : RefuseStep(kKnown);
+  return CatchExceptions([&]() -> NdkStatus {
+    if (IsForkedChild()) return RefuseInForkedChild();
+    const auto data = connection_data();
+    return data.has_value() ? CopyAddress(data->local, address, length) : RefuseStep(kKnown);
+  });
 }
 
 NdkStatus Connector::GetPeerAddress(sockaddr* address, uint32_t* length) const {
-  if (IsForkedChild()) return RefuseInForkedChild();
-  const auto data = connection_data();
-  return data.has_value() ? CopyAddress(data->peer, address, length) : RefuseStep(kKnown);
+  return CatchExceptions([&]() -> NdkStatus {
+    if (IsForkedChild()) return RefuseInForkedChild();
+    const auto data = connection_data();
+    return data.has_value() ? CopyAddress(data->peer, address, length) : RefuseStep(kKnown);
+  });
 }
 
 std::optional<ConnectionData> Connector::connection_data() const {

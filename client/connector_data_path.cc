@@ -8,6 +8,7 @@
 #include "client/handoff.h"
 #include "client/object_requests.h"
 #include "client/qp_numbers.h"
+#include "dataplane/catch_exceptions.h"
 #include "dataplane/forked_child.h"
 #include "dataplane/provider_error.h"
 #include "dataplane/refusal.h"
@@ -132,15 +133,19 @@ bool Connector::EndsByItself() const {
 }
 
 NdkStatus Connector::Disconnect(OutcomeCompletion completion) {
-  if (IsForkedChild()) return RefuseInForkedChild();
-  if (!completion) return RefuseWithoutCompletion();
-  Phase before = Phase::kIdle;
-  if (const auto status = EnterDisconnecting(&before); status != NdkStatus::kPending) return status;
-  const NdkStatus status = PostUntilClose(
-      [self = Self(), completion = std::move(completion)]() mutable { self->RunDisconnect(std::move(completion)); });
-  // It is closed, or its session is, and neither is told of an end any more.
-  if (status != NdkStatus::kPending) SetPhase(before);
-  return status;
+  return CatchExceptions([&]() -> NdkStatus {
+    if (IsForkedChild()) return RefuseInForkedChild();
+    if (!completion) return RefuseWithoutCompletion();
+    std::function<void()> work = [self = Self(), completion = std::move(completion)]() mutable {
+      self->RunDisconnect(std::move(completion));
+    };
+    Phase before = Phase::kIdle;
+    if (const auto entered = EnterDisconnecting(&before); entered != NdkStatus::kPending) return entered;
+    const NdkStatus status = CatchExceptions([&] { return PostUntilClose(std::move(work)); });
+    // It is closed, or its session is, and neither is told of an end any more.
+    if (status != NdkStatus::kPending) SetPhase(before);
+    return status;
+  });
 }
 
 void Connector::RunDisconnect(OutcomeCompletion completion) {

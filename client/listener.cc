@@ -8,6 +8,7 @@
 #include "client/connector.h"
 #include "client/object_requests.h"
 #include "client/reservation.h"
+#include "dataplane/catch_exceptions.h"
 #include "dataplane/forked_child.h"
 #include "dataplane/refusal.h"
 
@@ -25,25 +26,29 @@ NdkStatus Listener::Listen(const SocketAddress& address, OutcomeCompletion compl
 }
 
 NdkStatus Listener::Listen(const SocketAddress& address, const ListenOptions& options, OutcomeCompletion completion) {
-  if (!completion) return RefuseWithoutCompletion();
-  const auto self = std::static_pointer_cast<Listener>(shared_from_this());
-  return Post([self, address, options, completion = std::move(completion)] {
-    v1::ListenRequest request;
-    *request.mutable_address() = ToMessage(address);
-    request.set_await_address(options.await_address);
-    request.set_any_adapter(options.any_adapter);
-    self->StartListen(request, nullptr, completion);
+  return CatchExceptions([&]() -> NdkStatus {
+    if (!completion) return RefuseWithoutCompletion();
+    const auto self = std::static_pointer_cast<Listener>(shared_from_this());
+    return Post([self, address, options, completion = std::move(completion)] {
+      v1::ListenRequest request;
+      *request.mutable_address() = ToMessage(address);
+      request.set_await_address(options.await_address);
+      request.set_any_adapter(options.any_adapter);
+      self->StartListen(request, nullptr, completion);
+    });
   });
 }
 
 NdkStatus Listener::Listen(const std::shared_ptr<Reservation>& reservation, OutcomeCompletion completion) {
-  if (!completion) return RefuseWithoutCompletion();
-  if (!IsOfThisSession(reservation.get())) return RefuseForeign("reservation");
-  const auto self = std::static_pointer_cast<Listener>(shared_from_this());
-  return Post([self, reservation, completion = std::move(completion)] {
-    v1::ListenRequest request;
-    request.set_reservation_id(reservation->id());
-    self->StartListen(request, reservation, completion);
+  return CatchExceptions([&]() -> NdkStatus {
+    if (!completion) return RefuseWithoutCompletion();
+    if (!IsOfThisSession(reservation.get())) return RefuseForeign("reservation");
+    const auto self = std::static_pointer_cast<Listener>(shared_from_this());
+    return Post([self, reservation, completion = std::move(completion)] {
+      v1::ListenRequest request;
+      request.set_reservation_id(reservation->id());
+      self->StartListen(request, reservation, completion);
+    });
   });
 }
 

@@ -9,6 +9,7 @@
 
 #include "client/broker_link.h"
 #include "client/broker_object.h"
+#include "client/completion_thread.h"
 #include "client/request_sender.h"
 #include "client/translation.h"
 
@@ -17,6 +18,10 @@ namespace rdmabroker::client {
 // The requests of one object; they reach the broker in order. Kept out of the consumers' headers, as all of gRPC is.
 struct ObjectRequests {
   const std::shared_ptr<RequestSender::Lane> lane = std::make_shared<RequestSender::Lane>();
+  // The object's close, made with the object: a close never fails, also where memory has run out.
+  CompletionThread::Reserved close;
+  CloseCompletion close_completion;
+  std::shared_ptr<BrokerObject> closing;
 };
 
 template <typename Message, typename Prepare>

@@ -2,10 +2,16 @@
 
 #include "tests/memory_shortage.h"
 
+#include <dlfcn.h>
+#include <execinfo.h>
+#include <gnu/libc-version.h>
+
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <cstddef>
 #include <cstdlib>
+#include <exception>
 #include <new>
 
 namespace rdmabroker {
@@ -15,11 +21,41 @@ constexpr int64_t kEnough = -1;
 
 thread_local int64_t left_here = kEnough;
 thread_local bool spared = false;
+thread_local bool asking = false;
+thread_local bool refused_here = false;
 std::atomic<bool> short_elsewhere = false;
 
+const void* ObjectOf(const void* address) {
+  Dl_info info = {};
+  return ::dladdr(address, &info) != 0 ? info.dli_fbase : nullptr;
+}
+
+// Whether the program's code asks for memory, and not a library on its behalf. A function of the program's may be
+// called by a library, which has the same template: so each caller counts. The C++ library asks for whoever has called
+// it, and the C library calls main.
+bool ProgramAsks() {
+  static const std::array<const void*, 3> own = {ObjectOf(reinterpret_cast<const void*>(&ProgramAsks)),
+                                                 ObjectOf(reinterpret_cast<const void*>(&std::terminate)),
+                                                 ObjectOf(reinterpret_cast<const void*>(&::gnu_get_libc_version))};
+  constexpr int kMostFrames = 64;
+  std::array<void*, kMostFrames> frames;
+  const int count = ::backtrace(frames.data(), kMostFrames);
+  return std::all_of(frames.begin(), frames.begin() + count,
+                     [](const void* frame) { return std::find(own.begin(), own.end(), ObjectOf(frame)) != own.end(); });
+}
+
 void* Allocate(size_t size) noexcept {
-  if (left_here == 0 || (short_elsewhere && !spared)) return nullptr;
-  if (left_here > 0) --left_here;
+  if (short_elsewhere && !spared) return nullptr;
+  if (left_here >= 0 && !asking) {
+    asking = true;
+    const bool counts = ProgramAsks();
+    asking = false;
+    if (counts && left_here == 0) {
+      refused_here = true;
+      return nullptr;
+    }
+    if (counts) --left_here;
+  }
   return std::malloc(std::max<size_t>(size, 1));
 }
 
@@ -27,6 +63,7 @@ void* Allocate(size_t size) noexcept {
 
 MemoryShortage::MemoryShortage(int64_t left, bool elsewhere) {
   left_here = left;
+  refused_here = false;
   spared = elsewhere;
   short_elsewhere = elsewhere;
 }
@@ -35,6 +72,8 @@ MemoryShortage::~MemoryShortage() {
   short_elsewhere = false;
   left_here = kEnough;
 }
+
+bool MemoryShortage::refused() const { return refused_here; }
 
 }  // namespace rdmabroker
 

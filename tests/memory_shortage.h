@@ -7,13 +7,16 @@
 
 namespace rdmabroker {
 
-// While one is there, operator new throws std::bad_alloc: in this thread, which gets memory so many times before that,
-// or in all others. One at a time; the thread that makes it also ends it. What has malloc gets memory.
+// While one is there, operator new throws std::bad_alloc: in this thread, where the program's own code gets memory so
+// many times before that, and the libraries that it is linked with, such as gRPC, get it always; or in all other
+// threads, whoever asks. One at a time; the thread that makes it also ends it. What has malloc gets memory.
 class MemoryShortage {
  public:
   static MemoryShortage HereAfter(int64_t allocations) { return MemoryShortage(allocations, false); }
   static MemoryShortage Elsewhere() { return MemoryShortage(-1, true); }
   ~MemoryShortage();
+  // Whether this thread has been refused memory.
+  bool refused() const;
   MemoryShortage(const MemoryShortage&) = delete;
   MemoryShortage& operator=(const MemoryShortage&) = delete;
 

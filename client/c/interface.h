@@ -8,17 +8,16 @@
 #include <cstdint>
 #include <cstring>
 #include <memory>
-#include <new>
 #include <optional>
 #include <string>
 #include <string_view>
-#include <system_error>
 #include <utility>
 
 #include "client/c/event_queue.h"
 #include "client/c/handle_table.h"
 #include "client/c/rdma_broker.h"
 #include "client/values.h"
+#include "dataplane/catch_exceptions.h"
 #include "dataplane/forked_child.h"
 #include "dataplane/ndk/status.h"
 #include "dataplane/refusal.h"
@@ -33,16 +32,7 @@ inline constexpr uint32_t kLargestStruct = 4096;
 template <typename Body>
 rdma_broker_status Guarded(const Body& body) noexcept {
   if (IsForkedChild()) return static_cast<rdma_broker_status>(RefuseInForkedChild());
-  try {
-    return static_cast<rdma_broker_status>(body());
-  } catch (const std::bad_alloc&) {
-    return static_cast<rdma_broker_status>(Refuse(NdkStatus::kNoMemory, "memory has run out"));
-  } catch (const std::system_error&) {  // By std::thread: the process gets no more.
-    return static_cast<rdma_broker_status>(Refuse(NdkStatus::kInsufficientResources, "threads have run out"));
-  } catch (...) {
-    return static_cast<rdma_broker_status>(
-        Refuse(NdkStatus::kInternalError, "an error of this library; please report it"));
-  }
+  return static_cast<rdma_broker_status>(rdmabroker::CatchExceptions([&body]() -> NdkStatus { return body(); }));
 }
 
 // Refuses a call because of these arguments.

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "client/back_off.h"
+#include "client/catch_as_outcome.h"
 #include "client/names/dns.h"
 #include "client/names/etcd.h"
 #include "client/names/etcd.pb.h"
@@ -70,21 +71,23 @@ Resolution ResolveByEtcd(const ParsedName& name, const EtcdSource& source, const
 std::string NameSource() { return FromEnvironment("RDMA_BROKER_NAMES"); }
 
 Resolution ResolveName(const std::string& name, const NameOptions& given) {
-  const NameOptions options = WithFiles(given);
-  std::string problem = "not rdma-broker://NAME or rdma-broker://NAME:PORT";
-  const auto parsed = ParseName(name, &problem);
-  if (parsed.has_value() && parsed->literal.has_value()) {
-    const IpAddress& ip = parsed->literal->ip;
-    if (IsUsable(*parsed->literal)) return {.outcome = {}, .addresses = {*parsed->literal}};
-    if (ip.IsLinkLocal() && ip.scope_id == 0)
-      problem = "a link-local address; name its interface, as in [fe80::1%eth0]";
-  }
-  if (!parsed.has_value() || parsed->literal.has_value()) {
-    return Failure(NdkStatus::kInvalidParameter, "name " + name + ": " + problem);
-  }
-  if (const auto dns = ParseDnsSource(options.source)) return ResolveByDns(*parsed, *dns, options.timeout);
-  if (const auto etcd = ParseEtcdSource(options.source)) return ResolveByEtcd(*parsed, *etcd, options);
-  return NoSource(options.source);
+  return CatchAsOutcome([&]() -> Resolution {
+    const NameOptions options = WithFiles(given);
+    std::string problem = "not rdma-broker://NAME or rdma-broker://NAME:PORT";
+    const auto parsed = ParseName(name, &problem);
+    if (parsed.has_value() && parsed->literal.has_value()) {
+      const IpAddress& ip = parsed->literal->ip;
+      if (IsUsable(*parsed->literal)) return {.outcome = {}, .addresses = {*parsed->literal}};
+      if (ip.IsLinkLocal() && ip.scope_id == 0)
+        problem = "a link-local address; name its interface, as in [fe80::1%eth0]";
+    }
+    if (!parsed.has_value() || parsed->literal.has_value()) {
+      return Failure(NdkStatus::kInvalidParameter, "name " + name + ": " + problem);
+    }
+    if (const auto dns = ParseDnsSource(options.source)) return ResolveByDns(*parsed, *dns, options.timeout);
+    if (const auto etcd = ParseEtcdSource(options.source)) return ResolveByEtcd(*parsed, *etcd, options);
+    return NoSource(options.source);
+  });
 }
 
 // Keeps one name in etcd, by a thread.

@@ -7,7 +7,9 @@
 #include <utility>
 
 #include "dataplane/adapter_checks.h"
+#include "dataplane/catch_exceptions.h"
 #include "dataplane/forked_child.h"
+
 #include "dataplane/iwarp/completion_queue.h"
 #include "dataplane/iwarp/memory_objects.h"
 #include "dataplane/iwarp/memory_table.h"
@@ -27,6 +29,28 @@ NdkStatus RefuseMoreMemory() {
   return Refuse(NdkStatus::kInsufficientResources,
                 "this adapter has a million regions and windows, and no place for more: close some");
 }
+
+// An entry that goes back to its table unless an object takes it.
+class NewEntry {
+ public:
+  explicit NewEntry(MemoryTable* table) : table_(table), entry_(table->Allocate()) {}
+  ~NewEntry() {
+    if (entry_ != nullptr) table_->Free(entry_);
+  }
+  NewEntry(const NewEntry&) = delete;
+  NewEntry& operator=(const NewEntry&) = delete;
+
+  MemoryTable::Entry* get() const { return entry_; }
+  template <typename Object>
+  Object* Give(Object* object) {
+    entry_ = nullptr;
+    return object;
+  }
+
+ private:
+  MemoryTable* const table_;
+  MemoryTable::Entry* entry_;
+};
 
 class SoftwareProtectionDomain final : public ProtectionDomain {
  public:
@@ -48,22 +72,26 @@ class SoftwareAdapter final : public Adapter {
  public:
   const AdapterInfo& info() const override { return info_; }
   Created<ProtectionDomain> CreateProtectionDomain() override {
-    if (IsForkedChild()) return {RefuseInForkedChild()};
-    return {NdkStatus::kSuccess, new SoftwareProtectionDomain(this)};
+    return CatchExceptions([this]() -> Created<ProtectionDomain> {
+      if (IsForkedChild()) return {RefuseInForkedChild()};
+      return {NdkStatus::kSuccess, new SoftwareProtectionDomain(this)};
+    });
   }
   Created<CompletionQueue> CreateCompletionQueue(uint32_t depth, CqNotification notification) override {
-    if (IsForkedChild()) return {RefuseInForkedChild()};
-    if (const auto fits = CheckDepth(depth, info_.max_cq_depth); fits != NdkStatus::kSuccess) return {fits};
-    // Whatever makes progress needs a completion queue first.
-    UniqueFd sockets(::epoll_create1(EPOLL_CLOEXEC));
-    if (!sockets || !ProgressThread::Get().Start()) {
-      return {
-          Refuse(NdkStatus::kInsufficientResources,
-                 "this process gets no more descriptors or threads: close some, or raise RLIMIT_NOFILE, RLIMIT_NPROC "
-                 "or its container's limit of processes")};
-    }
-    return {NdkStatus::kSuccess,
-            new SoftwareCompletionQueue(this, &completion_queues_, std::move(sockets), depth, std::move(notification))};
+    return CatchExceptions([&]() -> Created<CompletionQueue> {
+      if (IsForkedChild()) return {RefuseInForkedChild()};
+      if (const auto fits = CheckDepth(depth, info_.max_cq_depth); fits != NdkStatus::kSuccess) return {fits};
+      // Whatever makes progress needs a completion queue first.
+      UniqueFd sockets(::epoll_create1(EPOLL_CLOEXEC));
+      if (!sockets || !ProgressThread::Get().Start()) {
+        return {
+            Refuse(NdkStatus::kInsufficientResources,
+                   "this process gets no more descriptors or threads: close some, or raise RLIMIT_NOFILE, RLIMIT_NPROC "
+                   "or its container's limit of processes")};
+      }
+      return {NdkStatus::kSuccess, new SoftwareCompletionQueue(this, &completion_queues_, std::move(sockets), depth,
+                                                               std::move(notification))};
+    });
   }
   MemoryTable* memory() { return &memory_; }
   CompletionQueueList* completion_queues() { return &completion_queues_; }
@@ -77,26 +105,33 @@ class SoftwareAdapter final : public Adapter {
 SoftwareProtectionDomain::SoftwareProtectionDomain(SoftwareAdapter* adapter) : adapter_(adapter) {}
 
 Created<MemoryRegion> SoftwareProtectionDomain::CreateMemoryRegion(bool fast_register) {
-  if (IsForkedChild()) return {RefuseInForkedChild()};
-  MemoryTable::Entry* const entry = adapter_->memory()->Allocate();
-  if (entry == nullptr) return {RefuseMoreMemory()};
-  return {NdkStatus::kSuccess, new SoftwareMemoryRegion(this, adapter_->memory(), entry, fast_register)};
+  return CatchExceptions([&]() -> Created<MemoryRegion> {
+    if (IsForkedChild()) return {RefuseInForkedChild()};
+    NewEntry entry(adapter_->memory());
+    if (entry.get() == nullptr) return {RefuseMoreMemory()};
+    return {NdkStatus::kSuccess,
+            entry.Give(new SoftwareMemoryRegion(this, adapter_->memory(), entry.get(), fast_register))};
+  });
 }
 
 Created<MemoryWindow> SoftwareProtectionDomain::CreateMemoryWindow() {
-  if (IsForkedChild()) return {RefuseInForkedChild()};
-  MemoryTable::Entry* const entry = adapter_->memory()->Allocate();
-  if (entry == nullptr) return {RefuseMoreMemory()};
-  return {NdkStatus::kSuccess, new SoftwareMemoryWindow(this, adapter_->memory(), entry)};
+  return CatchExceptions([&]() -> Created<MemoryWindow> {
+    if (IsForkedChild()) return {RefuseInForkedChild()};
+    NewEntry entry(adapter_->memory());
+    if (entry.get() == nullptr) return {RefuseMoreMemory()};
+    return {NdkStatus::kSuccess, entry.Give(new SoftwareMemoryWindow(this, adapter_->memory(), entry.get()))};
+  });
 }
 
 Created<SharedReceiveQueue> SoftwareProtectionDomain::CreateSharedReceiveQueue(
     SharedReceiveQueueAttributes attributes) {
-  if (IsForkedChild()) return {RefuseInForkedChild()};
-  const AdapterInfo& info = adapter_->info();
-  if (const auto fits = CheckAttributes(attributes, info); fits != NdkStatus::kSuccess) return {fits};
-  return {NdkStatus::kSuccess, new SoftwareSharedReceiveQueue(this, adapter_->completion_queues(), info.max_srq_depth,
-                                                              std::move(attributes))};
+  return CatchExceptions([&]() -> Created<SharedReceiveQueue> {
+    if (IsForkedChild()) return {RefuseInForkedChild()};
+    const AdapterInfo& info = adapter_->info();
+    if (const auto fits = CheckAttributes(attributes, info); fits != NdkStatus::kSuccess) return {fits};
+    return {NdkStatus::kSuccess, new SoftwareSharedReceiveQueue(this, adapter_->completion_queues(), info.max_srq_depth,
+                                                                std::move(attributes))};
+  });
 }
 
 bool SoftwareProtectionDomain::Belongs(const QueuePairAttributes& attributes) const {
@@ -108,18 +143,22 @@ bool SoftwareProtectionDomain::Belongs(const QueuePairAttributes& attributes) co
 }
 
 Created<QueuePair> SoftwareProtectionDomain::CreateQueuePair(const QueuePairAttributes& attributes) {
-  if (IsForkedChild()) return {RefuseInForkedChild()};
-  if (!Belongs(attributes)) return {RefuseStrangers()};
-  if (const auto fits = CheckAttributes(attributes, adapter_->info()); fits != NdkStatus::kSuccess) return {fits};
-  return {NdkStatus::kSuccess, new SoftwareQueuePair(this, adapter_->memory(), attributes)};
+  return CatchExceptions([&]() -> Created<QueuePair> {
+    if (IsForkedChild()) return {RefuseInForkedChild()};
+    if (!Belongs(attributes)) return {RefuseStrangers()};
+    if (const auto fits = CheckAttributes(attributes, adapter_->info()); fits != NdkStatus::kSuccess) return {fits};
+    return {NdkStatus::kSuccess, new SoftwareQueuePair(this, adapter_->memory(), attributes)};
+  });
 }
 
 }  // namespace
 
 Created<Adapter> OpenAdapter() {
-  if (IsForkedChild()) return {RefuseInForkedChild(NdkStatus::kNotSupported)};
-  NoticeForks();
-  return {NdkStatus::kSuccess, new SoftwareAdapter};
+  return CatchExceptions([&]() -> Created<Adapter> {
+    if (IsForkedChild()) return {RefuseInForkedChild(NdkStatus::kNotSupported)};
+    NoticeForks();
+    return {NdkStatus::kSuccess, new SoftwareAdapter};
+  });
 }
 
 }  // namespace rdmabroker::iwarp

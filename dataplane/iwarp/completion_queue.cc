@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "dataplane/adapter_checks.h"
+#include "dataplane/catch_exceptions.h"
 #include "dataplane/forked_child.h"
 #include "dataplane/iwarp/progress_thread.h"
 #include "dataplane/post_checks.h"
@@ -114,8 +115,10 @@ void SoftwareCompletionQueue::Arm(CqNotify type) {
 NdkStatus SoftwareCompletionQueue::Resize(uint32_t depth) {
   if (IsForkedChild()) return RefuseInForkedChild();
   if (const auto fits = CheckDepth(depth, adapter_->info().max_cq_depth); fits != NdkStatus::kSuccess) return fits;
-  const std::lock_guard lock(mutex_);
-  return waiting_.Resize(depth) ? NdkStatus::kSuccess : RefuseShorterQueue(depth, waiting_.size());
+  return CatchExceptions([&] {
+    const std::lock_guard lock(mutex_);
+    return waiting_.Resize(depth) ? NdkStatus::kSuccess : RefuseShorterQueue(depth, waiting_.size());
+  });
 }
 
 NdkStatus SoftwareCompletionQueue::ControlInterruptModeration(uint32_t interval_us, uint32_t count) {

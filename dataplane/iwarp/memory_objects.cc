@@ -4,6 +4,7 @@
 
 #include <utility>
 
+#include "dataplane/catch_exceptions.h"
 #include "dataplane/forked_child.h"
 #include "dataplane/iwarp/wire/adapter_limits.h"
 #include "dataplane/memory_checks.h"
@@ -40,22 +41,24 @@ uint32_t SoftwareMemoryRegion::token() const {
 }
 
 NdkStatus SoftwareMemoryRegion::Register(void* address, size_t length, MrFlags flags) {
-  if (IsForkedChild()) return RefuseInForkedChild();
-  if (fast_register_) return RefuseKindOfRegion(fast_register_);
-  const auto base = reinterpret_cast<uint64_t>(address);
-  const auto fits = CheckRegistration(address, length, flags, SoftwareAdapterInfo());
-  if (fits != NdkStatus::kSuccess) return fits;
-  const std::lock_guard lock(mutex_);
-  if (token_ != 0) return RefuseRegistered();
-  token_ = table_->NextToken(entry_);
-  MemoryDescription description;
-  description.base = base;
-  description.length = length;
-  description.memory = static_cast<uint8_t*>(address);
-  description.rights = RightsOfMrFlags(flags);
-  description.domain = domain_.get();
-  table_->Publish(entry_, token_, std::move(description));
-  return NdkStatus::kSuccess;
+  return CatchExceptions([&]() -> NdkStatus {
+    if (IsForkedChild()) return RefuseInForkedChild();
+    if (fast_register_) return RefuseKindOfRegion(fast_register_);
+    const auto base = reinterpret_cast<uint64_t>(address);
+    const auto fits = CheckRegistration(address, length, flags, SoftwareAdapterInfo());
+    if (fits != NdkStatus::kSuccess) return fits;
+    const std::lock_guard lock(mutex_);
+    if (token_ != 0) return RefuseRegistered();
+    token_ = table_->NextToken(entry_);
+    MemoryDescription description;
+    description.base = base;
+    description.length = length;
+    description.memory = static_cast<uint8_t*>(address);
+    description.rights = RightsOfMrFlags(flags);
+    description.domain = domain_.get();
+    table_->Publish(entry_, token_, std::move(description));
+    return NdkStatus::kSuccess;
+  });
 }
 
 bool SoftwareMemoryRegion::HasLiveWindow() {
@@ -80,16 +83,18 @@ NdkStatus SoftwareMemoryRegion::Deregister() {
 }
 
 NdkStatus SoftwareMemoryRegion::InitializeFastRegister(uint32_t page_count, bool remote_access) {
-  if (IsForkedChild()) return RefuseInForkedChild();
-  if (!fast_register_) return RefuseKindOfRegion(fast_register_);
-  if (page_count == 0 || page_count > kMaxFastRegisterPages) {
-    return Refuse(NdkStatus::kImplementationLimit, "page_count: %d; 1 to %d", page_count, kMaxFastRegisterPages);
-  }
-  const std::lock_guard lock(mutex_);
-  max_pages_ = page_count;
-  remote_access_ = remote_access;
-  if (token_ == 0) unused_token_ = token_ = table_->NextToken(entry_);
-  return NdkStatus::kSuccess;
+  return CatchExceptions([&]() -> NdkStatus {
+    if (IsForkedChild()) return RefuseInForkedChild();
+    if (!fast_register_) return RefuseKindOfRegion(fast_register_);
+    if (page_count == 0 || page_count > kMaxFastRegisterPages) {
+      return Refuse(NdkStatus::kImplementationLimit, "page_count: %d; 1 to %d", page_count, kMaxFastRegisterPages);
+    }
+    const std::lock_guard lock(mutex_);
+    max_pages_ = page_count;
+    remote_access_ = remote_access;
+    if (token_ == 0) unused_token_ = token_ = table_->NextToken(entry_);
+    return NdkStatus::kSuccess;
+  });
 }
 
 NdkStatus SoftwareMemoryRegion::PrepareFastRegister(std::span<void* const> pages, size_t first_byte_offset,

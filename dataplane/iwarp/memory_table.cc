@@ -37,7 +37,10 @@ MemoryTable::Entry* MemoryTable::Allocate() {
   const std::lock_guard lock(mutex_);
   if (free_.empty()) {
     if (chunks_.size() == kChunks) return nullptr;
-    chunks_.push_back(std::make_unique<Chunk>());
+    auto chunk = std::make_unique<Chunk>();
+    // So that Free needs no memory.
+    free_.reserve((chunks_.size() + 1) * chunk->entries.size());
+    chunks_.push_back(std::move(chunk));
     for (Entry& entry : chunks_.back()->entries) free_.push_back(&entry);
   }
   Entry* const entry = free_.back();
@@ -67,6 +70,7 @@ uint32_t MemoryTable::NextToken(Entry* entry) {
 
 void MemoryTable::MakeMorePlaces() {
   auto more = std::make_unique<Places>(made_.back()->count() * 2);
+  made_.reserve(made_.size() + 1);
   for (const auto& chunk : chunks_) {
     for (Entry& entry : chunk->entries) {
       for (const uint32_t token : entry.tokens) more->Of(token).store(&entry, std::memory_order_relaxed);

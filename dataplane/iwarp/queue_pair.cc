@@ -4,6 +4,7 @@
 
 #include <utility>
 
+#include "dataplane/catch_exceptions.h"
 #include "dataplane/forked_child.h"
 #include "dataplane/post_checks.h"
 #include "dataplane/refusal.h"
@@ -52,7 +53,13 @@ SoftwareQueuePair::SoftwareQueuePair(ProtectionDomain* domain, MemoryTable* memo
                  .transmitter = &transmitter_}),
       silence_(attributes.keepalive) {
   receive_cq_->Attach(this);
-  if (initiator_cq_.get() != receive_cq_.get()) initiator_cq_->Attach(this);
+  if (initiator_cq_.get() == receive_cq_.get()) return;
+  try {
+    initiator_cq_->Attach(this);
+  } catch (...) {
+    receive_cq_->Detach(this);
+    throw;
+  }
 }
 
 void SoftwareQueuePair::Dismantle() {
@@ -94,7 +101,7 @@ NdkStatus SoftwareQueuePair::Receive(void* request_context, std::span<const Sge>
   if (IsForkedChild()) return RefuseInForkedChild();
   if (srq_) return RefuseOwnReceives();
   if (receives_refused_) return RefuseUnconnected();
-  const NdkStatus status = receive_queue_.Post(request_context, sges);
+  const NdkStatus status = CatchExceptions([&] { return receive_queue_.Post(request_context, sges); });
   if (status == NdkStatus::kSuccess && receives_end_) {
     const std::lock_guard lock(mutex_);
     receiver_.CancelReceives();

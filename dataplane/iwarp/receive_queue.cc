@@ -4,6 +4,7 @@
 
 #include <utility>
 
+#include "dataplane/catch_exceptions.h"
 #include "dataplane/forked_child.h"
 #include "dataplane/iwarp/progress_thread.h"
 #include "dataplane/iwarp/wire/adapter_limits.h"
@@ -64,7 +65,7 @@ SoftwareSharedReceiveQueue::SoftwareSharedReceiveQueue(ProtectionDomain* domain,
 
 NdkStatus SoftwareSharedReceiveQueue::Receive(void* request_context, std::span<const Sge> sges) {
   if (IsForkedChild()) return RefuseInForkedChild();
-  return queue_.Post(request_context, sges);
+  return CatchExceptions([&] { return queue_.Post(request_context, sges); });
 }
 
 NdkStatus SoftwareSharedReceiveQueue::Modify(uint32_t depth, uint32_t notify_threshold) {
