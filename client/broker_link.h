@@ -126,7 +126,7 @@ class BrokerLink : public std::enable_shared_from_this<BrokerLink> {
   QpNumbers qp_numbers_;
   std::mutex posting_mutex_;  // So that what has ended is known to whoever posts, and posted work comes before the end.
   std::atomic<NdkStatus> over_ = NdkStatus::kSuccess;  // Otherwise what the session has ended with.
-  bool close_called_ = false;                          // CatchExceptions by posting_mutex_.
+  bool close_called_ = false;                          // Guarded by posting_mutex_.
   CompletionThread::Reserved close_;                   // Runs Close; posted by PostClose, which sets the next two.
   CloseCompletion close_completion_;
   std::shared_ptr<BrokerLink> closing_;

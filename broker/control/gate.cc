@@ -58,6 +58,11 @@ std::optional<Outcome> Gate::Ask(const Caller& caller, const ClientRequest& requ
   refusal = HoldAgainstRules(subject, entry);
   const auto* open = std::get_if<OpenAdapter>(&request.request);
   if (refusal && open != nullptr && !caller.administrator) refusal = UnknownDevice(open->device);
+  for (const Use& further : FurtherUsesOf(request, *use, core)) {
+    if (refusal) break;
+    entry.use = further;
+    refusal = HoldAgainstRules(subject, entry);
+  }
   const Holdings held = core.HoldingsOf(caller.identity.uid);
   if (!refusal && std::holds_alternative<CreateListener>(request.request)) {
     refusal = HoldAgainstQuota(subject, &Quotas::listeners, "listeners", held.listeners, entry);

@@ -75,6 +75,35 @@ class GateTest : public testing::Test {
   Caller caller_{.connection = 1, .identity = {kUid, 20, 1}, .groups = {30}};
 };
 
+// The rule of the first device is for listeners, and of the second for nothing but connects.
+TEST_F(GateTest, AListenerThatMayBeAtAnyAdapterIsAllowedOnEachThatItsSessionHas) {
+  DeviceChanged alike{{.id = DeviceId(3), .name = "nic3", .network_namespace = 1}};
+  Handle(FabricReport(alike));
+  Do(CreateListener{AdapterId(1)});
+  const Listen anywhere{ListenerId(2), {kOwn.ip, 4421}, {}, true, true};
+  const Listen here{ListenerId(2), {kOwn.ip, 4421}, {}, true};
+  Rule listens = AllowAll();
+  listens.adapters = {"nic0", "nic1"};
+  Rule connects = {.name = "connects", .adapters = {"nic3"}, .local_ports = PortSet({{1, 100}})};
+  SetPolicy({.allow_by_default = false, .rules = {listens, connects}});
+  EXPECT_EQ(StatusOf(anywhere), NdkStatus::kSuccess) << "it has an adapter on nic0 alone";
+  Do(OpenAdapter{"nic1", kNdkVersion});
+  EXPECT_EQ(StatusOf(anywhere), NdkStatus::kSuccess) << "nic1 is in another network namespace";
+  Do(OpenAdapter{"nic3", kNdkVersion});
+  EXPECT_EQ(StatusOf(anywhere), NdkStatus::kAccessDenied);
+  EXPECT_EQ(StatusOf(here), NdkStatus::kSuccess);
+  Do(CloseAdapter{AdapterId(3)});
+  Do(anywhere);
+  const auto refused = Ask(OpenAdapter{"nic3", kNdkVersion});
+  ASSERT_TRUE(refused);
+  EXPECT_EQ(refused->status, NdkStatus::kAccessDenied) << "it would go along";
+  EXPECT_THAT(refused->hint, HasSubstr("4421"));
+  Do(CloseListener{ListenerId(2)});
+  Handle(FabricReport(FabricBound{EndpointId(2)}));
+  Handle(FabricReport(FabricUnbound{EndpointId(2)}));
+  EXPECT_EQ(StatusOf(OpenAdapter{"nic3", kNdkVersion}), NdkStatus::kSuccess);
+}
+
 Connect ConnectTo(const SocketAddress& peer, uint16_t from = 0) {
   return {.connector = ConnectorId(1), .qp = {}, .source = {kOwn.ip, from}, .destination = peer};
 }

@@ -4,6 +4,7 @@
 #define BROKER_CONTROL_USES_H_
 
 #include <optional>
+#include <vector>
 
 #include "broker/core/broker_core.h"
 #include "broker/policy/policy.h"
@@ -13,6 +14,10 @@ namespace rdmabroker {
 // What a client's request would use, as rules see it; nothing for one that goes on with, asks about or ends what the
 // client has, and for one that names an object which is not its session's, as the core refuses that.
 std::optional<Use> UseOf(const ClientRequest& request, const Records& records, const Limits& limits);
+
+// What it would use besides: a listener that may be at any adapter has its port on those that its session has open, and
+// on one that it opens later.
+std::vector<Use> FurtherUsesOf(const ClientRequest& request, const Use& use, const BrokerCore& core);
 
 // The request's name in the contract.
 const char* NameOf(const Request& request);
