@@ -129,13 +129,16 @@ TEST_F(ListenerTest, APeerThatHasReachedAnotherAdapterOfTheSessionIsTakenByAQueu
   const std::shared_ptr<Connector> connector = arrived.Get();
   EXPECT_EQ(connector->adapter(), other);
   EXPECT_EQ(connector->Accept(qp, {}, {}, [](const Outcome&) {}), NdkStatus::kInvalidParameterMix);
-  EXPECT_EQ(connector->Accept(new FakeQueuePair(other->data()), {}, {}, Logs("accept")), NdkStatus::kPending);
+  auto* const others = new FakeQueuePair(other->data());
+  EXPECT_EQ(connector->Accept(others, {}, {}, Logs("accept")), NdkStatus::kPending);
   EXPECT_EQ(log.WaitFor(2).back(), "accept STATUS_SUCCESS");
   // Of an adapter that the session has not got.
   event = Broker::ConnectEvent(listen.object, 901);
   event.mutable_connect()->set_adapter_id(424242);
   broker.Emit(event);
   EXPECT_EQ(broker.WaitFor("CloseConnector").object, 901u);
+  session = nullptr;
+  EXPECT_EQ(others->Close({}), NdkStatus::kSuccess) << "something holds the queue pair";
 }
 
 TEST_F(ListenerTest, AMalformedConnectEventIsTurnedDown) {
