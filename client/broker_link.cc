@@ -58,11 +58,12 @@ bool KeepsSession(const grpc::Status& status) {
 void Leak(const std::shared_ptr<BrokerLink>& link) { (void)new std::shared_ptr<BrokerLink>(link); }
 
 std::shared_ptr<BrokerLink> BrokerLink::Start(SessionOptions options) {
-  std::shared_ptr<CompletionThread> thread;
   CompletionThread::Reserved stop;
-  stop.emplace_back([&thread] { thread->Stop(); });
-  thread = CompletionThread::Start();
+  stop.emplace_back();
+  const std::shared_ptr<CompletionThread> thread = CompletionThread::Start();
   if (thread == nullptr) return nullptr;
+  // A pointer needs no memory; the thread runs until then.
+  stop.front() = [running = thread.get()] { running->Stop(); };
   try {
     return std::shared_ptr<BrokerLink>(new BrokerLink(std::move(options), thread));
   } catch (const std::bad_alloc&) {

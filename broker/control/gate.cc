@@ -60,8 +60,11 @@ std::optional<Outcome> Gate::Ask(const Caller& caller, const ClientRequest& requ
   if (refusal && open != nullptr && !caller.administrator) refusal = UnknownDevice(open->device);
   for (const Use& further : FurtherUsesOf(request, *use, core)) {
     if (refusal) break;
-    entry.use = further;
-    refusal = HoldAgainstRules(subject, entry);
+    AuditEntry of_further = entry;
+    of_further.use = further;
+    refusal = HoldAgainstRules(subject, of_further);
+    // What is allowed is noted as what was asked for.
+    if (refusal) entry = of_further;
   }
   const Holdings held = core.HoldingsOf(caller.identity.uid);
   if (!refusal && std::holds_alternative<CreateListener>(request.request)) {

@@ -2,6 +2,7 @@
 
 #include "broker/control/uses.h"
 
+#include <algorithm>
 #include <variant>
 
 #include "broker/core/request_names.h"
@@ -126,6 +127,8 @@ std::vector<Use> OnOtherAdapters(const Listen& request, const Use& use, SessionI
     uses.push_back(use);
     uses.back().adapter = device.device.name;
   }
+  // In one order, whatever the table's is.
+  std::ranges::sort(uses, {}, &Use::adapter);
   return uses;
 }
 

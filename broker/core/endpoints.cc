@@ -142,10 +142,11 @@ void MoveTo(Turn& turn, EndpointRecord& endpoint, DeviceId device) {
 
 // Gives the endpoint what the addresses of its device are now, but those that another endpoint has on that port. What
 // one connection stands on ends with that.
-void Follow(Turn& turn, EndpointRecord& endpoint) {
+void Follow(Turn& turn, EndpointId id) {
+  const EndpointRecord& endpoint = std::as_const(turn.records.endpoints).at(id);
   if (endpoint.use == EndpointUse::kDedicated || endpoint.state != EndpointState::kBound) return;
-  const ListenerId* id = std::get_if<ListenerId>(&endpoint.owner);
-  const ListenerRecord* listener = id == nullptr ? nullptr : &std::as_const(turn.records.listeners).at(*id);
+  const ListenerId* owner = std::get_if<ListenerId>(&endpoint.owner);
+  const ListenerRecord* listener = owner == nullptr ? nullptr : &std::as_const(turn.records.listeners).at(*owner);
   const bool moves = listener != nullptr && listener->any_adapter && !listener->closing;
   const DeviceId place = moves ? DeviceFor(turn, *listener, endpoint.address.ip, endpoint.device) : endpoint.device;
   const DeviceRecord& device = std::as_const(turn.records.devices).at(place);
@@ -154,20 +155,22 @@ void Follow(Turn& turn, EndpointRecord& endpoint) {
   for (const IpAddress& ip : PlacesOf(endpoint, device.device)) {
     if (!IsAnothers(turn, endpoint, ip)) ips.push_back(ip);
   }
+  // Only what changes is to be stored.
   if (ips == endpoint.ips && place == endpoint.device) return;
-  LeaveAddresses(turn, endpoint);
-  MoveTo(turn, endpoint, place);
-  endpoint.ips = std::move(ips);
-  TakeAddresses(turn, endpoint);
-  turn.Emit(FabricRebind{endpoint.device, endpoint.id, endpoint.ips});
-  TellOfAddress(turn, endpoint);
+  EndpointRecord& changed = turn.records.endpoints.at(id);
+  LeaveAddresses(turn, changed);
+  MoveTo(turn, changed, place);
+  changed.ips = std::move(ips);
+  TakeAddresses(turn, changed);
+  turn.Emit(FabricRebind{changed.device, id, changed.ips});
+  TellOfAddress(turn, changed);
 }
 
 // Wildcards on that port may have what the endpoint had now.
 void FollowOnPort(Turn& turn, const PortKey& port) {
   const auto wildcards = turn.index.wildcards.find(port);
   if (wildcards == turn.index.wildcards.end()) return;
-  for (const EndpointId id : wildcards->second) Follow(turn, turn.records.endpoints.at(id));
+  for (const EndpointId id : wildcards->second) Follow(turn, id);
 }
 
 // The owner's close may have waited for it.
@@ -377,7 +380,7 @@ void FollowAddresses(Turn& turn, DeviceId device) {
     const EndpointId endpoint = std::as_const(turn.records.listeners).at(listener).endpoint;
     if (endpoint) affected.insert(endpoint);
   }
-  for (const EndpointId id : affected) Follow(turn, turn.records.endpoints.at(id));
+  for (const EndpointId id : affected) Follow(turn, id);
 }
 
 void FollowToAdapters(Turn& turn, SessionId session) {
@@ -385,7 +388,7 @@ void FollowToAdapters(Turn& turn, SessionId session) {
   for (auto next = turn.index.roaming.lower_bound({session, ListenerId()});
        next != turn.index.roaming.end() && next->first == session; ++next) {
     const EndpointId endpoint = listeners.at(next->second).endpoint;
-    if (endpoint) Follow(turn, turn.records.endpoints.at(endpoint));
+    if (endpoint) Follow(turn, endpoint);
   }
 }
 
@@ -396,7 +399,7 @@ void Handle(Turn& turn, const FabricBound& report) {
   const ObjectId owner = endpoint->owner;
   OnBound(turn, owner, report.endpoint);
   UnbindIfUnused(turn, *endpoint);
-  Follow(turn, *endpoint);
+  Follow(turn, report.endpoint);
 }
 
 void Handle(Turn& turn, const FabricBindFailed& report) {
@@ -410,7 +413,7 @@ void Handle(Turn& turn, const FabricBindFailed& report) {
     SetState(turn, *endpoint, EndpointState::kBound);
     const ObjectId taker = endpoint->owner;
     OnBindFailed(turn, taker, report.endpoint, outcome);
-    Follow(turn, *endpoint);
+    Follow(turn, report.endpoint);
     return TryFinishClose(turn, taker);
   }
   // Somebody outside the broker has the port that the core chose: the next one, unless nobody wants it any more.

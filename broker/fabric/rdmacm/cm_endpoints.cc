@@ -68,6 +68,16 @@ void CmEndpoints::RemoveAnchor(Endpoint& endpoint, const IpAddress& ip) {
   endpoint.anchors.erase(found);
 }
 
+void CmEndpoints::LetGo(EndpointId id, Endpoint& endpoint, const IpAddress& ip) {
+  const KernelId anchor = endpoint.anchors.at(ip).id;
+  endpoint.anchors.erase(ip);
+  ++endpoint.leaving;
+  surroundings_.Destroy(anchor, [this, id] {
+    const auto found = endpoints_.find(id);
+    if (found != endpoints_.end() && found->second.leaving != 0 && --found->second.leaving == 0) AddMissing(id);
+  });
+}
+
 void CmEndpoints::Release(const Endpoint& endpoint, const std::function<void()>& done) {
   surroundings_.watcher.CancelTimer(endpoint.retry);
   if (endpoint.anchors.empty()) return done();
@@ -123,23 +133,22 @@ void CmEndpoints::Repurpose(const FabricRepurpose& request) {
 void CmEndpoints::Rebind(const FabricRebind& request, uint32_t device_index) {
   Endpoint& endpoint = endpoints_.at(request.endpoint);
   const bool stays = endpoint.device == request.device;
-  for (auto held = endpoint.anchors.begin(); held != endpoint.anchors.end();) {
-    if (stays && Names(request.ips, held->first)) {
-      ++held;
-      continue;
-    }
-    RemoveAnchor(endpoint, (held++)->first);
-  }
   endpoint.device = request.device;
   endpoint.device_index = device_index;
   endpoint.wanted = request.ips;
   unheld_.Forget(request.endpoint);
+  for (auto held = endpoint.anchors.begin(); held != endpoint.anchors.end();) {
+    const IpAddress ip = (held++)->first;
+    if (!stays || !Names(request.ips, ip)) LetGo(request.endpoint, endpoint, ip);
+  }
+  Save(request.endpoint, endpoint);
   AddMissing(request.endpoint);
 }
 
 void CmEndpoints::AddMissing(EndpointId id) {
   Endpoint& endpoint = endpoints_.at(id);
   surroundings_.watcher.CancelTimer(std::exchange(endpoint.retry, TimerId::kNone));
+  if (endpoint.leaving != 0) return;
   const absl::Time now = Watcher::Now();
   const bool closing = now < released_by_;
   const absl::Duration pause = closing ? kClosingPause : kMissingPause;
@@ -228,6 +237,7 @@ void CmEndpoints::LoseIds() {
     surroundings_.watcher.CancelTimer(std::exchange(endpoint.retry, TimerId::kNone));
     endpoint.anchors.clear();
     endpoint.wanted.clear();
+    endpoint.leaving = 0;
     unheld_.Forget(id);
     Save(id, endpoint);
   }
@@ -236,6 +246,13 @@ void CmEndpoints::LoseIds() {
 bool CmEndpoints::Listens(EndpointId id) const {
   const auto found = endpoints_.find(id);
   return found != endpoints_.end() && found->second.use == EndpointUse::kListener;
+}
+
+bool CmEndpoints::Holds(EndpointId id, KernelId anchor) const {
+  const auto found = endpoints_.find(id);
+  if (found == endpoints_.end()) return false;
+  const auto& anchors = found->second.anchors;
+  return std::any_of(anchors.begin(), anchors.end(), [&](const auto& entry) { return entry.second.id == anchor; });
 }
 
 DeviceId CmEndpoints::DeviceOf(EndpointId id) const {

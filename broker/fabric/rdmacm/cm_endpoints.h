@@ -51,6 +51,8 @@ class CmEndpoints {
   bool Listens(EndpointId id) const;
   // That it is bound at; none where it is not there.
   DeviceId DeviceOf(EndpointId id) const;
+  // Whether the endpoint holds an address by that id, and has not let go of it.
+  bool Holds(EndpointId id, KernelId anchor) const;
 
  private:
   struct Endpoint {
@@ -61,6 +63,7 @@ class CmEndpoints {
     std::map<IpAddress, CmAnchor> anchors;
     std::vector<IpAddress> wanted;  // By the last Rebind, or when it was adopted.
     bool adopted = false;
+    size_t leaving = 0;              // Anchors that Rebind has given up, and the kernel has not destroyed yet.
     TimerId retry = TimerId::kNone;  // Until AddMissing tries again.
   };
 
@@ -70,10 +73,13 @@ class CmEndpoints {
   // Binds `ip` and prepares it; 0 or an errno, with which there may be an anchor, too.
   int AddAnchor(EndpointId id, Endpoint& endpoint, const IpAddress& ip);
   void RemoveAnchor(Endpoint& endpoint, const IpAddress& ip);
+  // Gives up an anchor that holds its address; what is wanted and missing is bound when it is gone.
+  void LetGo(EndpointId id, Endpoint& endpoint, const IpAddress& ip);
   // Destroys all anchors; `done` runs when the addresses are free.
   void Release(const Endpoint& endpoint, const std::function<void()>& done);
   // Binds what is wanted and missing, now and again until it is there: somebody outside may have the port of a new
-  // address, or of one that the dead process did not leave.
+  // address, or of one that the dead process did not leave. Not while an anchor is leaving, which may hold it, and so
+  // that an endpoint that moves to and fro has one destruction of each address under way.
   void AddMissing(EndpointId id);
   void BindLater(const FabricBind& request, uint32_t device_index, const std::vector<IpAddress>& local);
   void Save(EndpointId id, const Endpoint& endpoint);

@@ -374,7 +374,12 @@ void RdmaCmFabric::LoseFile(int error) {
 void RdmaCmFabric::OnEvent(const CmEvent& event) {
   if (event.type == CmEventType::kConnectRequest) return OnConnectRequest(event);
   const CookieMeaning meaning = MeaningOf(event.cookie);
-  if (event.type == CmEventType::kDeviceRemoval) return RemoveDevice(DeviceOf(meaning));
+  if (event.type == CmEventType::kDeviceRemoval) {
+    // Of an id that its endpoint has let go of: the endpoint may be on another device since.
+    const auto* endpoint = std::get_if<EndpointId>(&meaning);
+    if (endpoint != nullptr && !endpoints_.Holds(*endpoint, event.id)) return;
+    return RemoveDevice(DeviceOf(meaning));
+  }
   const auto* id = std::get_if<ConnectionId>(&meaning);
   if (id == nullptr) return;
   if (const auto found = connections_.find(*id); found != connections_.end()) found->second->OnEvent(event);
