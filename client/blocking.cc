@@ -23,13 +23,13 @@ Outcome WithinCallback() { return {.status = NdkStatus::kInvalidDeviceState, .hi
 
 Outcome WithinForkedChild() { return {.status = NdkStatus::kInvalidDeviceState, .hint = kForkedChildHint}; }
 
-// What another thread tells once. It lies on the stack of the thread that waits, so that nobody waits in vain for want
-// of memory; callbacks refer to it by a pointer, for which std::function has room.
+// A value that another thread sets once. It is on the waiting thread's stack, so that waiting needs no memory;
+// callbacks have a pointer to it, which std::function stores without memory.
 template <typename Value>
 class Told {
  public:
   void Tell(Value value) {
-    // Whoever waits goes on, and takes this away, when the lock is free again.
+    // The waiting thread destroys this object as soon as it gets the lock.
     const std::lock_guard lock(mutex_);
     value_ = std::move(value);
     changed_.notify_one();

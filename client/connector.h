@@ -61,7 +61,8 @@ class Connector : public BrokerObject {
  public:
   ~Connector() override;
 
-  // That it was created on, or that its peer has reached: Connect and Accept take queue pairs of this one.
+  // The adapter that the connector was created on, or that its peer has reached. Connect and Accept take queue pairs of
+  // this adapter.
   const std::shared_ptr<Adapter>& adapter() const { return adapter_; }
 
   // Ends when the peer has accepted or rejected. Success: the connection is not established yet, CompleteConnect or

@@ -63,7 +63,7 @@ std::optional<Outcome> Gate::Ask(const Caller& caller, const ClientRequest& requ
     AuditEntry of_further = entry;
     of_further.use = further;
     refusal = HoldAgainstRules(subject, of_further);
-    // What is allowed is noted as what was asked for.
+    // An allowed request is audited with the use that it asked for.
     if (refusal) entry = of_further;
   }
   const Holdings held = core.HoldingsOf(caller.identity.uid);

@@ -75,7 +75,7 @@ class GateTest : public testing::Test {
   Caller caller_{.connection = 1, .identity = {kUid, 20, 1}, .groups = {30}};
 };
 
-// The rule of the first device is for listeners, and of the second for nothing but connects.
+// The rules allow every port on nic0 and nic1, and on nic3 none above 100.
 TEST_F(GateTest, AListenerThatMayBeAtAnyAdapterIsAllowedOnEachThatItsSessionHas) {
   DeviceChanged alike{{.id = DeviceId(3), .name = "nic3", .network_namespace = 1}};
   Handle(FabricReport(alike));

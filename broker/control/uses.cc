@@ -111,19 +111,15 @@ class UseFinder {
   const Limits& limits_;
 };
 
-bool IsOfOneKind(const Device& one, const Device& other) {
-  return one.network_namespace == other.network_namespace && one.port_space == other.port_space &&
-         one.client_ends_connections == other.client_ends_connections;
-}
-
 std::vector<Use> OnOtherAdapters(const Listen& request, const Use& use, SessionId session, const BrokerCore& core) {
   std::vector<Use> uses;
+  if (!request.any_adapter) return uses;
   const Records& records = core.records();
   const Device& own =
       records.devices.at(records.adapters.at(records.listeners.at(request.listener).adapter).device).device;
-  if (!request.any_adapter) return uses;
   for (const auto& [id, device] : records.devices) {
-    if (id == own.id || !IsOfOneKind(device.device, own) || !core.index().adapters_on.contains({id, session})) continue;
+    if (id == own.id || !AreOfOneKind(device.device, own) || !core.index().adapters_on.contains({id, session}))
+      continue;
     uses.push_back(use);
     uses.back().adapter = device.device.name;
   }
@@ -143,7 +139,7 @@ std::vector<Use> OfRoamingListeners(const Use& use, SessionId session, const Bro
     const auto endpoint = records.endpoints.find(records.listeners.at(next->second).endpoint);
     if (endpoint == records.endpoints.end()) continue;
     const Device& at = records.devices.at(endpoint->second.device).device;
-    if (!IsOfOneKind(at, records.devices.at(device->second).device)) continue;
+    if (!AreOfOneKind(at, records.devices.at(device->second).device)) continue;
     const uint16_t port = endpoint->second.address.port;
     uses.push_back({.adapter = use.adapter, .local_ports = PortRange{port, port}});
   }

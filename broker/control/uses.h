@@ -15,8 +15,8 @@ namespace rdmabroker {
 // client has, and for one that names an object which is not its session's, as the core refuses that.
 std::optional<Use> UseOf(const ClientRequest& request, const Records& records, const Limits& limits);
 
-// What it would use besides: a listener that may be at any adapter has its port on those that its session has open, and
-// on one that it opens later.
+// Further uses that rules must allow. A listener that may be at any adapter uses its port on each adapter of its kind
+// that its session has open: Listen asks for those, and OpenAdapter for the ports of such listeners.
 std::vector<Use> FurtherUsesOf(const ClientRequest& request, const Use& use, const BrokerCore& core);
 
 // The request's name in the contract.

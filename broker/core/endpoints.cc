@@ -121,11 +121,6 @@ void TellOfAddress(Turn& turn, const EndpointRecord& endpoint) {
   Notify(turn, listener, ListenerAddressEvent{*id, !endpoint.ips.empty()});
 }
 
-bool Alike(const Device& one, const Device& other) {
-  return one.network_namespace == other.network_namespace && one.port_space == other.port_space &&
-         one.client_ends_connections == other.client_ends_connections;
-}
-
 // Whether the listener can be reached at `ip` on the device.
 bool IsReachedOn(const Turn& turn, const ListenerRecord& listener, const IpAddress& ip, DeviceId id) {
   const DeviceRecord& device = std::as_const(turn.records.devices).at(id);
@@ -244,7 +239,7 @@ Outcome RefuseAddress(const Turn& turn, const Device& device, EndpointUse use, c
   for (const auto& [name, id] : turn.index.device_names) {
     const Device& other = std::as_const(turn.records.devices).at(id).device;
     // User-space iWARP has all addresses, those of hardware included.
-    if (!Alike(other, device) || !HasAddress(other, ip)) continue;
+    if (!AreOfOneKind(other, device) || !HasAddress(other, ip)) continue;
     // Which one not every user may know.
     return Refuse(NdkStatus::kInvalidAddress, "address ", address.ToString(),
                   ": an address of another adapter, not of ", device.name, "; open that");
@@ -361,7 +356,7 @@ DeviceId DeviceFor(const Turn& turn, const ListenerRecord& listener, const IpAdd
   DeviceId found = own.id;
   AdapterId first;
   for (const auto& [name, id] : turn.index.device_names) {
-    if (!Alike(std::as_const(turn.records.devices).at(id).device, own) || !IsReachedOn(turn, listener, ip, id))
+    if (!AreOfOneKind(std::as_const(turn.records.devices).at(id).device, own) || !IsReachedOn(turn, listener, ip, id))
       continue;
     const AdapterId adapter = AdapterAt(turn, listener, id);
     if (first && first < adapter) continue;

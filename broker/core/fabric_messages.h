@@ -103,6 +103,12 @@ struct Device {
   bool operator==(const Device&) const = default;
 };
 
+// Whether an address can only be on one of the two at a time, so that a listener may move with it to the other.
+inline bool AreOfOneKind(const Device& one, const Device& other) {
+  return one.network_namespace == other.network_namespace && one.port_space == other.port_space &&
+         one.client_ends_connections == other.client_ends_connections;
+}
+
 // --- Requests ---
 
 enum class EndpointUse : uint8_t {
@@ -132,9 +138,9 @@ struct FabricRepurpose {
   bool operator==(const FabricRepurpose&) const = default;
 };
 
-// The endpoint is on this device and at these addresses from now on: binds those that are new, lets go of those that
-// are not there, as far as it can. The device may be another one of the fabric than before. Not answered: an address
-// that cannot be had is tried again each second, and at each change.
+// From now on the endpoint is on this device, which may be another one of the fabric than before, at these addresses.
+// The fabric binds the new ones and lets go of the others, as far as it can. It does not answer: it tries again each
+// second, and at each change, what it cannot bind.
 struct FabricRebind {
   DeviceId device;
   EndpointId endpoint;

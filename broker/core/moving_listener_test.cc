@@ -51,7 +51,7 @@ class MovingListener : public testing::Test {
     }
   }
 
-  // What the fabric will say.
+  // Queues the answer of the fabric.
   void Answer(const FabricRequest& request) {
     if (const auto* bind = std::get_if<FabricBind>(&request)) {
       reports_.push_back(FabricBound{bind->endpoint});
@@ -163,7 +163,7 @@ class MovingListener : public testing::Test {
     }
   }
 
-  // Whether a listener is where its address is, as far as its session has an adapter there and nobody is in the way.
+  // Expects the listener at its address if its session has an adapter on a device that has the address.
   void ExpectInPlace(const ListenerRecord& listener) {
     const Records& records = core_.records();
     const EndpointRecord& endpoint = records.endpoints.at(listener.endpoint);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// What a program in C hears of its adapters.
+// A C program learns that an adapter is gone, and which adapter a peer has reached.
 
 #include <gtest/gtest.h>
 
@@ -34,7 +34,7 @@ class CAdapters : public testing::Test {
     rdma_broker_close(events_, 0);
   }
 
-  // What the request with the context `kAsked` has made.
+  // Waits for the request with the context `kAsked`. Returns the handle of the object that it made.
   rdma_broker_handle Made(rdma_broker_status pending) {
     EXPECT_EQ(pending, RDMA_BROKER_STATUS_PENDING);
     EXPECT_EQ(rdma_broker_events_await(events_, kAsked, -1, &event_), RDMA_BROKER_STATUS_SUCCESS);

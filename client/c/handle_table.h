@@ -137,7 +137,7 @@ class HandleTable {
   std::atomic<rdma_broker_handle> next_{1};
   mutable std::shared_mutex mutex_;
   std::unordered_map<rdma_broker_handle, Entry> entries_;
-  std::unordered_map<const client::Adapter*, rdma_broker_handle> adapters_;  // Those in entries_.
+  std::unordered_map<const client::Adapter*, rdma_broker_handle> adapters_;  // The handle of each adapter in entries_.
 };
 
 }  // namespace rdmabroker::c

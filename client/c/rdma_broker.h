@@ -227,8 +227,8 @@ enum {
    * kind; rdma_broker_connector_get_adapter says which one a peer has reached. */
   RDMA_BROKER_ANY_ADAPTER = 2
 };
-/* Likewise, with RDMA_BROKER_AWAIT_ADDRESS, RDMA_BROKER_ANY_ADAPTER, both or 0 as `flags`. STATUS_INVALID_PARAMETER: a
- * flag that this library does not know. */
+/* As rdma_broker_listen. `flags` is RDMA_BROKER_AWAIT_ADDRESS, RDMA_BROKER_ANY_ADAPTER, both or 0;
+ * STATUS_INVALID_PARAMETER: it has a flag that this library does not know. */
 rdma_broker_status rdma_broker_listen_with(rdma_broker_handle listener, const char* address, uint32_t flags,
                                            uint64_t context);
 /* Likewise, in the place of a reservation, which success uses up. */

@@ -375,7 +375,7 @@ void RdmaCmFabric::OnEvent(const CmEvent& event) {
   if (event.type == CmEventType::kConnectRequest) return OnConnectRequest(event);
   const CookieMeaning meaning = MeaningOf(event.cookie);
   if (event.type == CmEventType::kDeviceRemoval) {
-    // Of an id that its endpoint has let go of: the endpoint may be on another device since.
+    // The endpoint may have let go of this id, and be on another device now.
     const auto* endpoint = std::get_if<EndpointId>(&meaning);
     if (endpoint != nullptr && !endpoints_.Holds(*endpoint, event.id)) return;
     return RemoveDevice(DeviceOf(meaning));
@@ -443,7 +443,7 @@ void RdmaCmFabric::Carry(const FabricBind& request) {
 
 void RdmaCmFabric::Carry(const FabricRebind& request) {
   const auto device = devices_.find(request.device);
-  // Of a device that has gone meanwhile the core learns next.
+  // If the device has gone, the core is about to learn of it.
   if (device != devices_.end()) endpoints_.Rebind(request, device->second.found.index);
 }
 
