@@ -3,10 +3,12 @@
 #include "client/adapter.h"
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
 
+#include "client/completion_thread.h"
 #include "client/connector.h"
 #include "client/object_requests.h"
 #include "client/reservation.h"
@@ -196,16 +198,14 @@ void Adapter::SubmitClose(Done done) {
 
 void Adapter::OnClosing() {
   if (data_ == nullptr) return;
-  const auto closed = [self = Self()] { self->PostClosed(); };
-  if (data_->Close(closed) == NdkStatus::kSuccess) data_closed_ = true;
-}
-
-// On the thread of whoever closed the data plane's last object.
-void Adapter::PostClosed() {
-  link().PostAlways([self = Self()] {
+  // Runs on the thread of whoever closes the data plane's last object, who needs no memory for that.
+  auto finish = std::make_shared<CompletionThread::Reserved>();
+  finish->emplace_back([self = Self()] {
     self->data_closed_ = true;
     self->MaybeFinish();
   });
+  const auto closed = [link = link().shared_from_this(), finish] { link->PostReserved(std::move(*finish)); };
+  if (data_->Close(closed) == NdkStatus::kSuccess) data_closed_ = true;
 }
 
 }  // namespace rdmabroker::client

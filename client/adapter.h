@@ -75,7 +75,6 @@ class Adapter : public BrokerObject {
   bool removed() const { return removed_; }
   void HandleRemoval();
   NdkStatus OpenDataPath(const std::string& device);
-  void PostClosed();
   void StartSharedEndpoint(const v1::CreateSharedEndpointRequest& request,
                            const std::shared_ptr<Reservation>& reservation,
                            CreateCompletion<SharedEndpoint> completion);

@@ -188,7 +188,7 @@ struct BlockingListener::Queue {
   }
   // With the lock held.
   void Clear() {
-    for (const auto& connector : std::exchange(waiting, {})) connector->Close({});
+    for (; !waiting.empty(); waiting.pop_front()) waiting.front()->Close({});
   }
 };
 
@@ -220,16 +220,20 @@ Made<std::unique_ptr<BlockingListener>> BlockingListener::Listen(const std::shar
           [queue, closed](std::shared_ptr<Connector> connector) { queue->Add(std::move(connector)); }, completion);
     });
     if (!made.outcome.ok()) return {.outcome = made.outcome};
-    const Outcome outcome =
-        AwaitOutcome([&](auto completion) { return made.object->Listen(address, options, completion); });
-    if (!outcome.ok()) {
-      BlockingClose(made.object);
-      return {.outcome = outcome};
-    }
-    made.object->OnSessionEnd([queue](NdkStatus status) { queue->End(status); });
-    made.object->OnDeviceRemoval([queue] { queue->End(NdkStatus::kDeviceRemoved); });
-    return {.outcome = outcome,
-            .object = std::unique_ptr<BlockingListener>(new BlockingListener(std::move(made.object), queue))};
+    const std::shared_ptr<Listener> listener = std::move(made.object);
+    auto listening = CatchAsOutcome([&]() -> Made<std::unique_ptr<BlockingListener>> {
+      std::unique_ptr<BlockingListener> object(new BlockingListener(listener, queue));
+      for (const NdkStatus status : {listener->OnSessionEnd([queue](NdkStatus over) { queue->End(over); }),
+                                     listener->OnDeviceRemoval([queue] { queue->End(NdkStatus::kDeviceRemoved); })}) {
+        if (status != NdkStatus::kSuccess) return {.outcome = {.status = status, .hint = LastHint()}};
+      }
+      const Outcome outcome =
+          AwaitOutcome([&](auto completion) { return listener->Listen(address, options, completion); });
+      return {.outcome = outcome, .object = std::move(object)};
+    });
+    if (listening.outcome.ok()) return listening;
+    BlockingClose(listener);
+    return {.outcome = listening.outcome};
   });
 }
 

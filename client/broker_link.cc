@@ -273,9 +273,7 @@ Outcome BrokerLink::EndOf(const grpc::Status& status) const {
   if (state_ == State::kOpening && !HasGone(status)) {
     return BrokenPromise("to a new session is not one: " + status.error_message());
   }
-  if (state_ == State::kOpening) {
-    return {.status = NdkStatus::kConnectionRefused, .retryable = true, .hint = NoBrokerHint(options_.control_socket)};
-  }
+  if (state_ == State::kOpening) return NoBroker(options_.control_socket);
   return {.status = NdkStatus::kConnectionDisconnected, .hint = "the broker has gone"};
 }
 

@@ -7,6 +7,7 @@
 
 #include "client/broker_link.h"
 #include "client/object_requests.h"
+#include "dataplane/catch_exceptions.h"
 #include "dataplane/forked_child.h"
 #include "dataplane/refusal.h"
 
@@ -43,11 +44,14 @@ NdkStatus BrokerObject::RefuseClosed() const {
   return Refuse(NdkStatus::kInvalidDeviceState, "object %d: its close has been called", id());
 }
 
-void BrokerObject::OnSessionEnd(std::function<void(NdkStatus)> on_end) {
-  PostUntilClose([self = shared_from_this(), on_end = std::move(on_end)]() mutable {
-    if (self->closing()) return;
-    self->on_session_end_ = std::move(on_end);
-    if (const NdkStatus over = self->link_->over(); over != NdkStatus::kSuccess) self->TellSessionEnd(over);
+NdkStatus BrokerObject::OnSessionEnd(std::function<void(NdkStatus)> on_end) {
+  return CatchExceptions([&] {
+    const NdkStatus posted = PostUntilClose([self = shared_from_this(), on_end = std::move(on_end)]() mutable {
+      if (self->closing()) return;
+      self->on_session_end_ = std::move(on_end);
+      if (const NdkStatus over = self->link_->over(); over != NdkStatus::kSuccess) self->TellSessionEnd(over);
+    });
+    return posted == NdkStatus::kPending ? NdkStatus::kSuccess : posted;
   });
 }
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <new>
 #include <utility>
 
 #include "client/adapter.h"
@@ -366,7 +367,11 @@ NdkStatus Connector::GetPeerAddress(sockaddr* address, uint32_t* length) const {
 std::optional<ConnectionData> Connector::connection_data() const {
   if (IsForkedChild()) return std::nullopt;
   const std::lock_guard lock(mutex_);
-  return data_;
+  try {
+    return data_;
+  } catch (const std::bad_alloc&) {
+    return std::nullopt;
+  }
 }
 
 }  // namespace rdmabroker::client

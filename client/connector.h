@@ -73,6 +73,7 @@ class Connector : public BrokerObject {
                                       const ConnectParameters& parameters, OutcomeCompletion completion);
   // Success: the connection is established and the queue pair can send. `on_disconnect` may be empty. It is called at
   // most once, never before the completion, and not after the consumer's own Disconnect has been carried out.
+  // kInsufficientResources also where this process gets no descriptor for the connection, which is over then.
   NdkStatus CompleteConnect(DisconnectEventCallback on_disconnect, OutcomeCompletion completion);
   // As CompleteConnect, for a connector of a ConnectEvent.
   NdkStatus Accept(QueuePair* queue_pair, const AcceptParameters& parameters, DisconnectEventCallback on_disconnect,
@@ -98,7 +99,7 @@ class Connector : public BrokerObject {
   NdkStatus GetLocalAddress(sockaddr* address, uint32_t* length) const;
   // As GetLocalAddress.
   NdkStatus GetPeerAddress(sockaddr* address, uint32_t* length) const;
-  // The same three, at once.
+  // The same three, at once. Nothing also where there is no memory for the copy.
   std::optional<ConnectionData> connection_data() const;
 
  private:

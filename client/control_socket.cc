@@ -97,23 +97,34 @@ bool SomebodyListens(const std::string& control_socket) {
   return error == 0 || error == EAGAIN;
 }
 
-std::string NoBrokerHint(const std::string& control_socket) {
+Outcome NoBroker(const std::string& control_socket) {
+  Outcome outcome = {.status = NdkStatus::kConnectionRefused, .retryable = true};
   switch (const int error = ErrorOfConnecting(control_socket)) {
     case 0:
     case EAGAIN:
-      return "the broker on " + control_socket +
-             " listens, but accepts no clients at the moment or answers too slowly: try again, and see its log if that "
-             "does not help";
+      outcome.hint = "the broker on " + control_socket +
+                     " listens, but accepts no clients at the moment or answers too slowly: try again, and see its log "
+                     "if that does not help";
+      break;
     case EACCES:
     case EPERM:
-      return "user " + NameOfThisUser() + " may not use " + control_socket + AdviceToJoin(control_socket);
+      outcome.hint = "user " + NameOfThisUser() + " may not use " + control_socket + AdviceToJoin(control_socket);
+      break;
     case ENOENT:
     case ECONNREFUSED:
-      return "no broker listens on " + control_socket +
-             ": start rdma-brokerd, or name its socket in RDMA_BROKER_SOCKET";
+      outcome.hint =
+          "no broker listens on " + control_socket + ": start rdma-brokerd, or name its socket in RDMA_BROKER_SOCKET";
+      break;
+    case EMFILE:
+    case ENFILE:
+      outcome.status = NdkStatus::kInsufficientResources;
+      outcome.hint = "this process gets no descriptor for a connection to " + control_socket +
+                     ": close some, or raise RLIMIT_NOFILE";
+      break;
     default:
-      return "no connection to " + control_socket + ": " + std::generic_category().message(error);
+      outcome.hint = "no connection to " + control_socket + ": " + std::generic_category().message(error);
   }
+  return outcome;
 }
 
 std::shared_ptr<grpc::Channel> OpenControlChannel(const std::string& control_socket) {

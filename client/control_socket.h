@@ -9,6 +9,8 @@
 #include <string>
 #include <string_view>
 
+#include "client/values.h"
+
 namespace rdmabroker::client {
 
 // Where a broker listens unless it is told otherwise.
@@ -27,9 +29,10 @@ std::string_view SocketPathProblem(std::string_view path);
 // broker answers. Never waits.
 bool SomebodyListens(const std::string& control_socket);
 
-// Tells a person why no broker answers on that socket and what to do, by a look at it: nobody listens, this user may
-// not use it, or the broker is busy. It looks up the names of a user and a group, which may ask a directory service.
-std::string NoBrokerHint(const std::string& control_socket);
+// Why no broker answers on that socket and what to do, for a person, by a look at it: nobody listens, this user may not
+// use it, or the broker is busy (kConnectionRefused); or this process has no descriptor for it
+// (kInsufficientResources). It looks up the names of a user and a group, which may ask a directory service.
+Outcome NoBroker(const std::string& control_socket);
 
 // Opens a connection to the control socket that no other channel of the process shares. SocketPathProblem must find
 // nothing wrong with the path.

@@ -34,14 +34,14 @@ UniqueFd Listening(const std::string& path, int backlog) {
   return listener;
 }
 
-TEST(NoBrokerHint, TellsABrokerThatIsBusyFromOneThatIsAbsent) {
+TEST(NoBroker, TellsABrokerThatIsBusyFromOneThatIsAbsent) {
   const TemporaryFolder folder;
-  EXPECT_THAT(NoBrokerHint(folder.path() + "/absent.sock"), HasSubstr("start rdma-brokerd"));
+  EXPECT_THAT(NoBroker(folder.path() + "/absent.sock").hint, HasSubstr("start rdma-brokerd"));
   const std::string path = folder.path() + "/busy.sock";
   const UniqueFd listener = Listening(path, 0);
-  const std::string first = NoBrokerHint(path);
+  const std::string first = NoBroker(path).hint;
   // The first look fills the queue.
-  const std::string second = NoBrokerHint(path);
+  const std::string second = NoBroker(path).hint;
   for (const std::string& hint : {first, second}) {
     EXPECT_THAT(hint, HasSubstr(path));
     EXPECT_THAT(hint, HasSubstr("try again"));
@@ -63,13 +63,13 @@ std::string HintForAStranger(gid_t gid, mode_t mode) {
   std::thread([&] {
     constexpr uid_t kStranger = 54321;
     EXPECT_EQ(::syscall(SYS_setresuid, kStranger, kStranger, -1), 0);
-    hint = NoBrokerHint(folder + "/control.sock");
+    hint = NoBroker(folder + "/control.sock").hint;
   }).join();
   EXPECT_THAT(hint, HasSubstr("54321"));
   return hint;
 }
 
-TEST(NoBrokerHint, NamesTheGroupToJoinWhereThatHelps) {
+TEST(NoBroker, NamesTheGroupToJoinWhereThatHelps) {
   if (::geteuid() != 0) GTEST_SKIP() << "needs root, to become another user";
   const group* const other = ::getgrnam("daemon");
   ASSERT_NE(other, nullptr);

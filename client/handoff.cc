@@ -27,7 +27,16 @@ constexpr size_t kRoomForDescriptors = 4;
 // Nobody accepts, or answers.
 bool MeansSilent(int error) { return error == EAGAIN || error == ETIMEDOUT; }
 
+// The broker or the kernel had a descriptor for this process, which gets no more.
+Outcome NoDescriptor() {
+  return {.status = NdkStatus::kInsufficientResources,
+          .hint =
+              "this process gets no descriptor for the connection, which is given up: close some, or raise "
+              "RLIMIT_NOFILE, and connect again"};
+}
+
 Outcome SystemFailure(std::string_view what, int error) {
+  if (error == EMFILE || error == ENFILE) return NoDescriptor();
   return {.status = MeansSilent(error) ? NdkStatus::kIoTimeout : NdkStatus::kConnectionAborted,
           .provider_error = static_cast<uint32_t>(error),
           .hint = std::string(what) + " the broker's hand-off socket: " + std::strerror(error) +
@@ -147,6 +156,7 @@ bool Handoff::Ask() {
   std::memcpy(address.sun_path, socket_path_.data(), socket_path_.size());
   // A full queue is no reason to block: nobody accepts then, who might never do so.
   socket_.Reset(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  if (!socket_) return failed("cannot reach", errno);
   if (::connect(socket_.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0) {
     return failed("cannot connect to", errno);
   }
@@ -178,6 +188,10 @@ bool Handoff::Receive(bool answered) {
   }
   std::vector<UniqueFd> descriptors = DescriptorsOf(&message);
   v1::HandoffReply reply;
+  if (descriptors.size() < kRoomForDescriptors && (message.msg_flags & MSG_CTRUNC) != 0) {
+    outcome_ = NoDescriptor();
+    return true;
+  }
   if ((message.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) != 0 ||
       !reply.ParseFromArray(bytes.data(), static_cast<int>(got))) {
     outcome_ = BrokenPromise("on the hand-off socket is malformed");

@@ -76,10 +76,13 @@ void Listener::StartListen(const v1::ListenRequest& request, const std::shared_p
          });
 }
 
-void Listener::ControlConnectEvents(bool pause) {
-  paused_ = pause;
-  const auto self = std::static_pointer_cast<Listener>(shared_from_this());
-  Post([self] { self->SyncPause(); });
+NdkStatus Listener::ControlConnectEvents(bool pause) {
+  const bool before = paused_.exchange(pause);
+  const NdkStatus posted = CatchExceptions(
+      [this] { return Post([self = std::static_pointer_cast<Listener>(shared_from_this())] { self->SyncPause(); }); });
+  if (posted == NdkStatus::kPending) return NdkStatus::kSuccess;
+  paused_ = before;  // The broker will not be told.
+  return posted;
 }
 
 // One request at a time, for the last state that the consumer asked for.
@@ -152,13 +155,14 @@ void Listener::SubmitClose(Done done) {
   SubmitUncounted(std::move(request), &v1::Broker::Stub::PrepareAsyncCloseListener, std::move(done));
 }
 
-void Listener::OnDeviceRemoval(std::function<void()> on_removal) {
+NdkStatus Listener::OnDeviceRemoval(std::function<void()> on_removal) {
   const auto self = std::static_pointer_cast<Listener>(shared_from_this());
-  Post([self, on_removal = std::move(on_removal)]() mutable {
+  const NdkStatus posted = Post([self, on_removal = std::move(on_removal)]() mutable {
     if (self->closing()) return;
     if (self->adapter_->removed()) return on_removal();
     self->on_removal_ = std::move(on_removal);
   });
+  return posted == NdkStatus::kPending ? NdkStatus::kSuccess : posted;
 }
 
 void Listener::HandleDeviceRemoval(const Adapter& adapter) {

@@ -58,7 +58,8 @@ class Listener : public BrokerObject {
   // Stops or resumes the delivery of connect events: while it is stopped, peers are turned down as if nothing listened.
   // The one event that the session's thread is delivering at that moment may still arrive after this has returned.
   // Allowed before Listen.
-  void ControlConnectEvents(bool pause);
+  // kInvalidDeviceState: the listener is closed or closing; kNoMemory: nothing has changed.
+  NdkStatus ControlConnectEvents(bool pause);
 
   // As Connector::GetLocalAddress, with the port that was chosen where 0 was asked for; kInvalidDeviceState: it does
   // not listen.
@@ -78,7 +79,7 @@ class Listener : public BrokerObject {
   void TellOfAddress(bool present);
   void Deliver(const v1::ConnectEvent& event);
   // Has `on_removal` called, on the session's thread, when the adapter's device is gone; at once if it is already.
-  void OnDeviceRemoval(std::function<void()> on_removal);
+  NdkStatus OnDeviceRemoval(std::function<void()> on_removal);
   void SubmitClose(Done done) override;
   void OnClosing() override;
   void HandleEvent(const v1::SessionEvent& event) override;

@@ -49,7 +49,7 @@ class Session {
   // Waits for the broker, or for its successor where it has gone and a supervisor keeps its socket, for
   // SessionOptions.open_timeout at most. kConnectionRefused: nobody listens on the socket, or whoever does turns every
   // attempt away; kIoTimeout; kInvalidParameter: the socket's path; kInsufficientResources: this process gets no more
-  // threads; kNotSupported: in a forked child; and those of Broker.Session in broker.proto.
+  // threads or descriptors; kNotSupported: in a forked child; and those of Broker.Session in broker.proto.
   static Opening Open(SessionOptions options = {});
 
   // Closes the session, and waits for the last of its callbacks unless it is called from one.

@@ -76,6 +76,9 @@ class ObjectReference {
     if (object_ != nullptr) object_->ReleaseReference();
   }
 
+  // The caller gives the reference back.
+  [[nodiscard]] Object* Release() { return std::exchange(object_, nullptr); }
+
   Object* get() const { return object_; }
   Object* operator->() const { return object_; }
   Object& operator*() const { return *object_; }

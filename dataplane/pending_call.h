@@ -62,6 +62,16 @@ class PendingCalls {
   size_t size_ = 0;
 };
 
+// An object whose references may have to be given back where its last one must not go, under locks of the data plane.
+template <typename Object>
+class LetGoOnThread : public Object {
+ public:
+  PendingCall* let_go() { return &let_go_; }
+
+ private:
+  PendingCall let_go_{this, {}};
+};
+
 // A thread that makes such calls. Any thread may ask it to.
 class CallingThread {
  public:

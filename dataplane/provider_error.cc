@@ -41,10 +41,20 @@ std::string TerminateText(TerminateCause cause, const std::string& finder, const
 }
 
 std::string ErrnoText(const std::string& whose, uint32_t error) {
-  const bool silent = error == ETIMEDOUT || error == EHOSTUNREACH || error == ENETUNREACH;
-  return StrCat(whose, ": ", std::generic_category().message(static_cast<int>(error)),
-                silent ? "; the peer's host does not answer: see that it and the network between are up"
-                       : "; the peer's process or host has failed or closed abortively");
+  const auto advice = [error] {
+    switch (error) {
+      case ETIMEDOUT:
+      case EHOSTUNREACH:
+      case ENETUNREACH:
+        return "the peer's host does not answer: see that it and the network between are up";
+      case ENOMEM:
+      case ENOBUFS:
+        return "this side has no memory for it: see what takes up that of its process, container or host";
+      default:
+        return "the peer's process or host has failed or closed abortively";
+    }
+  };
+  return StrCat(whose, ": ", std::generic_category().message(static_cast<int>(error)), "; ", advice());
 }
 
 // By enum ibv_wc_status (libibverbs/verbs.h).

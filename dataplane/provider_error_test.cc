@@ -68,6 +68,7 @@ TEST(ConnectionEndText, AnErrnoIsToldAsOne) {
     EXPECT_THAT(Text(error), HasSubstr("does not answer"));
   }
   EXPECT_THAT(Text(kSocketError | ECONNRESET), Not(HasSubstr("does not answer")));
+  EXPECT_THAT(Text(kSocketError | ENOMEM), AllOf(HasSubstr("this side"), Not(HasSubstr("peer"))));
 }
 
 // A client may report any.

@@ -51,7 +51,8 @@ using ConnectionEndCallback = std::function<void(const ConnectionEnd&)>;
 // failure requests are taken and cancelled until then. kInvalidParameter: flags that the request does not take.
 // kInsufficientResources: the queue is full; an initiator request has its place until its result has been taken, and a
 // silent one until it has succeeded and a later one is done. kDataOverrun: too many SGEs, too much data, or more inline
-// bytes than the queue pair was made for; kNotSupported: the adapter cannot do it; kUnsuccessful: its hardware refuses.
+// bytes than the queue pair was made for; kNotSupported: the adapter cannot do it; kUnsuccessful: its hardware refuses;
+// kNoMemory: memory has run out.
 //
 // Consumers serialise posts to the initiator queue, and posts to the receive queue; the two may run concurrently, and
 // Flush and Disconnect with both.

@@ -10,7 +10,8 @@
 
 namespace rdmabroker {
 
-// A queue that keeps its memory: it allocates only where it holds more than ever before. Not thread-safe.
+// A queue that keeps its memory: it allocates only where it holds more than ever before, and more than it was made
+// fit for. Of that memory it uses little while it holds little. Not thread-safe.
 template <typename T>
 class Ring {
  public:
@@ -25,8 +26,22 @@ class Ring {
   T& front() { return (*this)[0]; }
   const T& front() const { return slots_[first_]; }
 
+  // Has memory for exactly so many places from now on; at least as many as are taken.
+  void fit(size_t places) {
+    std::vector<T> slots;
+    slots.reserve(places);
+    for (size_t i = 0; i < size_; ++i) slots.push_back(std::move((*this)[i]));
+    slots_ = std::move(slots);
+    first_ = 0;
+  }
+
   void push_back(T value) {
-    if (size_ == slots_.size()) Rebuild(std::max<size_t>(2 * size_, 8));
+    if (size_ == slots_.size()) {
+      const size_t more = std::max(2 * size_, kFirst);
+      std::rotate(slots_.begin(), slots_.begin() + static_cast<std::ptrdiff_t>(first_), slots_.end());
+      first_ = 0;
+      slots_.resize(size_ < slots_.capacity() ? std::min(more, slots_.capacity()) : more);
+    }
     ++size_;
     (*this)[size_ - 1] = std::move(value);
   }
@@ -42,18 +57,8 @@ class Ring {
   void truncate(size_t count) { size_ = std::min(size_, count); }
   void clear() { size_ = first_ = 0; }
 
-  // Gives back the memory of all but so many places, of which none that is left out may be taken.
-  void shrink(size_t places) {
-    if (slots_.size() > places) Rebuild(places);
-  }
-
  private:
-  void Rebuild(size_t places) {
-    std::vector<T> slots(places);
-    for (size_t i = 0; i < size_; ++i) slots[i] = std::move((*this)[i]);
-    slots_ = std::move(slots);
-    first_ = 0;
-  }
+  static constexpr size_t kFirst = 8;
 
   std::vector<T> slots_;
   size_t first_ = 0;

@@ -26,8 +26,8 @@ size_t WaitingResults::Take(std::span<ResultEx> results) {
 
 bool WaitingResults::Resize(size_t depth) {
   if (waiting_.size() > depth) return false;
+  waiting_.fit(depth);
   depth_ = depth;
-  waiting_.shrink(depth);
   return true;
 }
 

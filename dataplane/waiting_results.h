@@ -26,10 +26,10 @@ struct ResultOwner {
 };
 
 // The results of a completion queue that wait for its consumer, oldest first. Used under the queue's lock. Allocates
-// only while it grows to its depth, and when its depth changes.
+// only as it is made and when its depth changes: a result that finds no memory would be lost.
 class WaitingResults {
  public:
-  explicit WaitingResults(size_t depth) : depth_(depth) {}
+  explicit WaitingResults(size_t depth) : depth_(depth) { waiting_.fit(depth); }
 
   // False: `depth` results are waiting already.
   bool Add(const ResultEx& result, const ResultOwner& owner);

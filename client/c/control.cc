@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
 #include <chrono>
+#include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "client/c/interface.h"
 #include "client/control_socket.h"
@@ -51,29 +53,40 @@ NdkStatus OpenSession(const rdma_broker_session_options& options, const std::sha
   return opening.outcome.ok() ? opening.outcome.status : Refuse(opening.outcome.status, "%s", opening.outcome.hint);
 }
 
-// Closes what a handle has named.
-struct Closer {
-  const rdma_broker_handle handle;
-  const CloseCompletion closed;
+// What a close needs when it has completed.
+struct Closing {
+  rdma_broker_handle handle = 0;
+  std::shared_ptr<EventQueue> events;  // May be null.
+  EventQueue::Events closed;
+  std::shared_ptr<client::Session> session;  // Must outlast its close.
 
-  NdkStatus operator()(const std::shared_ptr<EventQueue>& events) const {
+  void Complete() {
+    // Once more for what was made meanwhile.
+    if (session != nullptr) Table().RemoveAllOf(handle);
+    if (events != nullptr) events->Post(std::move(closed));
+  }
+};
+
+// Closes what a handle has named. Needs no memory.
+struct Closer {
+  Closing& closing;
+  CloseCompletion completion;
+
+  NdkStatus operator()(const std::shared_ptr<EventQueue>& events) {
     events->Shut();
     return NdkStatus::kSuccess;
   }
   // These end with their entry in the table.
-  NdkStatus operator()(const std::shared_ptr<DeviceList>&) const { return NdkStatus::kSuccess; }
-  NdkStatus operator()(const std::shared_ptr<client::NameRegistration>&) const { return NdkStatus::kSuccess; }
-  NdkStatus operator()(const std::shared_ptr<client::Session>& session) const {
-    Table().RemoveAllOf(handle);
-    // Once more for what was made meanwhile. The session must outlast its close.
-    return session->Close([session, handle = handle, closed = closed] {
-      Table().RemoveAllOf(handle);
-      closed();
-    });
+  NdkStatus operator()(const std::shared_ptr<DeviceList>&) { return NdkStatus::kSuccess; }
+  NdkStatus operator()(const std::shared_ptr<client::NameRegistration>&) { return NdkStatus::kSuccess; }
+  NdkStatus operator()(const std::shared_ptr<client::Session>& session) {
+    Table().RemoveAllOf(closing.handle);
+    closing.session = session;
+    return session->Close(std::move(completion));
   }
   template <typename Object>
-  NdkStatus operator()(const Object& object) const {
-    return object->Close(closed);
+  NdkStatus operator()(const Object& object) {
+    return object->Close(std::move(completion));
   }
 };
 
@@ -187,14 +200,17 @@ rdma_broker_status rdma_broker_events_await(rdma_broker_handle events, uint64_t 
 }
 
 rdma_broker_status rdma_broker_close(rdma_broker_handle object, uint64_t context) {
-  // Nobody could close the object again, nor know that nothing uses its memory: where memory runs out the process ends.
-  return Guarded([&]() noexcept {
+  return Guarded([&] {
+    const std::optional<Affiliation> of = Table().AffiliationOf(object);
+    if (!of.has_value()) return NoSuch(object);
+    // All memory before the handle goes: nobody could close the object again.
+    const auto closing = std::make_shared<Closing>();
+    closing->handle = object;
+    closing->events = of->events;
+    closing->closed.push_back({RDMA_BROKER_EVENT_CLOSED, context, object, 0, client::Outcome{}});
+    Closer closer{*closing, [closing] { closing->Complete(); }};
     const std::optional<Entry> entry = Table().Remove(object);
-    if (!entry.has_value()) return NoSuch(object);
-    const auto closed = [events = entry->affiliation.events, object, context] {
-      if (events != nullptr) events->Post({RDMA_BROKER_EVENT_CLOSED, context, object, 0, client::Outcome{}});
-    };
-    return std::visit(Closer{object, closed}, entry->named);
+    return entry.has_value() ? std::visit(closer, entry->named) : NoSuch(object);
   });
 }
 

@@ -14,11 +14,11 @@ namespace rdmabroker::c {
 
 EventQueue::EventQueue() : descriptor_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {}
 
-void EventQueue::Post(Event event) noexcept {
+void EventQueue::Post(Events one) noexcept {
   const std::lock_guard lock(mutex_);
   if (shut_) return;
   if (events_.empty()) ::eventfd_write(descriptor_.get(), 1);
-  events_.push_back(std::move(event));
+  events_.splice(events_.end(), one);
   changed_.notify_all();
 }
 

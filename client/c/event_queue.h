@@ -5,9 +5,10 @@
 
 #include <condition_variable>
 #include <cstdint>
-#include <deque>
 #include <functional>
+#include <list>
 #include <mutex>
+#include <utility>
 
 #include "client/c/rdma_broker.h"
 #include "client/values.h"
@@ -36,7 +37,10 @@ class EventQueue {
   int descriptor() const { return descriptor_.get(); }
 
   // After Shut it is dropped. Ends the process where there is no memory for it: who waits for it would wait for ever.
-  void Post(Event event) noexcept;
+  void Post(Event event) noexcept { Post(Events{std::move(event)}); }
+  // The same with the event's own memory: it is all that is in `one`.
+  using Events = std::list<Event>;
+  void Post(Events one) noexcept;
   // Takes the oldest that is wanted. kTimeout: none came within so many milliseconds, where that is not negative;
   // kCancelled: the queue is shut.
   NdkStatus Take(int timeout_ms, const std::function<bool(const Event&)>& wanted, Event* event);
@@ -46,7 +50,7 @@ class EventQueue {
   const UniqueFd descriptor_;
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::deque<Event> events_;
+  Events events_;
   bool shut_ = false;
 };
 

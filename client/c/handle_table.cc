@@ -2,6 +2,7 @@
 
 #include "client/c/handle_table.h"
 
+#include <iterator>
 #include <mutex>
 #include <utility>
 
@@ -13,11 +14,19 @@ HandleTable& HandleTable::Get() {
 }
 
 void HandleTable::Add(rdma_broker_handle handle, Entry entry) {
+  Places made;
+  made.push_back({handle, std::move(entry)});
   const std::lock_guard lock(mutex_);
-  if (const auto* adapter = std::get_if<std::shared_ptr<client::Adapter>>(&entry.named)) {
-    adapters_[adapter->get()] = handle;
+  const auto place = places_.emplace(handle, made.begin()).first;
+  if (const auto* adapter = std::get_if<std::shared_ptr<client::Adapter>>(&made.front().entry.named)) {
+    try {
+      adapters_[adapter->get()] = handle;
+    } catch (...) {
+      places_.erase(place);
+      throw;
+    }
   }
-  entries_.emplace(handle, std::move(entry));
+  entries_.splice(entries_.end(), made);
 }
 
 rdma_broker_handle HandleTable::Add(Entry entry) {
@@ -39,30 +48,38 @@ rdma_broker_handle HandleTable::HandleOf(const client::Adapter& adapter) const {
   return found == adapters_.end() ? 0 : found->second;
 }
 
-void HandleTable::ForgetAdapter(const Entry& entry) {
-  const auto* adapter = std::get_if<std::shared_ptr<client::Adapter>>(&entry.named);
+std::optional<Affiliation> HandleTable::AffiliationOf(rdma_broker_handle handle) const {
+  const std::shared_lock lock(mutex_);
+  const auto place = places_.find(handle);
+  if (place == places_.end()) return std::nullopt;
+  return place->second->entry.affiliation;
+}
+
+void HandleTable::Remove(Places::iterator place, Places* removed) {
+  const auto* adapter = std::get_if<std::shared_ptr<client::Adapter>>(&place->entry.named);
   if (adapter != nullptr) adapters_.erase(adapter->get());
+  places_.erase(place->handle);
+  removed->splice(removed->end(), entries_, place);
 }
 
 std::optional<Entry> HandleTable::Remove(rdma_broker_handle handle) {
-  const std::lock_guard lock(mutex_);
-  auto node = entries_.extract(handle);
-  if (node.empty()) return std::nullopt;
-  ForgetAdapter(node.mapped());
-  return std::move(node.mapped());
+  Places removed;
+  {
+    const std::lock_guard lock(mutex_);
+    const auto found = places_.find(handle);
+    if (found == places_.end()) return std::nullopt;
+    Remove(found->second, &removed);
+  }
+  return std::move(removed.front().entry);
 }
 
 void HandleTable::RemoveAllOf(rdma_broker_handle session) {
-  std::vector<Entry> removed;  // Goes when the lock is free: the last reference to an object may do something.
+  Places removed;
   const std::lock_guard lock(mutex_);
-  for (auto entry = entries_.begin(); entry != entries_.end();) {
-    if (entry->second.affiliation.session != session) {
-      ++entry;
-      continue;
-    }
-    ForgetAdapter(entry->second);
-    removed.push_back(std::move(entry->second));
-    entry = entries_.erase(entry);
+  for (auto place = entries_.begin(); place != entries_.end();) {
+    const auto next = std::next(place);
+    if (place->entry.affiliation.session == session) Remove(place, &removed);
+    place = next;
   }
 }
 

@@ -5,6 +5,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <list>
 #include <memory>
 #include <optional>
 #include <shared_mutex>
@@ -88,6 +89,7 @@ class HandleTable {
 
   // A number that no handle has had.
   rdma_broker_handle NewHandle() { return next_.fetch_add(1, std::memory_order_relaxed); }
+  // May throw std::bad_alloc, and nothing has been added then.
   void Add(rdma_broker_handle handle, Entry entry);
   rdma_broker_handle Add(Entry entry);
 
@@ -119,7 +121,9 @@ class HandleTable {
   // 0: none names it any more.
   rdma_broker_handle HandleOf(const client::Adapter& adapter) const;
 
-  // Takes it out: from here on the handle names nothing.
+  // Whose it is; nothing where the handle names nothing.
+  std::optional<Affiliation> AffiliationOf(rdma_broker_handle handle) const;
+  // Takes it out: from here on the handle names nothing. Needs no memory, nor does the next.
   std::optional<Entry> Remove(rdma_broker_handle handle);
   void RemoveAllOf(rdma_broker_handle session);
 
@@ -127,16 +131,25 @@ class HandleTable {
   // Null where it names nothing of the type. Guarded by mutex_.
   template <typename Pointer>
   const Entry* EntryOf(rdma_broker_handle handle) const {
-    const auto entry = entries_.find(handle);
-    return entry == entries_.end() || !std::holds_alternative<Pointer>(entry->second.named) ? nullptr : &entry->second;
+    const auto place = places_.find(handle);
+    if (place == places_.end() || !std::holds_alternative<Pointer>(place->second->entry.named)) return nullptr;
+    return &place->second->entry;
   }
 
-  // The entry is on its way out. Guarded by mutex_.
-  void ForgetAdapter(const Entry& entry);
+  struct Place {
+    rdma_broker_handle handle;
+    Entry entry;
+  };
+  using Places = std::list<Place>;
+
+  // Moves it to `removed`, which goes when the lock is free: the last reference to an object may do something. Guarded
+  // by mutex_.
+  void Remove(Places::iterator place, Places* removed);
 
   std::atomic<rdma_broker_handle> next_{1};
   mutable std::shared_mutex mutex_;
-  std::unordered_map<rdma_broker_handle, Entry> entries_;
+  Places entries_;
+  std::unordered_map<rdma_broker_handle, Places::iterator> places_;
   std::unordered_map<const client::Adapter*, rdma_broker_handle> adapters_;  // The handle of each adapter in entries_.
 };
 

@@ -116,8 +116,7 @@ rdma_broker_status rdma_broker_listener_pause(rdma_broker_handle listener, int p
   return Guarded([&] {
     const auto found = Table().Find<client::Listener>(listener);
     if (!found) return NoSuch(listener);
-    found->ControlConnectEvents(pause != 0);
-    return NdkStatus::kSuccess;
+    return found->ControlConnectEvents(pause != 0);
   });
 }
 

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <chrono>
+#include <string>
+#include <vector>
 
 #include "client/c/interface.h"
 #include "client/names/names.h"
@@ -36,8 +38,10 @@ rdma_broker_status rdma_broker_resolve_name(const char* name, uint32_t timeout_m
     }
     const client::Resolution found = client::ResolveName(name, Options(timeout_ms));
     if (found.outcome.ok()) {
-      *count = std::min(*count, static_cast<uint32_t>(found.addresses.size()));
-      for (uint32_t i = 0; i < *count; ++i) CopyText(found.addresses[i].ToString(), addresses[i].text);
+      std::vector<std::string> texts;
+      for (const SocketAddress& address : found.addresses) texts.push_back(address.ToString());
+      *count = std::min(*count, static_cast<uint32_t>(texts.size()));
+      for (uint32_t i = 0; i < *count; ++i) CopyText(texts[i], addresses[i].text);
       if (time_to_live != nullptr) *time_to_live = static_cast<uint32_t>(found.time_to_live.count());
     }
     return Told(found.outcome, failure);

@@ -33,14 +33,12 @@
  *
  * A call for which memory runs out returns STATUS_NO_MEMORY, and one for which the process gets no thread or descriptor
  * STATUS_INSUFFICIENT_RESOURCES. It leaves nothing that stays, and no event comes, but the objects that it concerns may
- * be good for nothing but their close. Where memory runs out in rdma_broker_close, for an event, or on a thread of the
- * library's own or gRPC's, the process ends: the library could not keep its word.
+ * be good for nothing but their close. Where memory runs out for an event, or otherwise on a thread of the library's
+ * own or gRPC's, the process ends: the library could not keep its word.
  *
  * Structs. Those with a `size` may grow at their end: set it to sizeof the struct. Fields that an older library does
  * not know must be 0; those that a newer library adds stay unseen by an older program. Those without a `size` never
  * change. Fields called `reserved` must be 0.
- *
- * Addresses are text, numeric: "192.0.2.1:4420", "[2001:db8::1]:4420", "[fe80::1%3]:4420" with the interface's index.
  *
  * Memory. A call copies what it is given, except for registered memory and what scatter/gather entries name: these must
  * stay until the region's close, or the request's result. Do not free anything that the library returns.
@@ -136,12 +134,12 @@ rdma_broker_status rdma_broker_events_next(rdma_broker_handle events, int timeou
 rdma_broker_status rdma_broker_events_await(rdma_broker_handle events, uint64_t context, int timeout_ms,
                                             rdma_broker_event* event);
 
-/* Closes any object: a session with everything that it has, a list by freeing its memory. Fails only for a bad handle;
- * the handle is invalid from this call on. STATUS_PENDING: a CLOSED event follows, once everything that depends on the
- * object is closed. STATUS_SUCCESS: it is closed, and no event follows. From then on nothing uses the object's memory:
- * its rights are revoked, its hardware object is destroyed, and no result of it is taken. Objects may be closed in any
- * order. What a program makes on an adapter's data half (domains, queues, queue pairs, regions) it closes itself, also
- * when the session is closed. */
+/* Closes any object: a session with everything that it has, a list by freeing its memory. Fails only for a bad handle,
+ * and with STATUS_NO_MEMORY, where nothing has changed; else the handle is invalid from this call on. STATUS_PENDING: a
+ * CLOSED event follows, once everything that depends on the object is closed. STATUS_SUCCESS: it is closed, and no
+ * event follows. From then on nothing uses the object's memory: its rights are revoked, its hardware object is
+ * destroyed, and no result of it is taken. Objects may be closed in any order. What a program makes on an adapter's
+ * data half (domains, queues, queue pairs, regions) it closes itself, also when the session is closed. */
 rdma_broker_status rdma_broker_close(rdma_broker_handle object, uint64_t context);
 
 /* ---- Session ---- */

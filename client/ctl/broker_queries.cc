@@ -254,7 +254,7 @@ ExitCode BrokerQueries::Fail(const grpc::Status& status) {
   }
   if (status.error_code() == grpc::StatusCode::UNAVAILABLE) {
     error_ =
-        remote_.address.empty() ? client::NoBrokerHint(place_) : NoRemoteBrokerHint(remote_, status.error_message());
+        remote_.address.empty() ? client::NoBroker(place_).hint : NoRemoteBrokerHint(remote_, status.error_message());
     return ExitCode::kNoBroker;
   }
   if (status.error_code() == grpc::StatusCode::DEADLINE_EXCEEDED) {

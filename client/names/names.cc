@@ -5,6 +5,8 @@
 #include <condition_variable>
 #include <cstdlib>
 #include <mutex>
+#include <new>
+#include <optional>
 #include <thread>
 #include <utility>
 
@@ -66,6 +68,27 @@ Resolution ResolveByEtcd(const ParsedName& name, const EtcdSource& source, const
   return ReadAddresses(name.host, answer);
 }
 
+// What is wrong with the arguments of a registration; else the name's host and where it goes.
+Outcome CheckRegistration(const std::string& name, const SocketAddress& address, const NameOptions& options,
+                          std::chrono::seconds time_to_live, std::string* host, std::optional<EtcdSource>* source) {
+  const auto refused = [](std::string hint) { return Failure(NdkStatus::kInvalidParameter, std::move(hint)).outcome; };
+  const auto parsed = ParseName(name);
+  if (!parsed.has_value() || parsed->literal.has_value() || parsed->port != 0) {
+    return refused("name " + name + ": not rdma-broker://NAME");
+  }
+  if (!IsUsable(address)) return refused("address " + address.ToString() + ": nobody could connect to it");
+  // Other machines have other interfaces.
+  if (address.ip.IsLinkLocal()) {
+    return refused("address " + address.ToString() + ": link-local, and so of this machine's; listen on another");
+  }
+  if (time_to_live <= std::chrono::seconds(0)) return refused("time_to_live: not positive");
+  *host = parsed->host;
+  *source = ParseEtcdSource(options.source);
+  if (source->has_value()) return {};
+  if (!ParseDnsSource(options.source)) return NoSource(options.source).outcome;
+  return Failure(NdkStatus::kNotSupported, "names can be registered in etcd only").outcome;
+}
+
 }  // namespace
 
 std::string NameSource() { return FromEnvironment("RDMA_BROKER_NAMES"); }
@@ -113,7 +136,11 @@ class NameRegistration::Keeper {
     } else if (!has_name_) {
       return;
     }
-    etcd_.Revoke(lease_, kGoodbye);
+    try {
+      etcd_.Revoke(lease_, kGoodbye);
+    } catch (const std::bad_alloc&) {
+      // The name ends with its lease.
+    }
   }
 
   Outcome Register() {
@@ -174,34 +201,27 @@ NameRegistration::~NameRegistration() {
 
 NameRegistration::Registering NameRegistration::Register(const std::string& name, const SocketAddress& address,
                                                          const NameOptions& given, std::chrono::seconds time_to_live) {
-  const NameOptions options = WithFiles(given);
-  const auto parsed = ParseName(name);
-  const auto refused = [](std::string hint) {
-    return Registering{.outcome = Failure(NdkStatus::kInvalidParameter, std::move(hint)).outcome};
-  };
-  if (!parsed.has_value() || parsed->literal.has_value() || parsed->port != 0) {
-    return refused("name " + name + ": not rdma-broker://NAME");
-  }
-  if (!IsUsable(address)) return refused("address " + address.ToString() + ": nobody could connect to it");
-  // Other machines have other interfaces.
-  if (address.ip.IsLinkLocal()) {
-    return refused("address " + address.ToString() + ": link-local, and so of this machine's; listen on another");
-  }
-  if (time_to_live <= std::chrono::seconds(0)) return refused("time_to_live: not positive");
-  const auto source = ParseEtcdSource(options.source);
-  if (!source.has_value()) {
-    if (!ParseDnsSource(options.source)) return {.outcome = NoSource(options.source).outcome};
-    return {.outcome = Failure(NdkStatus::kNotSupported, "names can be registered in etcd only").outcome};
-  }
-  if (IsForkedChild()) return {.outcome = Failure(NdkStatus::kNotSupported, kForkedChildHint).outcome};
-  NoticeForks();
-  std::string problem;
-  auto keeper = std::make_unique<Keeper>(*source, options, parsed->host, address, time_to_live, &problem);
-  if (!problem.empty()) return refused(problem);
-  const Outcome registered = keeper->Register();
-  if (!registered.ok()) return {.outcome = registered};
-  if (!keeper->Start()) return {.outcome = Failure(NdkStatus::kInsufficientResources, kNoThreadHint, true).outcome};
-  return {.outcome = {}, .registration = std::unique_ptr<NameRegistration>(new NameRegistration(std::move(keeper)))};
+  return CatchAsOutcome([&]() -> Registering {
+    const NameOptions options = WithFiles(given);
+    std::string host;
+    std::optional<EtcdSource> source;
+    if (Outcome wrong = CheckRegistration(name, address, options, time_to_live, &host, &source); !wrong.ok()) {
+      return {.outcome = std::move(wrong)};
+    }
+    if (IsForkedChild()) return {.outcome = Failure(NdkStatus::kNotSupported, kForkedChildHint).outcome};
+    NoticeForks();
+    std::string problem;
+    // All memory before etcd has the name.
+    std::unique_ptr<NameRegistration> registration(new NameRegistration(
+        std::make_unique<Keeper>(*source, options, std::move(host), address, time_to_live, &problem)));
+    if (!problem.empty()) return {.outcome = Failure(NdkStatus::kInvalidParameter, std::move(problem)).outcome};
+    const Outcome registered = registration->keeper_->Register();
+    if (!registered.ok()) return {.outcome = registered};
+    if (!registration->keeper_->Start()) {
+      return {.outcome = Failure(NdkStatus::kInsufficientResources, kNoThreadHint, true).outcome};
+    }
+    return {.outcome = {}, .registration = std::move(registration)};
+  });
 }
 
 }  // namespace rdmabroker::client

@@ -22,6 +22,7 @@
 
 #include "client/names/etcd.pb.h"
 #include "client/names/names.h"
+#include "tests/memory_shortage.h"
 
 namespace rdmabroker::client {
 namespace {
@@ -214,6 +215,27 @@ TEST(Registration, ANameThatCouldNotBePutOnceIsPutAgain) {
   etcd.LoseAllAndRefuseAPut();
   EXPECT_TRUE(etcd.AwaitRefusedPut());
   EXPECT_TRUE(etcd.AwaitKey("rdma-broker/a/127.0.0.1:4420"));
+}
+
+// gRPC, to which the rest of the work belongs, does without no memory.
+template <typename Function>
+void ExpectRefusedWithoutMemory(const Function& function) {
+  const auto shortage = MemoryShortage::HereAfter(0);
+  EXPECT_EQ(function().outcome.status, NdkStatus::kNoMemory);
+}
+
+TEST(Registration, MemoryThatRunsOutIsAStatus) {
+  EtcdServer etcd;
+  const NameOptions options = etcd.options();
+  ExpectRefusedWithoutMemory([&] { return Register(options); });
+  EXPECT_TRUE(Register(options).outcome.ok());
+}
+
+TEST(Resolution, MemoryThatRunsOutIsAStatus) {
+  EtcdServer etcd;
+  const NameOptions options = etcd.options();
+  ExpectRefusedWithoutMemory([&] { return ResolveName("rdma-broker://a", options); });
+  EXPECT_TRUE(ResolveName("rdma-broker://a", options).outcome.ok());
 }
 
 // One of two servers takes its share of the time for nothing, in the lease's call and in the key's.

@@ -46,8 +46,8 @@ SoftwareCompletionQueue::SoftwareCompletionQueue(Adapter* adapter, CompletionQue
                                                  uint32_t depth, CqNotification notification)
     : adapter_(adapter),
       list_(list),
-      notification_(std::move(notification)),
       sockets_(std::move(sockets)),
+      notifications_(this, &ProgressThread::Get(), std::move(notification)),
       waiting_(depth) {
   list_->Add(this);
 }
@@ -91,7 +91,7 @@ void SoftwareCompletionQueue::UnwatchSocket(int fd) { ::epoll_ctl(sockets_.get()
 
 void SoftwareCompletionQueue::CallOnArm(DrivenQueuePair* queue_pair) {
   const std::lock_guard lock(to_arm_mutex_);
-  armed() ? queue_pair->OnArm() : void(to_arm_.insert(queue_pair));
+  armed() ? queue_pair->OnArm() : void(to_arm_.insert(not_to_arm_.extract(queue_pair)));
 }
 
 void SoftwareCompletionQueue::Arm(CqNotify type) {
@@ -109,7 +109,7 @@ void SoftwareCompletionQueue::Arm(CqNotify type) {
   }
   const std::lock_guard lock(to_arm_mutex_);
   for (DrivenQueuePair* const queue_pair : to_arm_) queue_pair->OnArm();
-  to_arm_.clear();
+  not_to_arm_.merge(to_arm_);
 }
 
 NdkStatus SoftwareCompletionQueue::Resize(uint32_t depth) {
@@ -138,14 +138,14 @@ void SoftwareCompletionQueue::HoldBack() {
   held_back_ = 1;
   if (interval_us_ == kUnlimited) return;
   const auto interval = std::chrono::microseconds(interval_us_);
-  ProgressThread::Get().SetTimer(this, ProgressThread::Clock::now() + interval);
+  ProgressThread::Get().SetTimer(&hold_back_timer_, ProgressThread::Clock::now() + interval);
 }
 
 void SoftwareCompletionQueue::StopHoldingBack() {
-  if (std::exchange(held_back_, 0) > 0) ProgressThread::Get().SetTimer(this, std::nullopt);
+  if (std::exchange(held_back_, 0) > 0) ProgressThread::Get().SetTimer(&hold_back_timer_, std::nullopt);
 }
 
-void SoftwareCompletionQueue::OnTimer() {
+void SoftwareCompletionQueue::EndHoldingBack() {
   const std::lock_guard lock(mutex_);
   if (held_back_ > 0) Notify(NdkStatus::kSuccess);
 }
@@ -156,8 +156,7 @@ bool SoftwareCompletionQueue::Add(const ResultEx& result, const ResultOwner& own
   if (!waiting_.Add(result, owner)) {
     dead_ = true;
     if (arming_.armed()) Notify(NdkStatus::kBufferOverflow);
-    AddReference();
-    ProgressThread::Get().Call([this] { EndQueuePairs(); });
+    ProgressThread::Get().Call(&end_queue_pairs_);
     return false;
   }
   const bool full = waiting_.full();
@@ -169,38 +168,27 @@ bool SoftwareCompletionQueue::Add(const ResultEx& result, const ResultOwner& own
   return true;
 }
 
-// The progress thread calls all notifications, so that those of one queue cannot overlap.
 void SoftwareCompletionQueue::Notify(NdkStatus status) {
   arming_.Disarm();
   armed_for_results_ = false;
   StopHoldingBack();
-  if (!notification_ || closed_) return;
-  AddReference();
-  ProgressThread::Get().Call([this, status] { RunNotification(status); });
-}
-
-void SoftwareCompletionQueue::RunNotification(NdkStatus status) {
-  bool closed = false;
-  {
-    const std::lock_guard lock(mutex_);
-    closed = closed_;
-  }
-  if (!closed) notification_(status);
-  ReleaseReference();
+  notifications_.Call(status);
 }
 
 // Each ends its connection when it sees that the queue is dead. Those to which nothing comes would not look.
 void SoftwareCompletionQueue::EndQueuePairs() {
-  {
-    const std::lock_guard lock(queue_pairs_mutex_);
-    for (DrivenQueuePair* const queue_pair : queue_pairs_) queue_pair->OnReady();
-  }
-  ReleaseReference();
+  const std::lock_guard lock(queue_pairs_mutex_);
+  for (DrivenQueuePair* const queue_pair : queue_pairs_) queue_pair->OnReady();
 }
 
 void SoftwareCompletionQueue::Attach(DrivenQueuePair* queue_pair) {
-  const std::lock_guard lock(queue_pairs_mutex_);
-  queue_pairs_.push_back(queue_pair);
+  std::set<DrivenQueuePair*> one = {queue_pair};
+  {
+    const std::lock_guard lock(queue_pairs_mutex_);
+    queue_pairs_.push_back(queue_pair);
+  }
+  const std::lock_guard lock(to_arm_mutex_);
+  not_to_arm_.merge(one);
 }
 
 void SoftwareCompletionQueue::Detach(DrivenQueuePair* queue_pair) {
@@ -211,6 +199,7 @@ void SoftwareCompletionQueue::Detach(DrivenQueuePair* queue_pair) {
   {
     const std::lock_guard lock(to_arm_mutex_);
     to_arm_.erase(queue_pair);
+    not_to_arm_.erase(queue_pair);
   }
   const std::lock_guard lock(mutex_);
   waiting_.ForgetQueuePair(queue_pair);
@@ -225,7 +214,7 @@ void SoftwareCompletionQueue::Forget(const SharedReceiveQueue* srq) {
 
 void SoftwareCompletionQueue::OnClose() {
   const std::lock_guard lock(mutex_);
-  closed_ = true;
+  notifications_.Close();
   interval_us_ = 0;
   arming_.Disarm();
   armed_for_results_ = false;

@@ -9,14 +9,15 @@
 #include <mutex>
 #include <set>
 #include <span>
-#include <unordered_set>
 #include <vector>
 
 #include "dataplane/adapter.h"
 #include "dataplane/completion_queue.h"
 #include "dataplane/cq_arming.h"
 #include "dataplane/iwarp/driven_queue_pair.h"
-#include "dataplane/iwarp/timed.h"
+#include "dataplane/notifications.h"
+#include "dataplane/pending_call.h"
+#include "dataplane/timers.h"
 #include "dataplane/unique_fd.h"
 #include "dataplane/waiting_results.h"
 
@@ -40,7 +41,7 @@ class CompletionQueueList {
 // A completion queue in memory. Polling it drives those queue pairs that report to it whose sockets are ready. A
 // moderated one holds a notification back that a result has made due, until as many results have come as it waits for,
 // the interval is over or the queue is full. What an Arm finds waiting is notified of at once.
-class SoftwareCompletionQueue final : public CompletionQueue, private Timed {
+class SoftwareCompletionQueue final : public CompletionQueue {
  public:
   // `sockets` is a new epoll instance. The list must outlive the adapter's objects.
   SoftwareCompletionQueue(Adapter* adapter, CompletionQueueList* list, UniqueFd sockets, uint32_t depth,
@@ -76,12 +77,10 @@ class SoftwareCompletionQueue final : public CompletionQueue, private Timed {
  private:
   void OnClose() override;
   void Dismantle() override { list_->Remove(this); }
-  void OnTimer() override;
-  DataObject& object() override { return *this; }
+  void EndHoldingBack();
   size_t Take(std::span<ResultEx> results);
   void DriveReady();
   void Notify(NdkStatus status);
-  void RunNotification(NdkStatus status);
   void EndQueuePairs();
   bool moderated() const { return interval_us_ > 0 && most_results_ > 1; }
   void HoldBack();
@@ -89,17 +88,20 @@ class SoftwareCompletionQueue final : public CompletionQueue, private Timed {
 
   const ObjectReference<Adapter> adapter_;
   CompletionQueueList* const list_;
-  const CqNotification notification_;
-
   const UniqueFd sockets_;
   std::atomic<uint64_t> polls_ = 0;
   std::mutex queue_pairs_mutex_;  // Before a queue pair's locks.
   std::vector<DrivenQueuePair*> queue_pairs_;
   std::mutex to_arm_mutex_;  // Before the progress thread's.
-  std::unordered_set<DrivenQueuePair*> to_arm_;
+  // Its queue pairs. From one to the other goes what there is memory for already.
+  std::set<DrivenQueuePair*> to_arm_;
+  std::set<DrivenQueuePair*> not_to_arm_;
 
   std::atomic<bool> dead_ = false;
   std::atomic<bool> armed_for_results_ = false;
+  Notifications notifications_;
+  PendingCall end_queue_pairs_{this, [this] { EndQueuePairs(); }};
+  Timer hold_back_timer_{this, [this] { EndHoldingBack(); }};
 
   std::mutex mutex_;  // Guards what follows; after a queue pair's locks.
   WaitingResults waiting_;
@@ -107,7 +109,6 @@ class SoftwareCompletionQueue final : public CompletionQueue, private Timed {
   uint32_t interval_us_ = 0;   // Until a notification that is held back; ~0: for ever.
   uint32_t most_results_ = 0;  // That one waits for; ~0: for no number of them.
   uint32_t held_back_ = 0;     // The results that the notification has waited for, from the first on; 0: none waits.
-  bool closed_ = false;
 };
 
 }  // namespace rdmabroker::iwarp

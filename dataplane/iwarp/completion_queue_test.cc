@@ -62,7 +62,7 @@ class Moderation : public testing::Test {
   // Once everything that was due has been called.
   int Notifications() {
     std::promise<void> called;
-    ProgressThread::Get().Call([&] { called.set_value(); });
+    RunOnProgressThread([&] { called.set_value(); });
     called.get_future().wait();
     return b.notifications;
   }

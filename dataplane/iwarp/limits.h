@@ -5,10 +5,17 @@
 
 #include <cstddef>
 
+#include "dataplane/iwarp/wire/adapter_limits.h"
+#include "dataplane/iwarp/wire/fpdu.h"
+#include "dataplane/memory.h"
+
 namespace rdmabroker::iwarp {
 
 // How many bytes one visit moves in either direction before other connections have their turn, and locks are let go.
 inline constexpr size_t kDriveBudget = 1 << 20;
+
+// Pieces of memory that the payload of one FPDU lies in: pages, and an end of each SGE.
+inline constexpr size_t kMostPieces = kMaxFpduLength / kFastRegisterPageSize + 2 + kMaxSge;
 
 }  // namespace rdmabroker::iwarp
 

@@ -178,9 +178,9 @@ NdkStatus SoftwareMemoryRegion::PrepareInvalidate(MemoryChange* change) {
 
 void SoftwareMemoryRegion::AcceptFastRegister(MemoryChange* change) {
   const std::lock_guard lock(mutex_);
-  table_->Discard(entry_, std::exchange(unused_token_, 0));
   change->entry = entry_;
   change->token = token_ = table_->NextToken(entry_);
+  table_->Discard(entry_, std::exchange(unused_token_, 0));
 }
 
 void SoftwareMemoryRegion::CancelFastRegister(const MemoryChange& change) {
@@ -190,19 +190,19 @@ void SoftwareMemoryRegion::CancelFastRegister(const MemoryChange& change) {
   if (live != change.token) table_->Discard(entry_, change.token);
 }
 
-bool SoftwareMemoryRegion::PublishWindow(const MemoryChange& change) {
+bool SoftwareMemoryRegion::PublishWindow(MemoryChange* change) {
   const std::lock_guard lock(mutex_);
-  if (MemoryTable::LiveToken(entry_) != change.region_token) return false;
+  if (MemoryTable::LiveToken(entry_) != change->region_token) return false;
   HasLiveWindow();
-  table_->Publish(change.entry, change.token, change.description, this);
-  windows_.emplace_back(change.entry, change.token);
+  table_->Publish(change->entry, change->token, std::move(change->description), this, &change->binding);
+  windows_.splice(windows_.end(), change->window);
   return true;
 }
 
-bool SoftwareMemoryRegion::Publish(const MemoryChange& change) {
+bool SoftwareMemoryRegion::Publish(MemoryChange* change) {
   const std::lock_guard lock(mutex_);
-  if (deregistrations_ != change.deregistrations || HasLiveWindow()) return false;
-  table_->Publish(change.entry, change.token, change.description);
+  if (deregistrations_ != change->deregistrations || HasLiveWindow()) return false;
+  table_->Publish(change->entry, change->token, std::move(change->description));
   return true;
 }
 
@@ -222,8 +222,16 @@ RemoteToken SoftwareMemoryWindow::remote_token() const {
 
 void SoftwareMemoryWindow::AcceptBind(MemoryChange* change) {
   const std::lock_guard lock(mutex_);
+  const uint32_t token = table_->NextToken(entry_);
+  try {
+    change->window.emplace_back(entry_, token);
+    change->binding.try_emplace(token);
+  } catch (...) {
+    table_->Discard(entry_, token);
+    throw;
+  }
   change->entry = entry_;
-  change->token = token_ = table_->NextToken(entry_);
+  change->token = token_ = token;
 }
 
 void SoftwareMemoryWindow::CancelBind(const MemoryChange& change) {
@@ -233,7 +241,7 @@ void SoftwareMemoryWindow::CancelBind(const MemoryChange& change) {
   if (live != change.token) table_->Discard(entry_, change.token);
 }
 
-bool SoftwareMemoryWindow::CarryOutBind(const MemoryChange& change, SoftwareMemoryRegion* region) {
+bool SoftwareMemoryWindow::CarryOutBind(MemoryChange* change, SoftwareMemoryRegion* region) {
   const std::lock_guard lock(mutex_);
   return region->PublishWindow(change);
 }

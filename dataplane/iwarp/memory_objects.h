@@ -5,27 +5,35 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <list>
 #include <mutex>
 #include <span>
 #include <utility>
-#include <vector>
 
 #include "dataplane/adapter.h"
 #include "dataplane/iwarp/memory_table.h"
 #include "dataplane/memory.h"
+#include "dataplane/pending_call.h"
 
 namespace rdmabroker::iwarp {
 
-// A change of the memory table that a queue pair carries out when its turn comes.
+// Windows that were bound to a region: those whose token is live still are.
+using BoundWindows = std::list<std::pair<const MemoryTable::Entry*, uint32_t>>;
+
+// A change of the memory table that a queue pair carries out when its turn comes. Nobody could be told then that there
+// is no memory for it, so that is here.
 struct MemoryChange {
   MemoryTable::Entry* entry = nullptr;
   uint32_t token = 0;
   uint32_t region_token = 0;      // Bind: by which the region's memory was described.
   uint64_t deregistrations = 0;   // FastRegister: how many the region had seen.
   MemoryDescription description;  // Bind, FastRegister.
+  // Bind: one element each, for the region and for the table.
+  BoundWindows window;
+  MemoryTable::Bindings binding;
 };
 
-class SoftwareMemoryRegion final : public MemoryRegion {
+class SoftwareMemoryRegion final : public LetGoOnThread<MemoryRegion> {
  public:
   // `entry` is the region's own from now on.
   SoftwareMemoryRegion(ProtectionDomain* domain, MemoryTable* table, MemoryTable::Entry* entry, bool fast_register);
@@ -37,7 +45,8 @@ class SoftwareMemoryRegion final : public MemoryRegion {
   RemoteToken remote_token() const override { return RemoteToken{token()}; }
 
   // For a queue pair's posts. Nothing of the region changes before the post is accepted, its token then, and the table
-  // when the change is carried out.
+  // when the change is carried out. Up to AcceptFastRegister they may throw std::bad_alloc, and have changed nothing
+  // then.
   NdkStatus PrepareFastRegister(std::span<void* const> pages, size_t first_byte_offset, size_t length,
                                 uint64_t base_address, OpFlags flags, MemoryChange* change);
   NdkStatus PrepareBind(const void* queue_pair, void* address, size_t length, OpFlags flags, MemoryChange* change);
@@ -46,8 +55,8 @@ class SoftwareMemoryRegion final : public MemoryRegion {
   // It will not be carried out: what was live before it is so still, and the region's token names it again.
   void CancelFastRegister(const MemoryChange& change);
   // Makes a window live unless the region is gone meanwhile, or stands for other memory.
-  bool PublishWindow(const MemoryChange& change);
-  bool Publish(const MemoryChange& change);
+  bool PublishWindow(MemoryChange* change);
+  bool Publish(MemoryChange* change);
 
   ProtectionDomain* domain() const { return domain_.get(); }
 
@@ -67,23 +76,23 @@ class SoftwareMemoryRegion final : public MemoryRegion {
   uint64_t deregistrations_ = 0;
   uint32_t max_pages_ = 0;
   bool remote_access_ = false;
-  // Windows that were bound here; those whose token is live still are.
-  std::vector<std::pair<const MemoryTable::Entry*, uint32_t>> windows_;
+  BoundWindows windows_;
 };
 
-class SoftwareMemoryWindow final : public MemoryWindow {
+class SoftwareMemoryWindow final : public LetGoOnThread<MemoryWindow> {
  public:
   SoftwareMemoryWindow(ProtectionDomain* domain, MemoryTable* table, MemoryTable::Entry* entry);
 
   RemoteToken remote_token() const override;
 
-  // For a queue pair's posts: once one is accepted the window has a new token.
+  // For a queue pair's posts: once one is accepted the window has a new token. May throw std::bad_alloc, and has
+  // changed nothing then.
   void AcceptBind(MemoryChange* change);
   // It will not be carried out: the window has the token of the binding that is live, or none.
   void CancelBind(const MemoryChange& change);
   NdkStatus PrepareInvalidate(MemoryChange* change);
   // Binds the window to the region if that is still there.
-  bool CarryOutBind(const MemoryChange& change, SoftwareMemoryRegion* region);
+  bool CarryOutBind(MemoryChange* change, SoftwareMemoryRegion* region);
 
   ProtectionDomain* domain() const { return domain_.get(); }
 

@@ -21,7 +21,7 @@ namespace {
 void SettleCallbacks() {
   for (int round = 0; round < 2; ++round) {
     std::atomic<bool> called = false;
-    ProgressThread::Get().Call([&] { called = true; });
+    RunOnProgressThread([&] { called = true; });
     ASSERT_TRUE(Eventually([&] { return called.load(); }));
   }
 }
@@ -241,7 +241,7 @@ TEST_F(Unanswered, AFastRegisterThatIsCancelledLeavesTheRegionRegisteredAsItWas)
 // Where a window or a request lets go of a region, locks are held that the consumer's callback might need, too.
 TEST_F(Unanswered, ARegionThatOthersHeldIsClosedOnTheProgressThread) {
   std::promise<std::thread::id> progress_thread;
-  ProgressThread::Get().Call([&] { progress_thread.set_value(std::this_thread::get_id()); });
+  RunOnProgressThread([&] { progress_thread.set_value(std::this_thread::get_id()); });
   const std::thread::id expected = progress_thread.get_future().get();
   Answer();
   constexpr int kRounds = 500;  // Any of the first ten showed a copy that stayed with the caller.

@@ -58,11 +58,10 @@ uint32_t MemoryTable::NextToken(Entry* entry) {
   const std::lock_guard lock(mutex_);
   // At most half are taken, so that two are drawn for each that is given out, in the mean.
   if ((places_taken_ + 1) * 2 > made_.back()->count()) MakeMorePlaces();
-  uint32_t token = 0;
+  uint32_t& token = entry->tokens.emplace_back(0);
   do {
     token = order_.Of(++drawn_);
   } while (token == 0 || made_.back()->Of(token).load(std::memory_order_relaxed) != nullptr);
-  entry->tokens.push_back(token);
   made_.back()->Of(token).store(entry, std::memory_order_release);
   ++places_taken_;
   return token;
@@ -90,20 +89,29 @@ void MemoryTable::Discard(Entry* entry, uint32_t token) {
   if (std::erase(entry->tokens, token) != 0) FreePlace(token);
 }
 
-void MemoryTable::Publish(Entry* entry, uint32_t token, MemoryDescription description, DataObject* region) {
-  Withdraw(entry);
-  entry->description = std::move(description);
+void MemoryTable::Publish(Entry* entry, uint32_t token, MemoryDescription description) {
+  Describe(entry, token, std::move(description));
+  entry->live_token.store(token, std::memory_order_seq_cst);
+}
+
+void MemoryTable::Publish(Entry* entry, uint32_t token, MemoryDescription description, BoundRegion* region,
+                          Bindings* binding) {
+  Describe(entry, token, std::move(description));
+  binding->begin()->second = ObjectReference<BoundRegion>(region);
   {
-    const std::lock_guard lock(mutex_);
-    const uint32_t former = std::exchange(entry->published, token);
-    if (former != token && std::erase(entry->tokens, former) != 0) FreePlace(former);
-  }
-  if (region != nullptr) {
     const std::lock_guard lock(bindings_mutex_);
-    bindings_.emplace(token, ObjectReference<DataObject>(region));
+    bindings_.merge(*binding);
     ++bound_;
   }
   entry->live_token.store(token, std::memory_order_seq_cst);
+}
+
+void MemoryTable::Describe(Entry* entry, uint32_t token, MemoryDescription description) {
+  Withdraw(entry);
+  entry->description = std::move(description);
+  const std::lock_guard lock(mutex_);
+  const uint32_t former = std::exchange(entry->published, token);
+  if (former != token && std::erase(entry->tokens, former) != 0) FreePlace(former);
 }
 
 bool MemoryTable::Withdraw(Entry* entry, uint32_t token) {
@@ -182,6 +190,31 @@ void AppendPieces(const MemoryDescription& memory, uint64_t address, uint64_t le
   }
 }
 
+namespace {
+
+// Pins the memory of a piece of a local request. Empty: it is not there (any more) or does not allow it.
+MemoryTable::Pin PinPiece(MemoryTable* table, LocalToken token, uint64_t address, uint64_t length, uint32_t rights,
+                          const void* domain) {
+  MemoryTable::Pin pin = table->Lookup(static_cast<uint32_t>(token));
+  if (!pin) return pin;
+  // A window is the peer's to name.
+  const bool allowed = pin->queue_pair == nullptr &&
+                       CheckAccess(*pin, address, length, rights, domain, nullptr) == AccessVerdict::kAllowed;
+  return allowed ? std::move(pin) : MemoryTable::Pin();
+}
+
+}  // namespace
+
+bool MayUse(MemoryTable* table, std::span<const Sge> sges, uint64_t length, uint32_t rights, const void* domain) {
+  for (const Sge& sge : sges) {
+    const uint64_t taken = std::min<uint64_t>(length, sge.length);
+    if (taken == 0) continue;
+    if (!PinPiece(table, sge.token, reinterpret_cast<uint64_t>(sge.address), taken, rights, domain)) return false;
+    length -= taken;
+  }
+  return true;
+}
+
 bool PinSlice(MemoryTable* table, std::span<const Sge> sges, uint64_t offset, uint64_t length, uint32_t rights,
               const void* domain, PinnedPieces* slice) {
   for (const Sge& sge : sges) {
@@ -191,20 +224,12 @@ bool PinSlice(MemoryTable* table, std::span<const Sge> sges, uint64_t offset, ui
       continue;
     }
     const uint64_t taken = std::min<uint64_t>(length, sge.length - offset);
-    const auto token = static_cast<uint32_t>(sge.token);
-    if (slice->pins.empty() || slice->pins.back().token() != token) {
-      MemoryTable::Pin pin = table->Lookup(token);
-      if (!pin) return false;
-      slice->pins.push_back(std::move(pin));
-    }
-    const MemoryDescription& memory = *slice->pins.back();
     const uint64_t address = reinterpret_cast<uint64_t>(sge.address) + offset;
-    // A window is the peer's to name.
-    if (memory.queue_pair != nullptr ||
-        CheckAccess(memory, address, taken, rights, domain, nullptr) != AccessVerdict::kAllowed) {
-      return false;
-    }
-    AppendPieces(memory, address, taken, &slice->pieces);
+    MemoryTable::Pin pin = PinPiece(table, sge.token, address, taken, rights, domain);
+    if (!pin) return false;
+    AppendPieces(*pin, address, taken, &slice->pieces);
+    // Pieces of one region that follow each other share a pin.
+    if (slice->pins.empty() || slice->pins.back().token() != pin.token()) slice->pins.push_back(std::move(pin));
     offset = 0;
     length -= taken;
   }

@@ -9,16 +9,18 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <span>
-#include <unordered_map>
 #include <utility>
 #include <vector>
 
 #include "dataplane/data_object.h"
 #include "dataplane/keyed_permutation.h"
+#include "dataplane/memory.h"
 #include "dataplane/operation.h"
+#include "dataplane/pending_call.h"
 
 namespace rdmabroker::iwarp {
 
@@ -81,6 +83,9 @@ class MemoryTable {
     uint32_t token_ = 0;
   };
 
+  using BoundRegion = LetGoOnThread<MemoryRegion>;
+  using Bindings = std::map<uint32_t, ObjectReference<BoundRegion>>;  // By windows' live tokens.
+
   MemoryTable();
 
   // Null if the table is full.
@@ -93,9 +98,10 @@ class MemoryTable {
   uint32_t NextToken(Entry* entry);
   // The token will not be published, or is dead for good.
   void Discard(Entry* entry, uint32_t token);
-  // `region`, if there is one, is referred to as long as the token is live: a window's memory. The adapter's own thread
-  // gives the reference back.
-  void Publish(Entry* entry, uint32_t token, MemoryDescription description, DataObject* region = nullptr);
+  void Publish(Entry* entry, uint32_t token, MemoryDescription description);
+  // The same for a window: the region whose memory it is is referred to as long as the token is live. The adapter's own
+  // thread gives the reference back. `binding` has one element, of this token, whose memory goes to the table.
+  void Publish(Entry* entry, uint32_t token, MemoryDescription description, BoundRegion* region, Bindings* binding);
   // Makes `token` of the entry dead and waits for its pins. False if it was not live. The caller holds no pin.
   bool Withdraw(Entry* entry, uint32_t token);
   // The same for whatever token is live. Waits for the pins also where none is.
@@ -129,6 +135,7 @@ class MemoryTable {
     std::unique_ptr<std::atomic<Entry*>[]> entries_;
   };
 
+  void Describe(Entry* entry, uint32_t token, MemoryDescription description);
   // The token is dead.
   void LetGoOfRegion(uint32_t token);
   // These need the mutex.
@@ -148,7 +155,7 @@ class MemoryTable {
 
   std::atomic<size_t> bound_{0};  // How many there are in the next, so that others need no lock.
   std::mutex bindings_mutex_;
-  std::unordered_map<uint32_t, ObjectReference<DataObject>> bindings_;  // Regions, by their windows' live tokens.
+  Bindings bindings_;
 };
 
 enum class AccessVerdict { kAllowed, kInvalidToken, kWrongDomain, kBounds, kWrap, kRights };
@@ -170,6 +177,9 @@ struct PinnedPieces {
     pins.clear();
   }
 };
+
+// Whether the first `length` bytes of what a request's SGEs make up together may be used now; they are long enough.
+bool MayUse(MemoryTable* table, std::span<const Sge> sges, uint64_t length, uint32_t rights, const void* domain);
 
 // Appends the places of `length` bytes from `offset` on of what a request's SGEs make up together; they are long
 // enough. False: one of them names memory that is not there (any more) or does not allow it.

@@ -40,28 +40,35 @@ bool ProgressThread::Start() {
   return started_ = true;
 }
 
-void ProgressThread::Call(std::function<void()> callback) {
+void ProgressThread::Call(PendingCall* call) {
   const std::lock_guard lock(mutex_);
-  callbacks_.push_back(std::move(callback));
+  calls_.Add(call);
+  Signal();
+}
+
+void ProgressThread::LetGo(PendingCall* call) {
+  const std::lock_guard lock(mutex_);
+  calls_.LetGo(call);
   Signal();
 }
 
 uint64_t ProgressThread::Watch(DrivenQueuePair* queue_pair, int fd, uint32_t events) {
   const std::lock_guard lock(mutex_);
+  if (const size_t most = polled_.size() + sources_.size() + 1; most > polled_.capacity()) polled_.reserve(2 * most);
+  Source& source = sources_[next_handle_];
   const uint64_t handle = next_handle_++;
-  Source& source = sources_[handle];
+  epoll_event event = {};
+  event.events = events;
+  event.data.u64 = handle;
+  if (::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd, &event) != 0) {
+    sources_.erase(handle);
+    return 0;
+  }
   source.queue_pair = ObjectReference<DrivenQueuePair>(queue_pair);
   source.fd = fd;
   source.events = events;
   source.polls_seen = queue_pair->poll_count();
-  epoll_event event = {};
-  event.events = events;
-  event.data.u64 = handle;
-  if (::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd, &event) == 0) return handle;
-  released_.push_back(std::move(source.queue_pair));
-  sources_.erase(handle);
-  Signal();
-  return 0;
+  return handle;
 }
 
 void ProgressThread::Unwatch(uint64_t handle) {
@@ -69,8 +76,7 @@ void ProgressThread::Unwatch(uint64_t handle) {
   const auto found = sources_.find(handle);
   if (found == sources_.end()) return;
   ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, found->second.fd, nullptr);
-  if (found->second.deadline) deadlines_.erase({*found->second.deadline, handle});
-  released_.push_back(std::move(found->second.queue_pair));
+  calls_.LetGo(found->second.queue_pair.Release()->let_go());
   sources_.erase(found);
   Signal();
 }
@@ -91,38 +97,15 @@ void ProgressThread::Resume(uint64_t handle) {
   UpdateEpoll(handle, found->second);
 }
 
-void ProgressThread::SetDeadline(uint64_t handle, std::optional<Clock::time_point> deadline) {
+void ProgressThread::SetTimer(Timer* timer, std::optional<Clock::time_point> time) {
   const std::lock_guard lock(mutex_);
-  const auto found = sources_.find(handle);
-  if (found == sources_.end()) return;
-  if (found->second.deadline) deadlines_.erase({*found->second.deadline, handle});
-  found->second.deadline = deadline;
-  if (!deadline) return;
-  deadlines_.insert({*deadline, handle});
-  Signal();
-}
-
-void ProgressThread::Wake(uint64_t handle) {
-  const std::lock_guard lock(mutex_);
-  woken_.push_back(handle);
-  Signal();
-}
-
-void ProgressThread::SetTimer(Timed* timed, std::optional<Clock::time_point> time) {
-  const std::lock_guard lock(mutex_);
-  if (const auto found = times_.find(timed); found != times_.end()) {
-    timers_.erase({found->second, timed});
-    times_.erase(found);
-  }
-  if (!time) return;
-  times_.emplace(timed, *time);
-  timers_.insert({*time, timed});
-  if (timers_.begin()->second == timed) StartTimer();
+  timers_.Set(timer, time);
+  if (time && timers_.first() == time) StartTimer();
 }
 
 // Clock is CLOCK_MONOTONIC. One that goes off too early for what is left finds nothing due and starts again.
 void ProgressThread::StartTimer() {
-  const auto at = std::max<int64_t>(1, std::chrono::nanoseconds(timers_.begin()->first.time_since_epoch()).count());
+  const auto at = std::max<int64_t>(1, std::chrono::nanoseconds(timers_.first()->time_since_epoch()).count());
   constexpr int64_t kSecond = 1'000'000'000;
   itimerspec setting = {};
   setting.it_value = {.tv_sec = at / kSecond, .tv_nsec = at % kSecond};
@@ -141,13 +124,6 @@ void ProgressThread::UpdateEpoll(uint64_t handle, const Source& source) {
   ::epoll_ctl(epoll_.get(), EPOLL_CTL_MOD, source.fd, &event);
 }
 
-ObjectReference<DrivenQueuePair> ProgressThread::Find(uint64_t handle) {
-  const std::lock_guard lock(mutex_);
-  const auto found = sources_.find(handle);
-  return found == sources_.end() ? ObjectReference<DrivenQueuePair>()
-                                 : ObjectReference<DrivenQueuePair>(found->second.queue_pair.get());
-}
-
 void ProgressThread::Run() {
   BecomeCallbackThread();
   std::array<epoll_event, 64> events;
@@ -156,23 +132,18 @@ void ProgressThread::Run() {
     for (int i = 0; i < count; ++i) {
       if (events[static_cast<size_t>(i)].data.u64 != 0) HandleSocket(events[static_cast<size_t>(i)].data.u64);
     }
-    HandleWoken();
-    HandleDeadlines();
     HandleTimers();
     HandlePolled();
-    RunCallbacks();
+    RunCalls();
   }
 }
 
 // Milliseconds until something is due that no descriptor tells; -1 for never.
 int ProgressThread::WaitTimeout() {
   const std::lock_guard lock(mutex_);
-  if (!callbacks_.empty() || !released_.empty()) return 0;
-  if (polled_.empty() && deadlines_.empty()) return -1;
-  Clock::time_point due = Clock::time_point::max();
-  if (!polled_.empty()) due = polls_due_;
-  if (!deadlines_.empty()) due = std::min(due, deadlines_.begin()->first);
-  const auto left = std::chrono::ceil<std::chrono::milliseconds>(due - Clock::now()).count();
+  if (calls_.size() > 0) return 0;
+  if (polled_.empty()) return -1;
+  const auto left = std::chrono::ceil<std::chrono::milliseconds>(polls_due_ - Clock::now()).count();
   return static_cast<int>(std::clamp<int64_t>(left, 0, 60'000));
 }
 
@@ -200,49 +171,20 @@ void ProgressThread::HandleSocket(uint64_t handle) {
   left_to_pollers ? queue_pair->OnLeftToPollers() : queue_pair->OnReady();
 }
 
-void ProgressThread::HandleWoken() {
-  waking_.clear();
-  {
-    const std::lock_guard lock(mutex_);
-    waking_.swap(woken_);
-    eventfd_t ignored;
-    if (std::exchange(signalled_, false)) ::eventfd_read(event_.get(), &ignored);
-  }
-  for (const uint64_t handle : waking_) {
-    if (const auto queue_pair = Find(handle)) queue_pair->OnReady();
-  }
-}
-
-void ProgressThread::HandleDeadlines() {
-  std::vector<ObjectReference<DrivenQueuePair>> late;
-  {
-    const std::lock_guard lock(mutex_);
-    const Clock::time_point now = Clock::now();
-    while (!deadlines_.empty() && deadlines_.begin()->first <= now) {
-      Source& source = sources_.at(deadlines_.begin()->second);
-      deadlines_.erase(deadlines_.begin());
-      source.deadline.reset();
-      late.emplace_back(source.queue_pair.get());
-    }
-  }
-  for (const auto& queue_pair : late) queue_pair->OnDeadline();
-}
-
 void ProgressThread::HandleTimers() {
-  std::vector<std::pair<Timed*, ObjectReference<DataObject>>> due;
-  {
-    const std::lock_guard lock(mutex_);
-    if (timers_.empty()) return;
-    const Clock::time_point now = Clock::now();
-    while (!timers_.empty() && timers_.begin()->first <= now) {
-      Timed* const timed = timers_.begin()->second;
-      due.emplace_back(timed, ObjectReference<DataObject>(&timed->object()));
-      timers_.erase(timers_.begin());
-      times_.erase(timed);
+  const Clock::time_point now = Clock::now();
+  for (bool ran = false;; ran = true) {
+    Timers::Due due;
+    {
+      const std::lock_guard lock(mutex_);
+      due = timers_.Take(now);
+      if (!due) {
+        if (ran && timers_.first()) StartTimer();
+        return;
+      }
     }
-    if (!timers_.empty()) StartTimer();
+    due.Run();
   }
-  for (const auto& [timed, reference] : due) timed->OnTimer();
 }
 
 // Takes back the sockets whose polls have stopped. Not before they had the time to go on: a thread that shares its core
@@ -266,15 +208,17 @@ void ProgressThread::HandlePolled() {
   });
 }
 
-void ProgressThread::RunCallbacks() {
-  std::vector<ObjectReference<DrivenQueuePair>> released;
-  {
-    const std::lock_guard lock(mutex_);
-    called_.swap(callbacks_);
-    released.swap(released_);
+// Only those that wait now: one that asks for another must not keep the sockets waiting.
+void ProgressThread::RunCalls() {
+  std::unique_lock lock(mutex_);
+  eventfd_t ignored;
+  if (std::exchange(signalled_, false)) ::eventfd_read(event_.get(), &ignored);
+  for (size_t left = calls_.size(); left > 0; --left) {
+    const PendingCalls::Taken call = calls_.Take();
+    lock.unlock();
+    call.Run();
+    lock.lock();
   }
-  for (const auto& callback : called_) callback();
-  called_.clear();
 }
 
 }  // namespace rdmabroker::iwarp

@@ -4,32 +4,28 @@
 #define DATAPLANE_IWARP_PROGRESS_THREAD_H_
 
 #include <chrono>
-#include <cstddef>
 #include <cstdint>
-#include <functional>
-#include <memory>
 #include <mutex>
 #include <optional>
-#include <set>
-#include <tuple>
 #include <unordered_map>
 #include <utility>
 #include <vector>
 
 #include "dataplane/data_object.h"
 #include "dataplane/iwarp/driven_queue_pair.h"
-#include "dataplane/iwarp/timed.h"
+#include "dataplane/pending_call.h"
+#include "dataplane/timers.h"
 #include "dataplane/unique_fd.h"
 
 namespace rdmabroker::iwarp {
 
 // The one background thread of a process. It calls consumers' callbacks, keeps deadlines, and drives queue pairs, the
 // last only where nobody polls: a socket that turns out to be polled is left alone until its polls have stopped for
-// kPollGrace. All functions may be called from any thread, with or without a queue pair's locks held. A process that
-// forks goes on without the thread in the child, where no adapter works.
-class ProgressThread {
+// kPollGrace. All functions may be called from any thread, with or without a queue pair's locks held; only Watch needs
+// memory. A process that forks goes on without the thread in the child, where no adapter works.
+class ProgressThread final : public CallingThread {
  public:
-  using Clock = std::chrono::steady_clock;
+  using Clock = Timer::Clock;
 
   // The process's. Once started, and costing nothing while nothing happens, it never ends: an object's last reference
   // may go on the thread itself, which could not wait for its own end.
@@ -42,33 +38,25 @@ class ProgressThread {
   // Everything else needs it to run.
   bool Start();
 
-  // Runs `callback` on the thread, after all that were given before.
-  void Call(std::function<void()> callback);
+  void Call(PendingCall* call) override;
 
-  // Lets go of references on the thread, as the last one to an object may complete its close, which calls the consumer
-  // and must not happen under a caller's locks. Nothing of them stays with the caller.
-  template <typename... Objects>
-  void LetGo(ObjectReference<Objects>... references) {
-    // By a pointer, as a callback must be one that can be copied.
-    auto held = std::make_shared<std::tuple<ObjectReference<Objects>...>>(std::move(references)...);
-    Call([held = std::move(held)] {});
+  // Gives a reference back on the thread, as the last one to an object may complete its close, which calls the consumer
+  // and must not happen under a caller's locks.
+  template <typename Object>
+  void LetGo(ObjectReference<Object> reference) {
+    if (reference) LetGo(reference.Release()->let_go());
   }
 
   // Watches a queue pair's socket for these events until Unwatch; holds a reference to it. Returns its handle; 0 where
-  // the kernel watches no more (fs.epoll.max_user_watches).
+  // the kernel watches no more (fs.epoll.max_user_watches). It may throw std::bad_alloc.
   uint64_t Watch(DrivenQueuePair* queue_pair, int fd, uint32_t events);
   // The reference is given back on the thread. The socket must still be open.
   void Unwatch(uint64_t handle);
   void SetEvents(uint64_t handle, uint32_t events);
   // Watches the socket at once even if it has been polled: from now on someone waits for a notification.
   void Resume(uint64_t handle);
-  void SetDeadline(uint64_t handle, std::optional<Clock::time_point> deadline);
-  // Has OnReady called soon, whatever the socket says.
-  void Wake(uint64_t handle);
-
-  // Has OnTimer called once at that time, in place of a time that was set before; none: not at all. Takes no reference:
-  // none is set any more, and one that is there has been taken back, before the object's last reference goes.
-  void SetTimer(Timed* timed, std::optional<Clock::time_point> time);
+  // Has the timer run once at that time, in place of a time that was set before; none: not at all.
+  void SetTimer(Timer* timer, std::optional<Clock::time_point> time);
 
  private:
   // Long enough that a thread that polls between pieces of work counts as polling, short enough for one-sided traffic
@@ -82,22 +70,19 @@ class ProgressThread {
     bool polled = false;  // Left to those who poll.
     bool listed = false;  // In polled_, perhaps no longer polled.
     uint64_t polls_seen = 0;
-    std::optional<Clock::time_point> deadline;
   };
 
   ProgressThread() = default;
   [[noreturn]] void Run();
   int WaitTimeout();
   void HandleSocket(uint64_t handle);
-  void HandleWoken();
-  void HandleDeadlines();
   void HandleTimers();
-  void StartTimer();
   void HandlePolled();
-  void RunCallbacks();
+  void RunCalls();
+  void LetGo(PendingCall* call);
+  void StartTimer();
   void Signal();
   void UpdateEpoll(uint64_t handle, const Source& source);
-  ObjectReference<DrivenQueuePair> Find(uint64_t handle);
 
   UniqueFd epoll_;
   UniqueFd event_;
@@ -107,18 +92,11 @@ class ProgressThread {
   bool signalled_ = false;
   uint64_t next_handle_ = 1;  // 0 is the other descriptors.
   std::unordered_map<uint64_t, Source> sources_;
-  std::vector<std::function<void()>> callbacks_;
-  std::vector<uint64_t> woken_;
-  std::vector<uint64_t> polled_;  // None twice.
-  Clock::time_point polls_due_;   // When to look at the polls of `polled_`, if there are any.
-  std::set<std::pair<Clock::time_point, uint64_t>> deadlines_;
-  std::set<std::pair<Clock::time_point, Timed*>> timers_;
-  std::unordered_map<Timed*, Clock::time_point> times_;  // The same by whose they are.
-  std::vector<ObjectReference<DrivenQueuePair>> released_;
-
-  // What the thread has taken of these and handles, kept for their memory. The thread's alone.
-  std::vector<std::function<void()>> called_;
-  std::vector<uint64_t> waking_;
+  // None twice. There is room for all sources, those that are listed already and watched no more among them.
+  std::vector<uint64_t> polled_;
+  Clock::time_point polls_due_;  // When to look at the polls of `polled_`, if there are any.
+  PendingCalls calls_;
+  Timers timers_;
 };
 
 }  // namespace rdmabroker::iwarp

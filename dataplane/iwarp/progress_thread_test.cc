@@ -33,7 +33,6 @@ class IdleQueuePair final : public DrivenQueuePair {
     const std::lock_guard lock(mutex);
     ++drives;
   }
-  void OnDeadline() override {}
   void OnLeftToPollers() override {}
   void OnArm() override {}
   uint64_t poll_count() const override { return poll_count_(); }
@@ -97,7 +96,7 @@ TEST(ProgressThread, AWakeIsNotLostOnAQueuePairThatAnotherThreadIsAt) {
   {
     // The other thread has looked for work already and does not look again.
     const std::lock_guard lock(queue_pair.mutex);
-    ProgressThread::Get().Wake(watched.handle);
+    ProgressThread::Get().Call(queue_pair.wake());
     ASSERT_TRUE(Eventually([&] { return queue_pair.visits > 0; }));
   }
   EXPECT_TRUE(Eventually([&] { return queue_pair.drives > 0; }));
@@ -124,9 +123,9 @@ TEST(ProgressThread, ASocketThatIsPolledIsLeftAloneHoweverOftenItWasResumed) {
       return;
     }
     thread.Resume(watched.handle);
-    thread.Call(resume);
+    RunOnProgressThread(resume);
   };
-  thread.Call(resume);
+  RunOnProgressThread(resume);
   ASSERT_TRUE(Eventually([&] { return once.load(); }));
   const uint64_t now = looks;
   ASSERT_TRUE(Eventually([&] { return looks > now + 3; }));

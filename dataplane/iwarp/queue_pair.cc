@@ -6,6 +6,7 @@
 
 #include "dataplane/catch_exceptions.h"
 #include "dataplane/forked_child.h"
+#include "dataplane/iwarp/progress_thread.h"
 #include "dataplane/post_checks.h"
 #include "dataplane/refusal.h"
 
@@ -69,10 +70,10 @@ void SoftwareQueuePair::Dismantle() {
 
 NdkStatus SoftwareQueuePair::Post(const InitiatorPost& post) {
   if (IsForkedChild()) return RefuseInForkedChild();
-  const NdkStatus status = transmitter_.Post(post);
+  const NdkStatus status = CatchExceptions([&] { return transmitter_.Post(post); });
   if (transmitter_.failed() || transmitter_.socket_error() != 0) {
     // The end of the connection needs the connection lock, which a post does not take.
-    watch_.Wake();
+    ProgressThread::Get().Call(wake());
   } else if (transmitter_.wants_write()) {
     watch_.Update();
   }
@@ -140,7 +141,10 @@ NdkStatus SoftwareQueuePair::Bind(void* request_context, MemoryRegion* region, M
   return Post({.type = OperationType::kBind,
                .flags = flags,
                .context = request_context,
-               .refusal = belong ? software_region->PrepareBind(this, address, length, flags, &change) : RefuseNamed(),
+               .refusal = belong ? CatchExceptions([&] {
+                 return software_region->PrepareBind(this, address, length, flags, &change);
+               })
+                                 : RefuseNamed(),
                .change = &change,
                .region = software_region,
                .window = software_window});
@@ -155,8 +159,10 @@ NdkStatus SoftwareQueuePair::FastRegister(void* request_context, MemoryRegion* r
   return Post({.type = OperationType::kFastRegister,
                .flags = flags,
                .context = request_context,
-               .refusal = Belongs(software_region) ? software_region->PrepareFastRegister(
-                                                         pages, first_byte_offset, length, base_address, flags, &change)
+               .refusal = Belongs(software_region) ? CatchExceptions([&] {
+                 return software_region->PrepareFastRegister(pages, first_byte_offset, length, base_address, flags,
+                                                             &change);
+               })
                                                    : RefuseNamed(),
                .change = &change,
                .region = software_region});

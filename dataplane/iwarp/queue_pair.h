@@ -10,6 +10,7 @@
 #include <mutex>
 #include <optional>
 #include <span>
+#include <utility>
 
 #include "dataplane/adapter.h"
 #include "dataplane/forked_child.h"
@@ -19,9 +20,10 @@
 #include "dataplane/iwarp/receive_queue.h"
 #include "dataplane/iwarp/receiver.h"
 #include "dataplane/iwarp/socket_watch.h"
-#include "dataplane/iwarp/timed.h"
 #include "dataplane/iwarp/transmitter.h"
+#include "dataplane/pending_call.h"
 #include "dataplane/tcp/peer_silence.h"
+#include "dataplane/timers.h"
 
 namespace rdmabroker::iwarp {
 
@@ -31,7 +33,7 @@ namespace rdmabroker::iwarp {
 // receive queues, completion queues, memory windows, memory regions, the socket's watch, the progress thread. Posts
 // take only the transmitter's, or the receive queue's. Consumers' callbacks run on the progress thread with none of
 // them.
-class SoftwareQueuePair final : public DrivenQueuePair, public Timed {
+class SoftwareQueuePair final : public DrivenQueuePair {
  public:
   SoftwareQueuePair(ProtectionDomain* domain, MemoryTable* memory, const QueuePairAttributes& attributes);
 
@@ -55,12 +57,8 @@ class SoftwareQueuePair final : public DrivenQueuePair, public Timed {
 
   void Drive() override;
   void OnReady() override;
-  void OnDeadline() override;
   void OnLeftToPollers() override { watch_.AwaitArm(); }
   void OnArm() override { watch_.Resume(); }
-  // Listens whether the peer's host lives.
-  void OnTimer() override;
-  DataObject& object() override { return *this; }
   uint64_t poll_count() const override { return receive_cq_->polls() + initiator_cq_->polls(); }
   uint32_t events() const override;
   bool notification_wanted() const override { return receive_cq_->armed() || initiator_cq_->armed(); }
@@ -72,6 +70,7 @@ class SoftwareQueuePair final : public DrivenQueuePair, public Timed {
   void OnClose() override;
   void Dismantle() override;
   NdkStatus Post(const InitiatorPost& post);
+  NdkStatus Adopt(Attachment attachment, ConnectionEndCallback on_end);
   // Whether a request may name the region or window.
   template <typename Object>
   bool Belongs(const Object* object) const {
@@ -84,6 +83,9 @@ class SoftwareQueuePair final : public DrivenQueuePair, public Timed {
   void PeerHasEnded();
   void CheckHalfOpenSocket();
   void StartKeepalive();
+  // Listens whether the peer's host lives.
+  void LookForPeer();
+  void EndWaiting();
   void AdvanceDisconnect();
   void Break(const RequestFailure& failure, uint32_t provider_error);
   void Terminate(const TerminateMessage& message, const RequestFailure& failure);
@@ -116,6 +118,16 @@ class SoftwareQueuePair final : public DrivenQueuePair, public Timed {
   ConnectionEndCallback on_end_;
   RequestCompletion disconnect_completion_;
   bool disconnecting_ = false;
+
+  // What the progress thread calls, once each: a connection has one end, and may be disconnected once.
+  ConnectionEnd end_;
+  ConnectionEndCallback told_of_end_;
+  PendingCall tell_end_{this, [this] { std::exchange(told_of_end_, nullptr)(end_); }};
+  NdkStatus disconnect_status_ = NdkStatus::kSuccess;
+  RequestCompletion disconnected_;
+  PendingCall complete_disconnect_{this, [this] { std::exchange(disconnected_, nullptr)(disconnect_status_); }};
+  Timer look_timer_{this, [this] { LookForPeer(); }};
+  Timer deadline_{this, [this] { EndWaiting(); }};
 };
 
 }  // namespace rdmabroker::iwarp

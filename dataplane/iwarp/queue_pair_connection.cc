@@ -7,11 +7,13 @@
 #include <sys/socket.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
+#include <new>
 #include <optional>
 #include <utility>
-#include <vector>
 
+#include "dataplane/catch_exceptions.h"
 #include "dataplane/forked_child.h"
 #include "dataplane/iwarp/limits.h"
 #include "dataplane/iwarp/progress_thread.h"
@@ -40,7 +42,14 @@ NdkStatus StatusOf(TerminateCause cause) {
 }  // namespace
 
 NdkStatus SoftwareQueuePair::Attach(Attachment attachment, ConnectionEndCallback on_end) {
-  if (IsForkedChild()) return RefuseInForkedChild();
+  return CatchExceptions([&]() -> NdkStatus {
+    if (IsForkedChild()) return RefuseInForkedChild();
+    return Adopt(std::move(attachment), std::move(on_end));
+  });
+}
+
+// What may find no memory comes first.
+NdkStatus SoftwareQueuePair::Adopt(Attachment attachment, ConnectionEndCallback on_end) {
   const auto state = DecodeConnectionState(attachment.state);
   int type = 0;
   socklen_t length = sizeof type;
@@ -54,15 +63,17 @@ NdkStatus SoftwareQueuePair::Attach(Attachment attachment, ConnectionEndCallback
   ::setsockopt(attachment.socket.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
   const std::lock_guard lock(mutex_);
   if (phase_ != Phase::kIdle || closed_) return RefuseUsedQueuePair();
+  receiver_.Start(*state);
+  transmitter_.MakeRoom(*state);
+  ParentsAlone parents_socket(attachment.socket.get());
   if (!watch_.Start(attachment.socket.get())) {
     return Refuse(NdkStatus::kInsufficientResources,
                   "the kernel watches no more sockets: raise fs.epoll.max_user_watches");
   }
   phase_ = Phase::kConnected;
   socket_ = std::move(attachment.socket);
-  parents_socket_ = ParentsAlone(socket_.get());
+  parents_socket_ = std::move(parents_socket);
   on_end_ = std::move(on_end);
-  receiver_.Start(*state);
   transmitter_.Start(socket_.get(), *state);
   alive_ = true;
   StartKeepalive();
@@ -75,10 +86,10 @@ void SoftwareQueuePair::StartKeepalive() {
   tcp::AskSilentPeer(socket_.get(), keepalive_);
   if (keepalive_.count() == 0) return;
   const auto now = ProgressThread::Clock::now();
-  ProgressThread::Get().SetTimer(this, silence_.NextLook({}, now));
+  ProgressThread::Get().SetTimer(&look_timer_, silence_.NextLook({}, now));
 }
 
-void SoftwareQueuePair::OnTimer() {
+void SoftwareQueuePair::LookForPeer() {
   const std::lock_guard lock(mutex_);
   if (phase_ != Phase::kConnected) return;
   const auto now = ProgressThread::Clock::now();
@@ -87,7 +98,7 @@ void SoftwareQueuePair::OnTimer() {
     constexpr uint32_t kDead = kSocketError | ETIMEDOUT;
     return Break({NdkStatus::kIoTimeout, kDead}, kDead);
   }
-  ProgressThread::Get().SetTimer(this, silence_.NextLook(state, now));
+  ProgressThread::Get().SetTimer(&look_timer_, silence_.NextLook(state, now));
 }
 
 void SoftwareQueuePair::Drive() {
@@ -105,8 +116,14 @@ void SoftwareQueuePair::OnReady() {
 }
 
 void SoftwareQueuePair::DriveLocked() {
-  if (phase_ == Phase::kConnected) DriveConnected();
-  if (phase_ == Phase::kLingering) DriveLingering();
+  try {
+    if (phase_ == Phase::kConnected) DriveConnected();
+    if (phase_ == Phase::kLingering) DriveLingering();
+  } catch (const std::bad_alloc&) {
+    // The stream has no one to hold it where it stands, and nobody here waits for an answer.
+    constexpr uint32_t kNoMemory = kSocketError | ENOMEM;
+    Break({NdkStatus::kInsufficientResources, kNoMemory}, kNoMemory);
+  }
 }
 
 void SoftwareQueuePair::DriveConnected() {
@@ -199,7 +216,7 @@ void SoftwareQueuePair::Terminate(const TerminateMessage& message, const Request
   receiver_.CancelReceives();
   transmitter_.SendTerminate(EncodeTerminate(message));
   phase_ = Phase::kLingering;
-  watch_.SetDeadline(ProgressThread::Clock::now() + kLinger);
+  ProgressThread::Get().SetTimer(&deadline_, ProgressThread::Clock::now() + kLinger);
   CompleteDisconnect(NdkStatus::kConnectionAborted);
 }
 
@@ -210,7 +227,7 @@ void SoftwareQueuePair::DriveLingering() {
     said_goodbye_ = true;
   }
   size_t budget = kDriveBudget;
-  std::vector<uint8_t> unwanted(16 * 1024);
+  std::array<uint8_t, 16 * 1024> unwanted;
   ssize_t got = 1;
   while (budget > 0 && got > 0) {
     got = ::recv(socket_.get(), unwanted.data(), unwanted.size(), MSG_DONTWAIT);
@@ -225,7 +242,7 @@ void SoftwareQueuePair::DriveLingering() {
   }
 }
 
-void SoftwareQueuePair::OnDeadline() {
+void SoftwareQueuePair::EndWaiting() {
   const std::lock_guard lock(mutex_);
   if (phase_ == Phase::kLingering) return CloseSocket();
   if (phase_ != Phase::kConnected || !disconnecting_) return;
@@ -242,7 +259,6 @@ NdkStatus SoftwareQueuePair::Disconnect(std::chrono::milliseconds timeout, Reque
   }
   if (!completion) return RefuseWithoutCompletion();
   disconnecting_ = true;
-  AddReference();  // Given back when the completion has returned.
   disconnect_completion_ = std::move(completion);
   if (phase_ != Phase::kConnected) {
     EndLocally();
@@ -250,7 +266,7 @@ NdkStatus SoftwareQueuePair::Disconnect(std::chrono::milliseconds timeout, Reque
     return NdkStatus::kPending;
   }
   transmitter_.RefusePosts();
-  watch_.SetDeadline(ProgressThread::Clock::now() + timeout);
+  ProgressThread::Get().SetTimer(&deadline_, ProgressThread::Clock::now() + timeout);
   DriveLocked();
   return NdkStatus::kPending;
 }
@@ -284,7 +300,8 @@ void SoftwareQueuePair::CloseSocket() {
   phase_ = Phase::kEnded;
   alive_ = false;
   transmitter_.Stop();
-  ProgressThread::Get().SetTimer(this, std::nullopt);
+  ProgressThread::Get().SetTimer(&look_timer_, std::nullopt);
+  ProgressThread::Get().SetTimer(&deadline_, std::nullopt);
   watch_.Stop();
   parents_socket_ = {};
   socket_.Reset();
@@ -293,20 +310,16 @@ void SoftwareQueuePair::CloseSocket() {
 void SoftwareQueuePair::ReportEnd(const ConnectionEnd& end) {
   ConnectionEndCallback callback = std::exchange(on_end_, nullptr);
   if (callback == nullptr || disconnecting_) return;
-  AddReference();
-  ProgressThread::Get().Call([this, end, callback = std::move(callback)] {
-    callback(end);
-    ReleaseReference();
-  });
+  end_ = end;
+  told_of_end_ = std::move(callback);
+  ProgressThread::Get().Call(&tell_end_);
 }
 
 void SoftwareQueuePair::CompleteDisconnect(NdkStatus status) {
-  RequestCompletion completion = std::exchange(disconnect_completion_, nullptr);
-  if (completion == nullptr) return;
-  ProgressThread::Get().Call([this, status, completion = std::move(completion)] {
-    completion(status);
-    ReleaseReference();
-  });
+  if (disconnect_completion_ == nullptr) return;
+  disconnect_status_ = status;
+  disconnected_ = std::exchange(disconnect_completion_, nullptr);
+  ProgressThread::Get().Call(&complete_disconnect_);
 }
 
 uint32_t SoftwareQueuePair::events() const {

@@ -2,6 +2,7 @@
 
 #include "dataplane/iwarp/receive_queue.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "dataplane/catch_exceptions.h"
@@ -17,6 +18,9 @@ NdkStatus ReceiveQueue::Post(void* context, std::span<const Sge> sges) {
   if (sges.size() > max_sge_) return RefusePieces(sges.size(), TotalLength(sges), max_sge_, kMaxTransfer);
   const std::lock_guard lock(mutex_);
   if (requests_.size() >= depth_) return RefuseFullQueue(depth_);
+  // For this one and all that are posted, when they are done.
+  const size_t most = requests_.size() + 1;
+  if (most > spare_.capacity()) spare_.reserve(std::min<size_t>(2 * most, depth_));
   ReceiveRequest request;
   if (!spare_.empty()) {
     request = std::move(spare_.back());
@@ -38,7 +42,7 @@ std::optional<ReceiveRequest> ReceiveQueue::Take() {
 
 void ReceiveQueue::Recycle(ReceiveRequest request) {
   const std::lock_guard lock(mutex_);
-  if (spare_.size() + requests_.size() < depth_) spare_.push_back(std::move(request));
+  if (spare_.size() < spare_.capacity()) spare_.push_back(std::move(request));
 }
 
 NdkStatus ReceiveQueue::SetDepth(uint32_t depth) {
@@ -58,7 +62,7 @@ SoftwareSharedReceiveQueue::SoftwareSharedReceiveQueue(ProtectionDomain* domain,
     : domain_(domain),
       completion_queues_(completion_queues),
       max_depth_(max_depth),
-      notification_(std::move(attributes.notification)),
+      notifications_(this, &ProgressThread::Get(), std::move(attributes.notification)),
       queue_(attributes.depth, attributes.max_receive_request_sge),
       threshold_(attributes.notify_threshold),
       armed_(threshold_ > 0) {}
@@ -93,24 +97,9 @@ std::optional<ReceiveRequest> SoftwareSharedReceiveQueue::Take() {
 
 void SoftwareSharedReceiveQueue::NotifyIfBelow(size_t queued) {
   const std::lock_guard lock(mutex_);
-  if (!armed_ || closed_ || queued >= threshold_) return;
+  if (!armed_ || queued >= threshold_) return;
   armed_ = false;
-  if (!notification_) return;
-  AddReference();
-  ProgressThread::Get().Call([this] {
-    bool closed = false;
-    {
-      const std::lock_guard closed_lock(mutex_);
-      closed = closed_;
-    }
-    if (!closed) notification_(NdkStatus::kSuccess);
-    ReleaseReference();
-  });
-}
-
-void SoftwareSharedReceiveQueue::OnClose() {
-  const std::lock_guard lock(mutex_);
-  closed_ = true;
+  notifications_.Call(NdkStatus::kSuccess);
 }
 
 }  // namespace rdmabroker::iwarp

@@ -12,6 +12,7 @@
 
 #include "dataplane/adapter.h"
 #include "dataplane/iwarp/completion_queue.h"
+#include "dataplane/notifications.h"
 #include "dataplane/ring.h"
 #include "dataplane/shared_receive_queue.h"
 
@@ -27,9 +28,10 @@ class ReceiveQueue {
  public:
   ReceiveQueue(uint32_t depth, uint32_t max_sge) : depth_(depth), max_sge_(max_sge) {}
 
+  // Throws std::bad_alloc where there is no memory for the request, and nothing has been posted then.
   NdkStatus Post(void* context, std::span<const Sge> sges);
   std::optional<ReceiveRequest> Take();
-  // Gives the memory of a request that is done back for the next one.
+  // Gives the memory of a request that is done back for the next one, if there is room to keep it.
   void Recycle(ReceiveRequest request);
   // kBufferOverflow if more are queued.
   NdkStatus SetDepth(uint32_t depth);
@@ -57,19 +59,18 @@ class SoftwareSharedReceiveQueue final : public SharedReceiveQueue {
   ProtectionDomain* domain() const { return domain_.get(); }
 
  private:
-  void OnClose() override;
+  void OnClose() override { notifications_.Close(); }
   void Dismantle() override { completion_queues_->Forget(this); }
   void NotifyIfBelow(size_t queued);
 
   const ObjectReference<ProtectionDomain> domain_;
   CompletionQueueList* const completion_queues_;
   const uint32_t max_depth_;
-  const SrqNotification notification_;
+  Notifications notifications_;
   ReceiveQueue queue_;
   std::mutex mutex_;  // Guards what follows.
   uint32_t threshold_;
   bool armed_;
-  bool closed_ = false;
 };
 
 }  // namespace rdmabroker::iwarp

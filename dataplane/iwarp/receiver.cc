@@ -73,6 +73,8 @@ void Receiver::Start(const ConnectionState& state) {
   // Not zeroed: of a connection with short messages, most of it never becomes memory.
   staged_ = std::make_unique_for_overwrite<uint8_t[]>(staged_size_);
   std::copy(state.unread.begin(), state.unread.end(), staged_.get());
+  targets_.pieces.reserve(kMostPieces + 1);  // And what is staged behind them.
+  targets_.pins.reserve(kMostPieces);
   staged_begin_ = 0;
   staged_end_ = state.unread.size();
 }
@@ -234,11 +236,8 @@ bool Receiver::BeginMessage() {
   // No result tells of more.
   message_.capacity = std::min<uint64_t>(message_.capacity, std::numeric_limits<uint32_t>::max());
   // All of it, before the first byte is written.
-  targets_.Clear();
-  const bool usable = PinSlice(attributes_.memory, message_.request.sges, 0, message_.capacity, kLocalWrite,
-                               attributes_.domain, &targets_);
-  targets_.Clear();
-  if (usable) return true;
+  if (MayUse(attributes_.memory, message_.request.sges, message_.capacity, kLocalWrite, attributes_.domain))
+    return true;
   message_.status = NdkStatus::kAccessViolation;
   return Violate(kRdmapLocalCatastrophic);
 }
@@ -356,6 +355,8 @@ void Receiver::Complete(NdkStatus status, uint32_t provider_error) {
 }
 
 void Receiver::CancelReceives() {
+  // Where memory ran out they are there still, and who takes memory away waits for their pins.
+  targets_.Clear();
   if (message_.active) {
     const bool own_failure = message_.status != NdkStatus::kCancelled;
     Complete(message_.status, own_failure ? TerminateSent(violation_.cause) : 0);

@@ -5,11 +5,15 @@
 
 #include <gtest/gtest.h>
 
+#include <functional>
 #include <utility>
 
 #include "dataplane/adapter.h"
+#include "dataplane/data_object.h"
 #include "dataplane/iwarp/adapter.h"
+#include "dataplane/iwarp/progress_thread.h"
 #include "dataplane/iwarp/wire/connection_state.h"
+#include "dataplane/pending_call.h"
 #include "dataplane/testing/side.h"
 #include "dataplane/testing/tcp_pair.h"
 
@@ -26,6 +30,18 @@ class Side : public DataSide {
     return qp->Attach({std::move(socket), EncodeConnectionState(state)}, NotesEnd());
   }
 };
+
+// Has the progress thread call this once, after all that waits there.
+inline void RunOnProgressThread(std::function<void()> run) {
+  class Errand final : public DataObject {
+   public:
+    explicit Errand(std::function<void()> run) : call(this, std::move(run)) {}
+    PendingCall call;
+  };
+  auto* const errand = new Errand(std::move(run));
+  ProgressThread::Get().Call(&errand->call);
+  errand->Close({});
+}
 
 struct States {
   ConnectionState active, passive;

@@ -7,13 +7,15 @@ namespace rdmabroker::iwarp {
 bool SocketWatch::Start(int fd) {
   const std::lock_guard lock(mutex_);
   const uint32_t events = queue_pair_->events();
-  bool watched = true;
+  const uint64_t handle = ProgressThread::Get().Watch(queue_pair_, fd, events);
+  bool watched = handle != 0;
   ForEachQueue([&](SoftwareCompletionQueue* cq) { watched = watched && cq->WatchSocket(queue_pair_, fd, events); });
-  if (watched) handle_ = ProgressThread::Get().Watch(queue_pair_, fd, events);
-  if (handle_ == 0) {
+  if (!watched) {
     ForEachQueue([&](SoftwareCompletionQueue* cq) { cq->UnwatchSocket(fd); });
+    ProgressThread::Get().Unwatch(handle);
     return false;
   }
+  handle_ = handle;
   fd_ = fd;
   events_ = events;
   return true;

@@ -6,7 +6,6 @@
 #include <atomic>
 #include <cstdint>
 #include <mutex>
-#include <optional>
 
 #include "dataplane/iwarp/completion_queue.h"
 #include "dataplane/iwarp/driven_queue_pair.h"
@@ -23,7 +22,7 @@ class SocketWatch {
       : queue_pair_(queue_pair), receive_cq_(receive_cq), initiator_cq_(initiator_cq) {}
 
   // The socket stays the caller's, and open until Stop. False: the kernel watches no more
-  // (fs.epoll.max_user_watches), and nothing has been started.
+  // (fs.epoll.max_user_watches), and nothing has been started. Nor has it where this throws std::bad_alloc.
   bool Start(int fd);
   void Stop();
   // Call it whenever DrivenQueuePair::events may have changed: it costs a comparison where they have not.
@@ -34,12 +33,8 @@ class SocketWatch {
     ForEachQueue([this](SoftwareCompletionQueue* cq) { cq->CallOnArm(queue_pair_); });
   }
 
-  // ProgressThread's functions of the same names. They do nothing where nothing is watched.
-  void Wake() { ProgressThread::Get().Wake(handle_); }
+  // ProgressThread's function of the same name. It does nothing where nothing is watched.
   void Resume() { ProgressThread::Get().Resume(handle_); }
-  void SetDeadline(std::optional<ProgressThread::Clock::time_point> deadline) {
-    ProgressThread::Get().SetDeadline(handle_, deadline);
-  }
 
  private:
   template <typename Change>

@@ -3,8 +3,10 @@
 #include "dataplane/iwarp/transmitter.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <cstring>
 #include <memory>
+#include <new>
 #include <utility>
 
 #include "dataplane/iwarp/progress_thread.h"
@@ -52,13 +54,16 @@ NdkStatus Transmitter::Post(const InitiatorPost& post) {
   }
   Request& request = At(tail_);
   FillRequest(post, &request);
-  ++tail_;
   if (gate_ == Gate::kCancelling) {
+    ++tail_;
     Report(&request, NdkStatus::kCancelled, 0);
     head_ = sent_ = next_ = tail_;
     return NdkStatus::kSuccess;
   }
-  AcceptChange(&request);
+  AcceptChange(post, &request);
+  ++tail_;
+  request.region = ObjectReference<SoftwareMemoryRegion>(post.region);
+  request.window = ObjectReference<SoftwareMemoryWindow>(post.window);
   if ((post.flags & kOpDefer) == 0) TransmitLocked();
   return NdkStatus::kSuccess;
 }
@@ -86,19 +91,20 @@ void Transmitter::FillRequest(const InitiatorPost& post, Request* request) {
     request->sges.assign(post.sges.begin(), post.sges.end());
   }
   if (post.change != nullptr) request->change = std::move(*post.change);
-  request->region = ObjectReference<SoftwareMemoryRegion>(post.region);
-  request->window = ObjectReference<SoftwareMemoryWindow>(post.window);
 }
 
 // Before the request can be carried out and its result be seen: whoever sees it may ask for the token.
-void Transmitter::AcceptChange(Request* request) {
-  if (request->type == OperationType::kBind) request->window->AcceptBind(&request->change);
-  if (request->type == OperationType::kFastRegister) request->region->AcceptFastRegister(&request->change);
+void Transmitter::AcceptChange(const InitiatorPost& post, Request* request) {
+  if (post.type == OperationType::kBind) post.window->AcceptBind(&request->change);
+  if (post.type == OperationType::kFastRegister) post.region->AcceptFastRegister(&request->change);
 }
 
+// Of one that was cancelled as it was posted there is none.
 void Transmitter::CancelChange(Request* request) {
-  if (request->type == OperationType::kBind) request->window->CancelBind(request->change);
-  if (request->type == OperationType::kFastRegister) request->region->CancelFastRegister(request->change);
+  if (request->window && request->type == OperationType::kBind) request->window->CancelBind(request->change);
+  if (request->region && request->type == OperationType::kFastRegister) {
+    request->region->CancelFastRegister(request->change);
+  }
 }
 
 void Transmitter::Start(int fd, const ConnectionState& state) {
@@ -210,11 +216,16 @@ void Transmitter::Abort(const RequestFailure& failure, bool reject_posts) {
 }
 
 // Copies what a partly sent batch still needs of the consumer's memory, up to the end of its FPDUs. Where that is gone,
-// the stream cannot go on.
+// or there is none for the copy, the stream cannot go on.
 void Transmitter::OwnBatch() {
   std::vector<uint8_t> rest;
   PinBatch();
-  rest.reserve(batch_bytes_);
+  try {
+    rest.reserve(batch_bytes_);
+  } catch (const std::bad_alloc&) {
+    socket_error_ = ENOMEM;
+    batch_.clear();
+  }
   for (size_t i = batch_position_; i < batch_.size(); ++i) {
     const auto* const begin = static_cast<const uint8_t*>(batch_[i].iov_base);
     rest.insert(rest.end(), begin, begin + batch_[i].iov_len);
@@ -247,9 +258,8 @@ void Transmitter::SendTerminate(std::span<const uint8_t> payload) {
 
 void Transmitter::Report(Request* request, NdkStatus status, uint32_t provider_error) {
   if (status != NdkStatus::kSuccess) CancelChange(request);
-  if (request->region || request->window) {
-    ProgressThread::Get().LetGo(std::move(request->region), std::move(request->window));
-  }
+  ProgressThread::Get().LetGo(std::move(request->region));
+  ProgressThread::Get().LetGo(std::move(request->window));
   if (status == NdkStatus::kSuccess && (request->flags & kOpSilentSuccess) != 0) return;
   ResultEx result;
   result.status = status;

@@ -66,9 +66,13 @@ class Transmitter {
   explicit Transmitter(const TransmitterAttributes& attributes);
   ~Transmitter();
 
-  // The inline status of the post.
+  // The inline status of the post. Throws std::bad_alloc where there is no memory for the request, and nothing has been
+  // posted then. What else here finds no memory fails the socket, with ENOMEM.
   NdkStatus Post(const InitiatorPost& post);
 
+  // Gets the memory that most connections need for batches; what needs more gets it as it goes. Before Start. May throw
+  // std::bad_alloc.
+  void MakeRoom(const ConnectionState& state);
   // The socket stays the caller's and open until Abort.
   void Start(int fd, const ConnectionState& state);
   // The peer's first FPDU has come: sends need not be held any longer.
@@ -137,9 +141,10 @@ class Transmitter {
 
   NdkStatus CheckPost(const InitiatorPost& post) const;
   void FillRequest(const InitiatorPost& post, Request* request);
-  void AcceptChange(Request* request);
+  void AcceptChange(const InitiatorPost& post, Request* request);
   void CancelChange(Request* request);
   void TransmitLocked();
+  void TransmitBatches();
   bool SendBatch();
   bool FillBatch();
   bool EmitRequest();

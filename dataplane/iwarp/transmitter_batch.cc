@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <memory>
+#include <new>
 
 #include "dataplane/iwarp/limits.h"
 #include "dataplane/iwarp/transmitter.h"
@@ -28,7 +30,30 @@ constexpr size_t kCopiedAtOnce = 4096;
 
 }  // namespace
 
+void Transmitter::MakeRoom(const ConnectionState& state) {
+  const std::lock_guard lock(mutex_);
+  reads_.fit(state.outbound_read_limit);
+  responses_.fit(state.inbound_read_limit);
+  batch_.reserve(kBatchPieces + kMostPieces);
+  batch_pins_.reserve(kBatchPieces + kMostPieces);
+  batch_tokens_.reserve(kBatchPieces + kMostPieces);
+  scratch_.pieces.reserve(kMostPieces);
+  scratch_.pins.reserve(kMostPieces);
+  owned_ = std::make_unique_for_overwrite<uint8_t[]>(kOwnedBytes);
+}
+
 void Transmitter::TransmitLocked() {
+  try {
+    TransmitBatches();
+  } catch (const std::bad_alloc&) {
+    // An FPDU may have been begun that cannot be ended.
+    socket_error_ = ENOMEM;
+    batch_pins_.clear();
+    scratch_.Clear();
+  }
+}
+
+void Transmitter::TransmitBatches() {
   size_t budget = kDriveBudget;
   bool blocked = !PinBatch();
   while (fd_ >= 0 && !blocked && budget > 0 && socket_error() == 0) {
@@ -116,7 +141,6 @@ bool Transmitter::BatchFull() const {
 
 // Puts whole FPDUs into the batch. Responses and requests take turns, a message at a time. False: there are none.
 bool Transmitter::FillBatch() {
-  if (owned_ == nullptr) owned_ = std::make_unique_for_overwrite<uint8_t[]>(kOwnedBytes);
   while (!BatchFull() && !failed()) {
     const bool response_begun = !responses_.empty() && responses_.front().sent > 0;
     const bool respond = !responses_.empty() && offset_ == 0 && (response_begun || response_turn_ || next_ == tail_);
@@ -163,9 +187,9 @@ bool Transmitter::FindPayload(const Request& request, size_t length, bool copy) 
 bool Transmitter::CarryOutChange(Request* request) {
   switch (request->type) {
     case OperationType::kBind:
-      return request->window->CarryOutBind(request->change, request->region.get());
+      return request->window->CarryOutBind(&request->change, request->region.get());
     case OperationType::kFastRegister:
-      return request->region->Publish(request->change);
+      return request->region->Publish(&request->change);
     default:
       return attributes_.memory->Withdraw(request->change.entry, request->change.token);
   }
@@ -181,11 +205,7 @@ bool Transmitter::StartRequest(Request* request) {
   if (!request->inline_data.empty()) return true;
   // All of it, before the first byte is sent.
   const uint32_t rights = request->type == OperationType::kRead ? kLocalWrite : 0;
-  scratch_.Clear();
-  const bool usable =
-      PinSlice(attributes_.memory, request->sges, 0, request->length, rights, attributes_.domain, &scratch_);
-  scratch_.Clear();
-  if (usable) return true;
+  if (MayUse(attributes_.memory, request->sges, request->length, rights, attributes_.domain)) return true;
   FailRequest(request, NdkStatus::kAccessViolation, kLocalError);
   return false;
 }

@@ -250,7 +250,7 @@ const UseRow kUses[] = {
        }
        return std::nullopt;
      }},
-    {"BrokerObject.OnSessionEnd", WITHOUT_STATUS(g.connector->OnSessionEnd([](NdkStatus) { ADD_FAILURE(); }))},
+    {"BrokerObject.OnSessionEnd", [](Graph& g) { return g.connector->OnSessionEnd([](NdkStatus) { ADD_FAILURE(); }); }},
     {"Extensible.QueryExtension",
      [](Graph& g) {
        const void* functions = nullptr;
@@ -276,7 +276,7 @@ const UseRow kUses[] = {
     {"Adapter.CreateConnector", [](Graph& g) { return g.adapter->CreateConnector(Nobody<client::Connector>()); }},
     {"Listener.Listen", [](Graph& g) { return g.listener->Listen(g.world.a().At(), NobodyEnds); }},
     {"Listener.Listen(Reservation)", [](Graph& g) { return g.listener->Listen(g.reservation, NobodyEnds); }},
-    {"Listener.ControlConnectEvents", WITHOUT_STATUS(g.listener->ControlConnectEvents(true))},
+    {"Listener.ControlConnectEvents", [](Graph& g) { return g.listener->ControlConnectEvents(true); }},
     {"Listener.GetLocalAddress", WITHOUT_STATUS(g.listener->GetLocalAddress(nullptr, nullptr))},
     {"Listener.address", WITHOUT_STATUS(g.listener->address())},
     {"SharedEndpoint.address", WITHOUT_STATUS(g.endpoint->address())},

@@ -119,8 +119,7 @@ bool WatchSessionEnd(Turn& turn) {
   if (!object) return false;
   std::function<void(NdkStatus)> on_end;
   if (!turn.Wrong()) on_end = [stage = turn.stage](NdkStatus) { stage->Log("a session ends by itself"); };
-  object->broker->OnSessionEnd(std::move(on_end));
-  turn.Did("BrokerObject.OnSessionEnd", NameOf(*object.owned()));
+  turn.Did("BrokerObject.OnSessionEnd", object->broker->OnSessionEnd(std::move(on_end)), NameOf(*object.owned()));
   return true;
 }
 
@@ -274,8 +273,8 @@ bool ListenOnReservation(Turn& turn) {
 bool ControlConnectEvents(Turn& turn) {
   const Lease listener = turn.Some(Kind::kListener);
   if (!listener) return false;
-  listener.broker<client::Listener>()->ControlConnectEvents(turn.dice.Percent(40));
-  turn.Did("Listener.ControlConnectEvents", NameOf(*listener.owned()));
+  turn.Did("Listener.ControlConnectEvents",
+           listener.broker<client::Listener>()->ControlConnectEvents(turn.dice.Percent(40)), NameOf(*listener.owned()));
   return true;
 }
 
