@@ -237,4 +237,12 @@ std::string RunPeer(const std::string& name, const PeerCommand& server, const Pe
   return text;
 }
 
+std::string RunProgram(const std::string& name, const std::vector<std::string>& command) {
+  const Child child = Start(0, command);
+  const std::string text = Drain(child, name);
+  Keep(name, text);
+  Require(Succeeded(child), name + " failed: " + text);
+  return text;
+}
+
 }  // namespace rdmabroker::bench

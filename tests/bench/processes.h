@@ -29,6 +29,9 @@ double RunPair(const std::function<void(UniqueFd)>& target, const std::function<
 using PeerCommand = std::function<std::vector<std::string>(const std::string& port)>;
 std::string RunPeer(const std::string& name, const PeerCommand& server, const PeerCommand& client);
 
+// Runs a program to its end. Returns what it printed, and keeps it in Bazel's undeclared outputs as `name`.
+std::string RunProgram(const std::string& name, const std::vector<std::string>& command);
+
 }  // namespace rdmabroker::bench
 
 #endif  // TESTS_BENCH_PROCESSES_H_

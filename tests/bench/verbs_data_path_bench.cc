@@ -5,17 +5,14 @@
 #include <CLI/CLI.hpp>
 
 #include <algorithm>
-#include <array>
 #include <cstdint>
 #include <string>
-#include <utility>
-#include <vector>
 
 #include "dataplane/adapter.h"
 #include "dataplane/ndk/qp_attributes.h"
 #include "dataplane/verbs/adapter.h"
-#include "dataplane/verbs/transition.h"
 #include "tests/bench/bare_verbs.h"
+#include "tests/bench/data_plane_end.h"
 #include "tests/bench/figures.h"
 #include "tests/bench/handshake_times.h"
 #include "tests/bench/kernel_handshakes.h"
@@ -31,69 +28,6 @@ constexpr uint32_t kMessage = 64 * 1024;  // Bytes.
 constexpr int kMessages = 64;
 constexpr int kWindow = 16;
 
-void Check(NdkStatus status, const char* what) {
-  if (status != NdkStatus::kSuccess) Fail(std::string(what) + ": " + std::string(StatusName(status)));
-}
-
-// BareEnd's counterpart on dataplane/verbs. Its objects stay until the process ends.
-class DataPlaneEnd {
- public:
-  explicit DataPlaneEnd(Adapter& adapter) : buffer_(kMessage) {
-    ProtectionDomain* const domain = Made(adapter.CreateProtectionDomain(), "a protection domain");
-    queue_ = Made(adapter.CreateCompletionQueue(4 * kDepth, {}), "a completion queue");
-    queue_pair_ = Made(domain->CreateQueuePair({.receive_cq = queue_,
-                                                .initiator_cq = queue_,
-                                                .receive_queue_depth = kDepth,
-                                                .initiator_queue_depth = kDepth,
-                                                .max_receive_request_sge = 1,
-                                                .max_initiator_request_sge = 1}),
-                       "a queue pair");
-    region_ = Made(domain->CreateMemoryRegion(false), "a memory region");
-    Check(region_->Register(buffer_.data(), buffer_.size(), kMrAllowRemoteWrite), "Register");
-  }
-
-  uint32_t number() const { return queue_pair_->number(); }
-  void Move(const QpAttributes& step) { Check(queue_pair_->Attach(verbs::AttachmentFor(step), {}), "Attach"); }
-  void Establish() { Check(queue_pair_->Attach({}, {}), "Attach"); }
-
-  void PostSend(uint32_t length) {
-    const Sge piece = Piece(length);
-    Check(queue_pair_->Send(nullptr, {&piece, 1}, 0), "Send");
-  }
-  void PostWrite(uint32_t length, const DataPlaneEnd& other) {
-    const Sge piece = Piece(length);
-    const RemoteMemory target = {reinterpret_cast<uintptr_t>(other.buffer_.data()), other.region_->remote_token()};
-    Check(queue_pair_->Write(nullptr, {&piece, 1}, target, 0), "Write");
-  }
-  void PostReceive(uint32_t length) {
-    const Sge piece = Piece(length);
-    Check(queue_pair_->Receive(nullptr, {&piece, 1}), "Receive");
-  }
-  void Await(size_t results) {
-    while (ahead_ < results) {
-      const size_t got = queue_->GetResultsEx(batch_);
-      for (size_t i = 0; i < got; ++i) Check(batch_[i].status, "a request");
-      ahead_ += got;
-    }
-    ahead_ -= results;
-  }
-
- private:
-  template <typename Object>
-  static Object* Made(const Created<Object>& created, const char* what) {
-    Check(created.status, what);
-    return created.object;
-  }
-  Sge Piece(uint32_t length) { return {buffer_.data(), length, region_->local_token()}; }
-
-  std::vector<uint8_t> buffer_;
-  CompletionQueue* queue_ = nullptr;
-  QueuePair* queue_pair_ = nullptr;
-  MemoryRegion* region_ = nullptr;
-  std::array<ResultEx, kBatch> batch_;
-  size_t ahead_ = 0;  // Results that came and were not awaited.
-};
-
 template <typename End>
 void Connect(KernelHandshakes& handshakes, End& one, End& other) {
   const auto side = [](End& end) {
@@ -106,20 +40,11 @@ void Connect(KernelHandshakes& handshakes, End& one, End& other) {
   other.PostReceive(kPing);
 }
 
-// Microseconds for a message there and one back; both ends take the results of their sends, too. One receive lies
-// ready at `other`.
+// Microseconds for a round trip.
 template <typename End>
-double RoundTrip(End& one, End& other) {
+double RoundTrips(End& one, End& other) {
   const int64_t start = NanosecondsNow();
-  for (int i = 0; i < kPings; ++i) {
-    one.PostReceive(kPing);
-    one.PostSend(kPing);
-    other.Await(1);
-    other.PostReceive(kPing);
-    other.PostSend(kPing);
-    one.Await(2);
-    other.Await(1);
-  }
+  for (int i = 0; i < kPings; ++i) RoundTrip(kPing, one, other);
   return static_cast<double>(NanosecondsNow() - start) / kPings * 1e-3;
 }
 
@@ -139,14 +64,14 @@ void Measure(const std::string& name, const IpAddress& address, int pairs) {
   const BareDevice device(name);
   BareEnd bare_one(device, kDepth, kMessage), bare_other(device, kDepth, kMessage);
   const Created<Adapter> adapter = verbs::OpenAdapter(name);
-  Check(adapter.status, "OpenAdapter");
-  DataPlaneEnd one(*adapter.object), other(*adapter.object);
+  RequireSuccess(adapter.status, "OpenAdapter");
+  DataPlaneEnd one(*adapter.object, kDepth, kMessage), other(*adapter.object, kDepth, kMessage);
   KernelHandshakes bare_handshakes(address, !device.iwarp()), handshakes(address, !device.iwarp());
   Connect(bare_handshakes, bare_one, bare_other);
   Connect(handshakes, one, other);
 
-  const Contender bare_trip = {"64-byte SEND round trip, libibverbs", [&] { return RoundTrip(bare_one, bare_other); }};
-  const Contender trip = {"64-byte SEND round trip, dataplane/verbs", [&] { return RoundTrip(one, other); }};
+  const Contender bare_trip = {"64-byte SEND round trip, libibverbs", [&] { return RoundTrips(bare_one, bare_other); }};
+  const Contender trip = {"64-byte SEND round trip, dataplane/verbs", [&] { return RoundTrips(one, other); }};
   const Contender bare_stream = {"64 KiB WRITE, libibverbs", [&] { return WriteBandwidth(bare_one, bare_other); }};
   const Contender stream = {"64 KiB WRITE, dataplane/verbs", [&] { return WriteBandwidth(one, other); }};
   for (const Contender& warm_up : {bare_trip, trip, bare_stream, stream}) warm_up.run();
