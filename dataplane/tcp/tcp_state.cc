@@ -17,27 +17,11 @@
 #include <span>
 
 #include "dataplane/netlink.h"
+#include "dataplane/tcp/connection_message.h"
 #include "dataplane/unique_fd.h"
 
 namespace rdmabroker::tcp {
 namespace {
-
-// TCP_ESTABLISHED, TCP_CLOSE and TCP_CLOSE_WAIT of netinet/tcp.h.
-constexpr uint8_t kEstablished = 1;
-constexpr uint8_t kClosed = 7;
-constexpr uint8_t kCloseWait = 8;
-
-TcpState FromInfo(const tcp_info& info) {
-  return {
-      .open = info.tcpi_state == kEstablished || info.tcpi_state == kCloseWait,
-      .closed = info.tcpi_state == kClosed,
-      .silence = std::chrono::milliseconds(std::min(info.tcpi_last_ack_recv, info.tcpi_last_data_recv)),
-      .since_sent = std::chrono::milliseconds(info.tcpi_last_data_sent),
-      .unacknowledged = info.tcpi_unacked > 0,
-      .unsent = info.tcpi_notsent_bytes > 0,
-      .unanswered = info.tcpi_probes,
-  };
-}
 
 inet_diag_sockid SocketId(const SocketAddress& local, const SocketAddress& peer) {
   inet_diag_sockid id = {};
@@ -75,7 +59,7 @@ std::optional<TcpState> ReadTcpState(int socket) {
   tcp_info info = {};
   socklen_t length = sizeof info;
   if (::getsockopt(socket, IPPROTO_TCP, TCP_INFO, &info, &length) != 0) return std::nullopt;
-  return FromInfo(info);
+  return StateFrom(info);
 }
 
 int FindTcpState(const SocketAddress& local, const SocketAddress& peer, TcpState* state) {
@@ -84,17 +68,10 @@ int FindTcpState(const SocketAddress& local, const SocketAddress& peer, TcpState
   const std::span bytes(reinterpret_cast<const char*>(&request), sizeof request);
   UniqueFd netlink;
   const int error = AskNetlink(NETLINK_SOCK_DIAG, bytes, &netlink, [&](const void* first, int length) {
-    const auto* const about = static_cast<const inet_diag_msg*>(first);
-    if (length < static_cast<int>(sizeof *about)) return;
-    // Where there is no connection, it is of one that listens there.
-    if (about->id.idiag_dport != htons(peer.port)) return;
-    ForEachAttribute(about + 1, length - static_cast<int>(sizeof *about), [&](int type, const rtattr* attribute) {
-      if (type != INET_DIAG_INFO) return;
-      tcp_info info = {};
-      std::memcpy(&info, RTA_DATA(attribute), std::min<size_t>(sizeof info, RTA_PAYLOAD(attribute)));
-      *state = FromInfo(info);
+    if (const auto told = ParseConnectionMessage(first, length, peer.port)) {
+      *state = *told;
       found = true;
-    });
+    }
   });
   return error == 0 && !found ? ENOENT : error;
 }

@@ -6,27 +6,18 @@
 #include <rdma/rdma_netlink.h>
 #include <unistd.h>
 
-#include <cstring>
+#include <utility>
 
-#include "dataplane/netlink.h"
+#include "dataplane/verbs/device/rdma_message.h"
 #include "dataplane/verbs/device/rdma_netlink.h"
 
 namespace rdmabroker::verbs {
-namespace {
-
-std::string ReadText(const rtattr* attribute) {
-  const auto* const text = static_cast<const char*>(RTA_DATA(attribute));
-  return {text, ::strnlen(text, RTA_PAYLOAD(attribute))};
-}
-
-}  // namespace
 
 int ReadDeviceName(uint32_t index, std::string* name) {
-  const auto read = [name](int type, const rtattr* attribute) {
-    if (type == RDMA_NLDEV_ATTR_DEV_NAME) *name = ReadText(attribute);
-  };
   return AskRdmaNetlink(RDMA_NLDEV_CMD_GET, {{RDMA_NLDEV_ATTR_DEV_INDEX, index}}, false,
-                        [&](const void* first, int length) { ForEachAttribute(first, length, read); });
+                        [name](const void* first, int length) {
+                          if (auto device = ParseDevice(first, length); device.name) *name = *std::move(device.name);
+                        });
 }
 
 int ReadDeviceName(ibv_device* device, std::string* name) {
@@ -41,13 +32,8 @@ std::optional<uint32_t> FindDeviceIndex(const std::string& name) {
   if (::access("/sys/class/infiniband", F_OK) != 0) return std::nullopt;
   std::optional<uint32_t> found;
   AskRdmaNetlink(RDMA_NLDEV_CMD_GET, {}, true, [&](const void* first, int length) {
-    uint32_t index = 0;
-    bool named = false;
-    ForEachAttribute(first, length, [&](int type, const rtattr* attribute) {
-      if (type == RDMA_NLDEV_ATTR_DEV_INDEX) index = ReadNumber(attribute);
-      if (type == RDMA_NLDEV_ATTR_DEV_NAME) named = ReadText(attribute) == name;
-    });
-    if (named) found = index;
+    const DeviceMessage device = ParseDevice(first, length);
+    if (device.name == name && device.index) found = device.index;
   });
   return found;
 }

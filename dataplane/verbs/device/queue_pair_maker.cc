@@ -2,12 +2,11 @@
 
 #include "dataplane/verbs/device/queue_pair_maker.h"
 
-#include <infiniband/verbs.h>
 #include <rdma/rdma_netlink.h>
 
 #include <vector>
 
-#include "dataplane/netlink.h"
+#include "dataplane/verbs/device/rdma_message.h"
 #include "dataplane/verbs/device/rdma_netlink.h"
 
 namespace rdmabroker::verbs {
@@ -16,36 +15,6 @@ namespace {
 // Of hundreds, while others come and go all the time, one list in eighty left out the one that was looked for.
 constexpr int kMostLists = 10;
 
-// Reads the attributes of one queue pair, or of a table of them, for the one that is looked for.
-void ReadQueuePairs(const void* first, int length, uint32_t wanted, QueuePairMaker* maker) {
-  uint32_t number = 0;
-  uint32_t thread = 0;
-  bool kernel = false;
-  bool failed = false;
-  ForEachAttribute(first, length, [&](int type, const rtattr* attribute) {
-    switch (type) {
-      case RDMA_NLDEV_ATTR_RES_QP:
-      case RDMA_NLDEV_ATTR_RES_QP_ENTRY:
-        return ReadQueuePairs(RTA_DATA(attribute), static_cast<int>(RTA_PAYLOAD(attribute)), wanted, maker);
-      case RDMA_NLDEV_ATTR_RES_LQPN:
-        number = ReadNumber(attribute);
-        return;
-      case RDMA_NLDEV_ATTR_RES_STATE:
-        failed = *static_cast<const uint8_t*>(RTA_DATA(attribute)) == IBV_QPS_ERR;
-        return;
-      case RDMA_NLDEV_ATTR_RES_PID:
-        thread = ReadNumber(attribute);
-        return;
-      case RDMA_NLDEV_ATTR_RES_KERN_NAME:
-        kernel = true;
-        return;
-      default:
-        return;
-    }
-  });
-  if (number == wanted) *maker = {0, static_cast<pid_t>(thread), kernel, failed};
-}
-
 // Asks for the one queue pair, which works where the kernel knows its port and it is the first, or for all of the
 // device.
 QueuePairMaker Ask(uint32_t device_index, uint32_t number, bool all) {
@@ -53,7 +22,7 @@ QueuePairMaker Ask(uint32_t device_index, uint32_t number, bool all) {
   if (!all) of.insert(of.end(), {{RDMA_NLDEV_ATTR_PORT_INDEX, kFirstPort}, {RDMA_NLDEV_ATTR_RES_LQPN, number}});
   QueuePairMaker maker;
   const int error = AskRdmaNetlink(RDMA_NLDEV_CMD_RES_QP_GET, of, all, [&](const void* first, int length) {
-    ReadQueuePairs(first, length, number, &maker);
+    ParseQueuePairs(first, length, number, &maker);
   });
   if (error != 0) return {.error = error};
   return maker;

@@ -5,8 +5,7 @@
 #include <linux/netlink.h>
 #include <rdma/rdma_netlink.h>
 
-#include <cstring>
-
+#include "dataplane/netlink.h"
 #include "dataplane/unique_fd.h"
 
 namespace rdmabroker::verbs {
@@ -44,12 +43,6 @@ int AskRdmaNetlink(uint16_t command, const std::vector<NetlinkNumber>& of, bool 
   // The thread's next question goes by the same one.
   thread_local UniqueFd netlink;
   return AskNetlink(NETLINK_RDMA, Request(command, of, all), &netlink, on_message);
-}
-
-uint32_t ReadNumber(const rtattr* attribute) {
-  uint32_t value = 0;
-  if (RTA_PAYLOAD(attribute) >= sizeof value) std::memcpy(&value, RTA_DATA(attribute), sizeof value);
-  return value;
 }
 
 }  // namespace rdmabroker::verbs

@@ -3,13 +3,9 @@
 #ifndef DATAPLANE_VERBS_DEVICE_RDMA_NETLINK_H_
 #define DATAPLANE_VERBS_DEVICE_RDMA_NETLINK_H_
 
-#include <linux/rtnetlink.h>
-
 #include <cstdint>
 #include <functional>
 #include <vector>
-
-#include "dataplane/netlink.h"
 
 // What the kernel tells everybody of its RDMA resources (include/uapi/rdma/rdma_netlink.h).
 namespace rdmabroker::verbs {
@@ -26,15 +22,6 @@ struct NetlinkNumber {
 // for a list. From any thread.
 int AskRdmaNetlink(uint16_t command, const std::vector<NetlinkNumber>& of, bool all,
                    const std::function<void(const void* first, int length)>& on_message);
-
-// Calls `function` as ForEachAttribute does for those within a table or one of its entries.
-template <typename Function>
-void ForEachWithin(const rtattr* table, const Function& function) {
-  ForEachAttribute(RTA_DATA(table), static_cast<int>(RTA_PAYLOAD(table)), function);
-}
-
-// 0: it is too short for one.
-uint32_t ReadNumber(const rtattr* attribute);
 
 }  // namespace rdmabroker::verbs
 
