@@ -131,12 +131,13 @@ class CrashPointTest : public testing::Test {
     return gone ? 0 : passes + 1;
   }
 
-  // Returns when the broker has done what it was asked for before, and has told the keeper.
+  // Returns when the broker has done what it was asked for before, and serves.
   virtual void Settle() = 0;
   // Of what kinds the objects are that the broker knows, the descriptors that the keeper has and the daemon, and what
   // is in the network. Of the daemon's without sockets, of which each thread that has asked netlink keeps one.
   std::vector<std::string> Holdings() {
     Settle();
+    broker_->AwaitKeeper();
     std::vector<std::string> holdings = Descriptors(broker_->Daemon());
     std::erase_if(holdings, [](const std::string& one) { return one.find("socket:") != std::string::npos; });
     for (std::string& one : holdings) one.insert(0, "the daemon's ");

@@ -7,10 +7,12 @@
 
 #include <cerrno>
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <string>
 #include <string_view>
+#include <system_error>
 #include <vector>
 
 #include "absl/strings/match.h"
@@ -35,6 +37,21 @@ std::vector<std::string> Command(const std::vector<std::string>& daemon, const s
   if (log.empty()) return command;
   command.insert(command.begin(), {"sh", "-c", absl::StrCat("exec \"$0\" \"$@\" 2>>'", log, "'")});
   return command;
+}
+
+// Of the configurations that the process has open, as the keeper has those that it keeps, the texts.
+std::vector<std::string> ConfigurationsOf(pid_t pid) {
+  std::vector<std::string> texts;
+  std::error_code gone;  // What goes meanwhile is not missed.
+  for (std::filesystem::directory_iterator at(absl::StrCat("/proc/", pid, "/fd"), gone), end; !gone && at != end;
+       at.increment(gone)) {
+    std::error_code closed;
+    const std::string target = std::filesystem::read_symlink(at->path(), closed);
+    if (closed || !absl::StrContains(target, "memfd:configuration")) continue;
+    std::ifstream file(at->path());
+    texts.emplace_back(std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>());
+  }
+  return texts;
 }
 
 }  // namespace
@@ -74,6 +91,17 @@ void KeptBroker::AwaitAnother(pid_t former) {
     const pid_t daemon = ChildOf(pid());
     return daemon > 0 && daemon != former;
   })) << "the keeper starts no other daemon";
+}
+
+// The daemon gives it a configuration that has changed, takes the former one back, and tells it all in order.
+void KeptBroker::AwaitKeeper() {
+  const std::string mark = absl::StrCat("# ", ++marks_, "\n");
+  std::ofstream(folder() + "/broker.toml", std::ios::app) << mark;
+  ASSERT_EQ(::kill(Daemon(), SIGHUP), 0);
+  EXPECT_TRUE(Becomes([&] {
+    const std::vector<std::string> kept = ConfigurationsOf(pid());
+    return kept.size() == 1 && absl::EndsWith(kept.front(), mark);
+  })) << "the keeper does not get the configuration";
 }
 
 std::string KeptBroker::Log() const {

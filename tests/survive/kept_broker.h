@@ -33,6 +33,8 @@ class KeptBroker : public RunningBroker {
   void KillDaemonAnd(const std::function<void()>& meanwhile);
   // Another daemon than that.
   void AwaitAnother(pid_t former);
+  // Returns when the keeper has done all that the daemon, which serves, had told it before.
+  void AwaitKeeper();
   // What the keeper and the daemons have said, where they have a file for it, from which the next two read.
   std::string Log() const;
   // Whether the daemon's process serves, as it says.
@@ -56,6 +58,7 @@ class KeptBroker : public RunningBroker {
 
  private:
   const std::string log_;
+  int marks_ = 0;  // In the configuration.
   bool leaves_out_strays_ = false;
 };
 
