@@ -71,6 +71,9 @@ expect 'a planned restart is no failure' \
 broker/keeper/rdma-broker-keeper --help >"$work/help"
 expect 'the keeper keeps as many' says "$work/help" "--descriptors NUMBER=$(setting FileDescriptorStoreMax)( |\$)"
 
+expect 'systemd can hand over all that it keeps' \
+  test "$(setting LimitNOFILE)" -gt $((2 * $(setting FileDescriptorStoreMax)))
+
 # Without which deaths and restarts cost connections, or devices are not there yet.
 relied_on=(Type=notify NotifyAccess=main 'WatchdogSec=[1-9].*' 'ExecReload=kill -HUP [$]MAINPID' Restart=always
   StartLimitIntervalSec=0 RuntimeDirectoryPreserve=restart 'After=(.* )?rdma-hw\.target( .*)?'
