@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <string>
 
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "broker/core/connections.h"
 #include "broker/core/endpoints.h"
@@ -186,6 +187,15 @@ void FailConnect(Turn& turn, ConnectorRecord& connector, Outcome outcome, bool a
   Fail(turn, connector, std::move(outcome));
 }
 
+// Why, where the fabric or the status tells.
+std::string CauseOf(const Turn& turn, const ConnectorRecord& connector, const FabricConnectFailed& report) {
+  if (!report.explanation.empty()) return absl::StrCat(": ", report.explanation);
+  if (report.status != NdkStatus::kAddressAlreadyExists) return "";
+  const SocketAddress& local = turn.records.endpoints.at(connector.endpoint).address;
+  return absl::StrCat(": there is a connection to it from ", local.ToString(),
+                      " already, which need not be this broker's; end that, or connect from another port");
+}
+
 // The port is in use towards this peer by a connection that the core does not know, such as one that has outlived the
 // broker's records. Each port is tried once, and all within the Connect's time.
 bool ConnectsFromAnotherPort(Turn& turn, ConnectorRecord& connector, const FabricConnectFailed& report) {
@@ -337,7 +347,7 @@ void Handle(Turn& turn, const FabricConnectFailed& report) {
   GiveUp(turn, *connector, Farewell::kRelease);
   if (ConnectsFromAnotherPort(turn, *connector, report)) return;
   Outcome outcome = Refuse(report.status, "destination ", connector->peer.ToString(), ": cannot be connected",
-                           report.explanation.empty() ? "" : ": ", report.explanation);
+                           CauseOf(turn, *connector, report));
   outcome.provider_error = report.provider_error;
   outcome.retryable = MayRetry(report.status);
   outcome.retry_same_qp = outcome.retryable && report.qp_reusable;

@@ -4,8 +4,10 @@
 
 #include <gtest/gtest.h>
 
+#include <cerrno>
 #include <functional>
 #include <optional>
+#include <string>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -47,8 +49,8 @@ class ConnectorFailureTest : public testing::Test {
   void Ask(int second, const Request& request) {
     Handle(second, ClientRequest{kSession, RequestId(++requests_), EventNumber(), request});
   }
-  void StartConnect(int second) {
-    Ask(second, Connect{kConnector, {17}, {kHere, 0}, {kThere, 7471}, {}, {}});
+  void StartConnect(int second, uint16_t from = 0) {
+    Ask(second, Connect{kConnector, {17}, {kHere, from}, {kThere, 7471}, {}, {}});
     for (const Effect& effect : std::exchange(last_, {})) {
       const auto* request = std::get_if<FabricRequest>(&effect);
       const auto* bind = request == nullptr ? nullptr : std::get_if<FabricBind>(request);
@@ -101,6 +103,15 @@ TEST_F(ConnectorFailureTest, IsKeptWhileTheConnectorTriesAgain) {
   ASSERT_TRUE(Connector().failure.has_value());
   EXPECT_EQ(Connector().failure->at, At(3));
   EXPECT_EQ(Connector().since, At(5));
+}
+
+TEST_F(ConnectorFailureTest, NamesThePortThatHasAConnectionToThePeerAlready) {
+  StartConnect(2, 5000);
+  Handle(3, FabricReport(FabricConnectFailed{.connection = Connector().connection,
+                                             .status = NdkStatus::kAddressAlreadyExists,
+                                             .provider_error = EADDRNOTAVAIL}));
+  ASSERT_TRUE(Connector().failure.has_value());
+  EXPECT_NE(Connector().failure->hint.find("192.0.2.1:5000"), std::string::npos) << Connector().failure->hint;
 }
 
 TEST_F(ConnectorFailureTest, IsATimeout) {
