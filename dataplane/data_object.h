@@ -48,6 +48,8 @@ class DataObject : public Extensible {
   virtual ~DataObject() = default;
 
  private:
+  friend class DroppedReferences;
+
   // Starts to cancel what is pending. Called once, before the close can complete.
   virtual void OnClose() {}
   // Revokes the object's rights and destroys its hardware object. Called once, after the last reference has gone and
@@ -56,6 +58,7 @@ class DataObject : public Extensible {
 
   std::atomic<uint32_t> references_{1};  // The first is the consumer's own; Close gives it back.
   CloseCompletion close_completion_;
+  DataObject* next_dropped_ = nullptr;  // Of whoever has the last reference.
 };
 
 // A counted reference to an antecedent. The member that holds it is destroyed with the successor, after the successor's
