@@ -9,10 +9,12 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <chrono>
 #include <utility>
 
 #include "dataplane/become_callback_thread.h"
 #include "dataplane/start_thread.h"
+#include "dataplane/unique_fd.h"
 #include "dataplane/verbs/verbs_status.h"
 
 namespace rdmabroker::verbs {
@@ -21,7 +23,7 @@ struct AdapterThread::State {
   UniqueFd epoll;
   UniqueFd event;
   std::mutex mutex;  // Guards what follows; innermost of all locks.
-  std::deque<std::function<void()>> callbacks;
+  PendingCalls calls;
   bool signalled = false;
   bool stopping = false;
 
@@ -68,11 +70,11 @@ std::unique_ptr<AdapterThread> AdapterThread::Start(ibv_context* context) {
   auto state = std::make_shared<State>();
   state->epoll = UniqueFd(::epoll_create1(EPOLL_CLOEXEC));
   state->event = UniqueFd(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-  ibv_comp_channel* const channel = ibv_create_comp_channel(context);
+  Channel channel(ibv_create_comp_channel(context));
   if (channel == nullptr) return nullptr;
-  std::unique_ptr<AdapterThread> thread(new AdapterThread(context, channel, state));
+  std::unique_ptr<AdapterThread> thread(new AdapterThread(context, std::move(channel), state));
   const int epoll = state->epoll.get();
-  if (!Watch(epoll, state->event.get()) || !WatchWithoutBlocking(epoll, channel->fd) ||
+  if (!Watch(epoll, state->event.get()) || !WatchWithoutBlocking(epoll, thread->channel()->fd) ||
       !WatchWithoutBlocking(epoll, context->async_fd)) {
     return nullptr;
   }
@@ -80,8 +82,8 @@ std::unique_ptr<AdapterThread> AdapterThread::Start(ibv_context* context) {
   return thread->thread_.joinable() ? std::move(thread) : nullptr;
 }
 
-AdapterThread::AdapterThread(ibv_context* context, ibv_comp_channel* channel, std::shared_ptr<State> state)
-    : context_(context), channel_(channel), state_(std::move(state)) {}
+AdapterThread::AdapterThread(ibv_context* context, Channel channel, std::shared_ptr<State> state)
+    : context_(context), channel_(std::move(channel)), state_(std::move(state)) {}
 
 AdapterThread::~AdapterThread() {
   {
@@ -94,27 +96,25 @@ AdapterThread::~AdapterThread() {
   } else if (thread_.joinable()) {
     thread_.join();
   }
-  ibv_destroy_comp_channel(channel_);
 }
 
-void AdapterThread::Call(std::function<void()> callback) {
+void AdapterThread::Call(PendingCall* call) {
   const std::lock_guard lock(state_->mutex);
-  state_->callbacks.push_back(std::move(callback));
+  state_->calls.Add(call);
   state_->Signal();
 }
 
-void* AdapterThread::Register(EventTarget* target) {
+void* AdapterThread::Register(EventTarget* target, Timer* timer) {
   const std::lock_guard lock(mutex_);
-  const uintptr_t cookie = next_cookie_++;
-  targets_[cookie].target = target;
-  return reinterpret_cast<void*>(cookie);
+  targets_[next_cookie_] = {.target = target, .timer = timer};
+  return reinterpret_cast<void*>(next_cookie_++);
 }
 
 void AdapterThread::Unregister(void* cookie) {
   const std::lock_guard lock(mutex_);
   const auto found = targets_.find(reinterpret_cast<uintptr_t>(cookie));
   if (found == targets_.end()) return;
-  if (found->second.time) timers_.erase({*found->second.time, found->first});
+  if (found->second.timer != nullptr) timers_.Set(found->second.timer, std::nullopt);
   targets_.erase(found);
 }
 
@@ -123,10 +123,8 @@ void AdapterThread::SetTimer(const void* cookie, Clock::time_point time) {
     const std::lock_guard lock(mutex_);
     const auto found = targets_.find(reinterpret_cast<uintptr_t>(cookie));
     if (found == targets_.end()) return;
-    if (found->second.time) timers_.erase({*found->second.time, found->first});
-    found->second.time = time;
-    timers_.insert({time, found->first});
-    if (timers_.begin()->second != found->first) return;
+    timers_.Set(found->second.timer, time);
+    if (timers_.first() < time) return;
   }
   // The thread itself looks before it waits.
   if (thread_.get_id() == std::this_thread::get_id()) return;
@@ -137,30 +135,46 @@ void AdapterThread::SetTimer(const void* cookie, Clock::time_point time) {
 // An object is registered as long as its consumer's own reference is there, so that another one may be taken.
 AdapterThread::Held AdapterThread::Find(const void* cookie) {
   const std::lock_guard lock(mutex_);
-  const auto found = targets_.find(reinterpret_cast<uintptr_t>(cookie));
-  if (found == targets_.end()) return {};
-  return {found->second.target, ObjectReference<DataObject>(found->second.target->data_object())};
+  return Hold(targets_.find(reinterpret_cast<uintptr_t>(cookie)));
 }
 
-std::vector<AdapterThread::Held> AdapterThread::All() {
-  std::vector<Held> all;
+AdapterThread::Held AdapterThread::Next(uintptr_t cookie) {
   const std::lock_guard lock(mutex_);
-  for (const auto& [cookie, registered] : targets_) {
-    all.push_back({registered.target, ObjectReference<DataObject>(registered.target->data_object())});
+  return Hold(targets_.upper_bound(cookie));
+}
+
+AdapterThread::Held AdapterThread::Hold(Targets::iterator registered) {
+  if (registered == targets_.end()) return {};
+  EventTarget* const target = registered->second.target;
+  return {registered->first, target, ObjectReference<DataObject>(target->data_object())};
+}
+
+// An object is let go of when the next one is held: the last object of a device that is released takes this one with
+// it.
+template <typename Function>
+void AdapterThread::ForEach(const Function& function) {
+  uintptr_t end = 0;
+  {
+    const std::lock_guard lock(mutex_);
+    end = next_cookie_;
   }
-  return all;
+  Held held = Next(0);
+  while (held.target != nullptr && held.cookie < end) {
+    function(*held.target);
+    held = Next(held.cookie);
+  }
 }
 
 void AdapterThread::ReapAll() {
-  for (const Held& held : All()) held.target->Reap();
+  ForEach([](EventTarget& target) { target.Reap(); });
 }
 
 void AdapterThread::Forget(const SharedReceiveQueue* srq) {
-  for (const Held& held : All()) held.target->Forget(srq);
+  ForEach([srq](EventTarget& target) { target.Forget(srq); });
 }
 
 void AdapterThread::TellOfFailure(const EventTarget& failed) {
-  for (const Held& held : All()) held.target->OnFailure(failed);
+  ForEach([&failed](EventTarget& target) { target.OnFailure(failed); });
 }
 
 // Whatever runs here may destroy this object, but not `state`.
@@ -182,17 +196,15 @@ void AdapterThread::Run(State& state) {
       if (!good) ::epoll_ctl(state.epoll.get(), EPOLL_CTL_DEL, fd, nullptr);
     }
     HandleTimers();
-    std::deque<std::function<void()>> callbacks;
-    {
-      const std::lock_guard lock(state.mutex);
-      if (state.stopping) return;
-      callbacks.swap(state.callbacks);
-      eventfd_t ignored;
-      if (std::exchange(state.signalled, false)) ::eventfd_read(state.event.get(), &ignored);
-    }
-    for (const auto& callback : callbacks) {
-      callback();
-      const std::lock_guard lock(state.mutex);
+    std::unique_lock lock(state.mutex);
+    if (state.stopping) return;
+    eventfd_t ignored;
+    if (std::exchange(state.signalled, false)) ::eventfd_read(state.event.get(), &ignored);
+    for (size_t due = state.calls.size(); due > 0; --due) {
+      const PendingCalls::Taken call = state.calls.Take();
+      lock.unlock();
+      call.Run();
+      lock.lock();
       if (state.stopping) return;
     }
   }
@@ -204,7 +216,7 @@ bool AdapterThread::HandleCompletionEvents() {
   const auto state = state_;
   ibv_cq* queue = nullptr;
   void* cookie = nullptr;
-  while (FromMinusOne(ibv_get_cq_event(channel_, &queue, &cookie)) == NdkStatus::kSuccess) {
+  while (FromMinusOne(ibv_get_cq_event(channel(), &queue, &cookie)) == NdkStatus::kSuccess) {
     ibv_ack_cq_events(queue, 1);
     if (const Held held = Find(cookie); held.target != nullptr) held.target->OnCompletionEvent();
     const std::lock_guard lock(state->mutex);
@@ -223,7 +235,7 @@ bool AdapterThread::HandleAsyncEvents() {
     if (cookie != nullptr) {
       Tell(cookie, type);
     } else if (type == IBV_EVENT_DEVICE_FATAL) {
-      TellAll(type);
+      ForEach([type](EventTarget& target) { target.OnAsyncEvent(type); });
     }
     const std::lock_guard lock(state->mutex);
     if (state->stopping) return true;
@@ -234,26 +246,25 @@ bool AdapterThread::HandleAsyncEvents() {
 // Milliseconds until the first timer; -1 for never.
 int AdapterThread::WaitTimeout() {
   const std::lock_guard lock(mutex_);
-  if (timers_.empty()) return -1;
-  const auto left = std::chrono::ceil<std::chrono::milliseconds>(timers_.begin()->first - Clock::now()).count();
+  const auto first = timers_.first();
+  if (!first) return -1;
+  const auto left = std::chrono::ceil<std::chrono::milliseconds>(*first - Clock::now()).count();
   return static_cast<int>(std::clamp<int64_t>(left, 0, 60'000));
 }
 
 void AdapterThread::HandleTimers() {
   const auto state = state_;
-  std::vector<const void*> due;
-  {
-    const std::lock_guard lock(mutex_);
-    const Clock::time_point now = Clock::now();
-    while (!timers_.empty() && timers_.begin()->first <= now) {
-      const uintptr_t cookie = timers_.begin()->second;
-      due.push_back(reinterpret_cast<const void*>(cookie));
-      targets_.at(cookie).time.reset();
-      timers_.erase(timers_.begin());
+  const Clock::time_point now = Clock::now();
+  while (true) {
+    {
+      Timers::Due due;
+      {
+        const std::lock_guard lock(mutex_);
+        due = timers_.Take(now);
+      }
+      if (!due) return;
+      due.Run();
     }
-  }
-  for (const void* const cookie : due) {
-    if (const Held held = Find(cookie); held.target != nullptr) held.target->OnTimer();
     const std::lock_guard lock(state->mutex);
     if (state->stopping) return;
   }
@@ -261,10 +272,6 @@ void AdapterThread::HandleTimers() {
 
 void AdapterThread::Tell(const void* cookie, ibv_event_type type) {
   if (const Held held = Find(cookie); held.target != nullptr) held.target->OnAsyncEvent(type);
-}
-
-void AdapterThread::TellAll(ibv_event_type type) {
-  for (const Held& held : All()) held.target->OnAsyncEvent(type);
 }
 
 }  // namespace rdmabroker::verbs

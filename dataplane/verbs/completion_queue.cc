@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "dataplane/adapter_checks.h"
+#include "dataplane/catch_exceptions.h"
 #include "dataplane/forked_child.h"
 #include "dataplane/post_checks.h"
 #include "dataplane/refusal.h"
@@ -24,7 +25,7 @@ bool IsReceive(OperationType type) {
 }  // namespace
 
 VerbsCompletionQueue::VerbsCompletionQueue(VerbsAdapter* adapter, uint32_t depth, CqNotification notification)
-    : adapter_(adapter), notification_(std::move(notification)), waiting_(depth) {}
+    : adapter_(adapter), notifications_(this, &adapter->thread(), std::move(notification)), waiting_(depth) {}
 
 NdkStatus VerbsCompletionQueue::Make() {
   cookie_ = adapter_->thread().Register(this);
@@ -40,8 +41,8 @@ void VerbsCompletionQueue::Dismantle() {
 
 void VerbsCompletionQueue::OnClose() {
   adapter_->thread().Unregister(cookie_);
+  notifications_.Close();
   const std::lock_guard lock(mutex_);
-  closed_ = true;
   arming_.Disarm();
 }
 
@@ -158,22 +159,9 @@ void VerbsCompletionQueue::OnCompletionEvent() {
   }
 }
 
-// The adapter's thread calls all notifications, so that those of one queue cannot overlap.
 void VerbsCompletionQueue::Notify(NdkStatus status) {
   arming_.Disarm();
-  if (!notification_ || closed_) return;
-  AddReference();
-  adapter_->thread().Call([this, status] { RunNotification(status); });
-}
-
-void VerbsCompletionQueue::RunNotification(NdkStatus status) {
-  bool closed = false;
-  {
-    const std::lock_guard lock(mutex_);
-    closed = closed_;
-  }
-  if (!closed) notification_(status);
-  ReleaseReference();
+  notifications_.Call(status);
 }
 
 // A queue that overran is full still: nobody but this function empties it.
@@ -204,6 +192,19 @@ bool VerbsCompletionQueue::Attach(uint32_t number, VerbsQueuePair* queue_pair) {
   queue_pairs_[number] = queue_pair;
   MakeHiddenPlaces();
   return true;
+}
+
+void VerbsCompletionQueue::Renumber(uint32_t number, uint32_t next, VerbsQueuePair* queue_pair) {
+  DroppedReferences dropped;
+  const std::lock_guard lock(mutex_);
+  Poll(static_cast<size_t>(queue_->cqe), &dropped);
+  last_found_ = nullptr;
+  auto entry = queue_pairs_.extract(number);
+  // It has it already where both of its queues are this one.
+  if (entry.empty()) return;
+  entry.key() = next;
+  // No more than there were before, so that the table stays as it is.
+  queue_pairs_.insert(std::move(entry)).position->second = queue_pair;
 }
 
 // Each queue pair may need a place of either kind. Where there can be no more, they take turns.
@@ -272,11 +273,15 @@ NdkStatus VerbsCompletionQueue::Resize(uint32_t depth) {
   const uint32_t hidden = std::min(hidden_, info.max_cq_depth - depth + kHiddenCompletions);
   const uint32_t taken = std::max(silent_places_.taken(), question_places_.taken());
   if (taken > hidden / 2) return RefuseShorterQueue(depth, waiting_.size() + taken);
-  const NdkStatus status = FromErrnoResult(ibv_resize_cq(queue_, static_cast<int>(depth + hidden)));
-  if (status != NdkStatus::kSuccess) return status;
-  waiting_.Resize(depth);
-  SetHiddenPlaces(hidden);
-  return status;
+  return CatchExceptions([&] {
+    WaitingResults resized = waiting_;
+    resized.Resize(depth);
+    const NdkStatus status = FromErrnoResult(ibv_resize_cq(queue_, static_cast<int>(depth + hidden)));
+    if (status != NdkStatus::kSuccess) return status;
+    waiting_ = std::move(resized);
+    SetHiddenPlaces(hidden);
+    return status;
+  });
 }
 
 NdkStatus VerbsCompletionQueue::ControlInterruptModeration(uint32_t interval_us, uint32_t count) {

@@ -15,8 +15,9 @@
 
 #include "dataplane/completion_queue.h"
 #include "dataplane/cq_arming.h"
+#include "dataplane/dropped_references.h"
+#include "dataplane/notifications.h"
 #include "dataplane/verbs/adapter_thread.h"
-#include "dataplane/verbs/memory_objects.h"
 #include "dataplane/verbs/verbs_adapter.h"
 #include "dataplane/waiting_results.h"
 
@@ -28,6 +29,7 @@ class VerbsQueuePair;
 // completion several results can come, and arming looks before anybody polls.
 class VerbsCompletionQueue final : public CompletionQueue, public EventTarget {
  public:
+  // Drops the caller's use of the device when it is dismantled.
   VerbsCompletionQueue(VerbsAdapter* adapter, uint32_t depth, CqNotification notification);
   // Once, before anything else. What fails can only be closed.
   NdkStatus Make();
@@ -70,6 +72,8 @@ class VerbsCompletionQueue final : public CompletionQueue, public EventTarget {
   // destroyed and they are taken in. Another queue pair may have its number from the moment it is destroyed, and take
   // its place here before it is detached. False: the queue is dead.
   bool Attach(uint32_t number, VerbsQueuePair* queue_pair);
+  // An attached queue pair gets another number. Needs no memory.
+  void Renumber(uint32_t number, uint32_t next, VerbsQueuePair* queue_pair);
   void Detach(uint32_t number, const VerbsQueuePair* queue_pair);
   // The queue pair is closed: none of its results waits afterwards.
   void Forget(const VerbsQueuePair* queue_pair);
@@ -99,15 +103,14 @@ class VerbsCompletionQueue final : public CompletionQueue, public EventTarget {
   void ArmHardware(DroppedReferences* dropped);
   void Die(NdkStatus why);
   void Notify(NdkStatus status);
-  void RunNotification(NdkStatus status);
 
   // What it is armed for tells which receives were solicited, and not this queue's own guess.
   bool HardwareDecides() const;
 
   const ObjectReference<VerbsAdapter> adapter_;
-  const CqNotification notification_;
   ibv_cq* queue_ = nullptr;
   void* cookie_ = nullptr;
+  Notifications notifications_;
   HiddenPlaces silent_places_{kHiddenCompletions / 2};
   HiddenPlaces question_places_{kHiddenCompletions / 2};
 
@@ -123,7 +126,6 @@ class VerbsCompletionQueue final : public CompletionQueue, public EventTarget {
   bool receive_seen_ = false;      // While armed for solicited ones: perhaps one of them.
   bool looking_back_ = false;      // At what may have come before the hardware was armed.
   std::optional<NdkStatus> dead_;  // Why.
-  bool closed_ = false;
 };
 
 }  // namespace rdmabroker::verbs

@@ -19,8 +19,6 @@ class EventTarget {
   // On the adapter's thread, with a reference held and no lock. A completion channel's event, and an asynchronous one
   // of this object or of the whole device.
   virtual void OnCompletionEvent() {}
-  // The same when the time has come that was set with AdapterThread::SetTimer.
-  virtual void OnTimer() {}
   virtual void OnAsyncEvent(ibv_event_type type) = 0;
   // Another object of the adapter's is dead. Any thread, without locks.
   virtual void OnFailure(const EventTarget&) {}

@@ -19,31 +19,36 @@ MakerThread::~MakerThread() {
     const std::lock_guard lock(mutex_);
     stopping_ = true;
   }
-  changed_.notify_one();
+  changed_.notify_all();
   if (thread_.joinable()) thread_.join();
 }
 
-void MakerThread::Run(std::function<void()> work) {
-  std::packaged_task<void()> task(std::move(work));
-  const std::future<void> done = task.get_future();
+void MakerThread::Run(absl::FunctionRef<void()> work) {
+  Task task = {.work = work};
   {
-    const std::lock_guard lock(mutex_);
-    tasks_.push_back(std::move(task));
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [this] { return task_ == nullptr; });
+    task_ = &task;
+    changed_.notify_all();
+    changed_.wait(lock, [&task] { return task.done; });
   }
-  changed_.notify_one();
-  done.wait();
+  if (task.thrown) std::rethrow_exception(task.thrown);
 }
 
 void MakerThread::Work() {
   std::unique_lock lock(mutex_);
   while (true) {
-    changed_.wait(lock, [this] { return stopping_ || !tasks_.empty(); });
-    if (tasks_.empty()) return;
-    std::packaged_task<void()> task = std::move(tasks_.front());
-    tasks_.pop_front();
+    changed_.wait(lock, [this] { return stopping_ || task_ != nullptr; });
+    if (task_ == nullptr) return;
     lock.unlock();
-    task();
+    try {
+      task_->work();
+    } catch (...) {
+      task_->thrown = std::current_exception();
+    }
     lock.lock();
+    std::exchange(task_, nullptr)->done = true;
+    changed_.notify_all();
   }
 }
 

@@ -4,12 +4,12 @@
 #define DATAPLANE_VERBS_MAKER_THREAD_H_
 
 #include <condition_variable>
-#include <deque>
-#include <functional>
-#include <future>
+#include <exception>
 #include <memory>
 #include <mutex>
 #include <thread>
+
+#include "absl/functional/function_ref.h"
 
 namespace rdmabroker::verbs {
 
@@ -25,10 +25,17 @@ class MakerThread {
   // When nobody waits any more.
   ~MakerThread();
 
-  // Returns when `work` has run there, after what others gave before. From any other thread.
-  void Run(std::function<void()> work);
+  // Returns when `work` has run there, and throws what it has thrown. Needs no memory. From any other thread.
+  void Run(absl::FunctionRef<void()> work);
 
  private:
+  // On its caller's stack.
+  struct Task {
+    absl::FunctionRef<void()> work;
+    std::exception_ptr thrown;
+    bool done = false;
+  };
+
   MakerThread() = default;
   void Work();
 
@@ -36,7 +43,7 @@ class MakerThread {
 
   std::mutex mutex_;  // Guards what follows; innermost of all locks.
   std::condition_variable changed_;
-  std::deque<std::packaged_task<void()>> tasks_;
+  Task* task_ = nullptr;  // What is to be done next, or is being done.
   bool stopping_ = false;
 };
 

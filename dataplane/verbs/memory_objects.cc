@@ -167,8 +167,7 @@ void VerbsMemoryWindow::HandleInvalidatePosted() {
 void VerbsMemoryWindow::LetGo(DroppedReferences* dropped) {
   if (!region_) return;
   region_->EndBinding();
-  dropped->emplace_back(region_.get());
-  region_ = {};
+  dropped->Add(std::move(region_));
 }
 
 void VerbsMemoryWindow::HandleBound(uint32_t key, VerbsMemoryRegion* region, DroppedReferences* dropped) {

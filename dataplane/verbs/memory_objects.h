@@ -9,18 +9,14 @@
 #include <cstddef>
 #include <cstdint>
 #include <mutex>
-#include <string>
-#include <vector>
 
 #include "dataplane/data_object.h"
+#include "dataplane/dropped_references.h"
 #include "dataplane/memory.h"
 
 namespace rdmabroker::verbs {
 
 class VerbsProtectionDomain;
-
-// References that were found to be over under a lock, and that must not go there: the last one may complete a close.
-using DroppedReferences = std::vector<ObjectReference<DataObject>>;
 
 class VerbsMemoryRegion final : public MemoryRegion {
  public:
@@ -61,6 +57,7 @@ class VerbsMemoryRegion final : public MemoryRegion {
 // builds on, and as it is, to which a bind that fails returns it.
 class VerbsMemoryWindow final : public MemoryWindow {
  public:
+  // The window is the object's once it is made.
   VerbsMemoryWindow(VerbsProtectionDomain* domain, ibv_mw* window);
 
   RemoteToken remote_token() const override;

@@ -84,12 +84,18 @@ void VerbsProtectionDomain::HandleInvalidated(RemoteToken token, DroppedReferenc
 
 void VerbsProtectionDomain::EndBindings(const void* queue_pair, DroppedReferences* dropped) {
   const std::lock_guard lock(mutex_);
-  decltype(windows_) after;
-  for (const auto& [index, window] : windows_) {
+  for (auto entry = windows_.begin(); entry != windows_.end();) {
+    VerbsMemoryWindow* const window = entry->second;
     window->EndBinding(queue_pair, dropped);
-    after.emplace(window->index(), window);
+    if (entry->first == window->index()) {
+      ++entry;
+      continue;
+    }
+    // No more than there were before, so that the table stays as it is. The loop may see it once more.
+    auto moving = windows_.extract(entry++);
+    moving.key() = window->index();
+    windows_.insert(std::move(moving));
   }
-  windows_ = std::move(after);
 }
 
 }  // namespace rdmabroker::verbs

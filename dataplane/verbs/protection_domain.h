@@ -17,6 +17,7 @@ namespace rdmabroker::verbs {
 
 class VerbsProtectionDomain final : public ProtectionDomain {
  public:
+  // Frees the domain, and drops the caller's use of the device, when it is dismantled.
   VerbsProtectionDomain(VerbsAdapter* adapter, ibv_pd* domain) : adapter_(adapter), domain_(domain) {}
 
   Created<MemoryRegion> CreateMemoryRegion(bool fast_register) override;
@@ -31,7 +32,7 @@ class VerbsProtectionDomain final : public ProtectionDomain {
   void Remove(VerbsMemoryWindow* window);
   // The peer has invalidated this token. What it held is put into `dropped`, for a caller without locks to let go.
   void HandleInvalidated(RemoteToken token, DroppedReferences* dropped);
-  // A queue pair is about to go, and takes the bindings that it made with it.
+  // A queue pair is about to go, and takes the bindings that it made with it. Needs no memory.
   void EndBindings(const void* queue_pair, DroppedReferences* dropped);
 
  private:

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <utility>
 
+#include "dataplane/catch_exceptions.h"
 #include "dataplane/forked_child.h"
 #include "dataplane/memory_checks.h"
 #include "dataplane/post_checks.h"
@@ -47,6 +48,8 @@ VerbsQueuePair::VerbsQueuePair(VerbsProtectionDomain* domain, const QueuePairAtt
       initiator_cq_(static_cast<VerbsCompletionQueue*>(attributes.initiator_cq)),
       srq_(static_cast<VerbsSharedReceiveQueue*>(attributes.srq)),
       attributes_(attributes),
+      broken_(this, [this] { HandleBroken(); }),
+      timer_(this, [this] { OnTimer(); }),
       silence_(attributes.keepalive, tcp::PeerSilence::Asking::kDataOnly),
       shown_by_tcp_(domain->adapter()->description().speaks_by_the_kernels_tcp),
       initiator_ring_(InitiatorDepth(attributes), kHiddenRequests),
@@ -201,8 +204,10 @@ NdkStatus VerbsQueuePair::Enqueue(const InitiatorPost& post, size_t* own) {
     ended_by_software_ = true;
     return NdkStatus::kSuccess;
   }
+  NdkStatus status = post.window == nullptr ? NdkStatus::kSuccess : MakeRoomForChanges();
+  if (status != NdkStatus::kSuccess) return status;
   Signal signal = Signal::kNone;
-  NdkStatus status = ChooseSignal(post, &signal);
+  status = ChooseSignal(post, &signal);
   if (status != NdkStatus::kSuccess) return status;
   if (post.type == OperationType::kBind) {
     status = EnqueueBind(post, signal, own);
@@ -246,8 +251,7 @@ NdkStatus VerbsQueuePair::EnqueueBind(const InitiatorPost& post, Signal signal, 
   request.bind_mw.mw = posting.window;
   request.bind_mw.rkey = posting.next_key;
   request.bind_mw.bind_info = info;
-  AddChange(post.window, post.region, posting.next_key);
-  changes_.back().took_window = posting.taken;
+  AddChange(post.window, post.region, posting.next_key).took_window = posting.taken;
   *own = posting.bound ? 2 : 1;
   return NdkStatus::kSuccess;
 }
@@ -285,11 +289,27 @@ ibv_send_wr& VerbsQueuePair::Append(const InitiatorPost& post, Signal signal, bo
   return request;
 }
 
-void VerbsQueuePair::AddChange(VerbsMemoryWindow* window, VerbsMemoryRegion* region, uint32_t key) {
-  changes_.push_back({.sequence = initiator_ring_.tail() - 1,
-                      .key = key,
-                      .window = ObjectReference<VerbsMemoryWindow>(window),
-                      .region = ObjectReference<VerbsMemoryRegion>(region)});
+// Once, for all that there can be.
+NdkStatus VerbsQueuePair::MakeRoomForChanges() {
+  if (!changes_.empty()) return NdkStatus::kSuccess;
+  return CatchExceptions([this] {
+    changes_ = std::vector<WindowChange>(initiator_ring_.slots());
+    return NdkStatus::kSuccess;
+  });
+}
+
+VerbsQueuePair::WindowChange& VerbsQueuePair::AddChange(VerbsMemoryWindow* window, VerbsMemoryRegion* region,
+                                                        uint32_t key) {
+  WindowChange& change = changes_[initiator_ring_.SlotOf(initiator_ring_.tail() - 1)];
+  change = {.key = key,
+            .window = ObjectReference<VerbsMemoryWindow>(window),
+            .region = ObjectReference<VerbsMemoryRegion>(region)};
+  return change;
+}
+
+VerbsQueuePair::WindowChange VerbsQueuePair::TakeChange(uint64_t sequence) {
+  if (changes_.empty()) return {};
+  return std::move(changes_[initiator_ring_.SlotOf(sequence)]);
 }
 
 // The last `own` requests are those of the post that is under way. Returns how that goes; where one before it is
@@ -304,26 +324,30 @@ NdkStatus VerbsQueuePair::PostChain(size_t own) {
     ended_by_software_ = true;
     return NdkStatus::kSuccess;
   }
-  for (WindowChange& change : changes_) {
-    if (change.sequence < first || change.sequence >= first + posted.accepted) continue;
+  if (!changes_.empty()) HandlePosted(first, first + posted.accepted);
+  if (posted.accepted < size) TakeBack(size - posted.accepted);
+  return posted.status;
+}
+
+void VerbsQueuePair::HandlePosted(uint64_t first, uint64_t end) {
+  for (uint64_t sequence = first; sequence < end; ++sequence) {
+    const WindowChange& change = changes_[initiator_ring_.SlotOf(sequence)];
+    if (!change.window) continue;
     if (change.region) {
       change.window->HandleBindPosted(change.key);
     } else {
       change.window->HandleInvalidatePosted();
     }
   }
-  TakeBack(size - posted.accepted);
-  return posted.status;
 }
 
 void VerbsQueuePair::TakeBack(size_t count) {
   for (; count > 0; --count) {
     ReturnPlace(initiator_ring_.PopLast(), initiator_cq_.get());
-    if (changes_.empty() || changes_.back().sequence != initiator_ring_.tail()) continue;
-    if (changes_.back().region) changes_.back().region->EndBinding();
-    if (changes_.back().took_window) changes_.back().window->Release();
     // Not the last references: the consumer's post has not returned.
-    changes_.pop_back();
+    const WindowChange change = TakeChange(initiator_ring_.tail());
+    if (change.region) change.region->EndBinding();
+    if (change.took_window) change.window->Release();
   }
 }
 

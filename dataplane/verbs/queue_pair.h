@@ -9,15 +9,17 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
-#include <deque>
 #include <mutex>
 #include <optional>
 #include <span>
 #include <vector>
 
 #include "dataplane/adapter.h"
+#include "dataplane/dropped_references.h"
 #include "dataplane/ndk/socket_address.h"
+#include "dataplane/pending_call.h"
 #include "dataplane/tcp/peer_silence.h"
+#include "dataplane/timers.h"
 #include "dataplane/verbs/adapter_thread.h"
 #include "dataplane/verbs/completion_queue.h"
 #include "dataplane/verbs/connection_id_search.h"
@@ -60,9 +62,6 @@ class VerbsQueuePair final : public QueuePair, public EventTarget {
 
   void OnAsyncEvent(ibv_event_type type) override;
   void OnFailure(const EventTarget& failed) override;
-  // While connected, asks the peer's adapter whether it is there, if it has acknowledged nothing lately. Later, cancels
-  // what the hardware has not.
-  void OnTimer() override;
   DataObject* data_object() override { return this; }
 
   // For its completion queues, under their lock; what each finds is added to `queue`.
@@ -100,9 +99,8 @@ class VerbsQueuePair final : public QueuePair, public EventTarget {
 
   // What a request does to a window when it is carried out.
   struct WindowChange {
-    uint64_t sequence = 0;
     uint32_t key = 0;
-    ObjectReference<VerbsMemoryWindow> window;
+    ObjectReference<VerbsMemoryWindow> window;  // None: there is no change.
     ObjectReference<VerbsMemoryRegion> region;  // None: invalidates.
     bool took_window = false;                   // It was nobody's before.
   };
@@ -119,8 +117,12 @@ class VerbsQueuePair final : public QueuePair, public EventTarget {
   NdkStatus EnqueueBind(const InitiatorPost& post, Signal signal, size_t* own);
   NdkStatus EnqueueInvalidate(const InitiatorPost& post, Signal signal, size_t* own);
   ibv_send_wr& Append(const InitiatorPost& post, Signal signal, bool internal);
-  void AddChange(VerbsMemoryWindow* window, VerbsMemoryRegion* region, uint32_t key);
+  NdkStatus MakeRoomForChanges();
+  WindowChange& AddChange(VerbsMemoryWindow* window, VerbsMemoryRegion* region, uint32_t key);
+  // Nothing where the request has none.
+  WindowChange TakeChange(uint64_t sequence);
   NdkStatus PostChain(size_t own);
+  void HandlePosted(uint64_t first, uint64_t end);
   void TakeBack(size_t count);
   void EndChain();
 
@@ -129,14 +131,20 @@ class VerbsQueuePair final : public QueuePair, public EventTarget {
   void HandleLast(VerbsCompletionQueue* queue, DroppedReferences* dropped);
   void HandleReceived(const ibv_wc& completion, VerbsCompletionQueue* queue, DroppedReferences* dropped);
   static void ReturnPlace(const PostedRequest& request, VerbsCompletionQueue* queue);
-  void FinishSent(VerbsCompletionQueue* queue, DroppedReferences* dropped);
+  // With the ring's lock: take out the requests that have ended, and report them without it.
+  void FinishSent(std::unique_lock<std::mutex> lock, VerbsCompletionQueue* queue, DroppedReferences* dropped);
+  void FinishReceived(std::unique_lock<std::mutex> lock, VerbsCompletionQueue* queue);
+  // With the initiator lock, as the next two.
+  size_t TakeReported(std::span<FinishedRequest> reported, VerbsCompletionQueue* queue, DroppedReferences* dropped);
   void Settle(const FinishedRequest& finished, VerbsCompletionQueue* queue, DroppedReferences* dropped);
-  void Report(const FinishedRequest& finished, VerbsCompletionQueue* queue) const;
-  void FinishReceived(VerbsCompletionQueue* queue);
   void ApplyChange(WindowChange change, NdkStatus status, DroppedReferences* dropped);
+  void Report(const FinishedRequest& finished, VerbsCompletionQueue* queue) const;
   void NoteInvalidation(const ibv_wc& completion, ResultEx* result, DroppedReferences* dropped);
 
   // queue_pair_keepalive.cc.
+  // While connected, asks the peer's adapter whether it is there, if it has acknowledged nothing lately. Later, cancels
+  // what the hardware has not. Like the next two, on the adapter's thread.
+  void OnTimer();
   bool IsDueToCancel(AdapterThread::Clock::time_point now);
   void StartKeepalive();
   void AskPeer();
@@ -165,6 +173,8 @@ class VerbsQueuePair final : public QueuePair, public EventTarget {
   const ObjectReference<VerbsSharedReceiveQueue> srq_;
   const QueuePairAttributes attributes_;
   void* cookie_ = nullptr;
+  PendingCall broken_;
+  Timer timer_;
   std::atomic<bool> alone_ = false;
   SocketAddress local_, peer_;  // Of the connection; they do not change from kConnected on.
   // The adapter's thread only.
@@ -180,9 +190,9 @@ class VerbsQueuePair final : public QueuePair, public EventTarget {
 
   std::mutex initiator_mutex_;  // Guards what follows.
   RequestRing initiator_ring_;
-  SendChain chain_;                   // The last ones of the ring, not posted yet.
-  std::deque<WindowChange> changes_;  // By sequence.
-  std::vector<uint8_t> gathered_;     // Inline data in more pieces than a request takes.
+  SendChain chain_;                    // The last ones of the ring, not posted yet.
+  std::vector<WindowChange> changes_;  // By the slots of their requests. Empty until there is the first.
+  std::vector<uint8_t> gathered_;      // Inline data in more pieces than a request takes.
   bool ready_to_send_ = false;
   bool ended_by_software_ = false;  // Requests that wait to be taken in.
   bool last_posted_ = false;        // kLastRequest, whose completion has not come.
@@ -194,10 +204,6 @@ class VerbsQueuePair final : public QueuePair, public EventTarget {
   std::mutex receive_mutex_;  // Guards what follows.
   RequestRing receive_ring_;
   std::vector<ibv_sge> receive_sges_;  // Of the receive that is being posted.
-
-  // Under the lock of the completion queue; what more than one request ends with.
-  std::vector<FinishedRequest> sent_;
-  std::vector<FinishedRequest> received_;
 };
 
 }  // namespace rdmabroker::verbs

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
+#include <array>
 #include <optional>
+#include <span>
 #include <utility>
 
 #include "dataplane/provider_error.h"
@@ -12,6 +14,9 @@ namespace rdmabroker::verbs {
 namespace {
 
 constexpr uint64_t kNumberMask = ~kReceiveRequest;
+
+// Results at a time, where several requests end together. Most often it is one, and silent ones before it.
+constexpr size_t kBatch = 4;
 
 // The others are carried out by this side's adapter alone.
 bool IsThePeersAnswer(const ibv_wc& completion) {
@@ -53,17 +58,19 @@ void VerbsQueuePair::HandleCompletion(const ibv_wc& completion, VerbsCompletionQ
 void VerbsQueuePair::HandleSent(const ibv_wc& completion, VerbsCompletionQueue* queue, DroppedReferences* dropped) {
   const NdkStatus status = CompletionStatus(completion.status, false);
   const uint32_t provider_error = ProviderError(completion);
-  std::optional<PostedRequest> alone;
-  {
-    const std::lock_guard lock(initiator_mutex_);
-    acknowledged_ |= IsThePeersAnswer(completion);
-    alone = initiator_ring_.CompleteAlone(completion.wr_id);
-    if (!alone.has_value()) initiator_ring_.Complete(completion.wr_id, status, provider_error, &sent_);
+  std::unique_lock lock(initiator_mutex_);
+  acknowledged_ |= IsThePeersAnswer(completion);
+  const auto alone = initiator_ring_.CompleteAlone(completion.wr_id);
+  if (!alone.has_value()) {
+    if (initiator_ring_.Complete(completion.wr_id, status, provider_error)) {
+      FinishSent(std::move(lock), queue, dropped);
+    }
+    return;
   }
-  if (!alone.has_value()) return FinishSent(queue, dropped);
   const FinishedRequest finished = {
       .sequence = completion.wr_id, .request = *alone, .status = status, .provider_error = provider_error};
   Settle(finished, queue, dropped);
+  lock.unlock();
   Report(finished, queue);
 }
 
@@ -77,10 +84,28 @@ void VerbsQueuePair::HandleLast(VerbsCompletionQueue* queue, DroppedReferences* 
   CancelBefore(kAllRequests, 0, queue, dropped);
 }
 
-void VerbsQueuePair::FinishSent(VerbsCompletionQueue* queue, DroppedReferences* dropped) {
-  for (const FinishedRequest& finished : sent_) Settle(finished, queue, dropped);
-  for (const FinishedRequest& finished : sent_) Report(finished, queue);
-  sent_.clear();
+void VerbsQueuePair::FinishSent(std::unique_lock<std::mutex> lock, VerbsCompletionQueue* queue,
+                                DroppedReferences* dropped) {
+  std::array<FinishedRequest, kBatch> batch;
+  while (true) {
+    const size_t count = TakeReported(batch, queue, dropped);
+    lock.unlock();
+    for (const FinishedRequest& finished : std::span(batch).first(count)) Report(finished, queue);
+    if (count < batch.size()) return;
+    lock.lock();
+  }
+}
+
+size_t VerbsQueuePair::TakeReported(std::span<FinishedRequest> reported, VerbsCompletionQueue* queue,
+                                    DroppedReferences* dropped) {
+  size_t count = 0;
+  while (count < reported.size()) {
+    const auto finished = initiator_ring_.TakeEnded();
+    if (!finished) break;
+    Settle(*finished, queue, dropped);
+    if (finished->reported()) reported[count++] = *finished;
+  }
+  return count;
 }
 
 void VerbsQueuePair::ReturnPlace(const PostedRequest& request, VerbsCompletionQueue* queue) {
@@ -90,15 +115,10 @@ void VerbsQueuePair::ReturnPlace(const PostedRequest& request, VerbsCompletionQu
 void VerbsQueuePair::Settle(const FinishedRequest& finished, VerbsCompletionQueue* queue, DroppedReferences* dropped) {
   ReturnPlace(finished.request, queue);
   if (finished.request.type != OperationType::kBind && finished.request.type != OperationType::kInvalidate) return;
-  WindowChange change;
-  {
-    const std::lock_guard lock(initiator_mutex_);
-    // One that was posted when the connection was dead already has none.
-    if (changes_.empty() || changes_.front().sequence != finished.sequence) return;
-    change = std::move(changes_.front());
-    changes_.pop_front();
+  // One that was posted when the connection was dead already has none.
+  if (WindowChange change = TakeChange(finished.sequence); change.window) {
+    ApplyChange(std::move(change), finished.status, dropped);
   }
-  ApplyChange(std::move(change), finished.status, dropped);
 }
 
 void VerbsQueuePair::Report(const FinishedRequest& finished, VerbsCompletionQueue* queue) const {
@@ -121,8 +141,8 @@ void VerbsQueuePair::ApplyChange(WindowChange change, NdkStatus status, DroppedR
   } else {
     change.window->HandleInvalidated(change.key, dropped);
   }
-  dropped->emplace_back(change.window.get());
-  if (change.region) dropped->emplace_back(change.region.get());
+  dropped->Add(std::move(change.window));
+  if (change.region) dropped->Add(std::move(change.region));
 }
 
 void VerbsQueuePair::HandleReceived(const ibv_wc& completion, VerbsCompletionQueue* queue, DroppedReferences* dropped) {
@@ -142,35 +162,33 @@ void VerbsQueuePair::HandleReceived(const ibv_wc& completion, VerbsCompletionQue
     result.request_context = *context;
     return queue->Add(result, {.queue_pair = this, .srq = srq_.get()});
   }
-  std::optional<PostedRequest> alone;
-  {
-    const std::lock_guard lock(receive_mutex_);
-    alone = receive_ring_.CompleteAlone(number);
-    if (!alone.has_value()) receive_ring_.Complete(number, result.status, result.provider_error, &received_);
-  }
-  if (alone.has_value()) {
+  std::unique_lock lock(receive_mutex_);
+  if (const auto alone = receive_ring_.CompleteAlone(number)) {
+    lock.unlock();
     result.request_context = alone->context;
     return queue->Add(result, {.queue_pair = this});
   }
-  for (const FinishedRequest& finished : received_) {
-    if (finished.sequence != number) continue;
-    result.request_context = finished.request.context;
-    queue->Add(result, {.queue_pair = this});
-  }
-  std::erase_if(received_, [number](const FinishedRequest& finished) { return finished.sequence <= number; });
-  FinishReceived(queue);
+  if (!receive_ring_.Complete(number, result.status, result.provider_error)) return;
+  auto finished = receive_ring_.TakeEnded();
+  while (finished->sequence != number) finished = receive_ring_.TakeEnded();
+  lock.unlock();
+  result.request_context = finished->request.context;
+  queue->Add(result, {.queue_pair = this});
+  lock.lock();
+  FinishReceived(std::move(lock), queue);
 }
 
 // Those that have neither length nor token: they were cancelled.
-void VerbsQueuePair::FinishReceived(VerbsCompletionQueue* queue) {
-  for (const FinishedRequest& finished : received_) {
+void VerbsQueuePair::FinishReceived(std::unique_lock<std::mutex> lock, VerbsCompletionQueue* queue) {
+  while (const auto finished = receive_ring_.TakeEnded()) {
+    lock.unlock();
     ResultEx result;
-    result.status = finished.status;
+    result.status = finished->status;
     result.qp_context = attributes_.context;
-    result.request_context = finished.request.context;
+    result.request_context = finished->request.context;
     queue->Add(result, {.queue_pair = this});
+    lock.lock();
   }
-  received_.clear();
 }
 
 void VerbsQueuePair::NoteInvalidation(const ibv_wc& completion, ResultEx* result, DroppedReferences* dropped) {
@@ -186,36 +204,24 @@ void VerbsQueuePair::NoteInvalidation(const ibv_wc& completion, ResultEx* result
 
 void VerbsQueuePair::TakeEnded(VerbsCompletionQueue* queue, DroppedReferences* dropped) {
   if (queue == initiator_cq_.get()) {
-    {
-      const std::lock_guard lock(initiator_mutex_);
-      initiator_ring_.TakeEnded(&sent_);
-    }
-    FinishSent(queue, dropped);
+    FinishSent(std::unique_lock(initiator_mutex_), queue, dropped);
   }
   if (queue == receive_cq_.get()) {
-    {
-      const std::lock_guard lock(receive_mutex_);
-      receive_ring_.TakeEnded(&received_);
-    }
-    FinishReceived(queue);
+    FinishReceived(std::unique_lock(receive_mutex_), queue);
   }
 }
 
 void VerbsQueuePair::CancelBefore(uint64_t initiator_end, uint64_t receive_end, VerbsCompletionQueue* queue,
                                   DroppedReferences* dropped) {
   if (queue == initiator_cq_.get()) {
-    {
-      const std::lock_guard lock(initiator_mutex_);
-      initiator_ring_.CancelBefore(initiator_end, &sent_);
-    }
-    FinishSent(queue, dropped);
+    std::unique_lock lock(initiator_mutex_);
+    initiator_ring_.CancelBefore(initiator_end);
+    FinishSent(std::move(lock), queue, dropped);
   }
   if (queue == receive_cq_.get()) {
-    {
-      const std::lock_guard lock(receive_mutex_);
-      receive_ring_.CancelBefore(receive_end, &received_);
-    }
-    FinishReceived(queue);
+    std::unique_lock lock(receive_mutex_);
+    receive_ring_.CancelBefore(receive_end);
+    FinishReceived(std::move(lock), queue);
   }
 }
 

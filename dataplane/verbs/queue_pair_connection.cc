@@ -4,6 +4,7 @@
 #include <chrono>
 #include <utility>
 
+#include "dataplane/catch_exceptions.h"
 #include "dataplane/forked_child.h"
 #include "dataplane/post_checks.h"
 #include "dataplane/refusal.h"
@@ -48,7 +49,7 @@ NdkStatus RefuseMove(const ibv_qp* queue_pair, const ibv_qp_attr& attributes, in
 }  // namespace
 
 NdkStatus VerbsQueuePair::Make() {
-  cookie_ = domain_->adapter()->thread().Register(this);
+  cookie_ = domain_->adapter()->thread().Register(this, &timer_);
   ibv_qp* made = nullptr;
   const NdkStatus status = MakeHardware(&made);
   if (status != NdkStatus::kSuccess) return status;
@@ -194,8 +195,7 @@ void VerbsQueuePair::Break(uint32_t provider_error, bool tells) {
   EndChain();
   ended_by_software_ = false;
   // The consumer's own reference is there still: closing it is an end by the local side.
-  AddReference();
-  domain_->adapter()->thread().Call([this] { HandleBroken(); });
+  domain_->adapter()->thread().Call(&broken_);
 }
 
 // The end is told first: an iWARP device's connection manager hears of what follows, and what it tells of that, by way
@@ -210,7 +210,6 @@ void VerbsQueuePair::HandleBroken() {
   }
   if (callback) callback(end);
   EndRequests();
-  ReleaseReference();
 }
 
 void VerbsQueuePair::OnFailure(const EventTarget& failed) {
@@ -296,22 +295,20 @@ void VerbsQueuePair::FlushIdle() {
 }
 
 // Not even that: siw's error state is its last, and RESET and INIT are one state to it. Another one takes its place,
-// which has another number.
+// which has another number. Where that cannot be made, or there is no memory to see that the kernel shows it, this is
+// the queue pair's end.
 void VerbsQueuePair::FlushIdleIwarp() {
   {
     const std::lock_guard lock(receive_mutex_);
     if (receive_ring_.empty()) return;
   }
   ibv_qp* made = nullptr;
-  if (MakeHardware(&made) != NdkStatus::kSuccess || !initiator_cq_->Attach(made->qp_num, this) ||
-      !receive_cq_->Attach(made->qp_num, this)) {
-    if (made != nullptr) {
-      initiator_cq_->Detach(made->qp_num, this);
-      ibv_destroy_qp(made);
-    }
+  if (CatchExceptions([&] { return MakeHardware(&made); }) != NdkStatus::kSuccess) {
     EndLocally();
     return EndRequests();
   }
+  initiator_cq_->Renumber(number_, made->qp_num, this);
+  receive_cq_->Renumber(number_, made->qp_num, this);
   uint64_t end = 0;
   {
     const std::scoped_lock lock(initiator_mutex_, receive_mutex_);
@@ -319,8 +316,6 @@ void VerbsQueuePair::FlushIdleIwarp() {
     number_ = queue_pair_->qp_num;
     end = receive_ring_.tail();
   }
-  initiator_cq_->Detach(made->qp_num, this);
-  receive_cq_->Detach(made->qp_num, this);
   ibv_destroy_qp(made);
   receive_cq_->CancelBefore(this, 0, end);
 }

@@ -6,12 +6,19 @@
 #include <cstdint>
 #include <utility>
 
+#include "dataplane/catch_exceptions.h"
 #include "dataplane/tcp/tcp_state.h"
 #include "dataplane/verbs/device/connection_ids.h"
 #include "dataplane/verbs/keepalive_times.h"
 #include "dataplane/verbs/queue_pair.h"
 
 namespace rdmabroker::verbs {
+namespace {
+
+// Without memory to ask the kernel, as where it cannot be asked for another reason: the next look may see more.
+bool NothingSeen(NdkStatus) { return false; }
+
+}  // namespace
 
 // With the initiator lock held, as the next.
 void VerbsQueuePair::StartKeepalive() {
@@ -38,22 +45,28 @@ void VerbsQueuePair::AskPeer() {
 bool VerbsQueuePair::IsGivenUp(bool unanswered) {
   const VerbsAdapter* const adapter = domain_->adapter();
   if (!alone_ || !adapter->iwarp()) return false;
-  const uint32_t device = adapter->device_index();
-  if (connection_id_.GoesOn()) connection_id_.Take(FindConnectionIds(device), number_);
-  const auto id = connection_id_.number();
-  return unanswered && id && !IsConnectionIdShown(device, *id);
+  const auto look = [&] {
+    const uint32_t device = adapter->device_index();
+    if (connection_id_.GoesOn()) connection_id_.Take(FindConnectionIds(device), number_);
+    const auto id = connection_id_.number();
+    return unanswered && id && !IsConnectionIdShown(device, *id);
+  };
+  return CatchExceptions(look, NothingSeen);
 }
 
 // Soft iWARP calls a write done as soon as TCP has it (siw_qp_sq_process in drivers/infiniband/sw/siw/siw_qp_tx.c), and
 // the kernel's TCP tries for a quarter of an hour. Where the kernel has no such connection to show, it never will.
 bool VerbsQueuePair::IsDeadToTcp(AdapterThread::Clock::time_point now, AdapterThread::Clock::time_point* next) {
   if (!shown_by_tcp_) return false;
-  tcp::TcpState state;
-  const int error = tcp::FindTcpState(local_, peer_, &state);
-  shown_by_tcp_ = error != ENOENT;
-  if (error != 0) return false;
-  *next = std::min(*next, silence_.NextLook(state, now));
-  return silence_.IsDead(state, now);
+  const auto look = [&] {
+    tcp::TcpState state;
+    const int error = tcp::FindTcpState(local_, peer_, &state);
+    shown_by_tcp_ = error != ENOENT;
+    if (error != 0) return false;
+    *next = std::min(*next, silence_.NextLook(state, now));
+    return silence_.IsDead(state, now);
+  };
+  return CatchExceptions(look, NothingSeen);
 }
 
 bool VerbsQueuePair::IsDueToCancel(AdapterThread::Clock::time_point now) {

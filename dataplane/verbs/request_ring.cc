@@ -7,7 +7,10 @@
 namespace rdmabroker::verbs {
 
 uint64_t RequestRing::Push(const PostedRequest& request) {
-  At(tail_) = {.request = request};
+  Slot& slot = At(tail_);
+  slot.request = request;
+  slot.ended = NdkStatus::kPending;
+  slot.provider_error = 0;
   silent_ = request.signal == Signal::kNone ? silent_ + 1 : 0;
   beyond_ += request.beyond ? 1 : 0;
   return tail_++;
@@ -28,31 +31,28 @@ void RequestRing::EndFrom(uint64_t first, NdkStatus status) {
   }
 }
 
-void RequestRing::TakeFront(NdkStatus status, uint32_t provider_error, std::vector<FinishedRequest>* finished) {
-  finished->push_back(
-      {.sequence = head_, .request = At(head_).request, .status = status, .provider_error = provider_error});
-  beyond_ -= At(head_).request.beyond ? 1 : 0;
-  ++head_;
+bool RequestRing::Complete(uint64_t sequence, NdkStatus status, uint32_t provider_error) {
+  if (sequence < head_ || sequence >= tail_) return false;
+  for (uint64_t before = head_; before < sequence; ++before) At(before).ended = NdkStatus::kSuccess;
+  At(sequence).ended = status;
+  At(sequence).provider_error = provider_error;
+  return true;
 }
 
-void RequestRing::Complete(uint64_t sequence, NdkStatus status, uint32_t provider_error,
-                           std::vector<FinishedRequest>* finished) {
-  if (sequence < head_ || sequence >= tail_) return;
-  while (head_ < sequence) TakeFront(NdkStatus::kSuccess, 0, finished);
-  TakeFront(status, provider_error, finished);
-  TakeEnded(finished);
-}
-
-void RequestRing::TakeEnded(std::vector<FinishedRequest>* finished) {
-  while (head_ < tail_ && At(head_).ended != NdkStatus::kPending) TakeFront(At(head_).ended, 0, finished);
-}
-
-void RequestRing::CancelBefore(uint64_t end, std::vector<FinishedRequest>* finished) {
-  while (head_ < end && head_ < tail_) {
-    const Slot& slot = At(head_);
-    const NdkStatus unknown = slot.request.signal == Signal::kNone ? NdkStatus::kSuccess : NdkStatus::kCancelled;
-    TakeFront(slot.ended == NdkStatus::kPending ? unknown : slot.ended, 0, finished);
+void RequestRing::CancelBefore(uint64_t end) {
+  for (uint64_t sequence = head_; sequence < end && sequence < tail_; ++sequence) {
+    Slot& slot = At(sequence);
+    if (slot.ended != NdkStatus::kPending) continue;
+    slot.ended = slot.request.signal == Signal::kNone ? NdkStatus::kSuccess : NdkStatus::kCancelled;
   }
+}
+
+std::optional<FinishedRequest> RequestRing::TakeEnded() {
+  if (empty() || At(head_).ended == NdkStatus::kPending) return std::nullopt;
+  const Slot& slot = At(head_);
+  beyond_ -= slot.request.beyond ? 1 : 0;
+  return FinishedRequest{
+      .sequence = head_++, .request = slot.request, .status = slot.ended, .provider_error = slot.provider_error};
 }
 
 }  // namespace rdmabroker::verbs

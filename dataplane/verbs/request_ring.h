@@ -57,6 +57,9 @@ class RequestRing {
   bool empty() const { return head_ == tail_; }
   // The number of the next request.
   uint64_t tail() const { return tail_; }
+  // Where a request of the ring lies, which no other one of the ring does, out of so many.
+  size_t SlotOf(uint64_t sequence) const { return sequence & (slots_.size() - 1); }
+  size_t slots() const { return slots_.size(); }
 
   // Whether a silent request that is pushed next should be signalled, since half of the places are already taken by
   // requests that nothing reports; and whether it must be, lest they never come free.
@@ -67,13 +70,13 @@ class RequestRing {
   uint64_t Push(const PostedRequest& request);
   // The last one, which was not posted after all.
   PostedRequest PopLast();
-  // The hardware will say nothing of the requests from `first` on, which end like this when their turn comes.
+  // The hardware will say nothing of the requests from `first` on, which end like this.
   void EndFrom(uint64_t first, NdkStatus status);
 
-  // Takes out what is done now that the hardware has reported this request. Numbers that are not in the ring, such as
-  // those of an earlier life of the queue pair, are ignored.
-  void Complete(uint64_t sequence, NdkStatus status, uint32_t provider_error, std::vector<FinishedRequest>* finished);
-  // The same where this request is all that is done, as it is most often: takes it out. Nothing: more is done, or less.
+  // The hardware has reported this request: ends it like this, and those before it as successes. False: it is not in
+  // the ring, as one of an earlier life of the queue pair, and nothing has changed.
+  bool Complete(uint64_t sequence, NdkStatus status, uint32_t provider_error);
+  // Takes it out where it is all that is done by that, as it is most often. Nothing: more is done, or less.
   std::optional<PostedRequest> CompleteAlone(uint64_t sequence) {
     if (sequence != head_ || empty()) return std::nullopt;
     if (sequence + 1 < tail_ && At(sequence + 1).ended != NdkStatus::kPending) return std::nullopt;
@@ -82,20 +85,20 @@ class RequestRing {
     beyond_ -= request.beyond ? 1 : 0;
     return request;
   }
-  // Takes out the requests at the front that EndFrom has ended.
-  void TakeEnded(std::vector<FinishedRequest>* finished);
-  // Takes out all before `end`, of which the hardware says no more: ended by EndFrom, or cancelled. Silent ones count
-  // as done: nothing tells those that are from those that are not.
-  void CancelBefore(uint64_t end, std::vector<FinishedRequest>* finished);
+  // The hardware says no more of those before `end`: those that have not ended are cancelled. Silent ones count as
+  // done: nothing tells those that are from those that are not.
+  void CancelBefore(uint64_t end);
+  // Takes out the first request if it has ended.
+  std::optional<FinishedRequest> TakeEnded();
 
  private:
   struct Slot {
     PostedRequest request;
-    NdkStatus ended = NdkStatus::kPending;  // Other than kPending: by EndFrom.
+    NdkStatus ended = NdkStatus::kPending;  // How; kPending: it has not.
+    uint32_t provider_error = 0;
   };
 
-  Slot& At(uint64_t sequence) { return slots_[sequence & (slots_.size() - 1)]; }
-  void TakeFront(NdkStatus status, uint32_t provider_error, std::vector<FinishedRequest>* finished);
+  Slot& At(uint64_t sequence) { return slots_[SlotOf(sequence)]; }
 
   const size_t capacity_;
   std::vector<Slot> slots_;  // A power of two: every request looks its slot up several times, and a division is slow.

@@ -6,6 +6,7 @@
 
 #include <deque>
 #include <utility>
+#include <vector>
 
 namespace rdmabroker::verbs {
 namespace {
@@ -19,25 +20,31 @@ class RequestRings : public testing::Test {
   // Contexts and statuses of what the consumer is told.
   using Results = std::vector<std::pair<uintptr_t, NdkStatus>>;
 
-  Results Told() {
+  static std::vector<FinishedRequest> TakeAll(RequestRing& of) {
+    std::vector<FinishedRequest> finished;
+    while (const auto one = of.TakeEnded()) finished.push_back(*one);
+    return finished;
+  }
+  static Results Told(const std::vector<FinishedRequest>& finished) {
     Results results;
-    for (const FinishedRequest& one : std::exchange(finished, {})) {
+    for (const FinishedRequest& one : finished) {
       if (one.reported()) results.emplace_back(reinterpret_cast<uintptr_t>(one.request.context), one.status);
     }
     return results;
   }
+  Results Told() { return Told(TakeAll(ring)); }
 
   RequestRing ring{4};
-  std::vector<FinishedRequest> finished;
 };
 
 TEST_F(RequestRings, ACompletionFreesThePlacesOfTheSilentOnesBefore) {
   for (uintptr_t i = 0; i < 3; ++i) ring.Push(Request(i, Signal::kNone));
   const uint64_t last = ring.Push(Request(3));
   EXPECT_EQ(ring.room(), 0u);
-  ring.Complete(last, NdkStatus::kSuccess, 0, &finished);
+  EXPECT_TRUE(ring.Complete(last, NdkStatus::kSuccess, 0));
+  const std::vector<FinishedRequest> finished = TakeAll(ring);
   EXPECT_EQ(finished.size(), 4u);
-  EXPECT_EQ(Told(), (Results{{3, NdkStatus::kSuccess}}));
+  EXPECT_EQ(Told(finished), (Results{{3, NdkStatus::kSuccess}}));
   EXPECT_EQ(ring.room(), 4u);
 }
 
@@ -48,12 +55,12 @@ TEST_F(RequestRings, ARequestIsCompletedAloneWhereNoOtherIsDoneWithIt) {
   const uint64_t third = ring.Push(Request(2));
   EXPECT_FALSE(ring.CompleteAlone(second).has_value()) << "it takes the silent one with it";
   EXPECT_EQ(ring.room(), 1u);
-  ring.Complete(second, NdkStatus::kSuccess, 0, &finished);
+  ring.Complete(second, NdkStatus::kSuccess, 0);
+  EXPECT_EQ(Told(), (Results{{1, NdkStatus::kSuccess}}));
   EXPECT_FALSE(ring.CompleteAlone(second).has_value()) << "it is done";
   ring.EndFrom(ring.Push(Request(3)), NdkStatus::kCancelled);
   EXPECT_FALSE(ring.CompleteAlone(third).has_value()) << "what ended after it goes with it";
-  finished.clear();
-  ring.Complete(third, NdkStatus::kSuccess, 0, &finished);
+  ring.Complete(third, NdkStatus::kSuccess, 0);
   EXPECT_EQ(Told(), (Results{{2, NdkStatus::kSuccess}, {3, NdkStatus::kCancelled}}));
   const auto alone = ring.CompleteAlone(ring.Push(Request(4)));
   ASSERT_TRUE(alone.has_value());
@@ -66,27 +73,29 @@ TEST_F(RequestRings, TheFailureOfASilentRequestIsReportedAndSoAreThoseAfterIt) {
   ring.Push(Request(0, Signal::kNone));
   const uint64_t failed = ring.Push(Request(1, Signal::kNone));
   const uint64_t flushed = ring.Push(Request(2, Signal::kHidden));
-  ring.Complete(failed, NdkStatus::kIoTimeout, 7, &finished);
+  ring.Complete(failed, NdkStatus::kIoTimeout, 7);
+  const std::vector<FinishedRequest> finished = TakeAll(ring);
+  EXPECT_EQ(Told(finished), (Results{{1, NdkStatus::kIoTimeout}}));
   EXPECT_EQ(finished.back().provider_error, 7u);
-  ring.Complete(flushed, NdkStatus::kCancelled, 0, &finished);
-  EXPECT_EQ(Told(), (Results{{1, NdkStatus::kIoTimeout}, {2, NdkStatus::kCancelled}}));
+  ring.Complete(flushed, NdkStatus::kCancelled, 0);
+  EXPECT_EQ(Told(), (Results{{2, NdkStatus::kCancelled}}));
 }
 
 TEST_F(RequestRings, InternalRequestsHaveNoResult) {
   PostedRequest internal = Request(0, Signal::kNone);
   internal.internal = true;
-  ring.Complete(ring.Push(internal), NdkStatus::kInternalError, 0, &finished);
+  ring.Complete(ring.Push(internal), NdkStatus::kInternalError, 0);
   EXPECT_EQ(Told(), Results());
 }
 
 TEST_F(RequestRings, StaleNumbersAreIgnored) {
   const uint64_t first = ring.Push(Request(0));
-  ring.Complete(first, NdkStatus::kSuccess, 0, &finished);
+  ring.Complete(first, NdkStatus::kSuccess, 0);
+  TakeAll(ring);
   ring.Push(Request(1));
-  finished.clear();
-  ring.Complete(first, NdkStatus::kCancelled, 0, &finished);
-  ring.Complete(first + 2, NdkStatus::kCancelled, 0, &finished);
-  EXPECT_TRUE(finished.empty());
+  EXPECT_FALSE(ring.Complete(first, NdkStatus::kCancelled, 0));
+  EXPECT_FALSE(ring.Complete(first + 2, NdkStatus::kCancelled, 0));
+  EXPECT_FALSE(ring.TakeEnded().has_value());
 }
 
 TEST_F(RequestRings, WhatEndedBySoftwareWaitsForWhatTheHardwareHas) {
@@ -94,9 +103,8 @@ TEST_F(RequestRings, WhatEndedBySoftwareWaitsForWhatTheHardwareHas) {
   const uint64_t second = ring.Push(Request(1));
   ring.Push(Request(2));
   ring.EndFrom(second, NdkStatus::kInternalError);
-  ring.TakeEnded(&finished);
-  EXPECT_TRUE(finished.empty());
-  ring.Complete(first, NdkStatus::kSuccess, 0, &finished);
+  EXPECT_FALSE(ring.TakeEnded().has_value());
+  ring.Complete(first, NdkStatus::kSuccess, 0);
   EXPECT_EQ(Told(),
             (Results{{0, NdkStatus::kSuccess}, {1, NdkStatus::kInternalError}, {2, NdkStatus::kInternalError}}));
 }
@@ -106,7 +114,7 @@ TEST_F(RequestRings, WhatTheHardwareHasForgottenIsCancelledUpToABoundary) {
   ring.Push(Request(1, Signal::kHidden));
   const uint64_t boundary = ring.tail();
   ring.Push(Request(2));
-  ring.CancelBefore(boundary, &finished);
+  ring.CancelBefore(boundary);
   EXPECT_EQ(Told(), (Results{{0, NdkStatus::kCancelled}, {1, NdkStatus::kCancelled}}));
   EXPECT_EQ(ring.room(), 3u);
 }
@@ -116,7 +124,7 @@ TEST_F(RequestRings, SilentRequestsThatTheHardwareHasForgottenSayNothingUnlessTh
   ring.Push(Request(1));
   const uint64_t unposted = ring.Push(Request(2, Signal::kNone));
   ring.EndFrom(unposted, NdkStatus::kCancelled);
-  ring.CancelBefore(ring.tail(), &finished);
+  ring.CancelBefore(ring.tail());
   EXPECT_EQ(Told(), (Results{{1, NdkStatus::kCancelled}, {2, NdkStatus::kCancelled}}));
 }
 
@@ -144,17 +152,18 @@ TEST_F(RequestRings, ARequestBeyondTheCapacityTakesNoPlaceAndIsToldToNobody) {
     const uint64_t second = with_one.Push(Request(2));
     EXPECT_EQ(with_one.room(), 0u);
     EXPECT_EQ(with_one.beyond(), 1u);
-    with_one.Complete(own, NdkStatus::kSuccess, 0, &finished);
+    with_one.Complete(own, NdkStatus::kSuccess, 0);
+    const std::vector<FinishedRequest> finished = TakeAll(with_one);
     EXPECT_EQ(finished.front().sequence, first);
-    EXPECT_EQ(Told(), Results()) << "that it is done is nobody's business";
+    EXPECT_EQ(Told(finished), Results()) << "that it is done is nobody's business";
     EXPECT_EQ(with_one.beyond(), 0u);
     EXPECT_EQ(with_one.room(), 1u);
-    with_one.Complete(second, NdkStatus::kSuccess, 0, &finished);
-    EXPECT_EQ(Told(), (Results{{2, NdkStatus::kSuccess}}));
+    with_one.Complete(second, NdkStatus::kSuccess, 0);
+    EXPECT_EQ(Told(TakeAll(with_one)), (Results{{2, NdkStatus::kSuccess}}));
     EXPECT_TRUE(with_one.CompleteAlone(with_one.Push(beyond)).has_value());
     EXPECT_EQ(with_one.beyond(), 0u);
-    with_one.Complete(with_one.Push(beyond), NdkStatus::kIoTimeout, 1, &finished);
-    EXPECT_EQ(Told(), Results()) << "not even that it fails";
+    with_one.Complete(with_one.Push(beyond), NdkStatus::kIoTimeout, 1);
+    EXPECT_EQ(Told(TakeAll(with_one)), Results()) << "not even that it fails";
     EXPECT_EQ(with_one.room(), 2u);
   }
 }
@@ -166,11 +175,11 @@ TEST(RequestRing, SilentRequestsAloneNeverLeaveTheQueueFull) {
     for (const bool when_wanted : {true, false}) {
       RequestRing ring(capacity);
       std::deque<uint64_t> signalled;
-      std::vector<FinishedRequest> finished;
       for (int i = 0; i < 100; ++i) {
         if (ring.room() == 0) {
           ASSERT_FALSE(signalled.empty()) << "full of requests that nothing reports, " << capacity;
-          ring.Complete(signalled.front(), NdkStatus::kSuccess, 0, &finished);
+          ring.Complete(signalled.front(), NdkStatus::kSuccess, 0);
+          while (const auto finished = ring.TakeEnded()) EXPECT_FALSE(finished->reported());
           signalled.pop_front();
         }
         const bool signal = when_wanted ? ring.wants_signal() : ring.needs_signal();
@@ -178,7 +187,6 @@ TEST(RequestRing, SilentRequestsAloneNeverLeaveTheQueueFull) {
         if (signal) signalled.push_back(sequence);
         EXPECT_LE(signalled.size(), 3u) << "more hidden completions than are of use";
       }
-      for (const FinishedRequest& one : finished) EXPECT_FALSE(one.reported());
     }
   }
 }

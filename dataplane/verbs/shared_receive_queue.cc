@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "dataplane/catch_exceptions.h"
 #include "dataplane/forked_child.h"
 #include "dataplane/post_checks.h"
 #include "dataplane/refusal.h"
@@ -22,12 +23,14 @@ NdkStatus RefuseDead() {
 
 VerbsSharedReceiveQueue::VerbsSharedReceiveQueue(VerbsProtectionDomain* domain, SharedReceiveQueueAttributes attributes)
     : domain_(domain),
-      notification_(std::move(attributes.notification)),
       max_sge_(std::max(attributes.max_receive_request_sge, 1u)),
+      notifications_(this, &domain->adapter()->thread(), std::move(attributes.notification)),
       depth_(attributes.depth),
       threshold_(attributes.notify_threshold),
       armed_(threshold_ > 0),
-      sges_(max_sge_) {}
+      sges_(max_sge_) {
+  ReserveMemory(depth_);
+}
 
 NdkStatus VerbsSharedReceiveQueue::Make() {
   cookie_ = domain_->adapter()->thread().Register(this);
@@ -46,8 +49,12 @@ void VerbsSharedReceiveQueue::Dismantle() {
 
 void VerbsSharedReceiveQueue::OnClose() {
   domain_->adapter()->thread().Unregister(cookie_);
-  const std::lock_guard lock(mutex_);
-  closed_ = true;
+  notifications_.Close();
+}
+
+void VerbsSharedReceiveQueue::ReserveMemory(uint32_t depth) {
+  contexts_.reserve(depth);
+  free_places_.reserve(depth);
 }
 
 NdkStatus VerbsSharedReceiveQueue::Receive(void* request_context, std::span<const Sge> sges) {
@@ -118,11 +125,14 @@ NdkStatus VerbsSharedReceiveQueue::Modify(uint32_t depth, uint32_t notify_thresh
 NdkStatus VerbsSharedReceiveQueue::SetDepth(uint32_t depth) {
   if (depth == 0 || depth == depth_) return NdkStatus::kSuccess;
   if (depth < queued_) return RefuseShorterQueue(depth, queued_);
-  ibv_srq_attr attributes = {};
-  attributes.max_wr = depth;
-  const NdkStatus status = FromErrnoResult(ibv_modify_srq(queue_, &attributes, IBV_SRQ_MAX_WR));
-  if (status == NdkStatus::kSuccess) depth_ = depth;
-  return status;
+  return CatchExceptions([&] {
+    ReserveMemory(depth);
+    ibv_srq_attr attributes = {};
+    attributes.max_wr = depth;
+    const NdkStatus status = FromErrnoResult(ibv_modify_srq(queue_, &attributes, IBV_SRQ_MAX_WR));
+    if (status == NdkStatus::kSuccess) depth_ = depth;
+    return status;
+  });
 }
 
 void VerbsSharedReceiveQueue::OnAsyncEvent(ibv_event_type type) {
@@ -144,19 +154,7 @@ void VerbsSharedReceiveQueue::Die() {
 void VerbsSharedReceiveQueue::Notify(NdkStatus status) {
   armed_ = false;
   hardware_armed_ = false;
-  if (!notification_ || closed_) return;
-  AddReference();
-  domain_->adapter()->thread().Call([this, status] { RunNotification(status); });
-}
-
-void VerbsSharedReceiveQueue::RunNotification(NdkStatus status) {
-  bool closed = false;
-  {
-    const std::lock_guard lock(mutex_);
-    closed = closed_;
-  }
-  if (!closed) notification_(status);
-  ReleaseReference();
+  notifications_.Call(status);
 }
 
 }  // namespace rdmabroker::verbs

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "dataplane/adapter.h"
+#include "dataplane/notifications.h"
 #include "dataplane/shared_receive_queue.h"
 #include "dataplane/verbs/adapter_thread.h"
 #include "dataplane/verbs/protection_domain.h"
@@ -42,15 +43,16 @@ class VerbsSharedReceiveQueue final : public SharedReceiveQueue, public EventTar
   void Dismantle() override;
   void ArmHardware();
   NdkStatus SetDepth(uint32_t depth);
+  // For so many places.
+  void ReserveMemory(uint32_t depth);
   void Die();
   void Notify(NdkStatus status);
-  void RunNotification(NdkStatus status);
 
   const ObjectReference<VerbsProtectionDomain> domain_;
-  const SrqNotification notification_;
   const uint32_t max_sge_;
   ibv_srq* queue_ = nullptr;
   void* cookie_ = nullptr;
+  Notifications notifications_;
 
   std::mutex mutex_;  // Guards what follows; after a completion queue's and a queue pair's.
   uint32_t depth_;
@@ -58,8 +60,8 @@ class VerbsSharedReceiveQueue final : public SharedReceiveQueue, public EventTar
   bool armed_;
   bool hardware_armed_ = false;
   bool dead_ = false;
-  bool closed_ = false;
-  size_t queued_ = 0;                           // Posted, and not known to be completed.
+  size_t queued_ = 0;  // Posted, and not known to be completed.
+  // As many as receives have been posted at a time.
   std::vector<std::optional<void*>> contexts_;  // By place.
   std::vector<uint32_t> free_places_;
   std::vector<ibv_sge> sges_;  // Of the receive that is being posted.
