@@ -4,13 +4,17 @@
 
 #include <signal.h>
 
+#include <memory>
 #include <utility>
 
+#include "absl/cleanup/cleanup.h"
 #include "dataplane/adapter_checks.h"
+#include "dataplane/catch_exceptions.h"
 #include "dataplane/forked_child.h"
 #include "dataplane/refusal.h"
 #include "dataplane/verbs/completion_queue.h"
 #include "dataplane/verbs/protection_domain.h"
+#include "dataplane/verbs/unfinished.h"
 #include "dataplane/verbs/verbs_adapter.h"
 #include "dataplane/verbs/verbs_status.h"
 
@@ -21,16 +25,17 @@ namespace {
 // with its entries of 32 bytes (siw-abi.h).
 constexpr int kEntriesToCoverTheLostOffset = 0x8000;
 
+struct DomainFreer {
+  void operator()(ibv_pd* domain) const { ibv_dealloc_pd(domain); }
+};
+
 // To block it around each post would cost two system calls.
 void IgnoreSigpipeUnlessHandled() {
   struct sigaction present = {};
   if (::sigaction(SIGPIPE, nullptr, &present) == 0 && present.sa_handler == SIG_DFL) ::signal(SIGPIPE, SIG_IGN);
 }
 
-}  // namespace
-
-Created<Adapter> OpenAdapter(const std::string& device) {
-  if (IsForkedChild()) return {RefuseInForkedChild(NdkStatus::kNotSupported)};
+Created<Adapter> Open(const std::string& device) {
   NoticeForks();
   DeviceContext context;
   if (const auto status = OpenDevice(device, &context); status != NdkStatus::kSuccess) return {status, nullptr};
@@ -38,7 +43,6 @@ Created<Adapter> OpenAdapter(const std::string& device) {
   if (const auto status = DescribeDevice(context.get(), &description); status != NdkStatus::kSuccess) {
     return {status, nullptr};
   }
-  if (description.raises_sigpipe) IgnoreSigpipeUnlessHandled();
   UnusedQueue unused;
   if (description.loses_an_offset) {
     unused.reset(ibv_create_cq(context.get(), kEntriesToCoverTheLostOffset, nullptr, nullptr, 0));
@@ -52,8 +56,17 @@ Created<Adapter> OpenAdapter(const std::string& device) {
                "this process gets no more threads or descriptors: raise RLIMIT_NPROC, RLIMIT_NOFILE or its container's "
                "limit of processes")};
   }
-  return {NdkStatus::kSuccess,
-          new VerbsAdapter(std::move(context), description, std::move(unused), std::move(maker), std::move(thread))};
+  auto* const adapter =
+      new VerbsAdapter(std::move(context), description, std::move(unused), std::move(maker), std::move(thread));
+  if (description.raises_sigpipe) IgnoreSigpipeUnlessHandled();
+  return {NdkStatus::kSuccess, adapter};
+}
+
+}  // namespace
+
+Created<Adapter> OpenAdapter(const std::string& device) {
+  if (IsForkedChild()) return {RefuseInForkedChild(NdkStatus::kNotSupported)};
+  return CatchExceptions([&] { return Open(device); });
 }
 
 void ReleaseDevice(Adapter* adapter) { static_cast<VerbsAdapter*>(adapter)->ReleaseDevice(); }
@@ -61,24 +74,27 @@ void ReleaseDevice(Adapter* adapter) { static_cast<VerbsAdapter*>(adapter)->Rele
 Created<ProtectionDomain> VerbsAdapter::CreateProtectionDomain() {
   if (IsForkedChild()) return {RefuseInForkedChild()};
   if (const auto open = AddDeviceUse(); open != NdkStatus::kSuccess) return {open};
-  ibv_pd* const domain = ibv_alloc_pd(context());
-  if (domain == nullptr) {
-    const NdkStatus status = FromPointer(domain);
-    DropDeviceUse();
-    return {status, nullptr};
-  }
-  return {NdkStatus::kSuccess, new VerbsProtectionDomain(this, domain)};
+  absl::Cleanup use = [this] { DropDeviceUse(); };
+  return CatchExceptions([&]() -> Created<ProtectionDomain> {
+    std::unique_ptr<ibv_pd, DomainFreer> domain(ibv_alloc_pd(context()));
+    if (domain == nullptr) return {FromPointer(nullptr)};
+    auto* const made = new VerbsProtectionDomain(this, domain.get());
+    domain.release();
+    std::move(use).Cancel();
+    return {NdkStatus::kSuccess, made};
+  });
 }
 
 Created<CompletionQueue> VerbsAdapter::CreateCompletionQueue(uint32_t depth, CqNotification notification) {
   if (IsForkedChild()) return {RefuseInForkedChild()};
   if (const auto fits = CheckDepth(depth, info().max_cq_depth); fits != NdkStatus::kSuccess) return {fits};
   if (const auto open = AddDeviceUse(); open != NdkStatus::kSuccess) return {open};
-  auto* const queue = new VerbsCompletionQueue(this, depth, std::move(notification));
-  const NdkStatus status = queue->Make();
-  if (status == NdkStatus::kSuccess) return {status, queue};
-  queue->Close({});
-  return {status, nullptr};
+  absl::Cleanup use = [this] { DropDeviceUse(); };
+  return CatchExceptions([&]() -> Created<CompletionQueue> {
+    auto* const queue = new VerbsCompletionQueue(this, depth, std::move(notification));
+    std::move(use).Cancel();
+    return Finish<CompletionQueue>(queue);
+  });
 }
 
 void VerbsAdapter::ReleaseDevice() {

@@ -10,9 +10,9 @@
 namespace rdmabroker::verbs {
 
 // Opens a device of the kernel's by its name, such as "mlx5_0". It stays open, and cannot be removed, until the last
-// object of it is closed. kObjectNameNotFound: there is none; kAccessDenied, kInsufficientResources. Where the kernel's
-// driver raises SIGPIPE as connections die, as soft iWARP's does, the process ignores that signal from then on, unless
-// it handles it.
+// object of it is closed. kObjectNameNotFound: there is none; kAccessDenied, kInsufficientResources, kNoMemory. Where
+// the kernel's driver raises SIGPIPE as connections die, as soft iWARP's does, the process ignores that signal from
+// then on, unless it handles it.
 //
 // Its queue pairs are connected by attachments without a socket: one for each transition (transition.h), where the
 // driver does not move the queue pair itself, and an empty one when the connection is established. From then on

@@ -3,21 +3,33 @@
 #include "dataplane/verbs/protection_domain.h"
 
 #include <algorithm>
+#include <memory>
 #include <utility>
 
 #include "dataplane/adapter_checks.h"
+#include "dataplane/catch_exceptions.h"
 #include "dataplane/forked_child.h"
 #include "dataplane/refusal.h"
 #include "dataplane/verbs/completion_queue.h"
 #include "dataplane/verbs/queue_pair.h"
 #include "dataplane/verbs/shared_receive_queue.h"
+#include "dataplane/verbs/unfinished.h"
 #include "dataplane/verbs/verbs_status.h"
 
 namespace rdmabroker::verbs {
+namespace {
+
+struct WindowFreer {
+  void operator()(ibv_mw* window) const { ibv_dealloc_mw(window); }
+};
+
+}  // namespace
 
 Created<MemoryRegion> VerbsProtectionDomain::CreateMemoryRegion(bool fast_register) {
   if (IsForkedChild()) return {RefuseInForkedChild()};
-  return {NdkStatus::kSuccess, new VerbsMemoryRegion(this, fast_register)};
+  return CatchExceptions([&]() -> Created<MemoryRegion> {
+    return {NdkStatus::kSuccess, new VerbsMemoryRegion(this, fast_register)};
+  });
 }
 
 Created<MemoryWindow> VerbsProtectionDomain::CreateMemoryWindow() {
@@ -25,9 +37,13 @@ Created<MemoryWindow> VerbsProtectionDomain::CreateMemoryWindow() {
   if (adapter_->info().max_window_size == 0) {
     return {Refuse(NdkStatus::kNotSupported, "this device has no memory windows (AdapterInfo::max_window_size is 0)")};
   }
-  ibv_mw* const window = ibv_alloc_mw(domain_, IBV_MW_TYPE_2);
-  if (window == nullptr) return {FromPointer(window), nullptr};
-  return {NdkStatus::kSuccess, new VerbsMemoryWindow(this, window)};
+  return CatchExceptions([&]() -> Created<MemoryWindow> {
+    std::unique_ptr<ibv_mw, WindowFreer> window(ibv_alloc_mw(domain_, IBV_MW_TYPE_2));
+    if (window == nullptr) return {FromPointer(nullptr)};
+    auto* const made = new VerbsMemoryWindow(this, window.get());
+    window.release();
+    return {NdkStatus::kSuccess, made};
+  });
 }
 
 Created<SharedReceiveQueue> VerbsProtectionDomain::CreateSharedReceiveQueue(SharedReceiveQueueAttributes attributes) {
@@ -38,11 +54,9 @@ Created<SharedReceiveQueue> VerbsProtectionDomain::CreateSharedReceiveQueue(Shar
         Refuse(NdkStatus::kNotSupported, "this device has no shared receive queues (AdapterInfo::max_srq_depth is 0)")};
   }
   if (const auto fits = CheckAttributes(attributes, info); fits != NdkStatus::kSuccess) return {fits};
-  auto* const queue = new VerbsSharedReceiveQueue(this, std::move(attributes));
-  const NdkStatus status = queue->Make();
-  if (status == NdkStatus::kSuccess) return {status, queue};
-  queue->Close({});
-  return {status, nullptr};
+  return CatchExceptions([&]() -> Created<SharedReceiveQueue> {
+    return Finish<SharedReceiveQueue>(new VerbsSharedReceiveQueue(this, std::move(attributes)));
+  });
 }
 
 bool VerbsProtectionDomain::Belongs(const QueuePairAttributes& attributes) const {
@@ -57,11 +71,8 @@ Created<QueuePair> VerbsProtectionDomain::CreateQueuePair(const QueuePairAttribu
   if (IsForkedChild()) return {RefuseInForkedChild()};
   if (!Belongs(attributes)) return {RefuseStrangers()};
   if (const auto fits = CheckAttributes(attributes, adapter_->info()); fits != NdkStatus::kSuccess) return {fits};
-  auto* const queue_pair = new VerbsQueuePair(this, attributes);
-  const NdkStatus status = queue_pair->Make();
-  if (status == NdkStatus::kSuccess) return {status, queue_pair};
-  queue_pair->Close({});
-  return {status, nullptr};
+  return CatchExceptions(
+      [&]() -> Created<QueuePair> { return Finish<QueuePair>(new VerbsQueuePair(this, attributes)); });
 }
 
 void VerbsProtectionDomain::Add(VerbsMemoryWindow* window) {

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <string>
 
+#include "dataplane/catch_exceptions.h"
 #include "dataplane/refusal.h"
 #include "dataplane/verbs/locked_memory.h"
 
@@ -57,9 +58,13 @@ NdkStatus FromPointer(const void* object, std::optional<uint64_t> length) {
   if (object != nullptr) return NdkStatus::kSuccess;
   const int error = errno;
   const NdkStatus status = error != 0 ? StatusOfErrno(error) : NdkStatus::kUnsuccessful;
-  const std::string objection = error == ENOMEM ? Objection(ReadLockedMemory(), length) : std::string();
-  if (objection.empty()) return RefuseByDevice(status, error);
-  return Refuse(status, "the device refuses: %s (errno %d). %s", ErrorText(error), error, objection);
+  if (error != ENOMEM) return RefuseByDevice(status, error);
+  const auto refuse = [&] {
+    const std::string objection = Objection(ReadLockedMemory(), length);
+    if (objection.empty()) return RefuseByDevice(status, error);
+    return Refuse(status, "the device refuses: %s (errno %d). %s", ErrorText(error), error, objection);
+  };
+  return CatchExceptions(refuse, [&](NdkStatus) { return RefuseByDevice(status, error); });
 }
 
 NdkStatus FromErrnoResult(int result) {

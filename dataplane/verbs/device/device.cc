@@ -5,9 +5,11 @@
 #include <infiniband/verbs.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <optional>
 #include <span>
+#include <utility>
 
 #include "dataplane/refusal.h"
 #include "dataplane/verbs/device/device_attributes.h"
@@ -41,6 +43,11 @@ struct Destroyer {
 using Domain = std::unique_ptr<ibv_pd, Destroyer<ibv_pd, ibv_dealloc_pd>>;
 using Queue = std::unique_ptr<ibv_cq, Destroyer<ibv_cq, ibv_destroy_cq>>;
 using QueuePairOwner = std::unique_ptr<ibv_qp, Destroyer<ibv_qp, ibv_destroy_qp>>;
+
+struct ListFreer {
+  void operator()(ibv_device** devices) const { ibv_free_device_list(devices); }
+};
+using DeviceList = std::unique_ptr<ibv_device*[], ListFreer>;
 
 bool CanMakeQueuePair(ibv_pd* domain, ibv_cq* queue, uint32_t depth, uint32_t max_sge, uint32_t inline_data) {
   ibv_qp_init_attr attributes = {};
@@ -83,30 +90,28 @@ void ContextCloser::operator()(ibv_context* context) const { ibv_close_device(co
 std::vector<std::string> DeviceNames() {
   std::vector<std::string> names;
   int count = 0;
-  ibv_device** const devices = ibv_get_device_list(&count);
+  const DeviceList devices(ibv_get_device_list(&count));
   if (devices == nullptr) return names;
-  for (ibv_device* const device : std::span(devices, static_cast<size_t>(count))) {
+  for (ibv_device* const device : std::span(devices.get(), static_cast<size_t>(count))) {
     names.push_back(NameOf(device));
   }
-  ibv_free_device_list(devices);
   return names;
 }
 
 NdkStatus OpenDevice(const std::string& name, DeviceContext* context) {
   int count = 0;
-  ibv_device** const devices = ibv_get_device_list(&count);
+  const DeviceList devices(ibv_get_device_list(&count));
   if (devices == nullptr) {
     // A kernel without RDMA has no devices.
     if (errno != ENOSYS) return FromPointer(nullptr);
     return Refuse(NdkStatus::kObjectNameNotFound, "device %s: the kernel has no RDMA; load its modules", name);
   }
   std::optional<NdkStatus> status;
-  for (ibv_device* const device : std::span(devices, static_cast<size_t>(count))) {
+  for (ibv_device* const device : std::span(devices.get(), static_cast<size_t>(count))) {
     if (NameOf(device) != name) continue;
     context->reset(ibv_open_device(device));
     status = FromPointer(context->get());
   }
-  ibv_free_device_list(devices);
   if (status.has_value()) return *status;
   return Refuse(NdkStatus::kObjectNameNotFound,
                 "device %s: libibverbs does not see it; install its driver's part for programs "
@@ -116,13 +121,13 @@ NdkStatus OpenDevice(const std::string& name, DeviceContext* context) {
 
 ibv_qp* MakeQueuePair(const DeviceDescription& description, ibv_pd* domain, const ibv_qp_init_attr& attributes) {
   const auto index = static_cast<uint32_t>(ibv_get_device_index(domain->context->device));
-  std::vector<QueuePairOwner> hidden;
-  while (true) {
+  std::array<QueuePairOwner, kMostHidden> hidden;
+  for (size_t count = 0;; ++count) {
     ibv_qp_init_attr wanted = attributes;
-    ibv_qp* const made = ibv_create_qp(domain, &wanted);
+    QueuePairOwner made(ibv_create_qp(domain, &wanted));
     const bool shown = made == nullptr || !description.hides_queue_pairs || IsQueuePairShown(index, made->qp_num);
-    if (shown || hidden.size() == kMostHidden) return made;
-    hidden.emplace_back(made);
+    if (shown || count == hidden.size()) return made.release();
+    hidden[count] = std::move(made);
   }
 }
 
