@@ -24,6 +24,7 @@ thread_local bool spared = false;
 thread_local bool asking = false;
 thread_local bool refused_here = false;
 std::atomic<bool> short_elsewhere = false;
+std::atomic<bool (*)()> spared_here = nullptr;
 
 const void* ObjectOf(const void* address) {
   Dl_info info = {};
@@ -44,9 +45,14 @@ bool ProgramAsks() {
                      [](const void* frame) { return std::find(own.begin(), own.end(), ObjectOf(frame)) != own.end(); });
 }
 
+bool IsSpared() {
+  bool (*const here)() = spared_here;
+  return here != nullptr && here();
+}
+
 void* Allocate(size_t size) noexcept {
-  if (short_elsewhere && !spared) return nullptr;
-  if (left_here >= 0 && !asking) {
+  if (short_elsewhere && !spared && !IsSpared()) return nullptr;
+  if (left_here >= 0 && !asking && !IsSpared()) {
     asking = true;
     const bool counts = ProgramAsks();
     asking = false;
@@ -72,6 +78,8 @@ MemoryShortage::~MemoryShortage() {
   short_elsewhere = false;
   left_here = kEnough;
 }
+
+void MemoryShortage::Spare(bool (*here)()) { spared_here = here; }
 
 bool MemoryShortage::refused() const { return refused_here; }
 

@@ -14,6 +14,8 @@ class MemoryShortage {
  public:
   static MemoryShortage HereAfter(int64_t allocations) { return MemoryShortage(allocations, false); }
   static MemoryShortage Elsewhere() { return MemoryShortage(-1, true); }
+  // Where this returns true, there is memory always: for code of the program's that stands in for a library's.
+  static void Spare(bool (*here)());
   ~MemoryShortage();
   // Whether this thread has been refused memory.
   bool refused() const;

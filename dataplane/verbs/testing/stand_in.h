@@ -47,6 +47,8 @@ class StandIn {
   // where the event is of one of these.
   static void Raise(uint32_t number, ibv_event_type type);
 
+  // Whether this thread is in one of the device's functions.
+  static bool IsCalled();
   // How many objects of all kinds there are that were made and not destroyed.
   static size_t Objects();
 };

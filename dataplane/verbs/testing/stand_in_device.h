@@ -165,6 +165,13 @@ class Call {
   StandInDevice* operator->() const { return &device_; }
 
  private:
+  // While it lives, StandIn::IsCalled.
+  struct Mark {
+    Mark();
+    ~Mark();
+  };
+
+  const Mark mark_;
   StandInDevice& device_;
   std::unique_lock<std::mutex> lock_;
   int error_ = 0;
