@@ -59,6 +59,7 @@ class BrokerObject : public std::enable_shared_from_this<BrokerObject>, public E
   // Has `on_end` called with the status that the session ends with, if it ends other than by Session::Close before this
   // object is closed; at once if it has ended already. A later call replaces an earlier one.
   // kSuccess: it will be. kInvalidDeviceState: the object is closed or closing. kNoMemory: nothing has changed.
+  // kRequestAborted: the session is closed.
   NdkStatus OnSessionEnd(std::function<void(NdkStatus)> on_end);
 
  protected:

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <new>
 #include <utility>
 
 #include "client/adapter.h"
@@ -48,7 +47,7 @@ std::shared_ptr<Connector> Connector::Delivered(const std::shared_ptr<Adapter>& 
                                                 const std::shared_ptr<Listener>& listener,
                                                 const v1::ConnectEvent& event, const ConnectionData& data) {
   std::shared_ptr<Connector> connector(new Connector(adapter->link().shared_from_this(), adapter, true));
-  connector->data_ = data;
+  connector->data_ = std::make_shared<const ConnectionData>(data);
   connector->transitions_.assign(event.data().qp_attributes().begin(), event.data().qp_attributes().end());
   return connector->Adopt(event.connector_id(), {listener, adapter}) ? connector : nullptr;
 }
@@ -201,7 +200,7 @@ void Connector::HandleConnected(const Outcome& outcome, const v1::Outcome& reply
   }
   {
     const std::lock_guard lock(mutex_);
-    data_ = data;
+    data_ = data.has_value() ? std::make_shared<const ConnectionData>(*data) : nullptr;
     phase_ = result.ok() ? Phase::kReplied : Phase::kIdle;
   }
   completion(result);
@@ -295,7 +294,11 @@ void Connector::FinishEstablished(const Outcome& outcome, const ReadLimits& limi
     const std::lock_guard lock(mutex_);
     if (outcome.ok()) {
       phase_ = Phase::kEstablished;
-      if (data_.has_value()) data_->limits = limits;
+      if (data_ != nullptr) {
+        ConnectionData lowered = *data_;
+        lowered.limits = limits;
+        data_ = std::make_shared<const ConnectionData>(std::move(lowered));
+      }
     } else {
       phase_ = accepting && LeavesUndecided(outcome.status) ? Phase::kRequested : Phase::kDead;
     }
@@ -335,7 +338,7 @@ NdkStatus Connector::GetConnectionData(uint32_t* inbound_read_limit, uint32_t* o
       return Refuse(NdkStatus::kInvalidParameter, "private_data, private_data_length: one of them is missing");
     }
     const auto data = connection_data();
-    if (!data.has_value()) return RefuseStep(kKnown);
+    if (data == nullptr) return RefuseStep(kKnown);
     if (inbound_read_limit != nullptr) *inbound_read_limit = data->limits.inbound;
     if (outbound_read_limit != nullptr) *outbound_read_limit = data->limits.outbound;
     if (private_data_length == nullptr) return NdkStatus::kSuccess;
@@ -352,7 +355,7 @@ NdkStatus Connector::GetLocalAddress(sockaddr* address, uint32_t* length) const 
   return CatchExceptions([&]() -> NdkStatus {
     if (IsForkedChild()) return RefuseInForkedChild();
     const auto data = connection_data();
-    return data.has_value() ? CopyAddress(data->local, address, length) : RefuseStep(kKnown);
+    return data != nullptr ? CopyAddress(data->local, address, length) : RefuseStep(kKnown);
   });
 }
 
@@ -360,18 +363,14 @@ NdkStatus Connector::GetPeerAddress(sockaddr* address, uint32_t* length) const {
   return CatchExceptions([&]() -> NdkStatus {
     if (IsForkedChild()) return RefuseInForkedChild();
     const auto data = connection_data();
-    return data.has_value() ? CopyAddress(data->peer, address, length) : RefuseStep(kKnown);
+    return data != nullptr ? CopyAddress(data->peer, address, length) : RefuseStep(kKnown);
   });
 }
 
-std::optional<ConnectionData> Connector::connection_data() const {
-  if (IsForkedChild()) return std::nullopt;
+std::shared_ptr<const ConnectionData> Connector::connection_data() const {
+  if (IsForkedChild()) return nullptr;
   const std::lock_guard lock(mutex_);
-  try {
-    return data_;
-  } catch (const std::bad_alloc&) {
-    return std::nullopt;
-  }
+  return data_;
 }
 
 }  // namespace rdmabroker::client

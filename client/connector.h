@@ -99,8 +99,8 @@ class Connector : public BrokerObject {
   NdkStatus GetLocalAddress(sockaddr* address, uint32_t* length) const;
   // As GetLocalAddress.
   NdkStatus GetPeerAddress(sockaddr* address, uint32_t* length) const;
-  // The same three, at once. Nothing also where there is no memory for the copy.
-  std::optional<ConnectionData> connection_data() const;
+  // The same three, at once, as they are now; null where nothing is known yet. Needs no memory.
+  std::shared_ptr<const ConnectionData> connection_data() const;
 
  private:
   friend class Adapter;
@@ -185,7 +185,7 @@ class Connector : public BrokerObject {
 
   mutable std::mutex mutex_;  // Guards the next two.
   Phase phase_;
-  std::optional<ConnectionData> data_;
+  std::shared_ptr<const ConnectionData> data_;
 
   std::shared_ptr<HeldQueuePair> queue_pair_;
   std::shared_ptr<SharedEndpoint> endpoint_;

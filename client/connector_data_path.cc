@@ -41,8 +41,9 @@ void Connector::TakeOver(const v1::ConnectionEstablished& established, OutcomeCo
   if (established.handoff_secret().empty()) {
     const bool needs_none = adapter_->client_ends_connections() || adapter_->data_path() == nullptr;
     if (needs_none) return done({});
-    const ConnectionData data = connection_data().value_or(ConnectionData());
-    return done(AttachAs({.local = data.local, .peer = data.peer}));
+    const auto data = connection_data();
+    if (data == nullptr) return done(AttachAs({}));
+    return done(AttachAs({.local = data->local, .peer = data->peer}));
   }
   v1::HandoffRequest request;
   request.set_session_id(link().session().session_id());

@@ -58,7 +58,8 @@ class Listener : public BrokerObject {
   // Stops or resumes the delivery of connect events: while it is stopped, peers are turned down as if nothing listened.
   // The one event that the session's thread is delivering at that moment may still arrive after this has returned.
   // Allowed before Listen.
-  // kInvalidDeviceState: the listener is closed or closing; kNoMemory: nothing has changed.
+  // kInvalidDeviceState: the listener is closed or closing; kNoMemory: nothing has changed; or what the session has
+  // ended with.
   NdkStatus ControlConnectEvents(bool pause);
 
   // As Connector::GetLocalAddress, with the port that was chosen where 0 was asked for; kInvalidDeviceState: it does

@@ -44,8 +44,9 @@ using ConnectionEndCallback = std::function<void(const ConnectionEnd&)>;
 // lets a success go unreported, or the queue pair's close completes before the consumer has taken it. A receive of a
 // shared receive queue gives its result even then, without the queue pair's context. Initiator requests give their
 // results in the order of posting, and so do receives. After the first result that is a failure, the connection is dead
-// and all other requests end with kCancelled. From Linux 6.12 on, Soft-RoCE cancels a request with bad local memory,
-// too, and those before it that are under way.
+// and all other requests end with kCancelled. A request that a connection breaks at ends with kIoTimeout where the peer
+// no longer answers, and with kInsufficientResources where this side has no memory to go on. From Linux 6.12 on,
+// Soft-RoCE cancels a request with bad local memory, too, and those before it that are under way.
 //
 // Inline statuses of posts: kConnectionInvalid: not connected yet, or ended by this side; after an end by the peer or a
 // failure requests are taken and cancelled until then. kInvalidParameter: flags that the request does not take.
@@ -94,8 +95,9 @@ class QueuePair : public DataObject {
   virtual void Flush() = 0;
 
   // Takes over what the broker handed out. kConnectionActive: it is or was connected; kInvalidParameter: the attachment
-  // makes no sense. `on_end` is called at most once, when the peer ends the connection or it breaks, unless Disconnect,
-  // Flush or Close came first. It runs on the adapter's own thread and must not block.
+  // makes no sense; kInsufficientResources, kNoMemory: the process or its kernel has no room for it. A socket that is
+  // refused is closed. `on_end` is called at most once, when the peer ends the connection or it breaks, unless
+  // Disconnect, Flush or Close came first. It runs on the adapter's own thread and must not block.
   virtual NdkStatus Attach(Attachment attachment, ConnectionEndCallback on_end) = 0;
 
   // From now on only the queue pair can tell of the connection's end; where others hold the connection, only by its

@@ -170,7 +170,7 @@ rdma_broker_status rdma_broker_get_connection_data(rdma_broker_handle connector,
     const auto found = Table().Find<client::Connector>(connector);
     if (!found) return NoSuch(connector);
     const auto known = found->connection_data();
-    if (!known.has_value()) return RefuseUnknown(connector);
+    if (known == nullptr) return RefuseUnknown(connector);
     GiveOut(ToC(*known), data);
     return NdkStatus::kSuccess;
   });

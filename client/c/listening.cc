@@ -55,8 +55,9 @@ NdkStatus LocalAddress(rdma_broker_handle object, std::string* address) {
   }
   if (const auto connector = Table().Find<client::Connector>(object)) {
     const auto data = connector->connection_data();
-    if (data.has_value()) *address = data->local.ToString();
-    return data.has_value() ? NdkStatus::kSuccess : RefuseUnknown(object);
+    if (data == nullptr) return RefuseUnknown(object);
+    *address = data->local.ToString();
+    return NdkStatus::kSuccess;
   }
   if (const auto endpoint = Table().Find<client::SharedEndpoint>(object)) {
     *address = endpoint->address().ToString();

@@ -14,8 +14,8 @@ namespace rdmabroker::iwarp {
 // How many bytes one visit moves in either direction before other connections have their turn, and locks are let go.
 inline constexpr size_t kDriveBudget = 1 << 20;
 
-// Pieces of memory that the payload of one FPDU lies in: pages, and an end of each SGE.
-inline constexpr size_t kMostPieces = kMaxFpduLength / kFastRegisterPageSize + 2 + kMaxSge;
+// Pieces of memory that the payload of one FPDU lies in: whole pages, and both ends of each SGE.
+inline constexpr size_t kMostPieces = kMaxFpduLength / kFastRegisterPageSize + 2 * size_t{kMaxSge};
 
 }  // namespace rdmabroker::iwarp
 

@@ -90,9 +90,9 @@ NdkStatus SoftwareMemoryRegion::InitializeFastRegister(uint32_t page_count, bool
       return Refuse(NdkStatus::kImplementationLimit, "page_count: %d; 1 to %d", page_count, kMaxFastRegisterPages);
     }
     const std::lock_guard lock(mutex_);
+    if (token_ == 0) unused_token_ = token_ = table_->NextToken(entry_);
     max_pages_ = page_count;
     remote_access_ = remote_access;
-    if (token_ == 0) unused_token_ = token_ = table_->NextToken(entry_);
     return NdkStatus::kSuccess;
   });
 }

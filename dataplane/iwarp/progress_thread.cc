@@ -105,7 +105,8 @@ void ProgressThread::SetTimer(Timer* timer, std::optional<Clock::time_point> tim
 
 // Clock is CLOCK_MONOTONIC. One that goes off too early for what is left finds nothing due and starts again.
 void ProgressThread::StartTimer() {
-  const auto at = std::max<int64_t>(1, std::chrono::nanoseconds(timers_.first()->time_since_epoch()).count());
+  started_for_ = timers_.first();
+  const auto at = std::max<int64_t>(1, std::chrono::nanoseconds(started_for_->time_since_epoch()).count());
   constexpr int64_t kSecond = 1'000'000'000;
   itimerspec setting = {};
   setting.it_value = {.tv_sec = at / kSecond, .tv_nsec = at % kSecond};
@@ -173,13 +174,14 @@ void ProgressThread::HandleSocket(uint64_t handle) {
 
 void ProgressThread::HandleTimers() {
   const Clock::time_point now = Clock::now();
-  for (bool ran = false;; ran = true) {
+  while (true) {
     Timers::Due due;
     {
       const std::lock_guard lock(mutex_);
       due = timers_.Take(now);
       if (!due) {
-        if (ran && timers_.first()) StartTimer();
+        // The one that it was set for may have been taken back.
+        if (timers_.first() && timers_.first() != started_for_) StartTimer();
         return;
       }
     }

@@ -97,6 +97,7 @@ class ProgressThread final : public CallingThread {
   Clock::time_point polls_due_;  // When to look at the polls of `polled_`, if there are any.
   PendingCalls calls_;
   Timers timers_;
+  std::optional<Clock::time_point> started_for_;  // What timer_ was last set to.
 };
 
 }  // namespace rdmabroker::iwarp

@@ -7,12 +7,15 @@
 #include <sys/eventfd.h>
 
 #include <atomic>
+#include <chrono>
 #include <functional>
 #include <mutex>
+#include <optional>
 #include <utility>
 
 #include "dataplane/iwarp/driven_queue_pair.h"
 #include "dataplane/iwarp/side_for_test.h"
+#include "dataplane/timers.h"
 #include "dataplane/unique_fd.h"
 
 namespace rdmabroker::iwarp {
@@ -100,6 +103,29 @@ TEST(ProgressThread, AWakeIsNotLostOnAQueuePairThatAnotherThreadIsAt) {
     ASSERT_TRUE(Eventually([&] { return queue_pair.visits > 0; }));
   }
   EXPECT_TRUE(Eventually([&] { return queue_pair.drives > 0; }));
+}
+
+// Counts how often its timer has run.
+class Timed final : public DataObject {
+ public:
+  std::atomic<int> runs = 0;
+  Timer timer{this, [this] { ++runs; }};
+};
+
+TEST(ProgressThread, ATimerRunsThoughOneBeforeItWasTakenBackOrPutOff) {
+  using std::chrono_literals::operator""ms;
+  ASSERT_TRUE(ProgressThread::Get().Start());
+  for (const bool put_off : {false, true}) {
+    auto* const early = new Timed;
+    auto* const late = new Timed;
+    const auto now = ProgressThread::Clock::now();
+    ProgressThread::Get().SetTimer(&early->timer, now + 20ms);
+    ProgressThread::Get().SetTimer(&late->timer, now + 40ms);
+    ProgressThread::Get().SetTimer(&early->timer, put_off ? std::optional(now + 60ms) : std::nullopt);
+    EXPECT_TRUE(Eventually([&] { return late->runs == 1; }));
+    EXPECT_TRUE(Eventually([&] { return early->runs == (put_off ? 1 : 0); }));
+    CloseAndWait(early), CloseAndWait(late);
+  }
 }
 
 TEST(ProgressThread, ASocketThatIsPolledIsLeftAloneHoweverOftenItWasResumed) {

@@ -87,6 +87,7 @@ class SoftwareQueuePair final : public DrivenQueuePair {
   void LookForPeer();
   void EndWaiting();
   void AdvanceDisconnect();
+  void BreakForSocket(int error);
   void Break(const RequestFailure& failure, uint32_t provider_error);
   void Terminate(const TerminateMessage& message, const RequestFailure& failure);
   void EndLocally();

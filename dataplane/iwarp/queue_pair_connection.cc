@@ -94,10 +94,7 @@ void SoftwareQueuePair::LookForPeer() {
   if (phase_ != Phase::kConnected) return;
   const auto now = ProgressThread::Clock::now();
   const tcp::TcpState state = tcp::ReadTcpState(socket_.get()).value_or(tcp::TcpState());
-  if (silence_.IsDead(state, now)) {
-    constexpr uint32_t kDead = kSocketError | ETIMEDOUT;
-    return Break({NdkStatus::kIoTimeout, kDead}, kDead);
-  }
+  if (silence_.IsDead(state, now)) return BreakForSocket(ETIMEDOUT);
   ProgressThread::Get().SetTimer(&look_timer_, silence_.NextLook(state, now));
 }
 
@@ -120,9 +117,7 @@ void SoftwareQueuePair::DriveLocked() {
     if (phase_ == Phase::kConnected) DriveConnected();
     if (phase_ == Phase::kLingering) DriveLingering();
   } catch (const std::bad_alloc&) {
-    // The stream has no one to hold it where it stands, and nobody here waits for an answer.
-    constexpr uint32_t kNoMemory = kSocketError | ENOMEM;
-    Break({NdkStatus::kInsufficientResources, kNoMemory}, kNoMemory);
+    BreakForSocket(ENOMEM);  // Nobody waits here who could be told.
   }
 }
 
@@ -141,11 +136,7 @@ void SoftwareQueuePair::DriveConnected() {
     ReportEnd({.graceful = false, .provider_error = kLocalError});
     return;
   }
-  if (const int error = transmitter_.socket_error(); error != 0) {
-    Break({NdkStatus::kIoTimeout, kSocketError | static_cast<uint32_t>(error)},
-          kSocketError | static_cast<uint32_t>(error));
-    return;
-  }
+  if (const int error = transmitter_.socket_error(); error != 0) return BreakForSocket(error);
   AdvanceDisconnect();
   watch_.Update();
 }
@@ -157,10 +148,8 @@ void SoftwareQueuePair::HandleReceived(Receiver::Outcome outcome) {
       return;
     case Receiver::Outcome::kEnd:
       return PeerHasEnded();
-    case Receiver::Outcome::kBroken: {
-      const uint32_t error = kSocketError | static_cast<uint32_t>(receiver_.socket_error());
-      return Break({NdkStatus::kIoTimeout, error}, error);
-    }
+    case Receiver::Outcome::kBroken:
+      return BreakForSocket(receiver_.socket_error());
     case Receiver::Outcome::kViolation:
       Terminate(receiver_.violation(), {});
       return ReportEnd({.graceful = false, .provider_error = TerminateSent(receiver_.violation().cause)});
@@ -177,8 +166,7 @@ void SoftwareQueuePair::CheckHalfOpenSocket() {
   int error = 0;
   socklen_t length = sizeof error;
   if (::getsockopt(socket_.get(), SOL_SOCKET, SO_ERROR, &error, &length) != 0 || error == 0) return;
-  Break({NdkStatus::kIoTimeout, kSocketError | static_cast<uint32_t>(error)},
-        kSocketError | static_cast<uint32_t>(error));
+  BreakForSocket(error);
 }
 
 // Nothing is flushed: requests wait for what the consumer does next.
@@ -196,6 +184,13 @@ void SoftwareQueuePair::AdvanceDisconnect() {
   if (!said_goodbye_ || !peer_ended_) return;
   EndLocally();
   CompleteDisconnect(NdkStatus::kSuccess);
+}
+
+// `error` is an errno.
+void SoftwareQueuePair::BreakForSocket(int error) {
+  const bool no_memory = error == ENOMEM || error == ENOBUFS;
+  const uint32_t provider_error = kSocketError | static_cast<uint32_t>(error);
+  Break({no_memory ? NdkStatus::kInsufficientResources : NdkStatus::kIoTimeout, provider_error}, provider_error);
 }
 
 // The socket is of no use any more.

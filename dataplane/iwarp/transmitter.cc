@@ -224,16 +224,13 @@ void Transmitter::OwnBatch() {
     rest.reserve(batch_bytes_);
   } catch (const std::bad_alloc&) {
     socket_error_ = ENOMEM;
-    batch_.clear();
+    ForgetBatch();
   }
   for (size_t i = batch_position_; i < batch_.size(); ++i) {
     const auto* const begin = static_cast<const uint8_t*>(batch_[i].iov_base);
     rest.insert(rest.end(), begin, begin + batch_[i].iov_len);
   }
-  batch_.clear();
-  batch_pins_.clear();
-  batch_tokens_.clear();
-  batch_position_ = 0;
+  ForgetBatch();
   marked_ = std::move(rest);
   batch_bytes_ = marked_.size();
   if (!marked_.empty()) batch_.push_back({marked_.data(), marked_.size()});
@@ -246,6 +243,8 @@ void Transmitter::SendTerminate(std::span<const uint8_t> payload) {
                                                  .queue = kTerminateQueue,
                                                  .msn = state_.next_send_msn[kTerminateQueue]++},
                                                 payload, state_.crc);
+  // It lies in what grows now.
+  ForgetBatch();
   if (state_.markers_to_peer) {
     inserter_.Append(fpdu, state_.crc, &marked_);
   } else {

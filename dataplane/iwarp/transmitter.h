@@ -160,6 +160,7 @@ class Transmitter {
   bool BatchFull() const;
   void BatchSent();
   bool PinBatch();
+  void ForgetBatch();
   void UnpinBatch();
   void Report(Request* request, NdkStatus status, uint32_t provider_error);
   void ReportDone();

@@ -46,9 +46,9 @@ void Transmitter::TransmitLocked() {
   try {
     TransmitBatches();
   } catch (const std::bad_alloc&) {
-    // An FPDU may have been begun that cannot be ended.
+    // An FPDU may have been begun that cannot be ended, and what it lies in is pinned no more.
     socket_error_ = ENOMEM;
-    batch_pins_.clear();
+    ForgetBatch();
     scratch_.Clear();
   }
 }
@@ -79,14 +79,18 @@ bool Transmitter::PinBatch() {
       }
     }
     socket_error_ = ECONNABORTED;
-    batch_.clear();
-    batch_pins_.clear();
-    batch_tokens_.clear();
-    batch_position_ = 0;
-    batch_bytes_ = 0;
+    ForgetBatch();
     return false;
   }
   return true;
+}
+
+void Transmitter::ForgetBatch() {
+  batch_.clear();
+  batch_pins_.clear();
+  batch_tokens_.clear();
+  batch_position_ = 0;
+  batch_bytes_ = 0;
 }
 
 // Who takes memory away waits for pins, and must not wait for a peer that does not read.

@@ -175,7 +175,7 @@ void LibraryPassiveSide::Handle(const Command& command) {
 void LibraryPassiveSide::Accept(const std::shared_ptr<client::Connector>& connector) {
   const auto data = connector->connection_data();
   uint32_t index = 0;
-  if (!data.has_value() || data->private_data.size() < sizeof index) Fail("a stranger connects");
+  if (data == nullptr || data->private_data.size() < sizeof index) Fail("a stranger connects");
   std::memcpy(&index, data->private_data.data(), sizeof index);
   Require(index < connectors_.size(), "a stranger connects");
   connectors_[index] = connector;

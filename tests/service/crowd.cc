@@ -145,7 +145,7 @@ void Crowd::Connect(size_t number, const std::shared_ptr<client::Connector>& con
 void Crowd::Accept(const std::shared_ptr<client::Connector>& connector) {
   const auto data = connector->connection_data();
   size_t number = 0;
-  Require(data.has_value() && data->private_data.size() >= sizeof number, "a stranger connects");
+  Require(data != nullptr && data->private_data.size() >= sizeof number, "a stranger connects");
   std::memcpy(&number, data->private_data.data(), sizeof number);
   Require(number < passive_.connectors().size(), "a stranger connects");
   passive_.connectors()[number] = connector;

@@ -228,8 +228,12 @@ class CShortage : public testing::TestWithParam<misuse::Short> {
     rdma_broker_handle adapter = 0;
     Succeeds("connector_get_adapter", [&] { return rdma_broker_connector_get_adapter(passive, &adapter); });
     EXPECT_EQ(adapter, adapter_);
+    auto parameters = Sized<rdma_broker_accept_parameters>();
+    constexpr char kPrivateData[] = "text that does not fit into a string without memory";
+    parameters.private_data = kPrivateData;
+    parameters.private_data_length = sizeof kPrivateData;
     const uint64_t accept = Starts(
-        "accept", [&](uint64_t context) { return rdma_broker_accept(passive, b.queue_pair, nullptr, 0, context); });
+        "accept", [&](uint64_t context) { return rdma_broker_accept(passive, b.queue_pair, &parameters, 0, context); });
     Await(connect);
     Makes("complete_connect", [&](uint64_t context) { return rdma_broker_complete_connect(active, 0, context); });
     Await(accept);

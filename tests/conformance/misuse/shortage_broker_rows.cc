@@ -41,7 +41,7 @@ class Acceptor {
       passive->Accept(
           b_.NewQueuePair(), {},
           [passive](const client::DisconnectEvent&) { passive->Disconnect([](const Outcome&) {}); },
-          [](const Outcome&) {});
+          [this](const Outcome&) { ended_.release(); });
     });
   }
   ~Acceptor() {
@@ -50,11 +50,13 @@ class Acceptor {
     closing.Wait();
   }
   SocketAddress address() const { return listener_.address; }
+  void AwaitAccept() { EXPECT_TRUE(ended_.try_acquire_for(kPatience)) << "nobody is accepted"; }
 
  private:
   ndkpi::Party& b_;
   const TestListener listener_;
   std::vector<std::shared_ptr<client::Connector>> passives_;
+  std::counting_semaphore<> ended_{0};  // Accepts, however they ended.
 };
 
 // A connector of a's that connects, and completes when it is accepted.
@@ -366,25 +368,33 @@ const Row kRows[] = {
        std::shared_ptr<client::Connector> passive;
        QueuePair* qp = nullptr;
        NdkStatus status = NdkStatus::kUnsuccessful;
-       play([&] { return status = client::BlockingAccept(passive, qp, parameters).status; },
-            [&] {
-              // That has changed nothing; a connection that has come to no socket is over.
-              if (status == NdkStatus::kNoMemory) return;
-              if (passive != nullptr) Close(passive);
-              initiator.emplace(w, at_b.address);
-              passive = at_b.Next();
-              qp = w.b().NewQueuePair();
-            });
+       play(
+           [&] {
+             status = client::BlockingAccept(passive, qp, parameters).status;
+             // Its peer, in this process, got no descriptor for the connection.
+             if (status == NdkStatus::kConnectionAborted) status = NdkStatus::kInsufficientResources;
+             return status;
+           },
+           [&] {
+             // That has changed nothing; a connection that has come to no socket is over.
+             if (status == NdkStatus::kNoMemory) return;
+             if (passive != nullptr) Close(passive);
+             initiator.emplace(w, at_b.address);
+             passive = at_b.Next();
+             qp = w.b().NewQueuePair();
+           });
        Close(passive);
        initiator.reset();
        w.b().Close(at_b.object).Wait();
      }},
     {"BlockingDisconnect",
      [](World& w, Play& play) {
-       const Acceptor acceptor(w);
+       Acceptor acceptor(w);
        const client::ConnectParameters parameters = {.source = w.a().At(), .destination = acceptor.address()};
        const auto made = client::BlockingConnect(w.a().adapter(), w.a().NewQueuePair(), parameters);
        ASSERT_TRUE(made.outcome.ok()) << made.outcome.hint;
+       // Its peer, in this process, has all descriptors by then.
+       acceptor.AwaitAccept();
        play([&] { return client::BlockingDisconnect(made.object).status; });
        Close(made.object);
      }},

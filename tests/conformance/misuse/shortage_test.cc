@@ -35,6 +35,16 @@ void EachFunctionWithAStatusHasARow(World&) {
   EXPECT_EQ(rows, listed);
 }
 
+// Opening a session needs a thread, descriptors and memory.
+void EachShortageIsOne(World& w) {
+  for (const Short what : {Short::kMemory, Short::kDescriptors, Short::kThreads}) {
+    Play play(what);
+    ASSERT_STREQ(BrokerRows().front().function, "Session.Open");
+    BrokerRows().front().run(w, play);
+    EXPECT_GT(play.refusals(), 0) << static_cast<int>(what);
+  }
+}
+
 class ShortageTest : public testing::Test {
  public:
   ShortageTest(const ndkpi::Surroundings& surroundings, std::function<void(World&)> run)
@@ -81,6 +91,7 @@ int Run(int argc, char** argv) {
     }
   }
   add("Shortages", "HaveARowForEachFunction", EachFunctionWithAStatusHasARow);
+  add("Shortages", "AreShortages", EachShortageIsOne);
   return RUN_ALL_TESTS();
 }
 
