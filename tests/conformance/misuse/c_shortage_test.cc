@@ -42,7 +42,7 @@ struct End {
   }
 };
 
-class CShortage : public testing::TestWithParam<misuse::Short> {
+class CShortage : public testing::TestWithParam<misuse::Kind> {
  protected:
   // Calls a function until it is not refused. Returns what it returned then.
   template <typename Function>
@@ -51,7 +51,7 @@ class CShortage : public testing::TestWithParam<misuse::Short> {
     SCOPED_TRACE(name);
     called_.insert(name);
     rdma_broker_status status = expected;
-    misuse::Play play(GetParam());
+    misuse::Play play(GetParam().what);
     play([&] {
       status = function();
       return status == expected ? NdkStatus::kSuccess : static_cast<NdkStatus>(status);
@@ -65,7 +65,7 @@ class CShortage : public testing::TestWithParam<misuse::Short> {
   // One that waits for what the library's threads do, and these shall have descriptors and threads.
   template <typename Function>
   void Waits(const std::string& name, const Function& function) {
-    if (GetParam() == misuse::Short::kMemory) return Succeeds(name, function);
+    if (GetParam().what == misuse::Short::kMemory) return Succeeds(name, function);
     called_.insert(name);
     EXPECT_EQ(function(), RDMA_BROKER_STATUS_SUCCESS) << name << ": " << rdma_broker_last_hint();
   }
@@ -308,14 +308,8 @@ TEST_P(CShortage, AWholeProgramRunsThoughEachCallIsRefusedFirst) {
   EXPECT_EQ(called_, AllFunctions());
 }
 
-std::string NameOf(const testing::TestParamInfo<misuse::Short>& tested) {
-  constexpr const char* kNames[] = {"Memory", "Descriptors", "Threads"};
-  return kNames[static_cast<size_t>(tested.param)];
-}
-
-INSTANTIATE_TEST_SUITE_P(Of, CShortage,
-                         testing::Values(misuse::Short::kMemory, misuse::Short::kDescriptors, misuse::Short::kThreads),
-                         NameOf);
+INSTANTIATE_TEST_SUITE_P(Of, CShortage, testing::ValuesIn(misuse::kKinds),
+                         [](const auto& tested) { return std::string(tested.param.name); });
 
 }  // namespace
 }  // namespace rdmabroker

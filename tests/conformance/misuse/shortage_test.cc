@@ -37,11 +37,11 @@ void EachFunctionWithAStatusHasARow(World&) {
 
 // Opening a session needs a thread, descriptors and memory.
 void EachShortageIsOne(World& w) {
-  for (const Short what : {Short::kMemory, Short::kDescriptors, Short::kThreads}) {
-    Play play(what);
+  for (const Kind& kind : kKinds) {
+    Play play(kind.what);
     ASSERT_STREQ(BrokerRows().front().function, "Session.Open");
     BrokerRows().front().run(w, play);
-    EXPECT_GT(play.refusals(), 0) << static_cast<int>(what);
+    EXPECT_GT(play.refusals(), 0) << kind.name;
   }
 }
 
@@ -85,9 +85,9 @@ int Run(int argc, char** argv) {
   };
   for (const auto rows : {BrokerRows(), DataRows()}) {
     for (const Row& row : rows) {
-      add("WithoutMemory", row.function, [&row](World& w) { PlayRow(w, row, Short::kMemory); });
-      add("WithoutDescriptors", row.function, [&row](World& w) { PlayRow(w, row, Short::kDescriptors); });
-      add("WithoutThreads", row.function, [&row](World& w) { PlayRow(w, row, Short::kThreads); });
+      for (const Kind& kind : kKinds) {
+        add(kind.name, row.function, [&row, &kind](World& w) { PlayRow(w, row, kind.what); });
+      }
     }
   }
   add("Shortages", "HaveARowForEachFunction", EachFunctionWithAStatusHasARow);
