@@ -140,6 +140,9 @@ class Told {
 struct Row {
   const char* function;
   void (*run)(ndkpi::World& w, Play& play);
+  // It has a connection handed over meanwhile, on the session's thread, which without descriptors would be the end of
+  // it.
+  bool hands_over = false;
 };
 
 std::span<const Row> BrokerRows();

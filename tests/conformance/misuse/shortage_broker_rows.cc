@@ -247,7 +247,8 @@ const Row kRows[] = {
        EXPECT_EQ(made.accept.Status(), NdkStatus::kSuccess);
        w.Close(made);
        w.b().Close(at_b.object).Wait();
-     }},
+     },
+     true},
     {"Connector.Accept",
      [](World& w, Play& play) {
        const TestListener at_b = w.b().Listening();

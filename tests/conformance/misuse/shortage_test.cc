@@ -86,6 +86,7 @@ int Run(int argc, char** argv) {
   for (const auto rows : {BrokerRows(), DataRows()}) {
     for (const Row& row : rows) {
       for (const Kind& kind : kKinds) {
+        if (kind.what == Short::kDescriptors && row.hands_over) continue;
         add(kind.name, row.function, [&row, &kind](World& w) { PlayRow(w, row, kind.what); });
       }
     }
