@@ -14,6 +14,8 @@ namespace rdmabroker::iwarp {
 // How many bytes one visit moves in either direction before other connections have their turn, and locks are let go.
 inline constexpr size_t kDriveBudget = 1 << 20;
 
+// Bytes that are copied and summed in turn, so that they are in the nearest cache when they are read again.
+inline constexpr size_t kCopiedAtOnce = 4096;
 // Pieces of memory that the payload of one FPDU lies in: whole pages, and both ends of each SGE.
 inline constexpr size_t kMostPieces = kMaxFpduLength / kFastRegisterPageSize + 2 * size_t{kMaxSge};
 

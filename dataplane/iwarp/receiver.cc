@@ -145,15 +145,18 @@ bool Receiver::TakeStaged() {
     if (decoder_->payload_left() > 0) {
       targets_.Clear();
       if (!FindTargets(staged.size())) return false;
-      size_t copied = 0;
+      // The sum is made over the staged copy, which nobody else can change, while that is in the nearest cache.
       for (const iovec& target : targets_.pieces) {
-        std::memcpy(target.iov_base, staged.data() + copied, target.iov_len);
-        copied += target.iov_len;
+        for (size_t done = 0; done < target.iov_len;) {
+          const size_t some = std::min(target.iov_len - done, kCopiedAtOnce);
+          const uint8_t* const from = staged_.get() + staged_begin_;
+          std::memcpy(static_cast<uint8_t*>(target.iov_base) + done, from, some);
+          decoder_->PayloadPlaced({from, some});
+          done += some;
+          staged_begin_ += some;
+        }
       }
       targets_.Clear();
-      // The sum is made over the staged copy, which nobody else can change.
-      decoder_->PayloadPlaced(staged.first(copied));
-      staged_begin_ += copied;
       continue;
     }
     const FpduDecoder::Step step = decoder_->Next(staged);

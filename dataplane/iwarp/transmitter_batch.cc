@@ -26,7 +26,6 @@ constexpr size_t kOwnedBytes = kMaxFpduLength + 16 * 1024;
 // Payload up to here is cheaper to copy than to gather. With a CRC all is copied: it must be that of the bytes that are
 // sent, and somebody else may write to the memory meanwhile.
 constexpr size_t kCopyBelow = 512;
-constexpr size_t kCopiedAtOnce = 4096;
 
 }  // namespace
 
