@@ -198,7 +198,7 @@ void Adapter::SubmitClose(Done done) {
 
 void Adapter::OnClosing() {
   if (data_ == nullptr) return;
-  // Runs on the thread of whoever closes the data plane's last object, who needs no memory for that.
+  // Made now: the thread that closes the data plane's last object runs the completion, and needs no memory for it.
   auto finish = std::make_shared<CompletionThread::Reserved>();
   finish->emplace_back([self = Self()] {
     self->data_closed_ = true;

@@ -61,7 +61,7 @@ struct Closing {
   std::shared_ptr<client::Session> session;  // Must outlast its close.
 
   void Complete() {
-    // Once more for what was made meanwhile.
+    // Again: more may have been made since the close began.
     if (session != nullptr) Table().RemoveAllOf(handle);
     if (events != nullptr) events->Post(std::move(closed));
   }

@@ -217,7 +217,7 @@ TEST(Registration, ANameThatCouldNotBePutOnceIsPutAgain) {
   EXPECT_TRUE(etcd.AwaitKey("rdma-broker/a/127.0.0.1:4420"));
 }
 
-// gRPC, to which the rest of the work belongs, does without no memory.
+// Without any memory: what comes after the first allocations is gRPC's, which ends the process where it gets none.
 template <typename Function>
 void ExpectRefusedWithoutMemory(const Function& function) {
   const auto shortage = MemoryShortage::HereAfter(0);

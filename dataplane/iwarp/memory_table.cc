@@ -192,15 +192,10 @@ void AppendPieces(const MemoryDescription& memory, uint64_t address, uint64_t le
 
 namespace {
 
-// Pins the memory of a piece of a local request. Empty: it is not there (any more) or does not allow it.
-MemoryTable::Pin PinPiece(MemoryTable* table, LocalToken token, uint64_t address, uint64_t length, uint32_t rights,
-                          const void* domain) {
-  MemoryTable::Pin pin = table->Lookup(static_cast<uint32_t>(token));
-  if (!pin) return pin;
-  // A window is the peer's to name.
-  const bool allowed = pin->queue_pair == nullptr &&
-                       CheckAccess(*pin, address, length, rights, domain, nullptr) == AccessVerdict::kAllowed;
-  return allowed ? std::move(pin) : MemoryTable::Pin();
+// Whether a local request may use this piece. A window is the peer's to name.
+bool Allows(const MemoryDescription& memory, uint64_t address, uint64_t length, uint32_t rights, const void* domain) {
+  return memory.queue_pair == nullptr &&
+         CheckAccess(memory, address, length, rights, domain, nullptr) == AccessVerdict::kAllowed;
 }
 
 }  // namespace
@@ -209,7 +204,8 @@ bool MayUse(MemoryTable* table, std::span<const Sge> sges, uint64_t length, uint
   for (const Sge& sge : sges) {
     const uint64_t taken = std::min<uint64_t>(length, sge.length);
     if (taken == 0) continue;
-    if (!PinPiece(table, sge.token, reinterpret_cast<uint64_t>(sge.address), taken, rights, domain)) return false;
+    const MemoryTable::Pin pin = table->Lookup(static_cast<uint32_t>(sge.token));
+    if (!pin || !Allows(*pin, reinterpret_cast<uint64_t>(sge.address), taken, rights, domain)) return false;
     length -= taken;
   }
   return true;
@@ -224,12 +220,15 @@ bool PinSlice(MemoryTable* table, std::span<const Sge> sges, uint64_t offset, ui
       continue;
     }
     const uint64_t taken = std::min<uint64_t>(length, sge.length - offset);
+    const auto token = static_cast<uint32_t>(sge.token);
+    if (slice->pins.empty() || slice->pins.back().token() != token) {
+      MemoryTable::Pin pin = table->Lookup(token);
+      if (!pin) return false;
+      slice->pins.push_back(std::move(pin));
+    }
     const uint64_t address = reinterpret_cast<uint64_t>(sge.address) + offset;
-    MemoryTable::Pin pin = PinPiece(table, sge.token, address, taken, rights, domain);
-    if (!pin) return false;
-    AppendPieces(*pin, address, taken, &slice->pieces);
-    // Pieces of one region that follow each other share a pin.
-    if (slice->pins.empty() || slice->pins.back().token() != pin.token()) slice->pins.push_back(std::move(pin));
+    if (!Allows(*slice->pins.back(), address, taken, rights, domain)) return false;
+    AppendPieces(*slice->pins.back(), address, taken, &slice->pieces);
     offset = 0;
     length -= taken;
   }

@@ -175,8 +175,7 @@ void Transmitter::FailRead() {
 void Transmitter::Stop() {
   const std::lock_guard lock(mutex_);
   fd_ = -1;
-  batch_.clear();
-  batch_tokens_.clear();
+  ForgetBatch();
   wants_write_ = false;
 }
 

@@ -127,10 +127,7 @@ bool Transmitter::SendBatch() {
 }
 
 void Transmitter::BatchSent() {
-  batch_.clear();
-  batch_pins_.clear();
-  batch_position_ = 0;
-  batch_bytes_ = 0;
+  ForgetBatch();
   owned_length_ = 0;
   marked_.clear();
   sent_ = next_;
