@@ -50,8 +50,7 @@ void Adapter::Open(const std::shared_ptr<BrokerLink>& link, const v1::OpenAdapte
     opened_adapter->Close({});
     completion({.status = status, .hint = hint}, nullptr);
   };
-  Create<Adapter>(adapter, {}, request, &v1::Broker::Stub::PrepareAsyncOpenAdapter, std::move(accept),
-                  std::move(opened));
+  Create<Adapter>(adapter, {}, request, std::move(accept), std::move(opened));
 }
 
 NdkStatus Adapter::OpenDataPath(const std::string& device) {
@@ -92,7 +91,7 @@ NdkStatus Adapter::CreateListener(ConnectEventCallback on_connect, AddressEventC
       const std::shared_ptr<Listener> listener(
           new Listener(self->link().shared_from_this(), self, std::move(on_connect), std::move(on_address)));
       Create<Listener>(
-          listener, {self}, std::move(request), &v1::Broker::Stub::PrepareAsyncCreateListener,
+          listener, {self}, std::move(request),
           [](const v1::Outcome& reply) { return reply.listener_created().listener_id(); }, std::move(completion));
     });
   });
@@ -139,8 +138,7 @@ void Adapter::StartSharedEndpoint(const v1::CreateSharedEndpointRequest& request
     if (reservation != nullptr) reservation->EndUse(outcome.ok());
     completion(outcome, std::move(made));
   };
-  Create<SharedEndpoint>(endpoint, {Self()}, std::move(message), &v1::Broker::Stub::PrepareAsyncCreateSharedEndpoint,
-                         std::move(accept), std::move(created));
+  Create<SharedEndpoint>(endpoint, {Self()}, std::move(message), std::move(accept), std::move(created));
 }
 
 NdkStatus Adapter::ReservePort(const SocketAddress& address, CreateCompletion<Reservation> completion) {
@@ -156,8 +154,7 @@ NdkStatus Adapter::ReservePort(const SocketAddress& address, CreateCompletion<Re
         reservation->address_ = held.value_or(SocketAddress());
         return held.has_value() ? reply.port_reserved().reservation_id() : 0;
       };
-      Create<Reservation>(reservation, {self}, std::move(request), &v1::Broker::Stub::PrepareAsyncReservePort,
-                          std::move(accept), std::move(completion));
+      Create<Reservation>(reservation, {self}, std::move(request), std::move(accept), std::move(completion));
     });
   });
 }
@@ -170,7 +167,7 @@ NdkStatus Adapter::CreateConnector(CreateCompletion<Connector> completion) {
       request.set_adapter_id(self->id());
       const std::shared_ptr<Connector> connector(new Connector(self->link().shared_from_this(), self, false));
       Create<Connector>(
-          connector, {self}, std::move(request), &v1::Broker::Stub::PrepareAsyncCreateConnector,
+          connector, {self}, std::move(request),
           [](const v1::Outcome& reply) { return reply.connector_created().connector_id(); }, std::move(completion));
     });
   });
@@ -193,7 +190,7 @@ void Adapter::HandleRemoval() {
 void Adapter::SubmitClose(Done done) {
   v1::CloseAdapterRequest request;
   request.set_adapter_id(id());
-  SubmitUncounted(std::move(request), &v1::Broker::Stub::PrepareAsyncCloseAdapter, std::move(done));
+  SubmitUncounted(std::move(request), std::move(done));
 }
 
 void Adapter::OnClosing() {

@@ -11,7 +11,6 @@
 #include <map>
 #include <memory>
 #include <mutex>
-#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -19,14 +18,14 @@
 #include "client/back_off.h"
 #include "client/broker_object.h"
 #include "client/completion_thread.h"
+#include "client/grpc_transport.h"
 #include "client/handoff.h"
+#include "client/protocol/session_protocol.h"
 #include "client/qp_numbers.h"
-#include "client/request_sender.h"
 #include "client/session_options.h"
-#include "client/session_stream.h"
 #include "client/values.h"
-#include "proto/rdmabroker/v1/broker.grpc.pb.h"
 #include "proto/rdmabroker/v1/inspection.grpc.pb.h"
+#include "proto/rdmabroker/v1/requests.pb.h"
 #include "proto/rdmabroker/v1/session.pb.h"
 
 namespace rdmabroker::client {
@@ -36,9 +35,9 @@ class BrokerLink;
 // Never destroys the link: a forked child has none of the threads that would end it.
 void Leak(const std::shared_ptr<BrokerLink>& link);
 
-// What a session is made of inside: the connection to the broker, the stream with its events, the objects, and the
-// thread that all of it belongs to. On that thread only, but for what says otherwise. It lives until Close.
-class BrokerLink : public std::enable_shared_from_this<BrokerLink> {
+// What a session is made of inside: the connection to the broker, the protocol, the objects, and the thread that all of
+// it belongs to. On that thread only, but for what says otherwise. It lives until Close.
+class BrokerLink : public std::enable_shared_from_this<BrokerLink>, private SessionProtocol::Owner {
  public:
   // Null where the process gets no more threads.
   static std::shared_ptr<BrokerLink> Start(SessionOptions options);
@@ -68,8 +67,9 @@ class BrokerLink : public std::enable_shared_from_this<BrokerLink> {
 
   void ListAdapters(std::function<void(const Outcome&, std::vector<Device>)> completion);
 
-  RequestSender& requests() { return requests_; }
-  const v1::SessionOpened& session() const { return session_; }
+  // Makes a request; `done` is called once.
+  void Ask(v1::BatchedRequest request, RequestQueue::Done done);
+  const v1::SessionOpened& session() const { return protocol_.session(); }
   std::chrono::milliseconds disconnect_timeout() const;
   Handoff::Patience handoff_patience() const;
   // Runs the work on the session's thread after the delay, unless the session is closed by then.
@@ -86,7 +86,6 @@ class BrokerLink : public std::enable_shared_from_this<BrokerLink> {
   void CloseUnwanted(uint64_t connector_id);
 
  private:
-  enum class State { kOpening, kOpen, kAway, kClosing, kOver };
   struct DeviceListing;
 
   // `status`, with a hint.
@@ -94,24 +93,13 @@ class BrokerLink : public std::enable_shared_from_this<BrokerLink> {
 
   BrokerLink(SessionOptions options, std::shared_ptr<CompletionThread> thread);
   void Close(CloseCompletion completion);
-  void StartStream(const v1::SessionRequest& first);
-  void HandleReply(const v1::SessionReply& reply);
-  void HandleOpened(const v1::SessionOpened& opened);
-  void HandleEvent(const v1::SessionEvent& event);
-  void Dispatch(const v1::SessionEvent& event);
-  void Acknowledge();
-  void AcknowledgeLater();
-  void HandleStreamEnd(const grpc::Status& status);
-  // A new stream, for a session that is to be opened or to be returned to.
-  void Return();
-  void ScheduleReturn();
-  // Whether a stream that ended so is worth another one.
-  bool AnotherBrokerMayCome(const grpc::Status& status) const;
-  Outcome EndOf(const grpc::Status& status) const;
-  void End(const Outcome& outcome);
-  void CancelTimers();
-  void SendClose();
-  void FinishClose();
+  // Has the protocol told of the time when it asks for that. After each call of it.
+  void Wake();
+  void Opened() override;
+  void Happened(const v1::SessionEvent& event) override;
+  void Over(const Outcome& outcome) override;
+  void Ended(const Outcome& outcome) override;
+  void Closed() override;
   void SetOver(NdkStatus status);
   void List(std::function<void(const Outcome&, std::vector<Device>)> completion,
             std::chrono::system_clock::time_point deadline, int before);
@@ -121,7 +109,6 @@ class BrokerLink : public std::enable_shared_from_this<BrokerLink> {
   const SessionOptions options_;
   const std::shared_ptr<CompletionThread> thread_;
   const std::shared_ptr<grpc::Channel> channel_;
-  const std::unique_ptr<v1::Broker::Stub> broker_;
   const std::unique_ptr<v1::Inspection::Stub> inspection_;
   QpNumbers qp_numbers_;
   std::mutex posting_mutex_;  // So that what has ended is known to whoever posts, and posted work comes before the end.
@@ -131,23 +118,16 @@ class BrokerLink : public std::enable_shared_from_this<BrokerLink> {
   CloseCompletion close_completion_;
   std::shared_ptr<BrokerLink> closing_;
 
-  RequestSender requests_;
-  State state_ = State::kOpening;
-  std::shared_ptr<SessionStream> stream_;
+  GrpcTransport transport_;
+  SessionProtocol protocol_;
+  CompletionThread::TimerId wake_ = {};
+  SessionProtocol::Instant wakes_at_ = SessionProtocol::kNever;
   OutcomeCompletion opened_;
   CloseCompletion closed_;
-  v1::SessionOpened session_;
+  std::shared_ptr<BrokerLink> alive_;  // From Open to the end.
   std::map<ObjectKey, std::shared_ptr<BrokerObject>> objects_;
   std::set<DeviceListing*> listings_;  // Under way.
-  EventNumber last_event_ = {};
-  EventNumber acknowledged_ = {};
-  CompletionThread::TimerId acknowledge_timer_ = {};
-  CompletionThread::TimerId return_timer_ = {};
-  CompletionThread::TimerId deadline_ = {};  // Of opening, of returning, of closing.
-  int returns_ = 0;                          // Attempts since the stream was lost, or opening began.
-  std::optional<Outcome> turned_away_;       // What an attempt to open has come to.
-  bool returns_to_close_ = false;            // The session is closed while it is away.
-  std::atomic<bool> forgotten_ = false;      // The broker has lost it, and ended nothing.
+  std::atomic<bool> forgotten_ = false;
   RandomBackOff back_off_;
 };
 

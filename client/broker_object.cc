@@ -14,10 +14,10 @@
 namespace rdmabroker::client {
 
 BrokerObject::BrokerObject(std::shared_ptr<BrokerLink> link, ObjectKind kind)
-    : link_(std::move(link)), key_{.kind = kind}, requests_(std::make_unique<ObjectRequests>()) {
-  requests_->close.emplace_back([this] {
-    const auto self = std::exchange(requests_->closing, nullptr);
-    StartClose(std::move(requests_->close_completion));
+    : link_(std::move(link)), key_{.kind = kind}, reserved_(std::make_unique<ReservedClose>()) {
+  reserved_->close.emplace_back([this] {
+    const auto self = std::exchange(reserved_->closing, nullptr);
+    StartClose(std::move(reserved_->close_completion));
   });
 }
 
@@ -72,12 +72,12 @@ NdkStatus BrokerObject::Close(CloseCompletion completion) {
   const std::shared_ptr<BrokerObject> self = shared_from_this();
   const std::lock_guard lock(posting_mutex_);
   if (close_called_.exchange(true)) return NdkStatus::kSuccess;
-  requests_->close_completion.swap(completion);
-  requests_->closing = self;
-  if (link_->PostReserved(std::move(requests_->close))) return NdkStatus::kPending;
+  reserved_->close_completion.swap(completion);
+  reserved_->closing = self;
+  if (link_->PostReserved(std::move(reserved_->close))) return NdkStatus::kPending;
   // What the consumer's completion holds must not end under the lock: it ends with the parameter.
-  requests_->close_completion.swap(completion);
-  requests_->closing = nullptr;
+  reserved_->close_completion.swap(completion);
+  reserved_->closing = nullptr;
   return NdkStatus::kSuccess;
 }
 

@@ -23,7 +23,7 @@ namespace rdmabroker::client {
 
 class Adapter;
 class BrokerLink;
-struct ObjectRequests;
+struct ReservedClose;
 
 // The kinds of a session's objects.
 enum class ObjectKind : uint8_t { kConnector, kSharedEndpoint, kListener, kReservation, kAdapter };
@@ -80,21 +80,21 @@ class BrokerObject : public std::enable_shared_from_this<BrokerObject>, public E
 
   // Asks the broker for an object and hands it out. `accept` takes what the reply yields and returns the object's id, 0
   // if the reply has none. The antecedents' closes wait for `completion`, and then for the object.
-  template <typename Object, typename Message, typename Prepare, typename Accept>
+  template <typename Object, typename Message, typename Accept>
   static void Create(std::shared_ptr<Object> object, std::vector<std::shared_ptr<BrokerObject>> antecedents,
-                     Message message, Prepare prepare, Accept accept, CreateCompletion<Object> completion);
+                     Message message, Accept accept, CreateCompletion<Object> completion);
 
   // Makes `id` known and the antecedents wait for this object. False: the broker gave an id twice, or 0.
   bool Adopt(uint64_t id, std::vector<std::shared_ptr<BrokerObject>> antecedents);
   void AddAntecedent(std::shared_ptr<BrokerObject> antecedent);
   // Takes back what one AddAntecedent did; the antecedent's close may complete by it.
   void RemoveAntecedent(const std::shared_ptr<BrokerObject>& antecedent);
-  // Makes a request by RequestOf(message, prepare); the object's close waits until `done` has returned.
-  template <typename Message, typename Prepare>
-  void Submit(Message message, Prepare prepare, Done done);
+  // Makes a request; the object's close waits until `done` has returned.
+  template <typename Message>
+  void Submit(Message message, Done done);
   // Likewise, for the close itself and for requests that nobody waits for.
-  template <typename Message, typename Prepare>
-  void SubmitUncounted(Message message, Prepare prepare, Done done);
+  template <typename Message>
+  void SubmitUncounted(Message message, Done done);
   // Mark the beginning and the end of a request that is not made through Submit.
   void Hold() { ++unfinished_; }
   void Release();
@@ -135,7 +135,7 @@ class BrokerObject : public std::enable_shared_from_this<BrokerObject>, public E
   std::atomic<bool> close_called_ = false;
 
   ObjectKey key_;
-  const std::unique_ptr<ObjectRequests> requests_;
+  const std::unique_ptr<ReservedClose> reserved_;
   std::vector<std::shared_ptr<BrokerObject>> antecedents_;
   CloseCompletion close_completion_;
   std::function<void(NdkStatus)> on_session_end_;

@@ -150,7 +150,7 @@ NdkStatus Connector::Connect(QueuePair* queue_pair, const ConnectParameters& par
       self->UseEndpoint(nullptr);
       auto message = self->ConnectMessage<v1::ConnectRequest>(parameters);
       *message.mutable_source() = ToMessage(parameters.source);
-      self->Submit(std::move(message), &v1::Broker::Stub::PrepareAsyncConnect,
+      self->Submit(std::move(message),
                    [self = self.get(), completion](const Outcome& outcome, const v1::Outcome& reply) {
                      self->HandleConnected(outcome, reply, completion);
                    });
@@ -173,7 +173,7 @@ NdkStatus Connector::ConnectWithSharedEndpoint(QueuePair* queue_pair, const std:
       self->UseEndpoint(endpoint);
       auto message = self->ConnectMessage<v1::ConnectWithSharedEndpointRequest>(parameters);
       message.set_shared_endpoint_id(endpoint->id());
-      self->Submit(std::move(message), &v1::Broker::Stub::PrepareAsyncConnectWithSharedEndpoint,
+      self->Submit(std::move(message),
                    [self = self.get(), completion](const Outcome& outcome, const v1::Outcome& reply) {
                      self->HandleConnected(outcome, reply, completion);
                    });
@@ -229,10 +229,9 @@ void Connector::StartComplete(DisconnectEventCallback on_disconnect, const Outco
   }
   v1::CompleteConnectRequest request;
   request.set_connector_id(id());
-  Submit(std::move(request), &v1::Broker::Stub::PrepareAsyncCompleteConnect,
-         [this, completion](const Outcome& outcome, const v1::Outcome& reply) {
-           HandleEstablished(outcome, reply, completion, false);
-         });
+  Submit(std::move(request), [this, completion](const Outcome& outcome, const v1::Outcome& reply) {
+    HandleEstablished(outcome, reply, completion, false);
+  });
 }
 
 NdkStatus Connector::Accept(QueuePair* queue_pair, const AcceptParameters& parameters,
@@ -268,10 +267,9 @@ void Connector::StartAccept(const AcceptParameters& parameters, DisconnectEventC
   *request.mutable_limits() = ToMessage(parameters.limits);
   request.set_private_data(parameters.private_data);
   *request.mutable_options() = ToMessage(parameters.options);
-  Submit(std::move(request), &v1::Broker::Stub::PrepareAsyncAccept,
-         [this, completion](const Outcome& outcome, const v1::Outcome& reply) {
-           HandleEstablished(outcome, reply, completion, true);
-         });
+  Submit(std::move(request), [this, completion](const Outcome& outcome, const v1::Outcome& reply) {
+    HandleEstablished(outcome, reply, completion, true);
+  });
 }
 
 void Connector::HandleEstablished(const Outcome& outcome, const v1::Outcome& reply, const OutcomeCompletion& completion,
@@ -317,10 +315,9 @@ NdkStatus Connector::Reject(const std::string& private_data, OutcomeCompletion c
       v1::RejectRequest request;
       request.set_connector_id(self->id());
       request.set_private_data(private_data);
-      self->Submit(std::move(request), &v1::Broker::Stub::PrepareAsyncReject,
-                   [completion](const Outcome& outcome, const v1::Outcome&) {
-                     if (completion) completion(outcome);
-                   });
+      self->Submit(std::move(request), [completion](const Outcome& outcome, const v1::Outcome&) {
+        if (completion) completion(outcome);
+      });
     };
     const Phase before = delivered_ ? Phase::kRequested : Phase::kReplied;
     if (!Enter(before, Phase::kDead)) return RefuseStep("one whose peer waits to be accepted or rejected");

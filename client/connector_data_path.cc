@@ -120,13 +120,12 @@ void Connector::Report(bool graceful, uint32_t provider_error) {
   request.set_connector_id(id());
   request.set_graceful(graceful);
   request.set_provider_error(provider_error);
-  Submit(std::move(request), &v1::Broker::Stub::PrepareAsyncReportConnectionEnd,
-         [this](const Outcome&, const v1::Outcome&) {
-           report_pending_ = false;
-           if (const auto outcome = std::exchange(disconnect_outcome_, std::nullopt); outcome.has_value()) {
-             FinishDisconnect(*outcome);
-           }
-         });
+  Submit(std::move(request), [this](const Outcome&, const v1::Outcome&) {
+    report_pending_ = false;
+    if (const auto outcome = std::exchange(disconnect_outcome_, std::nullopt); outcome.has_value()) {
+      FinishDisconnect(*outcome);
+    }
+  });
 }
 
 bool Connector::EndsByItself() const {
@@ -155,11 +154,10 @@ void Connector::RunDisconnect(OutcomeCompletion completion) {
   if (!EndsByItself()) {
     v1::DisconnectRequest request;
     request.set_connector_id(id());
-    return Submit(std::move(request), &v1::Broker::Stub::PrepareAsyncDisconnect,
-                  [this](const Outcome& outcome, const v1::Outcome&) {
-                    if (queue_pair_ != nullptr) (*queue_pair_)->Flush();
-                    FinishDisconnect(outcome);
-                  });
+    return Submit(std::move(request), [this](const Outcome& outcome, const v1::Outcome&) {
+      if (queue_pair_ != nullptr) (*queue_pair_)->Flush();
+      FinishDisconnect(outcome);
+    });
   }
   if (!adapter_->client_ends_connections()) {
     // The kernel ends a connection that nobody knows with its queue pair.
@@ -200,7 +198,7 @@ void Connector::FinishDisconnect(const Outcome& outcome) {
 void Connector::SubmitClose(Done done) {
   v1::CloseConnectorRequest request;
   request.set_connector_id(id());
-  SubmitUncounted(std::move(request), &v1::Broker::Stub::PrepareAsyncCloseConnector, std::move(done));
+  SubmitUncounted(std::move(request), std::move(done));
 }
 
 void Connector::OnClosing() {

@@ -58,22 +58,21 @@ void Listener::StartListen(const v1::ListenRequest& request, const std::shared_p
   message.set_listener_id(id());
   ++listens_;
   if (reservation != nullptr) reservation->BeginUse();
-  Submit(std::move(message), &v1::Broker::Stub::PrepareAsyncListen,
-         [this, reservation, completion](const Outcome& outcome, const v1::Outcome& reply) {
-           Outcome result = outcome;
-           const auto address = FromMessage(reply.listening().address());
-           if (reservation != nullptr) reservation->EndUse(outcome.ok());
-           if (result.ok() && !address.has_value()) result = BrokenPromise("to Listen has no address");
-           if (result.ok()) {
-             const std::lock_guard lock(mutex_);
-             address_ = address;
-           }
-           completion(result);
-           if (--listens_ > 0) return;
-           const std::optional<bool> presence = std::exchange(held_presence_, std::nullopt);
-           if (presence && address_) TellOfAddress(*presence);
-           for (const v1::ConnectEvent& event : std::exchange(held_, {})) Deliver(event);
-         });
+  Submit(std::move(message), [this, reservation, completion](const Outcome& outcome, const v1::Outcome& reply) {
+    Outcome result = outcome;
+    const auto address = FromMessage(reply.listening().address());
+    if (reservation != nullptr) reservation->EndUse(outcome.ok());
+    if (result.ok() && !address.has_value()) result = BrokenPromise("to Listen has no address");
+    if (result.ok()) {
+      const std::lock_guard lock(mutex_);
+      address_ = address;
+    }
+    completion(result);
+    if (--listens_ > 0) return;
+    const std::optional<bool> presence = std::exchange(held_presence_, std::nullopt);
+    if (presence && address_) TellOfAddress(*presence);
+    for (const v1::ConnectEvent& event : std::exchange(held_, {})) Deliver(event);
+  });
 }
 
 NdkStatus Listener::ControlConnectEvents(bool pause) {
@@ -93,12 +92,11 @@ void Listener::SyncPause() {
   v1::ControlConnectEventsRequest request;
   request.set_listener_id(id());
   request.set_pause(pause);
-  Submit(std::move(request), &v1::Broker::Stub::PrepareAsyncControlConnectEvents,
-         [this, pause](const Outcome&, const v1::Outcome&) {
-           pausing_ = false;
-           broker_paused_ = pause;
-           SyncPause();
-         });
+  Submit(std::move(request), [this, pause](const Outcome&, const v1::Outcome&) {
+    pausing_ = false;
+    broker_paused_ = pause;
+    SyncPause();
+  });
 }
 
 NdkStatus Listener::GetLocalAddress(sockaddr* address, uint32_t* length) const {
@@ -152,7 +150,7 @@ void Listener::Deliver(const v1::ConnectEvent& event) {
 void Listener::SubmitClose(Done done) {
   v1::CloseListenerRequest request;
   request.set_listener_id(id());
-  SubmitUncounted(std::move(request), &v1::Broker::Stub::PrepareAsyncCloseListener, std::move(done));
+  SubmitUncounted(std::move(request), std::move(done));
 }
 
 NdkStatus Listener::OnDeviceRemoval(std::function<void()> on_removal) {

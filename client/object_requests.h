@@ -10,38 +10,37 @@
 #include "client/broker_link.h"
 #include "client/broker_object.h"
 #include "client/completion_thread.h"
-#include "client/request_sender.h"
+#include "client/protocol/batched_request.h"
 #include "client/translation.h"
 
 namespace rdmabroker::client {
 
-// The requests of one object; they reach the broker in order. Kept out of the consumers' headers, as all of gRPC is.
-struct ObjectRequests {
-  const std::shared_ptr<RequestSender::Lane> lane = std::make_shared<RequestSender::Lane>();
-  // The object's close, made with the object: a close never fails, also where memory has run out.
+// An object's close, made with the object: a close never fails, also where memory has run out. Kept out of the
+// consumers' headers, as all of gRPC is.
+struct ReservedClose {
   CompletionThread::Reserved close;
   CloseCompletion close_completion;
   std::shared_ptr<BrokerObject> closing;
 };
 
-template <typename Message, typename Prepare>
-void BrokerObject::Submit(Message message, Prepare prepare, Done done) {
+template <typename Message>
+void BrokerObject::Submit(Message message, Done done) {
   Hold();
   auto finish = [self = shared_from_this(), done = std::move(done)](const Outcome& outcome, const v1::Outcome& reply) {
     done(outcome, reply);
     self->Release();
   };
-  SubmitUncounted(std::move(message), prepare, std::move(finish));
+  SubmitUncounted(std::move(message), std::move(finish));
 }
 
-template <typename Message, typename Prepare>
-void BrokerObject::SubmitUncounted(Message message, Prepare prepare, Done done) {
-  link_->requests().Submit(requests_->lane, RequestOf(std::move(message), prepare), std::move(done));
+template <typename Message>
+void BrokerObject::SubmitUncounted(Message message, Done done) {
+  link_->Ask(InBatch(std::move(message)), std::move(done));
 }
 
-template <typename Object, typename Message, typename Prepare, typename Accept>
+template <typename Object, typename Message, typename Accept>
 void BrokerObject::Create(std::shared_ptr<Object> object, std::vector<std::shared_ptr<BrokerObject>> antecedents,
-                          Message message, Prepare prepare, Accept accept, CreateCompletion<Object> completion) {
+                          Message message, Accept accept, CreateCompletion<Object> completion) {
   for (const auto& antecedent : antecedents) antecedent->Hold();
   BrokerObject& created = *object;
   auto done = [object = std::move(object), antecedents = std::move(antecedents), accept = std::move(accept),
@@ -56,7 +55,7 @@ void BrokerObject::Create(std::shared_ptr<Object> object, std::vector<std::share
     }
     for (const auto& antecedent : antecedents) antecedent->Release();
   };
-  created.Submit(std::move(message), prepare, std::move(done));
+  created.Submit(std::move(message), std::move(done));
 }
 
 }  // namespace rdmabroker::client

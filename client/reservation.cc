@@ -22,7 +22,7 @@ void Reservation::SubmitClose(Done done) {
   }
   v1::ReleasePortRequest request;
   request.set_reservation_id(id());
-  SubmitUncounted(std::move(request), &v1::Broker::Stub::PrepareAsyncReleasePort, std::move(done));
+  SubmitUncounted(std::move(request), std::move(done));
 }
 
 }  // namespace rdmabroker::client

@@ -10,8 +10,7 @@ std::shared_ptr<SessionStream> SessionStream::Start(std::shared_ptr<CompletionTh
                                                     const v1::SessionRequest& first, Handlers handlers) {
   std::shared_ptr<SessionStream> stream(new SessionStream(std::move(thread)));
   stream->handlers_ = std::move(handlers);
-  stream->next_ = first;
-  stream->writing_ = true;  // Until the call has started.
+  stream->first_ = first;
   stream->call_ = stub->PrepareAsyncSession(&stream->context_, stream->thread_->queue());
   stream->call_->StartCall(stream->Begin(&stream->start_));
   return stream;
@@ -22,13 +21,8 @@ void* SessionStream::Begin(StepTag* tag) {
   return thread_->Begin(tag);
 }
 
-void SessionStream::Send(v1::SessionRequest message) {
-  if (next_.has_value() && next_->has_close()) return;
-  if (writing_) {
-    next_ = std::move(message);
-  } else {
-    Write(message);
-  }
+void SessionStream::Send(const v1::SessionRequest& message) {
+  if (!broken_ && !finishing_) call_->Write(message, Begin(&write_));
 }
 
 void SessionStream::Abandon() {
@@ -37,24 +31,17 @@ void SessionStream::Abandon() {
 }
 
 void SessionStream::Started(bool ok) {
-  writing_ = false;
   broken_ = !ok;
   if (broken_) return FinishOnce();
   call_->Read(&received_, Begin(&read_));
-  if (const auto message = std::exchange(next_, std::nullopt); message.has_value()) Write(*message);
-}
-
-void SessionStream::Write(const v1::SessionRequest& message) {
-  if (broken_ || finishing_) return;
-  writing_ = true;
-  call_->Write(message, Begin(&write_));
+  Send(first_);
 }
 
 // A failed write ends the stream; the read in progress fails too and says how it ended.
 void SessionStream::Written(bool ok) {
-  writing_ = false;
   broken_ = broken_ || !ok;
-  if (const auto message = std::exchange(next_, std::nullopt); message.has_value()) Write(*message);
+  const auto handler = handlers_.on_sent;
+  if (!broken_ && handler != nullptr) handler();
 }
 
 void SessionStream::Received(bool ok) {

@@ -8,7 +8,6 @@
 
 #include <functional>
 #include <memory>
-#include <optional>
 
 #include "client/completion_thread.h"
 #include "proto/rdmabroker/v1/broker.grpc.pb.h"
@@ -20,6 +19,7 @@ namespace rdmabroker::client {
 class SessionStream : public std::enable_shared_from_this<SessionStream> {
  public:
   struct Handlers {
+    std::function<void()> on_sent;  // A message has gone, the first one included.
     std::function<void(const v1::SessionReply&)> on_reply;
     std::function<void(const grpc::Status&)> on_end;  // Exactly once, unless Abandon came first; nothing after it.
   };
@@ -27,9 +27,8 @@ class SessionStream : public std::enable_shared_from_this<SessionStream> {
   static std::shared_ptr<SessionStream> Start(std::shared_ptr<CompletionThread> thread, v1::Broker::Stub* stub,
                                               const v1::SessionRequest& first, Handlers handlers);
 
-  // At most one message waits while another is being written: a later one takes its place. That suits
-  // acknowledgements, each of which says all that the one before did, and a close, after which nothing matters.
-  void Send(v1::SessionRequest message);
+  // One more message, after on_sent of the one before.
+  void Send(const v1::SessionRequest& message);
   // Breaks the call off, which ends soon, and calls no handler any more.
   void Abandon();
 
@@ -51,15 +50,13 @@ class SessionStream : public std::enable_shared_from_this<SessionStream> {
   void Written(bool ok);
   void Received(bool ok);
   void Finished(bool ok);
-  void Write(const v1::SessionRequest& message);
   void FinishOnce();
 
   const std::shared_ptr<CompletionThread> thread_;
   Handlers handlers_;
   grpc::ClientContext context_;
   std::unique_ptr<grpc::ClientAsyncReaderWriter<v1::SessionRequest, v1::SessionReply>> call_;
-  std::optional<v1::SessionRequest> next_;
-  bool writing_ = false;
+  v1::SessionRequest first_;
   bool broken_ = false;
   bool finishing_ = false;
   v1::SessionReply received_;

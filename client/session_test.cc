@@ -14,6 +14,7 @@
 #include <future>
 
 #include "client/control_socket.h"
+#include "client/protocol/request_queue.h"
 #include "client/testing/fixture.h"
 #include "dataplane/unique_fd.h"
 #include "proto/rdmabroker/v1/requests.pb.h"
@@ -224,24 +225,13 @@ TEST_F(SessionTest, ALostReplyIsAskedForAgainUnderTheSameId) {
 }
 
 TEST_F(SessionTest, ABrokerThatNeverAnswersEndsTheSession) {
-  OpenSession();
+  OpenSession([](v1::SessionOpened* opened) { opened->mutable_limits()->set_session_grace_ms(300); });
   broker.On("CreateConnector", [](const Broker::Request&) { return Broker::Answer{Broker::Answer::Kind::kLose, {}}; });
   adapter->CreateConnector(ExactlyOnce("created", [&](const Outcome& outcome, std::shared_ptr<Connector>) {
     log.Add("create " + Name(outcome.status));
   }));
   EXPECT_THAT(log.WaitFor(2),
               ElementsAre("create STATUS_CONNECTION_DISCONNECTED", "session STATUS_CONNECTION_DISCONNECTED"));
-}
-
-TEST_F(SessionTest, AnUnknownRpcIsNotSupportedRatherThanRepeated) {
-  OpenSession();
-  broker.On("CreateConnector", [](const Broker::Request&) { return Broker::Answer{Broker::Answer::Kind::kHold, {}}; });
-  const Later<Outcome> done;
-  adapter->CreateConnector([done](const Outcome& outcome, const std::shared_ptr<Connector>&) { done.Set(outcome); });
-  Broker::Answer answer;
-  answer.kind = Broker::Answer::Kind::kUnknown;
-  broker.Release(broker.WaitFor("CreateConnector").request_id, answer);
-  EXPECT_EQ(done.Get().status, NdkStatus::kNotSupported);
 }
 
 TEST_F(SessionTest, WhenTheBrokerDiesAndNoneFollowsEverythingEndsOnceAndANewSessionOpens) {
@@ -300,8 +290,7 @@ TEST_F(SessionTest, MoreRequestsThanMayWaitAreRefused) {
   broker.RefuseReturns(Broker::KeptSession());
   broker.EndStream(Broker::FailedRpc(Broker::KeptSession()));
   broker.WaitForStreams(2);
-  // As request_sender.cc has it.
-  constexpr int kMaxWaiting = 65536;
+  constexpr int kMaxWaiting = RequestQueue::kMostWaiting;
   const Later<Outcome> refused;
   for (int i = 0; i <= kMaxWaiting; ++i) {
     adapter->CreateConnector([i, refused](const Outcome& outcome, const std::shared_ptr<Connector>&) {
@@ -380,24 +369,6 @@ TEST_F(SessionTest, AStreamThatEndsWithoutAWordIsReturnedTo) {
   EXPECT_NE(made.Get(), nullptr);
   EXPECT_EQ(broker.WaitFor("CreateConnector", 2).request_id, id);
   EXPECT_EQ(broker.streams(), 2u);
-}
-
-// As where a request reaches the next broker before the session has returned to it, and is refused after that.
-TEST_F(SessionTest, ARequestThatOvertookTheReturnIsMadeAgainAtOnce) {
-  OpenSession();
-  broker.On("CreateConnector", [](const Broker::Request&) { return Broker::Answer{Broker::Answer::Kind::kHold, {}}; });
-  const Later<std::shared_ptr<Connector>> made;
-  adapter->CreateConnector([made](const Outcome&, std::shared_ptr<Connector> connector) { made.Set(connector); });
-  const uint64_t id = broker.WaitFor("CreateConnector").request_id;
-  broker.On("CreateConnector", [](const Broker::Request&) { return Broker::Success(); });
-  broker.EndStream({grpc::StatusCode::UNAVAILABLE, "Socket closed"});
-  broker.WaitForStreams(2);
-  NewListener([](const std::shared_ptr<Connector>&) {});  // Which is made after the return.
-  const auto lost = std::chrono::steady_clock::now();
-  broker.Release(id, {.kind = Broker::Answer::Kind::kLose, .outcome = {}});
-  EXPECT_NE(made.Get(), nullptr);
-  EXPECT_LT(std::chrono::steady_clock::now() - lost, std::chrono::seconds(1)) << "the shortest back-off there is";
-  EXPECT_EQ(broker.WaitFor("CreateConnector", 2).request_id, id);
 }
 
 TEST_F(SessionTest, RequestsMadeWhileAwayAreSentAfterTheReturn) {

@@ -11,7 +11,7 @@ namespace rdmabroker::client {
 void SharedEndpoint::SubmitClose(Done done) {
   v1::CloseSharedEndpointRequest request;
   request.set_shared_endpoint_id(id());
-  SubmitUncounted(std::move(request), &v1::Broker::Stub::PrepareAsyncCloseSharedEndpoint, std::move(done));
+  SubmitUncounted(std::move(request), std::move(done));
 }
 
 }  // namespace rdmabroker::client

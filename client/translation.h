@@ -3,8 +3,6 @@
 #ifndef CLIENT_TRANSLATION_H_
 #define CLIENT_TRANSLATION_H_
 
-#include <grpcpp/support/status.h>
-
 #include <optional>
 #include <string_view>
 
@@ -41,13 +39,6 @@ Device FromMessage(const v1::Device& device);
 std::optional<ConnectionData> FromMessage(const v1::ConnectionData& data);
 // Without the payload.
 Outcome FromMessage(const v1::Outcome& outcome);
-
-// The outcome that a failed RPC carries as its detail; nothing if there is none, or if it is not an error.
-std::optional<v1::Outcome> FailureDetail(const grpc::Status& status);
-
-// Whether the RPC failed because the broker's process was ending, has ended, or ended while the connection was being
-// made: then it says nothing about the request.
-bool HasGone(const grpc::Status& status);
 
 // What is said where the broker breaks the contract.
 Outcome BrokenPromise(std::string_view what);

@@ -2,6 +2,7 @@
 
 #include "broker/control/broker.h"
 
+#include <iterator>
 #include <utility>
 #include <vector>
 
@@ -41,11 +42,15 @@ absl::string_view WhyOf(SessionEndedBy by) {
 Broker::Broker(BrokerCore core, Watcher& watcher, CoreRunner::Commit commit, CoreRunner::Observer observer,
                Policy policy, AuditLevel audit)
     : runner_(
-          std::move(core), watcher, [this](const Effect& effect) { Carry(effect); }, std::move(commit),
+          std::move(core), watcher, [this](const Event& cause, const Effect& effect) { Carry(cause, effect); },
+          std::move(commit),
           [this, observer = std::move(observer)](Instant now, const Event& event, const Effects& effects) {
             if (observer) observer(now, event, effects);
-            for (const Effect& effect : effects) life_.Saw(effect);
-          }),
+            // Now, as the records are: of several events that are handled together the last one's are there later.
+            const auto* const asked = std::get_if<ClientRequest>(&event);
+            for (const Effect& effect : effects) life_.Saw(effect, asked);
+          },
+          [this](Event& event) { Prepare(event); }),
       gate_(std::move(policy), audit),
       processes_(watcher,
                  [this](SessionId session) { End(session, StreamEnding::kEnded, SessionEndedBy::kClientGone); }),
@@ -168,21 +173,30 @@ Outcome Broker::Ask(const Caller& caller, ClientRequest request) {
             .hint = absl::StrCat("header.session_id ", request.session.value(),
                                  ": not a session whose stream is on this connection; open or resume one first")};
   }
-  // A repeat costs nothing and is told what it was told before, whatever the policy says now.
-  if (core().IsNew(request)) {
-    request.refusal = gate_.Ask(caller, request, core(), Watcher::Now());
-    if (changed_user && !request.refusal) {
-      request.refusal = RefuseChangedUser(session->second, caller, request.request);
-    }
-    auto* const connect = std::get_if<Connect>(&request.request);
-    if (connect != nullptr && connect->source.ip.IsAny() && !request.refusal) {
-      connect->route = runner_.RouteTo(connect->connector, connect->destination);
-    }
-  }
-  asked_ = &request;
-  runner_.Run(request);
-  asked_ = nullptr;
+  runner_.Run(std::move(request));
   return *std::exchange(answer_, std::nullopt);
+}
+
+void Broker::AskAll(EventStream& stream, std::vector<ClientRequest> requests) {
+  asking_ = &stream;
+  runner_.Run(std::vector<Event>(std::make_move_iterator(requests.begin()), std::make_move_iterator(requests.end())));
+  asking_ = nullptr;
+}
+
+void Broker::Prepare(Event& event) {
+  auto* const request = std::get_if<ClientRequest>(&event);
+  // A repeat costs nothing and is told what it was told before, whatever the policy says now.
+  if (request == nullptr || !core().IsNew(*request)) return;
+  const SessionRecord& session = core().records().sessions.at(request->session);
+  const Caller& caller = *streams_.at(session.stream.value()).caller;
+  request->refusal = gate_.Ask(caller, *request, core(), Watcher::Now());
+  if (session.identity.uid != caller.identity.uid && !request->refusal) {
+    request->refusal = RefuseChangedUser(session, caller, request->request);
+  }
+  auto* const connect = std::get_if<Connect>(&request->request);
+  if (connect != nullptr && connect->source.ip.IsAny() && !request->refusal) {
+    connect->route = runner_.RouteTo(connect->connector, connect->destination);
+  }
 }
 
 void Broker::StopStreams() {
@@ -204,7 +218,7 @@ void Broker::Detach(StreamId id, StreamEnding ending) {
   stream->End(ending);
 }
 
-void Broker::Carry(const Effect& effect) {
+void Broker::Carry(const Event& cause, const Effect& effect) {
   std::visit(Overloaded{
                  [&](const SessionOpened& opened) {
                    processes_.Watch(opened.session, core().records().sessions.at(opened.session).identity.pid);
@@ -214,11 +228,10 @@ void Broker::Carry(const Effect& effect) {
                  },
                  [&](const SessionRefused& refused) { opened_ = refused.outcome; },
                  [&](const Answer& answer) {
-                   life_.Answered(*asked_, answer.outcome);
+                   if (asking_ != nullptr) return asking_->Answered(std::get<ClientRequest>(cause), answer.outcome);
                    answer_ = answer.outcome;
                  },
                  [&](const NumberedEvent& event) {
-                   life_.Happened(event, asked_);
                    if (const auto attached = streams_.find(event.stream.value()); attached != streams_.end()) {
                      attached->second.stream->EventsWait();
                    }

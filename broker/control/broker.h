@@ -33,6 +33,8 @@ class EventStream {
 
   // There are events in the session's queue that this stream has not sent.
   virtual void EventsWait() = 0;
+  // What a request that came on this stream (Broker::AskAll) was answered.
+  virtual void Answered(const ClientRequest& request, const Outcome& outcome) = 0;
   // Sends what is under way, then ends. The broker has forgotten the stream.
   virtual void End(StreamEnding ending) = 0;
 
@@ -77,6 +79,9 @@ class Broker {
   // such, and ACCESS_DENIED where it does not come on the connection of the session's stream. A new one passes the
   // gate; what that refuses is the core's answer, kept for repeats.
   Outcome Ask(const Caller& caller, ClientRequest request);
+  // The same of requests that came on the stream of their session, in their order and with one commit. The stream hears
+  // each answer before this returns.
+  void AskAll(EventStream& stream, std::vector<ClientRequest> requests);
 
   // As the fabrics' (fabric.h).
   void MakeWay() { runner_.MakeWay(); }
@@ -96,7 +101,9 @@ class Broker {
   };
 
   Opened Attach(EventStream& stream, std::shared_ptr<const Caller> caller, const Event& event);
-  void Carry(const Effect& effect);
+  // Has a new request pass the gate. Earlier ones of the same batch count.
+  void Prepare(Event& event);
+  void Carry(const Event& cause, const Effect& effect);
   void Detach(StreamId id, StreamEnding ending);
 
   bool End(SessionId session, StreamEnding ending, SessionEndedBy by);
@@ -111,7 +118,7 @@ class Broker {
   StreamEnding ending_ = StreamEnding::kEnded;
   absl::string_view why_;
   LifeLog life_;
-  const ClientRequest* asked_ = nullptr;  // That is being handled.
+  EventStream* asking_ = nullptr;  // Whose requests are being handled; null where they came by RPCs.
   // What the event at hand was answered.
   std::optional<Outcome> answer_;
   std::optional<Opened> opened_;

@@ -51,7 +51,7 @@ class GrpcLoop : public Executor {
   bool stopping_ = false;
 
   std::mutex mutex_;
-  std::vector<std::function<void()>> tasks_;  // Guarded by mutex_. Bounded by what other threads watch: see Watcher.
+  std::vector<std::function<void()>> tasks_;  // Guarded by mutex_. Few: what a Watcher has, and one a stream.
   std::unique_ptr<grpc::Alarm> wake_;         // Guarded by mutex_: under way to RunTasks, if there is one.
   bool closed_ = false;                       // Guarded by mutex_: the queue takes nothing any more.
 };

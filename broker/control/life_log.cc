@@ -117,10 +117,12 @@ void LifeLog::Ended(SessionId session, absl::string_view why) {
   }
 }
 
-void LifeLog::Saw(const Effect& effect) {
-  const auto* asked = std::get_if<FabricRequest>(&effect);
-  if (asked == nullptr) return;
-  if (const auto* rebind = std::get_if<FabricRebind>(asked)) FollowedAddress(*rebind);
+void LifeLog::Saw(const Effect& effect, const ClientRequest* asked) {
+  if (const auto* answer = std::get_if<Answer>(&effect)) return Answered(*asked, answer->outcome);
+  if (const auto* event = std::get_if<NumberedEvent>(&effect)) return Happened(*event, asked);
+  const auto* request = std::get_if<FabricRequest>(&effect);
+  if (request == nullptr) return;
+  if (const auto* rebind = std::get_if<FabricRebind>(request)) FollowedAddress(*rebind);
 }
 
 void LifeLog::FollowedAddress(const FabricRebind& request) {

@@ -33,8 +33,9 @@ class LifeLog {
   void Away(SessionId session);
   void Ended(SessionId session, absl::string_view why);
 
-  // Each effect of an event, before it is carried out.
-  void Saw(const Effect& effect);
+  // Takes each effect of an event when the core has handled the event. `asked` is the event where that is a request,
+  // and null otherwise.
+  void Saw(const Effect& effect, const ClientRequest* asked);
 
   // A request's first answer; before it, the events that the request has caused at once.
   void Answered(const ClientRequest& request, const Outcome& answer);

@@ -155,7 +155,7 @@ TEST_F(LifeLogTest, AnAddressThatGoesAndComesIsToldOf) {
   }
   for (const Device& next : {bare, device}) {
     for (const Effect& effect : core_.Handle(absl::UnixEpoch(), FabricReport(DeviceChanged{next}))) {
-      log_.Saw(effect);
+      log_.Saw(effect, nullptr);
     }
   }
   const std::string fields = " endpoint=1 uid=1000 device=nic1 local=192.0.2.1:4420 left_out=0";

@@ -33,7 +33,7 @@ std::optional<Translated> Translate(Bytes bytes) {
   return FromProto(message);
 }
 
-// Each request of the contract. A kind is a place in here.
+// Each request of the contract, and any of them in a batch. A kind is a place in here.
 constexpr std::array kTranslations = {
     &Translate<v1::OpenAdapterRequest>,
     &Translate<v1::CloseAdapterRequest>,
@@ -55,8 +55,9 @@ constexpr std::array kTranslations = {
     &Translate<v1::GetConnectionDataRequest>,
     &Translate<v1::ReportConnectionEndRequest>,
     &Translate<v1::CloseConnectorRequest>,
+    &Translate<v1::BatchedRequest>,
 };
-static_assert(kTranslations.size() == std::variant_size_v<Request>);
+static_assert(kTranslations.size() == std::variant_size_v<Request> + 1);
 
 // States along a few walks, from the first steps on.
 std::vector<BrokerCore> MakeStates() {

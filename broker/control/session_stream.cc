@@ -8,38 +8,18 @@
 #include "absl/strings/str_cat.h"
 #include "broker/control/status_mapping.h"
 #include "broker/control/translation.h"
+#include "broker/core/request_names.h"
 #include "broker/log/log.h"
 #include "broker/runtime/randomness.h"
 
 namespace rdmabroker {
 namespace {
 
-// The contract's minor version that this broker implements; broker.proto.
-constexpr uint32_t kApiMinor = 1;
-// session.proto, OpenSession.features.
-constexpr int kMaxFeatures = 64;
-constexpr size_t kMaxFeatureName = 63;
-// session.proto, ListenerAddressEvent; the broker's only feature.
-constexpr char kAddressEvents[] = "listener-address-events";
+// Requests of one session that are handled before it is others' turn, and answers that wait for a client which does not
+// read: each costs some microseconds and at most some KiB.
+constexpr int kTurn = 64;
 
 Outcome Malformed(const std::string& hint) { return {.status = NdkStatus::kInvalidParameter, .hint = hint}; }
-
-// What `open` and `resume` say alike.
-template <typename Message>
-std::optional<Outcome> CheckGreeting(const Message& message) {
-  if (message.api_minor() == 0) return Malformed("api_minor: missing; 1 is the first");
-  if (message.features_size() > kMaxFeatures) return Malformed("features: more than 64 names");
-  const bool fits = std::all_of(message.features().begin(), message.features().end(),
-                                [](const std::string& name) { return name.size() <= kMaxFeatureName; });
-  if (!fits) return Malformed("features: a name of more than 63 bytes");
-  return std::nullopt;
-}
-
-template <typename Message>
-bool HearsOfAddresses(const Message& greeting) {
-  const auto& features = greeting.features();
-  return std::find(features.begin(), features.end(), kAddressEvents) != features.end();
-}
 
 Outcome OutcomeOf(StreamEnding ending) {
   switch (ending) {
@@ -90,6 +70,8 @@ void SessionStream::Start(bool ok) {
 }
 
 void SessionStream::Read() {
+  // What was in the last message is not kept until the next one comes.
+  message_.Clear();
   stream_.Read(&message_, context_.unary.loop.Tag([self = shared_from_this()](bool ok) { self->TakeMessage(ok); }));
 }
 
@@ -97,49 +79,57 @@ void SessionStream::TakeMessage(bool ok) {
   if (finishing_) return;
   if (!ok) {
     // The client has closed its side, or is gone; then nobody sees the status.
-    LeaveSession(abandoned_ ? StreamEnd::kBroker : StreamEnd::kClient);
-    return Finish(grpc::Status::OK);
+    half_closed_ = true;
+    return LeaveOnceAnswered();
   }
+  next_request_ = 0;
   if (session_) {
     TakeLaterMessage();
-  } else {
+  } else if (!std::exchange(greeted_, true)) {
     OpenOrResume();
   }
-  if (!finishing_) Read();
+  GoOn();
+}
+
+void SessionStream::LeaveOnceAnswered() {
+  if (replies_.HasAnswers()) SendNext();
+  if (writing_ && replies_.HasAnswers()) return;
+  LeaveSession(abandoned_ ? StreamEnd::kBroker : StreamEnd::kClient);
+  Finish(grpc::Status::OK);
 }
 
 void SessionStream::OpenOrResume() {
   context_.watcher.CancelTimer(std::exchange(patience_, TimerId::kNone));
-  Broker::Opened opened;
   const bool resumes = message_.has_resume();
+  if (!resumes && !message_.has_open()) {
+    return Finish(GrpcStatusOf(Malformed("message: the first one must be open or resume")));
+  }
+  const v1::ResumeSession& resume = message_.resume();
+  const auto features = resumes ? ReadFeatures(resume.api_minor(), resume.features())
+                                : ReadFeatures(message_.open().api_minor(), message_.open().features());
+  if (const auto* malformed = std::get_if<Outcome>(&features)) return Finish(GrpcStatusOf(*malformed));
+  features_ = std::get<Features>(features);
   SessionSecret secret = {};
-  bool hears_of_addresses = false;
-  if (message_.has_open()) {
-    if (auto refusal = CheckGreeting(message_.open())) return Finish(GrpcStatusOf(*refusal));
-    secret = RandomSecret();
-    hears_of_addresses = HearsOfAddresses(message_.open());
-    opened = context_.broker.Open(*this, caller_, secret, hears_of_addresses);
-  } else if (resumes) {
-    const v1::ResumeSession& resume = message_.resume();
-    if (auto refusal = CheckGreeting(resume)) return Finish(GrpcStatusOf(*refusal));
+  Broker::Opened opened;
+  if (resumes) {
     if (!SecretFromBytes(resume.session_secret(), &secret)) {
       return Finish(GrpcStatusOf(Malformed("resume.session_secret: not 16 bytes")));
     }
     sent_ = EventNumber(resume.acknowledged_event());
-    hears_of_addresses = HearsOfAddresses(resume);
     opened = context_.broker.Resume(*this, caller_, SessionId(resume.session_id()), secret, sent_, resume.lineage(),
-                                    hears_of_addresses);
+                                    features_.address_events);
   } else {
-    return Finish(GrpcStatusOf(Malformed("message: the first one must be open or resume")));
+    secret = RandomSecret();
+    opened = context_.broker.Open(*this, caller_, secret, features_.address_events);
   }
   if (const auto* refusal = std::get_if<Outcome>(&opened)) return Refuse(*refusal);
   session_ = std::get<SessionId>(opened);
-  SendOpened(resumes, secret, hears_of_addresses);
+  SendOpened(resumes, secret);
 }
 
-void SessionStream::SendOpened(bool resumed, const SessionSecret& secret, bool hears_of_addresses) {
+void SessionStream::SendOpened(bool resumed, const SessionSecret& secret) {
   v1::SessionOpened* opened = reply_.mutable_opened();
-  if (hears_of_addresses) opened->add_features(kAddressEvents);
+  ToProto(features_, opened);
   opened->set_session_id(session_.value());
   if (!resumed) opened->set_session_secret(BytesToProto(secret));
   opened->set_api_minor(kApiMinor);
@@ -153,29 +143,89 @@ void SessionStream::TakeLaterMessage() {
     context_.broker.EndSession(std::exchange(session_, SessionId()), StreamEnding::kClosed);
     return;
   }
-  const bool acknowledges = message_.has_acknowledge();
   const EventNumber through(message_.acknowledge().acknowledged_event());
+  const bool acknowledges = message_.has_acknowledge();
   if (acknowledges && context_.broker.Acknowledge(session_, through)) return;
-  const Outcome refusal =
-      acknowledges ? Malformed(absl::StrCat("acknowledge.acknowledged_event: ", through.value(), " was never sent"))
-                   : Malformed("message: neither acknowledge nor close");
+  const int requests = message_.requests().requests_size();
+  const SessionRecord* const session = Session();
+  const uint32_t most = session == nullptr ? 0 : session->answers_kept;
+  if (features_.requests_on_stream && requests > 0 && requests <= static_cast<int64_t>(most)) return TakeRequests();
+  std::string cause = "message: neither acknowledge nor requests nor close";
+  if (acknowledges) cause = absl::StrCat("acknowledge.acknowledged_event: ", through.value(), " was never sent");
+  if (message_.has_requests()) {
+    cause = features_.requests_on_stream
+                ? absl::StrCat("requests: ", requests, " in a batch; 1 to ", most, ", as Limits.answers_kept says")
+                : "requests: the client has not named \"requests-on-stream\"";
+  }
+  const Outcome refusal = Malformed(cause);
   LeaveSession(StreamEnd::kBroker);
   Finish(GrpcStatusOf(refusal));
 }
 
-void SessionStream::SendNext() {
-  if (writing_ || finishing_ || !session_) return;
+void SessionStream::TakeRequests() {
+  const v1::RequestBatch& batch = message_.requests();
+  const int end = std::min(batch.requests_size(), next_request_ + kTurn);
+  std::vector<ClientRequest> asked;
+  for (; next_request_ < end; ++next_request_) {
+    const v1::BatchedRequest& item = batch.requests(next_request_);
+    Translated translated = FromProto(item);
+    if (const auto* malformed = std::get_if<Outcome>(&translated)) {
+      context_.unary.metrics.CountRequest(NameOf(item), malformed->status);
+      replies_.Answer(item.request_id(), *malformed);
+      continue;
+    }
+    asked.push_back({.session = session_,
+                     .id = RequestId(item.request_id()),
+                     .acknowledged = EventNumber(batch.acknowledged_event()),
+                     .request = std::get<Request>(std::move(translated))});
+  }
+  taking_ = true;
+  context_.broker.AskAll(*this, std::move(asked));
+  taking_ = false;
+  replies_.Took(batch.requests(end - 1).request_id());
+  SendNext();
+}
+
+void SessionStream::Answered(const ClientRequest& request, const Outcome& outcome) {
+  context_.unary.metrics.CountRequest(kRequestNames[request.request.index()], outcome.status);
+  replies_.Answer(request.id.value(), outcome);
+}
+
+void SessionStream::GoOn() {
+  if (finishing_) return;
+  held_up_ = writing_ && replies_.waiting() >= kTurn;
+  if (held_up_) return;
+  // Reading also tells of the client's end.
+  if (!session_ || next_request_ == message_.requests().requests_size()) return Read();
+  context_.unary.loop.Post([self = shared_from_this()] {
+    if (self->session_) self->TakeRequests();
+    self->GoOn();
+  });
+}
+
+const SessionRecord* SessionStream::Session() const {
   const auto& sessions = context_.broker.core().records().sessions;
-  const auto session = sessions.find(session_);
-  if (session == sessions.end()) return;
+  const auto found = sessions.find(session_);
+  return found == sessions.end() ? nullptr : &found->second;
+}
+
+void SessionStream::SendNext() {
+  if (writing_ || finishing_ || taking_ || !session_) return;
+  const SessionRecord* const session = Session();
+  if (session == nullptr) return;
   // What the client has acknowledged already, by another request's number, need not be sent.
-  sent_ = std::max(sent_, session->second.acknowledged);
-  if (sent_ == session->second.last_event) return;
-  const uint64_t offset = sent_.value() - session->second.acknowledged.value();
-  sent_ = EventNumber(sent_.value() + 1);
+  sent_ = std::max(sent_, session->acknowledged);
   reply_.Clear();
-  ToProto(NumberedEvent{session_, StreamId(), sent_, session->second.events[offset]}, reply_.mutable_event());
-  Write();
+  const bool said = features_.requests_on_stream ? replies_.Fill(*session, &sent_, &reply_) : FillEvent(*session);
+  if (said) Write();
+}
+
+bool SessionStream::FillEvent(const SessionRecord& session) {
+  if (sent_ == session.last_event) return false;
+  const uint64_t offset = sent_.value() - session.acknowledged.value();
+  sent_ = EventNumber(sent_.value() + 1);
+  ToProto(NumberedEvent{session_, StreamId(), sent_, session.events[offset]}, reply_.mutable_event());
+  return true;
 }
 
 void SessionStream::Write() {
@@ -191,7 +241,9 @@ void SessionStream::Written(bool ok) {
   context_.watcher.CancelTimer(std::exchange(patience_, TimerId::kNone));
   if (finishing_) return FinishNow();
   // A failed write is the client's end, which the reading side and the call's done notification tell of.
+  if (half_closed_) return LeaveOnceAnswered();
   if (ok) SendNext();
+  if (held_up_) GoOn();
 }
 
 void SessionStream::End(StreamEnding ending) {
@@ -220,8 +272,8 @@ void SessionStream::Abandon() {
   if (const auto left_out = context_.unread.Pass(Watcher::Now())) {
     LogWarning("stream ended, as the client does not read", {{"session", session_.value()}, {"left_out", *left_out}});
   }
-  abandoned_ = true;
-  LeaveSession(StreamEnd::kBroker);
+  abandoned_ = !half_closed_;
+  LeaveSession(abandoned_ ? StreamEnd::kBroker : StreamEnd::kClient);
   call_.TryCancel();
 }
 

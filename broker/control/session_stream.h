@@ -6,7 +6,9 @@
 #include <memory>
 
 #include "absl/time/time.h"
+#include "broker/control/batched_replies.h"
 #include "broker/control/broker.h"
+#include "broker/control/session_features.h"
 #include "broker/control/unary_call.h"
 #include "broker/runtime/warning_limit.h"
 #include "proto/rdmabroker/v1/broker.grpc.pb.h"
@@ -34,6 +36,7 @@ class SessionStream : public EventStream, public std::enable_shared_from_this<Se
   explicit SessionStream(Context& context) : context_(context) {}
 
   void EventsWait() override { SendNext(); }
+  void Answered(const ClientRequest& request, const Outcome& outcome) override;
   void End(StreamEnding ending) override;
 
  private:
@@ -41,10 +44,20 @@ class SessionStream : public EventStream, public std::enable_shared_from_this<Se
   void Start(bool ok);
   void Read();
   void TakeMessage(bool ok);
+  // The client has said all that it wants to. It still hears how its requests were answered.
+  void LeaveOnceAnswered();
   void OpenOrResume();
   void TakeLaterMessage();
-  void SendOpened(bool resumed, const SessionSecret& secret, bool hears_of_addresses);
+  // Handles some of the message's requests, then lets others have their turn before the rest.
+  void TakeRequests();
+  // Takes the next requests or the next message, unless too many answers wait for a message that is being written.
+  void GoOn();
+  void SendOpened(bool resumed, const SessionSecret& secret);
+  // Null where it has ended.
+  const SessionRecord* Session() const;
+  // What waits to be told, if anything does and nothing is being written.
   void SendNext();
+  bool FillEvent(const SessionRecord& session);
   void Write();
   void Written(bool ok);
   // There is to be no session.
@@ -64,6 +77,13 @@ class SessionStream : public EventStream, public std::enable_shared_from_this<Se
   std::shared_ptr<const Caller> caller_;
   SessionId session_;  // 0 before it is opened and after the session is left.
   EventNumber sent_;   // The last event given to gRPC.
+  Features features_;
+  BatchedReplies replies_;
+  int next_request_ = 0;  // Of the message.
+  bool taking_ = false;   // Requests are being handled, of which all is told together.
+  bool held_up_ = false;  // Nothing is read or handled until the write under way has ended.
+  bool greeted_ = false;  // The first message has come.
+  bool half_closed_ = false;
   bool writing_ = false;
   bool finishing_ = false;
   bool abandoned_ = false;

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
 #include "broker/control/translation.h"
 #include "broker/core/fabric_messages.h"
 
@@ -95,6 +96,13 @@ template <typename Message>
 ReadLimits LimitsOf(const Message& request) {
   if (!request.has_limits()) return {UINT32_MAX, UINT32_MAX};
   return {request.limits().inbound(), request.limits().outbound()};
+}
+
+// A request of a batch, which says for all of them what a header says.
+template <typename Message>
+Translated Alone(const Message& request) {
+  if (!request.has_header()) return FromProto(request);
+  return Outcome{.status = NdkStatus::kInvalidParameter, .hint = "header: a request of a batch has none"};
 }
 
 // A request that only names an object.
@@ -238,6 +246,62 @@ Translated FromProto(const v1::ReportConnectionEndRequest& request) {
 
 Translated FromProto(const v1::CloseConnectorRequest& request) {
   return NameOnly<CloseConnector>("connector_id", request.connector_id(), ConnectorId());
+}
+
+Translated FromProto(const v1::BatchedRequest& request) {
+  using Kind = v1::BatchedRequest;
+  switch (request.request_case()) {
+    case Kind::kOpenAdapter:
+      return Alone(request.open_adapter());
+    case Kind::kCloseAdapter:
+      return Alone(request.close_adapter());
+    case Kind::kCreateListener:
+      return Alone(request.create_listener());
+    case Kind::kListen:
+      return Alone(request.listen());
+    case Kind::kControlConnectEvents:
+      return Alone(request.control_connect_events());
+    case Kind::kCloseListener:
+      return Alone(request.close_listener());
+    case Kind::kCreateSharedEndpoint:
+      return Alone(request.create_shared_endpoint());
+    case Kind::kCloseSharedEndpoint:
+      return Alone(request.close_shared_endpoint());
+    case Kind::kReservePort:
+      return Alone(request.reserve_port());
+    case Kind::kReleasePort:
+      return Alone(request.release_port());
+    case Kind::kCreateConnector:
+      return Alone(request.create_connector());
+    case Kind::kConnect:
+      return Alone(request.connect());
+    case Kind::kConnectWithSharedEndpoint:
+      return Alone(request.connect_with_shared_endpoint());
+    case Kind::kCompleteConnect:
+      return Alone(request.complete_connect());
+    case Kind::kAccept:
+      return Alone(request.accept());
+    case Kind::kReject:
+      return Alone(request.reject());
+    case Kind::kDisconnect:
+      return Alone(request.disconnect());
+    case Kind::kGetConnectionData:
+      return Alone(request.get_connection_data());
+    case Kind::kReportConnectionEnd:
+      return Alone(request.report_connection_end());
+    case Kind::kCloseConnector:
+      return Alone(request.close_connector());
+    case Kind::REQUEST_NOT_SET:
+      return Outcome{.status = NdkStatus::kNotSupported,
+                     .hint = "request: missing, or of a kind newer than this broker"};
+  }
+  return Outcome{.status = NdkStatus::kInternalError};
+}
+
+absl::string_view NameOf(const v1::BatchedRequest& request) {
+  const auto* const kind = v1::BatchedRequest::descriptor()->FindOneofByName("request");
+  const auto* const field = request.GetReflection()->GetOneofFieldDescriptor(request, kind);
+  return field == nullptr ? "unknown" : absl::StripSuffix(field->message_type()->name(), "Request");
 }
 
 }  // namespace rdmabroker

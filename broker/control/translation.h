@@ -8,6 +8,7 @@
 
 #include <variant>
 
+#include "absl/strings/string_view.h"
 #include "broker/core/limits.h"
 #include "broker/core/messages.h"
 #include "broker/core/state.h"
@@ -46,6 +47,10 @@ Translated FromProto(const v1::DisconnectRequest& request);
 Translated FromProto(const v1::GetConnectionDataRequest& request);
 Translated FromProto(const v1::ReportConnectionEndRequest& request);
 Translated FromProto(const v1::CloseConnectorRequest& request);
+// Whichever of them it is.
+Translated FromProto(const v1::BatchedRequest& request);
+// Its name in the contract; "unknown" for one of a newer kind.
+absl::string_view NameOf(const v1::BatchedRequest& request);
 
 void ToProto(const Outcome& outcome, v1::Outcome* message);
 void ToProto(const NumberedEvent& event, v1::SessionEvent* message);

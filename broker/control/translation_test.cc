@@ -112,6 +112,39 @@ TEST(RequestsFromTheWire, AreTheCoresFieldByField) {
   }
 }
 
+// The request that `message` is, as one of a batch.
+v1::BatchedRequest InBatch(const Message& message) {
+  v1::BatchedRequest item;
+  const auto* const kinds = v1::BatchedRequest::descriptor()->FindOneofByName("request");
+  for (int i = 0; i < kinds->field_count(); ++i) {
+    if (kinds->field(i)->message_type() != message.GetDescriptor()) continue;
+    item.GetReflection()->MutableMessage(&item, kinds->field(i))->CopyFrom(message);
+  }
+  return item;
+}
+
+TEST(RequestsFromTheWire, AreTheSameInABatch) {
+  for (const Row& row : Rows()) {
+    const v1::BatchedRequest item = InBatch(*row.message);
+    EXPECT_EQ(NameOf(item), row.rpc);
+    const Translated translated = FromProto(item);
+    ASSERT_TRUE(std::holds_alternative<Request>(translated)) << row.rpc << ": " << std::get<Outcome>(translated).hint;
+    EXPECT_TRUE(std::get<Request>(translated) == row.expected) << row.rpc;
+  }
+  EXPECT_EQ(NameOf({}), "unknown");
+}
+
+TEST(RequestsFromTheWire, HaveNoHeaderInABatch) {
+  for (const Row& row : Rows()) {
+    const std::unique_ptr<Message> message(row.message->New());
+    message->CopyFrom(*row.message);
+    message->GetReflection()->MutableMessage(message.get(), message->GetDescriptor()->FindFieldByName("header"));
+    const Translated translated = FromProto(InBatch(*message));
+    ASSERT_TRUE(std::holds_alternative<Outcome>(translated)) << row.rpc;
+    EXPECT_EQ(std::get<Outcome>(translated).status, NdkStatus::kInvalidParameter) << row.rpc;
+  }
+}
+
 // The mechanical check: each RPC has a row, each kind of the core's requests is one row's, and nobody else's.
 TEST(RequestsFromTheWire, MirrorTheCoresRequests) {
   std::set<std::string> rpcs;
@@ -263,6 +296,8 @@ std::vector<MalformedRow> MalformedRows() {
       BadAddress("ip: '1234567890123456' scope_id: 1", "address.scope_id: only a link-local IPv6 address has one"),
       BadAddress(R"(ip: "\0\0\0\0\0\0\0\0\0\0\377\377\300\000\002\001")",
                  "address.ip: an IPv4-mapped address; send the IPv4 address"),
+      {[] { return FromProto(v1::BatchedRequest()); }, "request: missing, or of a kind newer than this broker",
+       NdkStatus::kNotSupported},
       {[] { return FromProto(FromText<v1::ListenRequest>("listener_id: 6 join: true")); },
        "join: this broker has no feature \"listen-join\"", NdkStatus::kNotSupported},
   };

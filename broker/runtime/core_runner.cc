@@ -22,11 +22,13 @@ static_assert(static_cast<size_t>(Step::kFabricAdopted) - static_cast<size_t>(St
 
 }  // namespace
 
-CoreRunner::CoreRunner(BrokerCore core, Watcher& watcher, EffectSink sink, Commit commit, Observer observer)
+CoreRunner::CoreRunner(BrokerCore core, Watcher& watcher, EffectSink sink, Commit commit, Observer observer,
+                       Preparer prepare)
     : watcher_(watcher),
       sink_(std::move(sink)),
       commit_(std::move(commit)),
       observer_(std::move(observer)),
+      prepare_(std::move(prepare)),
       core_(std::move(core)) {}
 
 void CoreRunner::Add(std::unique_ptr<Fabric> fabric) {
@@ -43,8 +45,13 @@ void CoreRunner::Recover(std::vector<std::unique_ptr<Fabric>> fabrics) {
   Drain();
 }
 
-void CoreRunner::Run(const Event& event) {
-  waiting_.push_back(event);
+void CoreRunner::Run(Event event) {
+  waiting_.push_back(std::move(event));
+  Drain();
+}
+
+void CoreRunner::Run(std::vector<Event> events) {
+  std::move(events.begin(), events.end(), std::back_inserter(waiting_));
   Drain();
 }
 
@@ -113,26 +120,29 @@ void CoreRunner::CommitUnlessPutOff() {
 
 // One commit serves all that waits.
 void CoreRunner::HandleAll() {
-  Effects effects;
-  for (; !waiting_.empty(); waiting_.pop_front()) {
+  std::deque<Event> events = std::exchange(waiting_, {});
+  std::vector<Effects> effects;
+  for (Event& event : events) {
+    if (prepare_) prepare_(event);
     const Instant now = Watcher::Now();
-    Effects more = core_.Handle(now, waiting_.front());
-    if (observer_) observer_(now, waiting_.front(), more);
-    std::move(more.begin(), more.end(), std::back_inserter(effects));
+    effects.push_back(core_.Handle(now, event));
+    if (observer_) observer_(now, event, effects.back());
   }
   {
     const CrashPoints points(Step::kCommit);
     CommitUnlessPutOff();
   }
-  for (const Effect& effect : effects) Carry(effect);
+  for (size_t i = 0; i < events.size(); ++i) {
+    for (const Effect& effect : effects[i]) Carry(events[i], effect);
+  }
 }
 
-void CoreRunner::Carry(const Effect& effect) {
+void CoreRunner::Carry(const Event& cause, const Effect& effect) {
   const CrashPoints points(StepOf(effect));
   if (const auto* request = std::get_if<FabricRequest>(&effect)) {
     Perform(*request);
   } else {
-    sink_(effect);
+    sink_(cause, effect);
   }
 }
 

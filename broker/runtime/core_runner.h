@@ -19,8 +19,11 @@ namespace rdmabroker {
 // timer. Loop thread only.
 class CoreRunner {
  public:
-  // Takes the effects that are not a fabric's. Must not call Run.
-  using EffectSink = std::function<void(const Effect&)>;
+  // Completes an event with what is only known when its turn comes. Must not call Run.
+  using Preparer = std::function<void(Event&)>;
+
+  // Takes an effect that is not a fabric's, and the event that has led to it. Must not call Run.
+  using EffectSink = std::function<void(const Event& cause, const Effect&)>;
   // Stores what has changed since the last time, where it outlives the process; often nothing has. False: it could not,
   // and is to be called again in a while, and not before, as that costs most where it fails. Must not call Run.
   using Commit = std::function<bool(BrokerCore&)>;
@@ -34,7 +37,8 @@ class CoreRunner {
 
   // `commit` is called after the events that wait have been handled and before their effects are carried out, and once
   // more after those of the last.
-  CoreRunner(BrokerCore core, Watcher& watcher, EffectSink sink, Commit commit, Observer observer = nullptr);
+  CoreRunner(BrokerCore core, Watcher& watcher, EffectSink sink, Commit commit, Observer observer = nullptr,
+             Preparer prepare = nullptr);
   CoreRunner(const CoreRunner&) = delete;
   CoreRunner& operator=(const CoreRunner&) = delete;
 
@@ -46,7 +50,9 @@ class CoreRunner {
   void Recover(std::vector<std::unique_ptr<Fabric>> fabrics);
 
   // Handles `event` and carries out all that follows at once, reports that a fabric makes meanwhile included.
-  void Run(const Event& event);
+  void Run(Event event);
+  // Handles several events likewise, with one commit.
+  void Run(std::vector<Event> events);
 
   // From the connector's device's fabric; none where there is no such connector.
   Route RouteTo(ConnectorId connector, const SocketAddress& destination) const;
@@ -72,7 +78,7 @@ class CoreRunner {
   void Report(Fabric* fabric, FabricReport report);
   void Drain();
   void HandleAll();
-  void Carry(const Effect& effect);
+  void Carry(const Event& cause, const Effect& effect);
   void Perform(const FabricRequest& request);
   // Once more for what fabrics have noted, and reported nothing of.
   void CommitTheRest();
@@ -83,6 +89,7 @@ class CoreRunner {
   EffectSink sink_;
   Commit commit_;
   const Observer observer_;
+  const Preparer prepare_;
   BrokerCore core_;
   ChangeFollower change_follower_;
   std::vector<std::unique_ptr<Fabric>> fabrics_;

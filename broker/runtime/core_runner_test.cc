@@ -92,7 +92,7 @@ class CoreRunnerTest : public testing::Test {
   // A sink that runs inside a fabric's Perform would see the core in the middle of its effects.
   std::unique_ptr<CoreRunner> runner_ = std::make_unique<CoreRunner>(
       BrokerCore(limits_), watcher_,
-      [this](const Effect& effect) {
+      [this](const Event&, const Effect& effect) {
         for (const PromptFabric* fabric : fabrics_) EXPECT_FALSE(fabric->inside());
         effects_.push_back(effect);
       },
@@ -126,7 +126,7 @@ TEST_F(CoreRunnerTest, RequestsGoToTheFabricOfTheDevice) {
 TEST_F(CoreRunnerTest, DeadlinesOfTheCoreAreKept) {
   limits_.session_grace = absl::Milliseconds(1);
   runner_ = std::make_unique<CoreRunner>(
-      BrokerCore(limits_), watcher_, [this](const Effect& effect) { effects_.push_back(effect); },
+      BrokerCore(limits_), watcher_, [this](const Event&, const Effect& effect) { effects_.push_back(effect); },
       [](BrokerCore&) { return true; });
   Open();
   effects_.clear();
@@ -142,7 +142,7 @@ TEST_F(CoreRunnerTest, DeadlinesOfTheCoreAreKept) {
 TEST_F(CoreRunnerTest, ADeadlineThatIsNoLongerThereDoesNotRun) {
   limits_.session_grace = absl::Milliseconds(20);
   runner_ = std::make_unique<CoreRunner>(
-      BrokerCore(limits_), watcher_, [this](const Effect& effect) { effects_.push_back(effect); },
+      BrokerCore(limits_), watcher_, [this](const Event&, const Effect& effect) { effects_.push_back(effect); },
       [](BrokerCore&) { return true; });
   Open();
   runner_->Run(StreamLost{SessionId(1), StreamId(1), StreamEnd::kBroker});
@@ -161,7 +161,7 @@ TEST_F(CoreRunnerTest, WhatAnEventHasChangedIsStoredBeforeAnybodyHearsOfIt) {
   Records stored;
   runner_ = std::make_unique<CoreRunner>(
       BrokerCore(limits_), watcher_,
-      [&](const Effect& effect) {
+      [&](const Event&, const Effect& effect) {
         effects_.push_back(effect);
         heard.emplace_back(commits, stored == running->core().records() ? 1 : 0);
       },
@@ -188,7 +188,7 @@ TEST_F(CoreRunnerTest, OneCommitServesAllThatWaits) {
   std::vector<size_t> heard;  // How many commits there had been.
   runner_ = std::make_unique<CoreRunner>(
       BrokerCore(limits_), watcher_,
-      [&](const Effect& effect) {
+      [&](const Event&, const Effect& effect) {
         effects_.push_back(effect);
         heard.push_back(commits);
       },
@@ -208,6 +208,42 @@ TEST_F(CoreRunnerTest, OneCommitServesAllThatWaits) {
   EXPECT_EQ(commits, before + 3) << "once more for what the fabric may have noted";
 }
 
+TEST_F(CoreRunnerTest, SeveralEventsHaveOneCommitAndEachEffectItsCause) {
+  size_t commits = 0;
+  std::vector<uint64_t> causes;  // Requests, by their ids.
+  runner_ = std::make_unique<CoreRunner>(
+      BrokerCore(limits_), watcher_,
+      [&](const Event& cause, const Effect& effect) {
+        if (!std::holds_alternative<Answer>(effect)) return;
+        EXPECT_EQ(commits, 1u);
+        EXPECT_EQ(std::get<ClientRequest>(cause).id, std::get<Answer>(effect).id);
+        causes.push_back(std::get<ClientRequest>(cause).id.value());
+      },
+      [&](BrokerCore&) { return ++commits > 0; });
+  Open();
+  commits = 0;
+  std::vector<Event> events;
+  for (uint64_t id = 1; id <= 3; ++id) {
+    events.push_back(ClientRequest{SessionId(1), RequestId(id), EventNumber(0), CreateConnector{AdapterId(id)}});
+  }
+  runner_->Run(std::move(events));
+  EXPECT_EQ(causes, (std::vector<uint64_t>{1, 2, 3}));
+  EXPECT_EQ(commits, 2u) << "once more for what a fabric may have noted";
+}
+
+TEST_F(CoreRunnerTest, EachEventIsPreparedWhenTheOnesBeforeItHaveBeenHandled) {
+  std::vector<size_t> sessions;
+  runner_ = std::make_unique<CoreRunner>(
+      BrokerCore(limits_), watcher_, [](const Event&, const Effect&) {}, [](BrokerCore&) { return true; }, nullptr,
+      [&](Event& event) {
+        sessions.push_back(runner_->core().records().sessions.size());
+        std::get<OpenSession>(event).identity.uid = 77;
+      });
+  runner_->Run({OpenSession{StreamId(1), {}, {}}, OpenSession{StreamId(2), {}, {}}});
+  EXPECT_EQ(sessions, (std::vector<size_t>{0, 1}));
+  for (const auto& [id, session] : runner_->core().records().sessions) EXPECT_EQ(session.identity.uid, 77u);
+}
+
 TEST_F(CoreRunnerTest, AFollowerHearsOfWhatChangesWhileItFollows) {
   Open();
   std::vector<SessionId> seen;
@@ -225,7 +261,7 @@ TEST_F(CoreRunnerTest, AFollowerHearsOfWhatChangesWhileItFollows) {
 TEST_F(CoreRunnerTest, WhatCouldNotBeStoredIsTriedAgainThoughNothingHappens) {
   int commits = 0;
   runner_ = std::make_unique<CoreRunner>(
-      BrokerCore(limits_), watcher_, [](const Effect&) {}, [&](BrokerCore&) { return ++commits > 2; });
+      BrokerCore(limits_), watcher_, [](const Event&, const Effect&) {}, [&](BrokerCore&) { return ++commits > 2; });
   Open();
   EXPECT_EQ(commits, 1);
   EXPECT_TRUE(executor_.RunUntil([&] { return commits == 3; }));
@@ -235,7 +271,7 @@ TEST_F(CoreRunnerTest, WhatCannotBeStoredIsTriedLessAndLessOftenUntilItIs) {
   std::vector<Instant> tries;
   bool room = false;
   runner_ = std::make_unique<CoreRunner>(
-      BrokerCore(limits_), watcher_, [](const Effect&) {},
+      BrokerCore(limits_), watcher_, [](const Event&, const Effect&) {},
       [&](BrokerCore&) {
         tries.push_back(Watcher::Now());
         return room;
@@ -258,7 +294,8 @@ TEST_F(CoreRunnerTest, WhatCouldNotBeStoredIsNotTriedAgainWithEachEvent) {
   int commits = 0;
   bool room = false;
   runner_ = std::make_unique<CoreRunner>(
-      BrokerCore(limits_), watcher_, [](const Effect&) {}, [&](BrokerCore&) { return ++commits > 0 && room; });
+      BrokerCore(limits_), watcher_, [](const Event&, const Effect&) {},
+      [&](BrokerCore&) { return ++commits > 0 && room; });
   for (int i = 0; i < 3; ++i) Open();
   EXPECT_EQ(commits, 1);
   ASSERT_TRUE(executor_.RunUntil([&] { return commits == 2; }));
@@ -273,7 +310,7 @@ TEST_F(CoreRunnerTest, WhatCouldNotBeStoredIsNotTriedAgainWithEachEvent) {
 TEST_F(CoreRunnerTest, WhatCouldNotBeStoredIsTriedAgainBeforeTheNextProcess) {
   int commits = 0;
   runner_ = std::make_unique<CoreRunner>(
-      BrokerCore(limits_), watcher_, [](const Effect&) {}, [&](BrokerCore&) { return ++commits > 1; });
+      BrokerCore(limits_), watcher_, [](const Event&, const Effect&) {}, [&](BrokerCore&) { return ++commits > 1; });
   AddFabric(1);
   EXPECT_EQ(commits, 1);
   runner_->MakeWay();
@@ -284,7 +321,7 @@ TEST_F(CoreRunnerTest, EveryFabricMakesWayAndWhatItNotesIsStored) {
   PromptFabric* fabrics[2] = {};
   int ways_stored = 0;
   runner_ = std::make_unique<CoreRunner>(
-      BrokerCore(limits_), watcher_, [](const Effect&) {},
+      BrokerCore(limits_), watcher_, [](const Event&, const Effect&) {},
       [&](BrokerCore&) {
         ways_stored = 0;
         for (const PromptFabric* fabric : fabrics) ways_stored += fabric == nullptr ? 0 : fabric->ways_made;
@@ -301,7 +338,7 @@ TEST_F(CoreRunnerTest, EveryFabricMakesWayAndWhatItNotesIsStored) {
 TEST_F(CoreRunnerTest, WhereThereIsNoFabricYetNothingIsStored) {
   int commits = 0;
   runner_ = std::make_unique<CoreRunner>(
-      BrokerCore(limits_), watcher_, [](const Effect&) {}, [&](BrokerCore&) { return ++commits > 0; });
+      BrokerCore(limits_), watcher_, [](const Event&, const Effect&) {}, [&](BrokerCore&) { return ++commits > 0; });
   runner_->MakeWay();
   EXPECT_EQ(commits, 0);
 }
@@ -339,7 +376,7 @@ TEST_F(CoreRunnerTest, FabricsAreAskedToAdoptBeforeAllElse) {
   }
   ASSERT_EQ(former.records().endpoints.size(), 2u);
   runner_ = std::make_unique<CoreRunner>(
-      *BrokerCore::Restore(limits_, former.records()), watcher_, [](const Effect&) {},
+      *BrokerCore::Restore(limits_, former.records()), watcher_, [](const Event&, const Effect&) {},
       [](BrokerCore&) { return true; });
   std::vector<FabricRequest> asked;
   std::vector<std::unique_ptr<Fabric>> fabrics;

@@ -11,6 +11,7 @@
 #include "client/control_socket.h"
 #include "client/ctl/explanation.h"
 #include "client/ctl/table.h"
+#include "client/rpc_status.h"
 #include "client/translation.h"
 
 namespace rdmabroker::ctl {

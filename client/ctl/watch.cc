@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "client/ctl/table.h"
+#include "client/rpc_status.h"
 #include "client/translation.h"
 
 namespace rdmabroker::ctl {

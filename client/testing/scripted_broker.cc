@@ -109,10 +109,13 @@ struct ScriptedBroker::Call {
   grpc::GenericServerAsyncReaderWriter stream{&context};
   grpc::ByteBuffer received;
   bool is_stream = false;
+  bool batches = false;
   bool writing = false;
   bool finished = false;
   std::optional<grpc::Status> finish_after;
   std::deque<grpc::ByteBuffer> outgoing;
+  std::deque<std::pair<uint64_t, bool>> untaken;  // Requests of the stream, and whether they have been dealt with.
+  uint64_t taken = 0;
   int pending = 0;
   Step arrived{this, &Call::Arrived};
   Step read{this, &Call::ReadDone};
@@ -199,19 +202,7 @@ void ScriptedBroker::HandleRequest(Call* call) {
     request.request_id = fields.request_id();
     request.acknowledged_event = fields.acknowledged_event();
   }
-  const auto* const id = descriptor->FindFieldByNumber(2);
-  if (id != nullptr && id->cpp_type() == google::protobuf::FieldDescriptor::CPPTYPE_UINT64) {
-    request.object = reflection->GetUInt64(*request.message, id);
-  }
-  Script script;
-  {
-    const std::lock_guard lock(mutex_);
-    requests_.push_back(request);
-    acknowledged_ = std::max(acknowledged_, request.acknowledged_event);
-    if (const auto found = scripts_.find(request.method); found != scripts_.end()) script = found->second;
-    changed_.notify_all();
-  }
-  const Answer answer = script ? script(request) : Success();
+  const Answer answer = Decide(request);
   if (request.method == "ListAdapters" && answer.kind == Answer::Kind::kReply) {
     v1::ListAdaptersReply reply;
     reply.add_devices()->set_name("iwarp0");
@@ -224,12 +215,64 @@ void ScriptedBroker::HandleRequest(Call* call) {
     ++call->pending;
     return;
   }
-  Answer full = answer;
-  if (full.kind == Answer::Kind::kReply && full.outcome.status() == v1::STATUS_SUCCESS &&
-      full.outcome.payload_case() == v1::Outcome::PAYLOAD_NOT_SET) {
-    full = DefaultAnswer(request);
+  Reply(call, answer);
+}
+
+ScriptedBroker::Answer ScriptedBroker::Decide(const Request& asked) {
+  Request request = asked;
+  const auto* const id = request.message->GetDescriptor()->FindFieldByNumber(2);
+  if (id != nullptr && id->cpp_type() == google::protobuf::FieldDescriptor::CPPTYPE_UINT64) {
+    request.object = request.message->GetReflection()->GetUInt64(*request.message, id);
   }
-  Reply(call, full);
+  Script script;
+  {
+    const std::lock_guard lock(mutex_);
+    requests_.push_back(request);
+    acknowledged_ = std::max(acknowledged_, request.acknowledged_event);
+    if (const auto found = scripts_.find(request.method); found != scripts_.end()) script = found->second;
+    changed_.notify_all();
+  }
+  const Answer answer = script ? script(request) : Success();
+  const bool to_fill = answer.kind == Answer::Kind::kReply && answer.outcome.status() == v1::STATUS_SUCCESS &&
+                       answer.outcome.payload_case() == v1::Outcome::PAYLOAD_NOT_SET;
+  return to_fill ? DefaultAnswer(request) : answer;
+}
+
+bool ScriptedBroker::HandleBatch(Call* call, const v1::RequestBatch& batch) {
+  for (const v1::BatchedRequest& item : batch.requests()) call->untaken.emplace_back(item.request_id(), false);
+  for (const v1::BatchedRequest& item : batch.requests()) {
+    const auto* const reflection = item.GetReflection();
+    const auto* const field =
+        reflection->GetOneofFieldDescriptor(item, v1::BatchedRequest::descriptor()->FindOneofByName("request"));
+    const google::protobuf::Message& message = reflection->GetMessage(item, field);
+    Request request;
+    const std::string& type = message.GetDescriptor()->name();
+    request.method = type.substr(0, type.size() - std::string("Request").size());
+    request.request_id = item.request_id();
+    request.acknowledged_event = batch.acknowledged_event();
+    request.message.reset(message.New());
+    request.message->CopyFrom(message);
+    const Answer answer = Decide(request);
+    if (answer.kind == Answer::Kind::kLose) return false;
+    if (answer.kind == Answer::Kind::kReply) ReplyOnStream(call, request.request_id, answer);
+  }
+  return true;
+}
+
+void ScriptedBroker::ReplyOnStream(Call* call, uint64_t request_id, const Answer& answer) {
+  for (auto& [id, taken] : call->untaken) taken = taken || id == request_id;
+  for (; !call->untaken.empty() && call->untaken.front().second; call->untaken.pop_front()) {
+    call->taken = call->untaken.front().first;
+  }
+  v1::SessionReply reply;
+  reply.mutable_batch()->set_requests_taken(call->taken);
+  if (answer.outcome.status() != v1::STATUS_PENDING) {
+    v1::BatchedAnswer& answered = *reply.mutable_batch()->add_answers();
+    answered.set_request_id(request_id);
+    *answered.mutable_outcome() = answer.outcome;
+  }
+  call->outgoing.push_back(Pack(reply));
+  WriteNext(call);
 }
 
 void ScriptedBroker::Reply(Call* call, const Answer& answer) {
@@ -292,19 +335,24 @@ void ScriptedBroker::HandleStreamMessage(Call* call) {
       v1::SessionOpened& opened = *reply.mutable_opened();
       opened.set_session_id(7);
       opened.set_session_secret("0123456789abcdef");
-      opened.set_api_minor(1);
+      opened.set_api_minor(2);
+      *opened.mutable_features() = message.has_open() ? message.open().features() : message.resume().features();
       opened.mutable_limits()->set_answers_kept(64);
       opened.mutable_limits()->set_backlog(16);
       opened.mutable_limits()->set_disconnect_timeout_ms(60'000);
       opened.mutable_limits()->set_handoff_timeout_ms(10'000);
       opened.mutable_limits()->set_session_grace_ms(30'000);
       if (adjust_opened_) adjust_opened_(&opened);
+      call->batches = opened.features_size() != 0;
     }
     changed_.notify_all();
   }
   if (!end.ok()) return call->Finish(end);
   if (refused.status() != v1::STATUS_SUCCESS) return call->Finish(FailedRpc(refused));
   if (message.has_close()) return call->Finish(grpc::Status::OK);
+  if (message.has_requests() && !HandleBatch(call, message.requests())) {
+    return call->Finish(grpc::Status(grpc::StatusCode::UNAVAILABLE, "lost"));
+  }
   if (reply.has_opened()) {
     call->outgoing.push_back(Pack(reply));
     WriteNext(call);
@@ -347,7 +395,12 @@ void ScriptedBroker::Emit(v1::SessionEvent event) {
     last_event_ = std::max(last_event_, event.number());
     if (stream_ == nullptr) return;
     v1::SessionReply reply;
-    *reply.mutable_event() = std::move(event);
+    if (stream_->batches) {
+      reply.mutable_batch()->set_requests_taken(stream_->taken);
+      *reply.mutable_batch()->add_events() = std::move(event);
+    } else {
+      *reply.mutable_event() = std::move(event);
+    }
     stream_->outgoing.push_back(Pack(reply));
     WriteNext(stream_);
   });
@@ -381,7 +434,15 @@ void ScriptedBroker::BreakStream() {
 void ScriptedBroker::Release(uint64_t request_id, const Answer& answer) {
   Perform([this, request_id, answer] {
     const auto found = held_.find(request_id);
-    if (found == held_.end()) return;
+    if (found == held_.end()) {
+      // Unless it came on a stream that has ended.
+      const auto came = [&](const auto& request) { return request.first == request_id; };
+      if (stream_ != nullptr && answer.kind == Answer::Kind::kReply &&
+          std::any_of(stream_->untaken.begin(), stream_->untaken.end(), came)) {
+        ReplyOnStream(stream_, request_id, answer);
+      }
+      return;
+    }
     Call* const call = found->second;
     held_.erase(found);
     Reply(call, answer);

@@ -26,16 +26,16 @@
 namespace rdmabroker::client {
 
 // A server that speaks the wire contract on a control socket of its own and does what a test says: by default every
-// request succeeds at once. It has one thread.
+// request succeeds at once, whether it comes by RPC or on the stream. It has one thread.
 class ScriptedBroker {
  public:
   // What becomes of a request.
   struct Answer {
     enum class Kind {
       kReply,    // The outcome: as the reply, or as a failure's detail.
-      kLose,     // The RPC fails without an outcome, as if the connection had broken.
-      kUnknown,  // As a broker that does not have the RPC.
-      kHold,     // Nothing, until Release.
+      kLose,     // The RPC, or the stream that the request came on, fails as if the connection had broken.
+      kUnknown,  // As a broker that does not have the RPC. Of a request by RPC only.
+      kHold,     // Nothing, until Release. On a stream, later ones may be answered before.
     };
     Kind kind = Kind::kReply;
     v1::Outcome outcome;
@@ -66,6 +66,7 @@ class ScriptedBroker {
 
   // From any thread. A copy of the script runs on the broker's own: what it names by reference outlives the broker.
   void On(const std::string& method, Script script);
+  // It has every feature that the client names; one without features gets RPCs.
   void OnOpen(std::function<void(v1::SessionOpened*)> adjust);
   // How a stream that returns to the session is answered; with success, the default, it is opened.
   void RefuseReturns(v1::Outcome outcome);
@@ -111,7 +112,12 @@ class ScriptedBroker {
   void Arrive(Call* call);
   void HandleRequest(Call* call);
   void HandleStreamMessage(Call* call);
+  // False: the stream ends of it.
+  bool HandleBatch(Call* call, const v1::RequestBatch& batch);
+  // What the test has of it, filled in.
+  Answer Decide(const Request& request);
   void Reply(Call* call, const Answer& answer);
+  void ReplyOnStream(Call* call, uint64_t request_id, const Answer& answer);
   Answer DefaultAnswer(const Request& request);
   void WriteNext(Call* call);
   void WaitUntil(const std::function<bool()>& condition);
@@ -139,7 +145,7 @@ class ScriptedBroker {
 
   // The thread's own.
   std::set<Call*> calls_;
-  std::map<uint64_t, Call*> held_;
+  std::map<uint64_t, Call*> held_;  // Calls of requests.
   Call* stream_ = nullptr;
   uint64_t last_event_ = 0;
   uint64_t last_object_ = kFirstObject - 1;

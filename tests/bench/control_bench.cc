@@ -46,8 +46,8 @@ double CyclesASecond(int cycles, std::chrono::steady_clock::time_point start) {
 // Two clients of one broker that connect, disconnect and close.
 class Cycles {
  public:
-  Cycles(ClientLoop& loop, const std::string& target)
-      : loop_(loop), active_(loop, NewChannel(target)), passive_(loop, NewChannel(target)) {
+  Cycles(ClientLoop& loop, const std::string& target, Requests requests = Requests::kByRpc)
+      : loop_(loop), active_(loop, NewChannel(target), requests), passive_(loop, NewChannel(target), requests) {
     adapter_ = OpenAdapter(active_);
     v1::CreateListenerRequest create;
     create.set_adapter_id(OpenAdapter(passive_));
@@ -58,6 +58,7 @@ class Cycles {
       passive_.Ask(&Stub::PrepareAsyncListen, listen,
                    [this](const v1::Outcome& outcome) { address_ = outcome.listening().address(); });
     });
+    passive_.Flush();
     loop_.RunUntil([this] { return address_.port() != 0; });
     passive_.OnConnect([this](const v1::ConnectEvent& event) { Accept(event.connector_id()); });
     passive_.OnDisconnect([this](uint64_t connector) { Leave(connector); });
@@ -70,6 +71,7 @@ class Cycles {
     active_done_ = passive_done_ = 0;
     const auto start = std::chrono::steady_clock::now();
     for (int i = 0; i < at_a_time; ++i) Begin();
+    active_.Flush();
     loop_.RunUntil([this] { return active_done_ == kCycles && passive_done_ == kCycles; });
     const double rate = CyclesASecond(kCycles, start);
     const uint64_t calls_made = active_.calls() + passive_.calls() - calls;
@@ -90,6 +92,7 @@ class Cycles {
     uint64_t adapter = 0;
     client.Ask(&Stub::PrepareAsyncOpenAdapter, request,
                [&](const v1::Outcome& outcome) { adapter = outcome.adapter_opened().adapter_id(); });
+    client.Flush();
     loop_.RunUntil([&] { return adapter != 0; });
     return adapter;
   }
@@ -266,6 +269,19 @@ void MeasureStore(Measured with, Measured without, int at_a_time) {
   PrintRatio("control, processor time of a broker with a store / without, " + many, stored / plain, "reported");
 }
 
+// Requests on the stream beside RPCs, both stored.
+void MeasureStream(EmptyCalls& calls, Measured by_rpc, Measured on_stream, int at_a_time, const char* goal) {
+  const std::string many = std::to_string(at_a_time) + " at a time";
+  auto medians = MediansOfAlternatingRuns("us a cycle, stored, " + many,
+                                          {{"12 empty calls", [&] { return 1e6 / calls.Run(at_a_time); }},
+                                           {"by RPC", [&] { return by_rpc.Run(at_a_time); }},
+                                           {"on the stream", [&] { return on_stream.Run(at_a_time); }}});
+  PrintRatio("control, a connection's life on the stream, stored, " + many + " / 12 empty calls",
+             medians["12 empty calls"] / medians["on the stream"], goal);
+  PrintRatio("control, processor time of a broker, requests on the stream / by RPC, " + many,
+             SpreadOf(on_stream.cpu).median / SpreadOf(by_rpc.cpu).median, "reported");
+}
+
 void Measure() {
   const MemoryFolder state;
   const ServerProcess broker([](const auto& serve_until_told) { ServeAsBroker("", serve_until_told); });
@@ -282,6 +298,7 @@ void Measure() {
   EmptyCalls calls(loop, empty.target());
   Cycles cycles(loop, broker.target());
   Cycles stored_cycles(loop, storing.target());
+  Cycles stream_cycles(loop, storing.target(), Requests::kOnStream);
   for (const int at_a_time : {1, 8}) {
     const std::string many = std::to_string(at_a_time) + " at a time";
     auto medians = MediansOfAlternatingRuns(
@@ -290,6 +307,11 @@ void Measure() {
     PrintRatio("control, a connection's life, " + many + " / 12 empty calls",
                medians["connect, complete, disconnect, close"] / medians["12 empty calls"], "goal: at least 0.6");
     MeasureStore({storing, stored_cycles}, {broker, cycles}, at_a_time);
+  }
+  const std::pair<int, const char*> goals[] = {
+      {1, "goal: at least 1.0"}, {8, "goal: at least 0.7"}, {64, "goal: at least 1.5"}};
+  for (const auto& [at_a_time, goal] : goals) {
+    MeasureStream(calls, {storing, stored_cycles}, {storing, stream_cycles}, at_a_time, goal);
   }
 }
 

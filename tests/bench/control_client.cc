@@ -25,11 +25,12 @@ void ClientLoop::RunUntil(const std::function<bool()>& over) {
   }
 }
 
-ControlClient::ControlClient(ClientLoop& loop, std::shared_ptr<grpc::Channel> channel)
-    : loop_(loop), stub_(v1::Broker::NewStub(channel)) {
+ControlClient::ControlClient(ClientLoop& loop, std::shared_ptr<grpc::Channel> channel, Requests requests)
+    : loop_(loop), requests_(requests), stub_(v1::Broker::NewStub(channel)) {
   stream_ = stub_->PrepareAsyncSession(&context_, loop_.queue());
   v1::SessionRequest first;
-  first.mutable_open()->set_api_minor(1);
+  first.mutable_open()->set_api_minor(2);
+  if (requests == Requests::kOnStream) first.mutable_open()->add_features("requests-on-stream");
   bool opened = false;
   stream_->StartCall(loop_.Tag([&](bool started) {
     Require(started, "the broker is not there");
@@ -61,9 +62,29 @@ void ControlClient::Read() {
       ended_ = true;
       return;
     }
-    Take(reply_.event());
+    Take(reply_);
     Read();
+    // What all of the reply has led to.
+    Flush();
   }));
+}
+
+void ControlClient::Flush() {
+  if (writing_ || batch_.requests_size() == 0) return;
+  writing_ = true;
+  v1::SessionRequest message;
+  batch_.set_acknowledged_event(last_event_);
+  message.mutable_requests()->Swap(&batch_);
+  stream_->Write(message, loop_.Tag([this](bool) {
+    writing_ = false;
+    Flush();
+  }));
+}
+
+void ControlClient::Take(const v1::SessionReply& reply) {
+  if (reply.has_event()) Take(reply.event());
+  for (const v1::BatchedAnswer& answer : reply.batch().answers()) Finish(answer.request_id(), answer.outcome());
+  for (const v1::SessionEvent& event : reply.batch().events()) Take(event);
 }
 
 void ControlClient::Take(const v1::SessionEvent& event) {

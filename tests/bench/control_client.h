@@ -14,6 +14,7 @@
 #include <string>
 #include <utility>
 
+#include "client/protocol/batched_request.h"
 #include "proto/rdmabroker/v1/broker.grpc.pb.h"
 
 namespace rdmabroker::bench {
@@ -57,13 +58,16 @@ void CallOn(ClientLoop& loop, const Prepare& prepare, std::function<void(const R
                           }));
 }
 
+// How a session's requests are made.
+enum class Requests { kByRpc, kOnStream };
+
 // A session on gRPC's asynchronous stubs, with no thread of its own: all that completes does so in the loop.
 class ControlClient {
  public:
   using Then = std::function<void(const v1::Outcome&)>;
 
   // Opens a session; returns when it is open.
-  ControlClient(ClientLoop& loop, std::shared_ptr<grpc::Channel> channel);
+  ControlClient(ClientLoop& loop, std::shared_ptr<grpc::Channel> channel, Requests requests = Requests::kByRpc);
   // Ends it, and waits for the end.
   ~ControlClient();
   ControlClient(const ControlClient&) = delete;
@@ -78,11 +82,17 @@ class ControlClient {
                grpc::ClientContext*, const Request&, grpc::CompletionQueue*),
            Request request, Then then) {
     const uint64_t id = ++last_request_;
+    if (requests_ == Requests::kOnStream) {
+      waiting_[id] = std::move(then);
+      v1::BatchedRequest& item = *batch_.add_requests();
+      item = client::InBatch(std::move(request));
+      item.set_request_id(id);
+      return;
+    }
     request.mutable_header()->set_session_id(session_);
     request.mutable_header()->set_request_id(id);
     request.mutable_header()->set_acknowledged_event(last_event_);
     waiting_[id] = std::move(then);
-    ++calls_;
     CallOn<v1::Outcome>(
         loop_,
         [&](grpc::ClientContext* context, grpc::CompletionQueue* queue) {
@@ -93,15 +103,21 @@ class ControlClient {
         });
   }
 
-  uint64_t calls() const { return calls_; }
+  // Sends the requests that wait, unless others are on their way: then they go after those.
+  void Flush();
+
+  // Requests, whichever way they went.
+  uint64_t calls() const { return last_request_; }
   uint64_t events() const { return last_event_; }
 
  private:
   void Read();
+  void Take(const v1::SessionReply& reply);
   void Take(const v1::SessionEvent& event);
   void Finish(uint64_t request, const v1::Outcome& outcome);
 
   ClientLoop& loop_;
+  const Requests requests_;
   const std::unique_ptr<v1::Broker::Stub> stub_;
   grpc::ClientContext context_;
   std::unique_ptr<grpc::ClientAsyncReaderWriter<v1::SessionRequest, v1::SessionReply>> stream_;
@@ -109,7 +125,8 @@ class ControlClient {
   uint64_t session_ = 0;
   uint64_t last_request_ = 0;
   uint64_t last_event_ = 0;
-  uint64_t calls_ = 0;
+  v1::RequestBatch batch_;
+  bool writing_ = false;
   bool ended_ = false;
   std::map<uint64_t, Then> waiting_;  // By request; those whose final outcome has not come.
   std::function<void(const v1::ConnectEvent&)> on_connect_;

@@ -54,7 +54,7 @@ TEST_F(SessionTest, TellsWhatAClientMustKnow) {
   const auto client = Opened();
   EXPECT_NE(client->session_id(), 0u);
   EXPECT_EQ(client->opened().session_secret().size(), 16u);
-  EXPECT_EQ(client->opened().api_minor(), 1u);
+  EXPECT_EQ(client->opened().api_minor(), 2u);
   EXPECT_EQ(client->opened().features_size(), 0);
   EXPECT_EQ(client->opened().limits().events_kept(), 77u);
   EXPECT_EQ(client->opened().limits().session_grace_ms(), 30000u);

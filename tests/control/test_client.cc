@@ -142,9 +142,11 @@ NdkStatus TestClient::Open(const std::vector<std::string>& features) {
   return Start(first);
 }
 
-NdkStatus TestClient::Resume(const TestClient& former, uint64_t acknowledged) {
+NdkStatus TestClient::Resume(const TestClient& former, uint64_t acknowledged,
+                             const std::vector<std::string>& features) {
   v1::SessionRequest first;
   v1::ResumeSession* resume = first.mutable_resume();
+  resume->mutable_features()->Add(features.begin(), features.end());
   resume->set_session_id(former.opened_.session_id());
   resume->set_session_secret(former.opened_.session_secret());
   resume->set_acknowledged_event(acknowledged);
@@ -180,9 +182,11 @@ void TestClient::ReadEvents() {
   v1::SessionReply reply;
   while (stream_->Read(&reply)) {
     std::unique_lock lock(mutex_);
-    EXPECT_EQ(reply.event().number(), last_event_ + 1);
-    last_event_ = reply.event().number();
-    events_.push_back(reply.event());
+    if (reply.has_event()) Take(reply.event());
+    for (const v1::SessionEvent& event : reply.batch().events()) Take(event);
+    for (const v1::BatchedAnswer& answer : reply.batch().answers()) answers_[answer.request_id()] = answer.outcome();
+    taken_ = std::max(taken_, reply.batch().requests_taken());
+    EXPECT_LE(reply.ByteSizeLong(), 65536u);
     changed_.notify_all();
     changed_.wait(lock, [this] { return !paused_; });
   }
@@ -191,6 +195,12 @@ void TestClient::ReadEvents() {
   ended_ = true;
   end_ = status;
   changed_.notify_all();
+}
+
+void TestClient::Take(const v1::SessionEvent& event) {
+  EXPECT_EQ(event.number(), last_event_ + 1);
+  last_event_ = event.number();
+  events_.push_back(event);
 }
 
 NdkStatus TestClient::Close() {
@@ -270,6 +280,14 @@ v1::Outcome TestClient::WaitForOutcome(uint64_t request_id) {
          })
       .outcome()
       .outcome();
+}
+
+std::map<uint64_t, v1::Outcome> TestClient::WaitUntilTaken(uint64_t request_id) {
+  std::unique_lock lock(mutex_);
+  const bool taken =
+      changed_.wait_for(lock, absl::ToChronoSeconds(Patience()), [&] { return taken_ >= request_id || ended_; });
+  EXPECT_TRUE(taken && taken_ >= request_id) << "request " << request_id << " is not taken";
+  return answers_;
 }
 
 v1::ConnectEvent TestClient::WaitForConnect() {

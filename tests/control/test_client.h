@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -16,6 +17,7 @@
 #include <string>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include "broker/core/requests.h"
 #include "dataplane/ndk/socket_address.h"
@@ -66,7 +68,7 @@ class TestClient {
   // Opens a session with these features of the contract, and waits until it is open.
   NdkStatus Open(const std::vector<std::string>& features = {});
   // Returns to the session of `former`, which has lost its stream or is about to.
-  NdkStatus Resume(const TestClient& former, uint64_t acknowledged);
+  NdkStatus Resume(const TestClient& former, uint64_t acknowledged, const std::vector<std::string>& features = {});
   // Ends the session, and waits for the stream's end.
   NdkStatus Close();
   // Ends the stream as the death of the process does, and waits for its end.
@@ -110,6 +112,9 @@ class TestClient {
   // The next event, however long it takes; an empty one where the stream has ended.
   v1::SessionEvent WaitForever();
   v1::Outcome WaitForOutcome(uint64_t request_id);
+  // For requests on the stream: until the broker says that it has taken this one. Returns the answers that have come by
+  // then, which a pending one has not.
+  std::map<uint64_t, v1::Outcome> WaitUntilTaken(uint64_t request_id);
   v1::ConnectEvent WaitForConnect();
   v1::DisconnectEvent WaitForDisconnect(uint64_t connector);
   // Events that nobody has waited for yet, taken out.
@@ -137,6 +142,7 @@ class TestClient {
   v1::Outcome Told(const grpc::Status& status, v1::Outcome outcome);
   NdkStatus Start(const v1::SessionRequest& first);
   void ReadEvents();
+  void Take(const v1::SessionEvent& event);
   void SetPaused(bool paused);
 
   const std::shared_ptr<grpc::Channel> channel_;
@@ -148,11 +154,13 @@ class TestClient {
 
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::deque<v1::SessionEvent> events_;  // Guarded by mutex_.
-  uint64_t last_event_ = 0;              // Guarded by mutex_.
-  bool paused_ = false;                  // Guarded by mutex_.
-  bool ended_ = false;                   // Guarded by mutex_.
-  grpc::Status end_;                     // Guarded by mutex_.
+  std::deque<v1::SessionEvent> events_;      // Guarded by mutex_.
+  uint64_t last_event_ = 0;                  // Guarded by mutex_.
+  uint64_t taken_ = 0;                       // Guarded by mutex_.
+  std::map<uint64_t, v1::Outcome> answers_;  // Guarded by mutex_.
+  bool paused_ = false;                      // Guarded by mutex_.
+  bool ended_ = false;                       // Guarded by mutex_.
+  grpc::Status end_;                         // Guarded by mutex_.
   std::thread reader_;
 };
 
