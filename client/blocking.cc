@@ -82,7 +82,7 @@ NdkStatus AwaitClose(const Close& close) {
 // A connector of its own, whose connect `connect` starts by a completion that it is given.
 template <typename Connect>
 Made<std::shared_ptr<Connector>> ConnectAndComplete(const std::shared_ptr<Adapter>& adapter, const Connect& connect,
-                                                    DisconnectEventCallback on_disconnect) {
+                                                    DisconnectEventCallback&& on_disconnect) {
   return CatchAsOutcome([&]() -> Made<std::shared_ptr<Connector>> {
     auto made =
         Await<std::shared_ptr<Connector>>([&](auto completion) { return adapter->CreateConnector(completion); });

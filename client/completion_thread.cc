@@ -47,17 +47,17 @@ bool CompletionThread::Post(Work&& work) { return PostAnd(true, std::move(work))
 
 bool CompletionThread::PostLast(Work&& work) { return PostAnd(false, std::move(work)); }
 
-bool CompletionThread::PostReserved(Reserved&& work) { return PostAnd(true, std::move(work)); }
+bool CompletionThread::PostReserved(Reserved&& work) { return PostAnd(true, work); }
 
 bool CompletionThread::PostAnd(bool accept_more, Work&& work) {
   Reserved reserved(1);
   reserved.front().swap(work);
-  if (PostAnd(accept_more, std::move(reserved))) return true;
+  if (PostAnd(accept_more, reserved)) return true;
   reserved.front().swap(work);
   return false;
 }
 
-bool CompletionThread::PostAnd(bool accept_more, Reserved&& work) {
+bool CompletionThread::PostAnd(bool accept_more, Reserved& work) {
   const std::lock_guard lock(mutex_);
   if (!accepting_) return false;
   accepting_ = accept_more;

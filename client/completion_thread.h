@@ -79,7 +79,7 @@ class CompletionThread {
 
   CompletionThread() = default;
   bool PostAnd(bool accept_more, Work&& work);
-  bool PostAnd(bool accept_more, Reserved&& work);
+  bool PostAnd(bool accept_more, Reserved& work);
   void Run();
   void RunPosted();
   void ShutDownIfIdle();
