@@ -205,7 +205,7 @@ void BrokerLink::Close(CloseCompletion completion) {
     over_ = NdkStatus::kRequestAborted;
     close_called_ = true;
   }
-  // Where nobody is told, what was posted before comes first.
+  // If the broker need not be told, what was posted before runs first.
   if (!protocol_.Close(Clock::now())) PostAlways([link = shared_from_this()] { link->protocol_.FinishClose(); });
   Wake();
 }

@@ -11,10 +11,9 @@
 namespace rdmabroker::client {
 namespace {
 
-// session.proto, RequestBatch.
 bool TakesRequests(const v1::SessionOpened& opened) {
   const auto& features = opened.features();
-  return std::find(features.begin(), features.end(), "requests-on-stream") != features.end();
+  return std::find(features.begin(), features.end(), kRequestsOnStream) != features.end();
 }
 
 }  // namespace

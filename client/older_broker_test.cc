@@ -75,13 +75,7 @@ TEST_F(OlderBrokerTest, TellsTheOutcomeOfAPendingRequestByAnEvent) {
 }
 
 TEST_F(OlderBrokerTest, IsAskedAgainUnderTheSameIdWhereItsReplyIsLost) {
-  broker.On("CreateConnector", [tries = std::make_shared<int>(0)](const Broker::Request&) {
-    return ++*tries < 3 ? Broker::Answer{Broker::Answer::Kind::kLose, {}} : Broker::Success();
-  });
-  EXPECT_NE(NewConnector(), nullptr);
-  const uint64_t id = broker.WaitFor("CreateConnector", 1).request_id;
-  EXPECT_EQ(broker.WaitFor("CreateConnector", 2).request_id, id);
-  EXPECT_EQ(broker.WaitFor("CreateConnector", 3).request_id, id);
+  ExpectLostRepliesAreAskedForAgain();
   EXPECT_EQ(broker.streams(), 1u);
 }
 
@@ -94,7 +88,7 @@ TEST_F(OlderBrokerTest, IsNotAskedAgainForWhatItDoesNotKnow) {
   EXPECT_THAT(outcome.hint, HasSubstr("does not take this"));
 }
 
-// As where its process has died: neither the stream nor the request gets a word.
+// The broker's process has died: neither the stream nor the request gets an answer.
 TEST_F(OlderBrokerTest, IsAskedAgainAfterTheReturn) {
   HoldConnectors();
   const Later<Outcome> done = CreateConnector();

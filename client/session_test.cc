@@ -215,13 +215,7 @@ TEST_F(SessionTest, NoMoreRequestsAreUnansweredThanTheBrokerKeepsAnswersFor) {
 
 TEST_F(SessionTest, ALostReplyIsAskedForAgainUnderTheSameId) {
   OpenSession();
-  broker.On("CreateConnector", [tries = std::make_shared<int>(0)](const Broker::Request&) {
-    return ++*tries < 3 ? Broker::Answer{Broker::Answer::Kind::kLose, {}} : Broker::Success();
-  });
-  EXPECT_NE(NewConnector(), nullptr);
-  const uint64_t id = broker.WaitFor("CreateConnector", 1).request_id;
-  EXPECT_EQ(broker.WaitFor("CreateConnector", 2).request_id, id);
-  EXPECT_EQ(broker.WaitFor("CreateConnector", 3).request_id, id);
+  ExpectLostRepliesAreAskedForAgain();
 }
 
 TEST_F(SessionTest, ABrokerThatNeverAnswersEndsTheSession) {

@@ -8,6 +8,7 @@
 #include <string>
 #include <utility>
 
+#include "client/protocol/batched_request.h"
 #include "client/rpc_status.h"
 
 namespace rdmabroker::client {
@@ -30,13 +31,6 @@ std::optional<v1::NdkStatus> Futile(grpc::StatusCode code) {
     default:
       return std::nullopt;
   }
-}
-
-// The request itself, which is a field of the one in the batch.
-google::protobuf::Message* WhatIsAsked(v1::BatchedRequest* request) {
-  const auto* const kind = v1::BatchedRequest::descriptor()->FindOneofByName("request");
-  const auto* const reflection = request->GetReflection();
-  return reflection->MutableMessage(request, reflection->GetOneofFieldDescriptor(*request, kind));
 }
 
 v1::RequestHeader* HeaderOf(google::protobuf::Message* request) {
@@ -81,19 +75,17 @@ void UnaryRequests::Make(const v1::RequestBatch& batch) {
 
 void UnaryRequests::Try() {
   v1::BatchedRequest& item = waiting_.front();
-  google::protobuf::Message& request = *WhatIsAsked(&item);
+  google::protobuf::Message& request = *RequestIn(&item);
   v1::RequestHeader& header = *HeaderOf(&request);
   header.set_session_id(session_id_);
   header.set_request_id(item.request_id());
   header.set_acknowledged_event(acknowledged_);
-  std::string name = request.GetDescriptor()->name();
-  name.resize(name.size() - std::string_view("Request").size());
   ++attempts_;
   attempt_ = new Attempt;
   attempt_->owner = this;
   attempt_->context.set_deadline(std::chrono::system_clock::now() + kReplyDeadline);
   attempt_->reader =
-      stub_.PrepareUnaryCall(&attempt_->context, "/rdmabroker.v1.Broker/" + name, request, thread_->queue());
+      stub_.PrepareUnaryCall(&attempt_->context, "/rdmabroker.v1.Broker/" + RpcOf(request), request, thread_->queue());
   attempt_->reader->StartCall();
   attempt_->reader->Finish(&attempt_->reply, &attempt_->status, thread_->Begin(attempt_));
 }

@@ -18,6 +18,14 @@ constexpr size_t kAroundPart = 8;
 
 }  // namespace
 
+v1::SessionEvent NextEvent(const SessionRecord& session, EventNumber* sent) {
+  const uint64_t offset = sent->value() - session.acknowledged.value();
+  *sent = EventNumber(sent->value() + 1);
+  v1::SessionEvent event;
+  ToProto(NumberedEvent{session.id, session.stream, *sent, session.events[offset]}, &event);
+  return event;
+}
+
 void BatchedReplies::Answer(uint64_t request, const Outcome& outcome) {
   if (outcome.status == NdkStatus::kPending) return;
   v1::BatchedAnswer& answer = answers_.emplace_back();
@@ -42,10 +50,8 @@ bool BatchedReplies::Fill(const SessionRecord& session, EventNumber* sent, v1::S
   if (answers_.empty()) told_ = taken_;
   batch.set_requests_taken(told_);
   while (answers_.empty() && *sent != session.last_event) {
-    const EventNumber next(sent->value() + 1);
-    v1::SessionEvent event;
-    ToProto(NumberedEvent{session.id, StreamId(), next, session.events[sent->value() - session.acknowledged.value()]},
-            &event);
+    EventNumber next = *sent;
+    v1::SessionEvent event = NextEvent(session, &next);
     if (!fits(event)) break;
     *batch.add_events() = std::move(event);
     *sent = next;

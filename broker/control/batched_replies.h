@@ -14,27 +14,30 @@
 
 namespace rdmabroker {
 
-// What a stream with requests has to tell its client: answers, which wait here, and events, which wait in the core.
+// Moves `sent` to the session's next event, and returns that. There must be one.
+v1::SessionEvent NextEvent(const SessionRecord& session, EventNumber* sent);
+
+// Collects what a stream with requests tells its client. Answers wait here, and events in the core.
 class BatchedReplies {
  public:
-  // A request was answered so. One that is pending is not mentioned.
+  // Keeps the answer to a request, unless that is pending.
   void Answer(uint64_t request, const Outcome& outcome);
-  // The stream's requests up to this one have been dealt with, and what they were answered has been said.
+  // The broker has dealt with the stream's requests up to this one. Their answers have been given to Answer.
   void Took(uint64_t request) { taken_ = request; }
 
   // Answers that are in no message yet.
   size_t waiting() const { return answers_.size(); }
-  // Whether there is anything to tell of requests.
+  // Whether the client does not know yet what has become of a request.
   bool HasAnswers() const { return !answers_.empty() || taken_ != told_; }
 
-  // Fills a message with what waits, as much of it as fits: answers, then the session's events after `sent`, which it
-  // moves on. False: there is nothing to say.
+  // Fills a message with as much as fits of what waits: answers, then the session's events after `sent`, which it moves
+  // on. Returns false if nothing waits.
   bool Fill(const SessionRecord& session, EventNumber* sent, v1::SessionReply* reply);
 
  private:
   std::deque<v1::BatchedAnswer> answers_;
   uint64_t taken_ = 0;
-  uint64_t told_ = 0;  // What messages have said of taken_.
+  uint64_t told_ = 0;  // The value of taken_ that the client was told last.
 };
 
 }  // namespace rdmabroker

@@ -38,7 +38,7 @@ class BatchedRepliesTest : public testing::Test {
     for (const auto& event : reply_.batch().events()) numbers.push_back(event.number());
     return numbers;
   }
-  // An answer of about so many bytes.
+  // An answer of at least so many bytes, up to a hint's limit.
   static Outcome Long(size_t bytes) {
     return {.status = NdkStatus::kInvalidParameter, .hint = std::string(bytes, 'x')};
   }

@@ -33,7 +33,7 @@ class EventStream {
 
   // There are events in the session's queue that this stream has not sent.
   virtual void EventsWait() = 0;
-  // What a request that came on this stream (Broker::AskAll) was answered.
+  // The broker has answered a request that came on this stream (Broker::AskAll).
   virtual void Answered(const ClientRequest& request, const Outcome& outcome) = 0;
   // Sends what is under way, then ends. The broker has forgotten the stream.
   virtual void End(StreamEnding ending) = 0;
@@ -79,8 +79,8 @@ class Broker {
   // such, and ACCESS_DENIED where it does not come on the connection of the session's stream. A new one passes the
   // gate; what that refuses is the core's answer, kept for repeats.
   Outcome Ask(const Caller& caller, ClientRequest request);
-  // The same of requests that came on the stream of their session, in their order and with one commit. The stream hears
-  // each answer before this returns.
+  // Handles requests that came on the stream of their session likewise, in their order and with one commit. The stream
+  // hears each answer before this returns.
   void AskAll(EventStream& stream, std::vector<ClientRequest> requests);
 
   // As the fabrics' (fabric.h).

@@ -22,7 +22,8 @@ struct Features {
   bool requests_on_stream = false;  // RequestBatch and ReplyBatch.
 };
 
-// What a client says of itself as it opens a session or returns to one: the features, or why that is malformed.
+// Reads what a client says of itself when it opens a session or returns to one. Returns its features, or why what it
+// says is malformed.
 std::variant<Features, Outcome> ReadFeatures(uint32_t api_minor,
                                              const google::protobuf::RepeatedPtrField<std::string>& names);
 

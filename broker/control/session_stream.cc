@@ -222,9 +222,7 @@ void SessionStream::SendNext() {
 
 bool SessionStream::FillEvent(const SessionRecord& session) {
   if (sent_ == session.last_event) return false;
-  const uint64_t offset = sent_.value() - session.acknowledged.value();
-  sent_ = EventNumber(sent_.value() + 1);
-  ToProto(NumberedEvent{session_, StreamId(), sent_, session.events[offset]}, reply_.mutable_event());
+  *reply_.mutable_event() = NextEvent(session, &sent_);
   return true;
 }
 

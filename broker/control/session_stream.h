@@ -55,7 +55,7 @@ class SessionStream : public EventStream, public std::enable_shared_from_this<Se
   void SendOpened(bool resumed, const SessionSecret& secret);
   // Null where it has ended.
   const SessionRecord* Session() const;
-  // What waits to be told, if anything does and nothing is being written.
+  // Sends what waits to be told, unless a message is being written.
   void SendNext();
   bool FillEvent(const SessionRecord& session);
   void Write();
@@ -79,7 +79,7 @@ class SessionStream : public EventStream, public std::enable_shared_from_this<Se
   EventNumber sent_;   // The last event given to gRPC.
   Features features_;
   BatchedReplies replies_;
-  int next_request_ = 0;  // Of the message.
+  int next_request_ = 0;  // The first request of the message that has not been handled.
   bool taking_ = false;   // Requests are being handled, of which all is told together.
   bool held_up_ = false;  // Nothing is read or handled until the write under way has ended.
   bool greeted_ = false;  // The first message has come.

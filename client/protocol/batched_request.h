@@ -6,6 +6,8 @@
 #include <google/protobuf/descriptor.h>
 #include <google/protobuf/message.h>
 
+#include <string>
+#include <string_view>
 #include <utility>
 
 #include "proto/rdmabroker/v1/requests.pb.h"
@@ -21,7 +23,7 @@ inline const google::protobuf::FieldDescriptor* FieldOfRequest(const google::pro
   return nullptr;
 }
 
-// The request as one of a batch.
+// Makes the request one of a batch.
 template <typename Message>
 v1::BatchedRequest InBatch(Message request) {
   static const google::protobuf::FieldDescriptor* const kField = FieldOfRequest(Message::descriptor());
@@ -29,6 +31,19 @@ v1::BatchedRequest InBatch(Message request) {
   auto* const place = item.GetReflection()->MutableMessage(&item, kField);
   *static_cast<Message*>(place) = std::move(request);
   return item;
+}
+
+// The request in one of a batch, such as a v1::ConnectRequest.
+inline google::protobuf::Message* RequestIn(v1::BatchedRequest* item) {
+  const auto* const kinds = v1::BatchedRequest::descriptor()->FindOneofByName("request");
+  const auto* const reflection = item->GetReflection();
+  return reflection->MutableMessage(item, reflection->GetOneofFieldDescriptor(*item, kinds));
+}
+
+// The RPC that takes such a request: "Connect" for a v1::ConnectRequest.
+inline std::string RpcOf(const google::protobuf::Message& request) {
+  const std::string& type = request.GetDescriptor()->name();
+  return type.substr(0, type.size() - std::string_view("Request").size());
 }
 
 }  // namespace rdmabroker::client

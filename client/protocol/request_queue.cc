@@ -14,10 +14,10 @@ namespace {
 constexpr size_t kMostBytes = 65536 - 64;
 // Tag and length of a request in a batch, and its number.
 constexpr size_t kAroundRequest = 24;
-// What the broker handles in one go.
+// The broker handles so many in one go.
 constexpr int kMostRequests = 64;
 
-// To what is said of the session's end, for a request that the broker may have.
+// Follows the hint of the session's end where the broker may have the request.
 constexpr char kUnknown[] =
     "; whether the request was carried out is not known, and what it made ends with the session: before asking again, "
     "open another session and look at what is there (rdma-brokerctl endpoints, connectors)";

@@ -28,16 +28,16 @@ class RequestQueue {
   // Limits.answers_kept: the most requests that are sent and not known to be taken.
   void SetWindow(uint32_t answers_kept);
 
-  // Without a number. One that cannot be made has its outcome at once.
+  // Takes a request without a number, and numbers it. A request that cannot be made ends at once.
   void Add(v1::BatchedRequest request, Done done);
-  // Puts in what may be sent now, and does not fit later. False: nothing.
+  // Puts as many requests into the batch as may be sent now and fit. Returns false if there are none.
   bool Fill(v1::RequestBatch* batch);
-  // Another stream: what is not known to be taken is sent again.
+  // There is another stream: requests that are not known to be taken are sent again.
   void SendAgain() { sent_ = taken_; }
 
   // The broker has dealt with the requests up to this one.
   void Took(uint64_t request);
-  // One has ended so. Unknown ones and repeated outcomes are ignored.
+  // A request has ended with this outcome. Unknown requests and repeated outcomes are ignored.
   void Finish(uint64_t request, const v1::Outcome& outcome);
   // Ends all requests with this outcome, first those that were sent, and each one that is added later.
   void End(const Outcome& outcome);

@@ -12,6 +12,9 @@
 
 namespace rdmabroker::client {
 
+// The feature of a broker that takes requests on a session's stream (session.proto, OpenSession.features).
+inline constexpr char kRequestsOnStream[] = "requests-on-stream";
+
 // How a stream has ended.
 struct StreamEnd {
   std::optional<v1::Outcome> outcome;  // What the broker says of it.

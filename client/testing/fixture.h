@@ -79,6 +79,16 @@ class ClientTest : public testing::Test {
     EXPECT_TRUE(made.outcome.ok()) << made.outcome.hint;
     return made.object;
   }
+  // The first two replies to a request are lost, and it is asked for again under its id.
+  void ExpectLostRepliesAreAskedForAgain() {
+    broker.On("CreateConnector", [tries = std::make_shared<int>(0)](const Broker::Request&) {
+      return ++*tries < 3 ? Broker::Answer{Broker::Answer::Kind::kLose, {}} : Broker::Success();
+    });
+    EXPECT_NE(NewConnector(), nullptr);
+    const uint64_t id = broker.WaitFor("CreateConnector", 1).request_id;
+    EXPECT_EQ(broker.WaitFor("CreateConnector", 2).request_id, id);
+    EXPECT_EQ(broker.WaitFor("CreateConnector", 3).request_id, id);
+  }
   // Returns when everything that was posted to the session's thread before has run.
   void Settle() { EXPECT_TRUE(BlockingListAdapters(*session).outcome.ok()); }
 

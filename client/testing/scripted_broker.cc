@@ -13,6 +13,7 @@
 #include <optional>
 #include <utility>
 
+#include "client/protocol/batched_request.h"
 #include "proto/rdmabroker/v1/inspection.pb.h"
 #include "proto/rdmabroker/v1/requests.pb.h"
 #include "proto/rdmabroker/v1/rpc_status.pb.h"
@@ -241,13 +242,10 @@ ScriptedBroker::Answer ScriptedBroker::Decide(const Request& asked) {
 bool ScriptedBroker::HandleBatch(Call* call, const v1::RequestBatch& batch) {
   for (const v1::BatchedRequest& item : batch.requests()) call->untaken.emplace_back(item.request_id(), false);
   for (const v1::BatchedRequest& item : batch.requests()) {
-    const auto* const reflection = item.GetReflection();
-    const auto* const field =
-        reflection->GetOneofFieldDescriptor(item, v1::BatchedRequest::descriptor()->FindOneofByName("request"));
-    const google::protobuf::Message& message = reflection->GetMessage(item, field);
+    v1::BatchedRequest copy = item;
+    const google::protobuf::Message& message = *RequestIn(&copy);
     Request request;
-    const std::string& type = message.GetDescriptor()->name();
-    request.method = type.substr(0, type.size() - std::string("Request").size());
+    request.method = RpcOf(message);
     request.request_id = item.request_id();
     request.acknowledged_event = batch.acknowledged_event();
     request.message.reset(message.New());
