@@ -57,7 +57,7 @@ constexpr std::array kTranslations = {
     &Translate<v1::CloseConnectorRequest>,
     &Translate<v1::BatchedRequest>,
 };
-static_assert(kTranslations.size() == std::variant_size_v<Request> + 1);
+static_assert(kTranslations.size() == std::variant_size_v<Request::variant> + 1);
 
 // States along a few walks, from the first steps on.
 std::vector<BrokerCore> MakeStates() {

@@ -153,7 +153,7 @@ TEST(RequestsFromTheWire, MirrorTheCoresRequests) {
     EXPECT_TRUE(rpcs.insert(row.rpc).second) << row.rpc;
     EXPECT_TRUE(kinds.insert(row.expected.index()).second) << row.rpc;
   }
-  EXPECT_EQ(kinds.size(), std::variant_size_v<Request>);
+  EXPECT_EQ(kinds.size(), std::variant_size_v<Request::variant>);
   const auto* service = v1::OpenAdapterRequest::descriptor()->file()->pool()->FindServiceByName("rdmabroker.v1.Broker");
   ASSERT_NE(service, nullptr);
   std::set<std::string> served;
@@ -410,7 +410,7 @@ TEST(OutcomesForTheWire, CarryEveryKindOfPayload) {
     ToProto(Outcome{.payload = row.payload}, &message);
     EXPECT_EQ(message.DebugString(), FromText<v1::Outcome>(row.text).DebugString());
   }
-  EXPECT_EQ(kinds.size(), std::variant_size_v<Payload>);
+  EXPECT_EQ(kinds.size(), std::variant_size_v<Payload::variant>);
   // And the wire has no kind that the core has not: std::monostate is "not set".
   EXPECT_EQ(static_cast<size_t>(v1::Outcome::descriptor()->oneof_decl(0)->field_count()) + 1, kinds.size());
 }
@@ -463,7 +463,7 @@ TEST(EventsForTheWire, CarryEveryKindOfEvent) {
     ToProto(NumberedEvent{SessionId(1), StreamId(2), EventNumber(3), event}, &message);
     EXPECT_EQ(message.DebugString(), FromText<v1::SessionEvent>("number: 3 " + text).DebugString());
   }
-  EXPECT_EQ(kinds.size(), std::variant_size_v<SessionEvent>);
+  EXPECT_EQ(kinds.size(), std::variant_size_v<SessionEvent::variant>);
   EXPECT_EQ(static_cast<size_t>(v1::SessionEvent::descriptor()->oneof_decl(0)->field_count()), kinds.size());
 }
 

@@ -90,6 +90,16 @@ Outcome UnknownDevice(const std::string& name) {
   return Refuse(NdkStatus::kObjectNameNotFound, "device \"", name, "\": unknown; ListAdapters names those there are");
 }
 
+BrokerCore::BrokerCore(const Limits& limits, uint64_t lineage, uint64_t id_key) : limits_(limits) {
+  records_.lineage = lineage;
+  records_.counters.id_key = id_key;
+}
+BrokerCore::BrokerCore(const BrokerCore&) = default;
+BrokerCore::BrokerCore(BrokerCore&&) noexcept = default;
+BrokerCore& BrokerCore::operator=(const BrokerCore&) = default;
+BrokerCore& BrokerCore::operator=(BrokerCore&&) noexcept = default;
+BrokerCore::~BrokerCore() = default;
+
 Effects BrokerCore::Handle(Instant now, const Event& event) {
   if (now < records_.now) {
     std::fputs("broker core: time went back\n", stderr);

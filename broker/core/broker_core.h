@@ -37,10 +37,12 @@ struct Holdings {
 class BrokerCore {
  public:
   // `lineage` and `id_key`: as Records and Counters have them.
-  explicit BrokerCore(const Limits& limits, uint64_t lineage = 0, uint64_t id_key = 0) : limits_(limits) {
-    records_.lineage = lineage;
-    records_.counters.id_key = id_key;
-  }
+  explicit BrokerCore(const Limits& limits, uint64_t lineage = 0, uint64_t id_key = 0);
+  BrokerCore(const BrokerCore&);
+  BrokerCore(BrokerCore&&) noexcept;
+  BrokerCore& operator=(const BrokerCore&);
+  BrokerCore& operator=(BrokerCore&&) noexcept;
+  ~BrokerCore();
 
   // `now` never goes back; the process ends if it does.
   [[nodiscard]] Effects Handle(Instant now, const Event& event);

@@ -98,7 +98,7 @@ TEST(AClientThatAcknowledgesNothing, MayOnlyEndWhatItHas) {
   };
   for (const Request& request : ends) EXPECT_EQ(ask(request), NdkStatus::kObjectNameNotFound) << request.index();
   for (const Request& request : others) EXPECT_EQ(ask(request), NdkStatus::kInsufficientResources) << request.index();
-  EXPECT_EQ(ends.size() + others.size(), std::variant_size_v<Request>);
+  EXPECT_EQ(ends.size() + others.size(), std::variant_size_v<Request::variant>);
 }
 
 TEST(ARestoredCore, IsNoneOfBrokenRecords) {

@@ -116,9 +116,9 @@ class Exploration {
   size_t states() const { return states_.size(); }
 
   bool TriedEveryKind() const {
-    return tried_events_.size() == std::variant_size_v<Event> &&
-           tried_requests_.size() == std::variant_size_v<Request> &&
-           tried_reports_.size() == std::variant_size_v<FabricReport>;
+    return tried_events_.size() == std::variant_size_v<Event::variant> &&
+           tried_requests_.size() == std::variant_size_v<Request::variant> &&
+           tried_reports_.size() == std::variant_size_v<FabricReport::variant>;
   }
 
   void Print() const {

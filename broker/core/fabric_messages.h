@@ -277,9 +277,18 @@ struct FabricAdopted {
   bool operator==(const FabricAdopted&) const = default;
 };
 
-using FabricRequest = std::variant<FabricBind, FabricRepurpose, FabricRebind, FabricUnbind, FabricConnect,
-                                   FabricComplete, FabricAccept, FabricReject, FabricRefuse, FabricDisconnect,
-                                   FabricRelease, FabricAdoptEndpoint, FabricAdoptConnection, FabricAdopted>;
+struct FabricRequest : std::variant<FabricBind, FabricRepurpose, FabricRebind, FabricUnbind, FabricConnect,
+                                    FabricComplete, FabricAccept, FabricReject, FabricRefuse, FabricDisconnect,
+                                    FabricRelease, FabricAdoptEndpoint, FabricAdoptConnection, FabricAdopted> {
+  using variant::variant;
+  FabricRequest();
+  FabricRequest(const FabricRequest&);
+  FabricRequest(FabricRequest&&) noexcept;
+  FabricRequest& operator=(const FabricRequest&);
+  FabricRequest& operator=(FabricRequest&&) noexcept;
+  ~FabricRequest();
+  bool operator==(const FabricRequest& other) const;
+};
 
 // --- Reports ---
 
@@ -396,9 +405,18 @@ struct FabricReleased {
   bool operator==(const FabricReleased&) const = default;
 };
 
-using FabricReport = std::variant<DeviceChanged, DeviceRemoved, FabricBound, FabricBindFailed, FabricUnbound,
-                                  FabricConnectRequested, FabricReplied, FabricConnectFailed, FabricEstablished,
-                                  FabricFailed, FabricDisconnected, FabricHandedOff, FabricReleased>;
+struct FabricReport : std::variant<DeviceChanged, DeviceRemoved, FabricBound, FabricBindFailed, FabricUnbound,
+                                   FabricConnectRequested, FabricReplied, FabricConnectFailed, FabricEstablished,
+                                   FabricFailed, FabricDisconnected, FabricHandedOff, FabricReleased> {
+  using variant::variant;
+  FabricReport();
+  FabricReport(const FabricReport&);
+  FabricReport(FabricReport&&) noexcept;
+  FabricReport& operator=(const FabricReport&);
+  FabricReport& operator=(FabricReport&&) noexcept;
+  ~FabricReport();
+  bool operator==(const FabricReport& other) const;
+};
 
 }  // namespace rdmabroker
 

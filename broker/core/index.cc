@@ -41,6 +41,14 @@ void StateCounts::Count(const EndpointRecord& endpoint, int by) {
   endpoints[static_cast<size_t>(endpoint.state)] += static_cast<uint32_t>(by);
 }
 
+// As with Records (state.cc).
+Index::Index() = default;
+Index::Index(const Index&) = default;
+Index::Index(Index&&) noexcept = default;
+Index& Index::operator=(const Index&) = default;
+Index& Index::operator=(Index&&) noexcept = default;
+Index::~Index() = default;
+
 Index Index::Of(const Records& records) {
   Index index;
   for (const auto& [id, endpoint] : records.endpoints) {

@@ -150,6 +150,13 @@ using DeadlineOwner = std::variant<SessionId, ConnectorId>;
 
 // Ways to find records, derived from them alone. Nothing iterates over a hash table where order would show.
 struct Index {
+  Index();
+  Index(const Index&);
+  Index(Index&&) noexcept;
+  Index& operator=(const Index&);
+  Index& operator=(Index&&) noexcept;
+  ~Index();
+
   absl::flat_hash_map<AddressKey, EndpointId> addresses;
   absl::flat_hash_map<PortKey, std::set<EndpointId>> wildcards;
   absl::flat_hash_map<FourTuple, ConnectionId> tuples;

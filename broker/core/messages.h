@@ -125,8 +125,17 @@ struct Recover {
   bool operator==(const Recover&) const = default;
 };
 
-using Event = std::variant<OpenSession, ResumeSession, StreamLost, EndSession, DisableDevice, EnableDevice,
-                           ClientRequest, AcknowledgeEvents, DeadlineReached, Recover, FabricReport>;
+struct Event : std::variant<OpenSession, ResumeSession, StreamLost, EndSession, DisableDevice, EnableDevice,
+                            ClientRequest, AcknowledgeEvents, DeadlineReached, Recover, FabricReport> {
+  using variant::variant;
+  Event();
+  Event(const Event&);
+  Event(Event&&) noexcept;
+  Event& operator=(const Event&);
+  Event& operator=(Event&&) noexcept;
+  ~Event();
+  bool operator==(const Event& other) const;
+};
 
 // --- Effects on the control layer ---
 
@@ -178,8 +187,17 @@ struct StreamReplaced {
   bool operator==(const StreamReplaced&) const = default;
 };
 
-using Effect =
-    std::variant<SessionOpened, SessionRefused, Answer, NumberedEvent, SessionEnded, StreamReplaced, FabricRequest>;
+struct Effect
+    : std::variant<SessionOpened, SessionRefused, Answer, NumberedEvent, SessionEnded, StreamReplaced, FabricRequest> {
+  using variant::variant;
+  Effect();
+  Effect(const Effect&);
+  Effect(Effect&&) noexcept;
+  Effect& operator=(const Effect&);
+  Effect& operator=(Effect&&) noexcept;
+  ~Effect();
+  bool operator==(const Effect& other) const;
+};
 
 // In the order in which they must be carried out.
 using Effects = std::vector<Effect>;

@@ -117,7 +117,7 @@ TEST(ADigest, DiffersForRequestsThatDifferInOneField) {
     EXPECT_EQ(DigestOf(request), DigestOf(Request(request)));
     kinds.insert(request.index());
   }
-  EXPECT_EQ(kinds.size(), std::variant_size_v<Request>);
+  EXPECT_EQ(kinds.size(), std::variant_size_v<Request::variant>);
 }
 
 // The store has digests that an earlier version of the broker has made.

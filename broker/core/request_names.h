@@ -33,7 +33,7 @@ inline constexpr const char* kRequestNames[] = {
     "ReportConnectionEnd",
     "CloseConnector",
 };
-static_assert(std::size(kRequestNames) == std::variant_size_v<Request>);
+static_assert(std::size(kRequestNames) == std::variant_size_v<Request::variant>);
 
 }  // namespace rdmabroker
 

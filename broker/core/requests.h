@@ -173,10 +173,19 @@ struct CloseConnector {
   bool operator==(const CloseConnector&) const = default;
 };
 
-using Request = std::variant<OpenAdapter, CloseAdapter, CreateListener, Listen, ControlConnectEvents, CloseListener,
-                             CreateSharedEndpoint, CloseSharedEndpoint, ReservePort, ReleasePort, CreateConnector,
-                             Connect, ConnectWithSharedEndpoint, CompleteConnect, Accept, Reject, Disconnect,
-                             GetConnectionData, ReportConnectionEnd, CloseConnector>;
+struct Request : std::variant<OpenAdapter, CloseAdapter, CreateListener, Listen, ControlConnectEvents, CloseListener,
+                              CreateSharedEndpoint, CloseSharedEndpoint, ReservePort, ReleasePort, CreateConnector,
+                              Connect, ConnectWithSharedEndpoint, CompleteConnect, Accept, Reject, Disconnect,
+                              GetConnectionData, ReportConnectionEnd, CloseConnector> {
+  using variant::variant;
+  Request();
+  Request(const Request&);
+  Request(Request&&) noexcept;
+  Request& operator=(const Request&);
+  Request& operator=(Request&&) noexcept;
+  ~Request();
+  bool operator==(const Request& other) const;
+};
 
 // --- Answers ---
 
@@ -239,8 +248,17 @@ struct ConnectionEstablished {
   bool operator==(const ConnectionEstablished&) const = default;
 };
 
-using Payload = std::variant<std::monostate, AdapterOpened, ListenerCreated, Listening, SharedEndpointCreated,
-                             PortReserved, ConnectorCreated, ConnectionData, ConnectionEstablished>;
+struct Payload : std::variant<std::monostate, AdapterOpened, ListenerCreated, Listening, SharedEndpointCreated,
+                              PortReserved, ConnectorCreated, ConnectionData, ConnectionEstablished> {
+  using variant::variant;
+  Payload();
+  Payload(const Payload&);
+  Payload(Payload&&) noexcept;
+  Payload& operator=(const Payload&);
+  Payload& operator=(Payload&&) noexcept;
+  ~Payload();
+  bool operator==(const Payload& other) const;
+};
 
 // A request's answer, at once or later. PENDING: an OutcomeEvent follows, exactly one.
 struct Outcome {
@@ -304,8 +322,17 @@ struct ListenerAddressEvent {
   bool operator==(const ListenerAddressEvent&) const = default;
 };
 
-using SessionEvent = std::variant<OutcomeEvent, ConnectEvent, DisconnectEvent, AdapterRemovedEvent,
-                                  AdapterDisabledEvent, ListenerAddressEvent>;
+struct SessionEvent : std::variant<OutcomeEvent, ConnectEvent, DisconnectEvent, AdapterRemovedEvent,
+                                   AdapterDisabledEvent, ListenerAddressEvent> {
+  using variant::variant;
+  SessionEvent();
+  SessionEvent(const SessionEvent&);
+  SessionEvent(SessionEvent&&) noexcept;
+  SessionEvent& operator=(const SessionEvent&);
+  SessionEvent& operator=(SessionEvent&&) noexcept;
+  ~SessionEvent();
+  bool operator==(const SessionEvent& other) const;
+};
 
 }  // namespace rdmabroker
 

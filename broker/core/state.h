@@ -291,6 +291,13 @@ struct Counters {
 };
 
 struct Records {
+  Records();
+  Records(const Records&);
+  Records(Records&&) noexcept;
+  Records& operator=(const Records&);
+  Records& operator=(Records&&) noexcept;
+  ~Records();
+
   Table<DeviceId, DeviceRecord> devices;
   Table<SessionId, SessionRecord> sessions;
   Table<AdapterId, AdapterRecord> adapters;

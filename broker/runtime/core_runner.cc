@@ -18,7 +18,7 @@ Step StepOf(const Effect& effect) {
                            (request == nullptr ? 0 : request->index()));
 }
 static_assert(static_cast<size_t>(Step::kFabricAdopted) - static_cast<size_t>(Step::kSessionOpened) ==
-              std::variant_size_v<Effect> + std::variant_size_v<FabricRequest> - 2);
+              std::variant_size_v<Effect::variant> + std::variant_size_v<FabricRequest::variant> - 2);
 
 }  // namespace
 

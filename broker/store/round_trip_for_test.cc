@@ -86,8 +86,8 @@ absl::Status Variety::Check() const {
       {"states of a listener", HasAll(listeners_, ListenerState::kListening)},
       {"states of an endpoint", HasAll(endpoints_, EndpointState::kUnbinding)},
       {"uses of an endpoint", HasAll(uses_, EndpointUse::kReserved)},
-      {"payloads", payloads_.size() == std::variant_size_v<Payload>},
-      {"events", events_.size() == std::variant_size_v<SessionEvent>},
+      {"payloads", payloads_.size() == std::variant_size_v<Payload::variant>},
+      {"events", events_.size() == std::variant_size_v<SessionEvent::variant>},
   };
   for (const auto& [what, all] : kinds) {
     if (!all) return absl::InternalError(absl::StrCat("not all ", what, " have occurred"));

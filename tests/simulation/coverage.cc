@@ -31,12 +31,12 @@ constexpr const char* kSessionEvents[] = {"OutcomeEvent",        "ConnectEvent",
 constexpr const char* kPayloads[] = {"nothing",          "AdapterOpened",         "ListenerCreated",
                                      "Listening",        "SharedEndpointCreated", "PortReserved",
                                      "ConnectorCreated", "ConnectionData",        "ConnectionEstablished"};
-static_assert(std::size(kEvents) == std::variant_size_v<Event>);
-static_assert(std::size(kReports) == std::variant_size_v<FabricReport>);
-static_assert(std::size(kEffects) == std::variant_size_v<Effect>);
-static_assert(std::size(kFabricRequests) == std::variant_size_v<FabricRequest>);
-static_assert(std::size(kSessionEvents) == std::variant_size_v<SessionEvent>);
-static_assert(std::size(kPayloads) == std::variant_size_v<Payload>);
+static_assert(std::size(kEvents) == std::variant_size_v<Event::variant>);
+static_assert(std::size(kReports) == std::variant_size_v<FabricReport::variant>);
+static_assert(std::size(kEffects) == std::variant_size_v<Effect::variant>);
+static_assert(std::size(kFabricRequests) == std::variant_size_v<FabricRequest::variant>);
+static_assert(std::size(kSessionEvents) == std::variant_size_v<SessionEvent::variant>);
+static_assert(std::size(kPayloads) == std::variant_size_v<Payload::variant>);
 
 struct Status {
   NdkStatus status;

@@ -30,13 +30,13 @@ class Coverage {
  private:
   void CountOutcome(const Outcome& outcome);
 
-  std::array<uint64_t, std::variant_size_v<Event>> events_ = {};
-  std::array<uint64_t, std::variant_size_v<FabricReport>> reports_ = {};
-  std::array<uint64_t, std::variant_size_v<Request>> requests_ = {};
-  std::array<uint64_t, std::variant_size_v<Effect>> effects_ = {};
-  std::array<uint64_t, std::variant_size_v<FabricRequest>> fabric_requests_ = {};
-  std::array<uint64_t, std::variant_size_v<SessionEvent>> session_events_ = {};
-  std::array<uint64_t, std::variant_size_v<Payload>> payloads_ = {};
+  std::array<uint64_t, std::variant_size_v<Event::variant>> events_ = {};
+  std::array<uint64_t, std::variant_size_v<FabricReport::variant>> reports_ = {};
+  std::array<uint64_t, std::variant_size_v<Request::variant>> requests_ = {};
+  std::array<uint64_t, std::variant_size_v<Effect::variant>> effects_ = {};
+  std::array<uint64_t, std::variant_size_v<FabricRequest::variant>> fabric_requests_ = {};
+  std::array<uint64_t, std::variant_size_v<SessionEvent::variant>> session_events_ = {};
+  std::array<uint64_t, std::variant_size_v<Payload::variant>> payloads_ = {};
   std::map<NdkStatus, uint64_t> statuses_;
 };
 

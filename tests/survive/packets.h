@@ -46,11 +46,13 @@ void Carry(Packet& packet, std::optional<Value>& optional);
 template <typename Packet, typename... Alternatives>
 void Carry(Packet& packet, std::variant<Alternatives...>& variant);
 
-// A number, a sequence, or a plain struct.
+// A number, what is derived from a variant, a sequence, or a plain struct.
 template <typename Packet, typename Value>
 void Carry(Packet& packet, Value& value) {
   if constexpr (std::is_arithmetic_v<Value> || std::is_enum_v<Value>) {
     packet.Carry(&value, sizeof value);
+  } else if constexpr (requires { typename Value::variant; }) {
+    Carry(packet, static_cast<typename Value::variant&>(value));
   } else if constexpr (requires { value.begin(); }) {
     size_t size = value.size();
     Carry(packet, size);

@@ -22,7 +22,7 @@ constexpr const char* kReportNames[] = {
     "DeviceChanged",          "DeviceRemoved",   "FabricBound",         "FabricBindFailed",  "FabricUnbound",
     "FabricConnectRequested", "FabricReplied",   "FabricConnectFailed", "FabricEstablished", "FabricFailed",
     "FabricDisconnected",     "FabricHandedOff", "FabricReleased"};
-static_assert(std::size(kReportNames) == std::variant_size_v<FabricReport>);
+static_assert(std::size(kReportNames) == std::variant_size_v<FabricReport::variant>);
 
 std::pair<HostId, HostId> Ordered(HostId one, HostId other) { return std::minmax(one, other); }
 

@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "broker/core/state.h"
+
+namespace rdmabroker {
+
+// To copy, move or end so many tables takes a compiler seconds. Here it is compiled once.
+Records::Records() = default;
+Records::Records(const Records&) = default;
+Records::Records(Records&&) noexcept = default;
+Records& Records::operator=(const Records&) = default;
+Records& Records::operator=(Records&&) noexcept = default;
+Records::~Records() = default;
+
+}  // namespace rdmabroker
