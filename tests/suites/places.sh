@@ -29,6 +29,13 @@ clients_in_other_languages() {
   tests/languages/languages.py "$bin"
 }
 
+interop() { check interop clients_of_grpc; }
+
+clients_of_grpc() {
+  local bin
+  bin=$(programs //tests/interop:echo_server //tests/interop:client) && tests/interop/interop.py "$bin"
+}
+
 operated() { check operated monitoring_here; }
 
 monitoring_here() {

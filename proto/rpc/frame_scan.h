@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#ifndef PROTO_RPC_FRAME_SCAN_H_
+#define PROTO_RPC_FRAME_SCAN_H_
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string_view>
+
+namespace rdmabroker::rpc {
+
+// What tells a frame's kind, of its header by RFC 9113 section 4.1.
+struct FrameHeader {
+  uint32_t length = 0;  // Octets of the payload.
+  uint8_t type = 0;
+};
+
+// Finds the frames in a connection's octets. nghttp2 tells nobody of frames of unknown types and of frames that it
+// ignores, so that only who reads the headers himself can count them.
+class FrameScan {
+ public:
+  struct Step {
+    size_t octets = 0;                 // How many were read.
+    std::optional<FrameHeader> frame;  // The frame whose header ends with them.
+  };
+
+  // `preface`: octets before the first frame.
+  explicit FrameScan(size_t preface) : skip_(preface) {}
+
+  // Reads up to the end of a frame's header, or all.
+  Step Next(std::string_view octets);
+
+ private:
+  size_t skip_;  // Octets up to the next header.
+  size_t size_ = 0;
+  std::array<uint8_t, 9> header_;
+};
+
+}  // namespace rdmabroker::rpc
+
+#endif  // PROTO_RPC_FRAME_SCAN_H_

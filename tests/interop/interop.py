@@ -1,0 +1,181 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
+"""Usage: interop.py BIN [CLIENT...]
+Holds proto/rpc against gRPC's own clients: each of CLIENTS, or those that are named, does all of ROWS with a server of
+its own; the programs are those of a bazel-bin. Prints "passed|failed CLIENT: ROW" for each.
+
+The server's methods, of /interop.Echo; messages are plain octets:
+  Say       answers with the request
+  Metadata  answers with the values of "key" and "key-bin", a comma between them
+  Fail      ends as ABORTED, with a message beyond ASCII and the request as grpc-status-details-bin
+  Wait      never ends
+  Lost      answers with the number of calls that clients have left
+  Pour      answers "COUNT SIZE" with so many replies of so many octets
+  Chat      answers each request with the same; after "stop" it ends as FAILED_PRECONDITION
+
+A client prints "passed ROW" or "failed ROW: WHY", and, when it wants its server to change, a line of these, upon which
+it waits for a line of its standard input:
+  kill   the server has gone, and nobody serves
+  start  a server serves
+  drain  another server serves, and the former one takes no new calls
+"""
+
+import os
+import pathlib
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+
+HERE = pathlib.Path(__file__).resolve().parent
+# In {bin}, the bazel-bin, or {made}, where make() puts them.
+CLIENTS = {
+    "grpc++": "{bin}/tests/interop/client",
+    "grpcio": "/usr/bin/python3 client.py",
+    "grpc-js": "node client.js grpc-js",
+    "grpc-js 1.9": "node client.js grpc-js-1.9",
+    "grpc-go": "{made}/client",
+    "grpc-go with a dialer": "{made}/client dialer",
+}
+ROWS = (
+    "unary",
+    "metadata",
+    "status_with_details",
+    "unknown_method",
+    "largest_request",
+    "too_long_request",
+    "deadline",
+    "cancelled",
+    "compressed",
+    "thousand_turns",
+    "pour_held_up",
+    "pour_cancelled",
+    "early_status",
+    "thousand_at_once",
+    "deadlines_in_numbers",
+    "long_metadata",
+    "keepalive",
+    "drained",
+    "killed",
+)
+PATIENCE = 120  # Seconds for all rows of a client.
+
+
+class Servers:
+    """The servers of one client; the last one listens."""
+
+    def __init__(self, program, socket):
+        self._program, self._socket, self._all = program, socket, []
+        self.start()
+
+    def start(self):
+        server = subprocess.Popen([self._program, self._socket], stdout=subprocess.PIPE, text=True)
+        self._all.append(server)
+        if server.stdout.readline() != "ready\n":
+            raise RuntimeError("the server does not start")
+
+    def kill(self):
+        self._all[-1].kill()
+        self._all[-1].wait()
+
+    def drain(self):
+        former = self._all[-1]
+        self.start()
+        former.send_signal(signal.SIGTERM)
+
+    def end(self):
+        """Ends all, and returns whether those that drained have ended by themselves."""
+        self._all[-1].terminate()
+        try:
+            return all([server.wait(timeout=10) in (0, -signal.SIGKILL) for server in self._all])
+        except subprocess.TimeoutExpired:
+            return False
+        finally:
+            for server in self._all:
+                server.kill()
+
+
+def outcomes_of(command, servers):
+    """What the client says of each row."""
+    client = subprocess.Popen(
+        ["timeout", "--kill-after=1", str(PATIENCE), *command], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    outcomes = {}
+    for line in client.stdout:
+        word, _, rest = line.strip().partition(" ")
+        if word in ("kill", "start", "drain"):
+            getattr(servers, word)()
+            client.stdin.write("done\n")
+            client.stdin.flush()
+        elif word in ("passed", "failed"):
+            row, _, why = rest.partition(": ")
+            outcomes[row] = (word, why)
+        else:
+            print(line, end="")
+    if client.wait() != 0:
+        print(f"{command[0]} ended with {client.returncode}")
+    return outcomes
+
+
+def say(fine, name, row):
+    print(f"{'passed' if fine else 'failed'} {name}: {row}", flush=True)
+    return fine
+
+
+def run(name, command, program):
+    """Whether the client passes all rows."""
+    with tempfile.TemporaryDirectory(prefix="rb.") as folder:
+        socket = f"{folder}/echo.sock"
+        servers = Servers(program, socket)
+        outcomes = outcomes_of([*command, socket], servers)
+        fine = True
+        for row in ROWS:
+            word, why = outcomes.pop(row, ("failed", "the client says nothing of it"))
+            print(f"{why}\n" * bool(why), end="")
+            fine &= say(word == "passed", name, row)
+        for row in outcomes:
+            fine = say(False, name, f"{row} is not among the rows")
+        return say(servers.end(), name, "servers end with their last call") and fine
+
+
+def load(program):
+    """h2load, which knows HTTP/2 and not gRPC."""
+    with tempfile.TemporaryDirectory(prefix="rb.") as folder:
+        socket, body = f"{folder}/echo.sock", f"{folder}/body"
+        pathlib.Path(body).write_bytes(b"\0\0\0\0\5hello")
+        servers = Servers(program, socket)
+        command = ["h2load", "-n", "2000", "-c", "2", "-m", "32", "-B", f"unix:{socket}", "-d", body]
+        command += ["-H", "content-type: application/grpc", "http://localhost/interop.Echo/Say"]
+        shown = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False).stdout
+        fine = "2000 succeeded, 0 failed, 0 errored, 0 timeout" in shown and "2000 2xx" in shown
+        print(shown * (not fine), end="")
+        return say(servers.end() and fine, "h2load", "2,000 calls")
+
+
+def make(folder):
+    """Builds what is not Bazel's."""
+    if shutil.which("npm") is None:  # It comes with other packages of Node, which Debian's cannot be beside.
+        subprocess.run([HERE.parents[1] / "deploy/install-packages", "npm"], check=True)
+    # Exactly what package-lock.json names.
+    subprocess.run(["npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund"], cwd=HERE, check=True)
+    go = {"GO111MODULE": "off", "GOPATH": "/usr/share/gocode", "GOCACHE": f"{folder}/cache"}
+    subprocess.run(["go", "build", "-o", f"{folder}/client", "client.go"], cwd=HERE, env=os.environ | go, check=True)
+
+
+def main():
+    if len(sys.argv) < 2:
+        sys.exit(__doc__)
+    programs = os.path.realpath(sys.argv[1])
+    server = f"{programs}/tests/interop/echo_server"
+    os.chdir(HERE)
+    with tempfile.TemporaryDirectory(prefix="rb.") as made:
+        make(made)
+        fine = load(server)
+        for name in sys.argv[2:] or CLIENTS:
+            fine &= run(name, CLIENTS[name].format(bin=programs, made=made).split(), server)
+    sys.exit(not fine)
+
+
+if __name__ == "__main__":
+    main()
