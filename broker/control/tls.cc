@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "broker/control/tls.h"
+
+#include <openssl/err.h>
+#include <openssl/pem.h>
+#include <openssl/x509_vfy.h>
+
+#include <array>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+
+namespace rdmabroker {
+namespace {
+
+using PrivateKey = std::unique_ptr<EVP_PKEY, Freed<EVP_PKEY_free>>;
+
+// Longer than any path has certificates, some of them large.
+constexpr long kMostOfChain = long{64} << 10;
+
+// The only protocol that is served, as ALPN has it.
+constexpr std::string_view kHttp2 = "h2";
+
+Certificate NextCertificate(BIO* bio) { return Certificate(PEM_read_bio_X509(bio, nullptr, NoPassphrase, nullptr)); }
+
+absl::Status Refused(const char* what) {
+  const char* const reason = ERR_reason_error_string(ERR_peek_last_error());
+  ERR_clear_error();
+  return absl::InvalidArgumentError(
+      absl::StrCat("OpenSSL does not take the ", what, ": ", reason == nullptr ? "it does not say why" : reason));
+}
+
+int SelectHttp2(SSL*, const unsigned char** chosen, unsigned char* chosen_size, const unsigned char* offered,
+                unsigned int offered_size, void*) {
+  for (unsigned int at = 0; at < offered_size; at += 1U + offered[at]) {
+    const std::string_view each(reinterpret_cast<const char*>(offered + at + 1), offered[at]);
+    if (each != kHttp2) continue;
+    *chosen = offered + at + 1;
+    *chosen_size = offered[at];
+    return SSL_TLSEXT_ERR_OK;
+  }
+  return SSL_TLSEXT_ERR_ALERT_FATAL;
+}
+
+void Configure(SSL_CTX& context) {
+  SSL_CTX_set_min_proto_version(&context, TLS1_2_VERSION);
+  // OpenSSL 3 negotiates nothing again and compresses nothing unless it is told to. Sessions that verify clients it
+  // keeps only under a context's id.
+  SSL_CTX_set_options(&context, SSL_OP_NO_TICKET);
+  SSL_CTX_set_num_tickets(&context, 0);
+  // An idle connection keeps 34 KB otherwise.
+  SSL_CTX_set_mode(&context, SSL_MODE_RELEASE_BUFFERS);
+  SSL_CTX_set_verify(&context, SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, nullptr);
+  SSL_CTX_set_verify_depth(&context, static_cast<int>(PresentedChain::kMostIssuers));
+  SSL_CTX_set_max_cert_list(&context, kMostOfChain);
+  SSL_CTX_set_alpn_select_cb(&context, SelectHttp2, nullptr);
+}
+
+}  // namespace
+
+absl::StatusOr<std::shared_ptr<const TlsServer>> TlsServer::Make(const ServerCertificates& certificates) {
+  Context context(SSL_CTX_new(TLS_server_method()));
+  if (context == nullptr) return Refused("configuration");
+  Configure(*context);
+  const Bio chain = BioOf(certificates.chain);
+  const Certificate own = NextCertificate(chain.get());
+  if (own == nullptr || SSL_CTX_use_certificate(context.get(), own.get()) != 1) return Refused("certificate");
+  while (const Certificate issuer = NextCertificate(chain.get())) {
+    if (SSL_CTX_add1_chain_cert(context.get(), issuer.get()) != 1) return Refused("certificate's issuer");
+  }
+  const PrivateKey key(PEM_read_bio_PrivateKey(BioOf(certificates.private_key).get(), nullptr, NoPassphrase, nullptr));
+  if (key == nullptr || SSL_CTX_use_PrivateKey(context.get(), key.get()) != 1) return Refused("private key");
+  const Bio authorities = BioOf(certificates.client_authorities);
+  while (const Certificate authority = NextCertificate(authorities.get())) {
+    if (X509_STORE_add_cert(SSL_CTX_get_cert_store(context.get()), authority.get()) != 1 ||
+        SSL_CTX_add_client_CA(context.get(), authority.get()) != 1) {
+      return Refused("authority of clients");
+    }
+  }
+  ERR_clear_error();
+  return std::shared_ptr<const TlsServer>(new TlsServer(std::move(context)));
+}
+
+TlsConnection::TlsConnection(std::shared_ptr<const TlsServer> server)
+    : server_(std::move(server)), tls_(SSL_new(server_->context_.get())) {
+  Bio in(BIO_new(BIO_s_mem()));
+  Bio out(BIO_new(BIO_s_mem()));
+  if (tls_ == nullptr || in == nullptr || out == nullptr) {
+    Break("out of memory");
+    return;
+  }
+  in_ = in.get();
+  out_ = out.get();
+  SSL_set_bio(tls_.get(), in.release(), out.release());
+  SSL_set_accept_state(tls_.get());
+}
+
+void TlsConnection::Receive(std::string_view octets) {
+  if (state_ == State::kEnded || octets.empty()) return;
+  if (BIO_write(in_, octets.data(), static_cast<int>(octets.size())) != static_cast<int>(octets.size())) {
+    return Break("out of memory");
+  }
+  without_data_ += octets.size();
+  if (state_ == State::kHandshake) Shake();
+  if (state_ == State::kOpen) ReadAll();
+  if (state_ == State::kOpen && without_data_ > kMostWithoutData) Break("the client sends much of TLS and no data");
+}
+
+void TlsConnection::Shake() {
+  ERR_clear_error();
+  const int done = SSL_do_handshake(tls_.get());
+  if (done != 1) {
+    if (SSL_get_error(tls_.get(), done) != SSL_ERROR_WANT_READ) Break(Reason());
+    return;
+  }
+  // OpenSSL does not ask for the protocol of a client that names none.
+  const unsigned char* protocol = nullptr;
+  unsigned int size = 0;
+  SSL_get0_alpn_selected(tls_.get(), &protocol, &size);
+  if (size == 0) return Break("the client does not ask for HTTP/2 (ALPN \"h2\")");
+  state_ = State::kOpen;
+  without_data_ = 0;
+}
+
+void TlsConnection::ReadAll() {
+  std::array<char, 16384> record;  // The longest.
+  while (true) {
+    ERR_clear_error();
+    const int size = SSL_read(tls_.get(), record.data(), static_cast<int>(record.size()));
+    if (size > 0) {
+      plain_.append(record.data(), static_cast<size_t>(size));
+      without_data_ = 0;
+      continue;
+    }
+    const int error = SSL_get_error(tls_.get(), size);
+    if (error == SSL_ERROR_WANT_READ) return;
+    if (error == SSL_ERROR_ZERO_RETURN) return End();
+    return Break(Reason());
+  }
+}
+
+std::string TlsConnection::Reason() const {
+  const long verified = SSL_get_verify_result(tls_.get());
+  if (verified != X509_V_OK) {
+    return absl::StrCat("the client's certificate: ", X509_verify_cert_error_string(verified));
+  }
+  const char* const reason = ERR_reason_error_string(ERR_peek_last_error());
+  return reason == nullptr ? "the connection broke" : reason;
+}
+
+void TlsConnection::Break(std::string why) {
+  state_ = State::kEnded;
+  why_ = std::move(why);
+  ERR_clear_error();
+}
+
+std::string TlsConnection::TakePlain() { return std::exchange(plain_, std::string()); }
+
+void TlsConnection::Send(std::string_view plain) {
+  if (state_ != State::kOpen || plain.empty()) return;
+  ERR_clear_error();
+  // Into memory OpenSSL writes all at once.
+  if (SSL_write(tls_.get(), plain.data(), static_cast<int>(plain.size())) <= 0) Break(Reason());
+}
+
+void TlsConnection::End() {
+  if (state_ != State::kOpen) return;
+  state_ = State::kEnded;
+  ERR_clear_error();
+  SSL_shutdown(tls_.get());
+  ERR_clear_error();
+}
+
+std::string TlsConnection::TakeOutput() {
+  if (out_ == nullptr) return "";
+  char* octets = nullptr;
+  const long size = BIO_get_mem_data(out_, &octets);
+  std::string output(octets, static_cast<size_t>(size));
+  BIO_reset(out_);
+  return output;
+}
+
+PresentedChain TlsConnection::chain() const {
+  return {SSL_get0_peer_certificate(tls_.get()), SSL_get_peer_cert_chain(tls_.get())};
+}
+
+}  // namespace rdmabroker

@@ -1,0 +1,365 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "broker/control/tls.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <openssl/err.h>
+#include <openssl/pem.h>
+#include <openssl/ssl.h>
+
+#include <algorithm>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "broker/control/openssl_objects.h"
+#include "broker/control/server_certificates.h"
+#include "tests/control/test_certificates.h"
+
+namespace rdmabroker {
+namespace {
+
+using State = TlsConnection::State;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+using Context = std::unique_ptr<SSL_CTX, Freed<SSL_CTX_free>>;
+using Connection = std::unique_ptr<SSL, Freed<SSL_free>>;
+using Session = std::unique_ptr<SSL_SESSION, Freed<SSL_SESSION_free>>;
+using PrivateKey = std::unique_ptr<EVP_PKEY, Freed<EVP_PKEY_free>>;
+
+// A client by OpenSSL, which does whatever a test wants of it.
+class Client {
+ public:
+  // Without a pair it has no certificate.
+  explicit Client(const TestPair* pair, const std::function<void(SSL_CTX*)>& change = nullptr)
+      : context_(SSL_CTX_new(TLS_client_method())) {
+    if (pair != nullptr) {
+      const Certificate certificate(PEM_read_bio_X509(BioOf(pair->certificate).get(), nullptr, NoPassphrase, nullptr));
+      const PrivateKey key(PEM_read_bio_PrivateKey(BioOf(pair->private_key).get(), nullptr, NoPassphrase, nullptr));
+      SSL_CTX_use_certificate(context_.get(), certificate.get());
+      SSL_CTX_use_PrivateKey(context_.get(), key.get());
+    }
+    const unsigned char protocols[] = {2, 'h', '2'};
+    SSL_CTX_set_alpn_protos(context_.get(), protocols, sizeof protocols);
+    if (change != nullptr) change(context_.get());
+    tls_.reset(SSL_new(context_.get()));
+    in_ = BIO_new(BIO_s_mem());
+    out_ = BIO_new(BIO_s_mem());
+    SSL_set_bio(tls_.get(), in_, out_);
+    SSL_set_connect_state(tls_.get());
+  }
+
+  SSL* tls() { return tls_.get(); }
+  // What it says next.
+  std::string TakeOutput() {
+    SSL_do_handshake(tls_.get());
+    char* octets = nullptr;
+    const long size = BIO_get_mem_data(out_, &octets);
+    std::string output(octets, static_cast<size_t>(size));
+    BIO_reset(out_);
+    return output;
+  }
+  void Receive(const std::string& octets) {
+    BIO_write(in_, octets.data(), static_cast<int>(octets.size()));
+    SSL_do_handshake(tls_.get());
+    char plain[16384];
+    for (int size = 0; (size = SSL_read(tls_.get(), plain, sizeof plain)) > 0;) {
+      received.append(plain, static_cast<size_t>(size));
+    }
+    ended = SSL_get_error(tls_.get(), -1) == SSL_ERROR_ZERO_RETURN ||
+            (SSL_get_shutdown(tls_.get()) & SSL_RECEIVED_SHUTDOWN) != 0;
+    ERR_clear_error();
+  }
+  void Send(std::string_view plain) {
+    EXPECT_EQ(SSL_write(tls_.get(), plain.data(), static_cast<int>(plain.size())), static_cast<int>(plain.size()));
+  }
+
+  std::string received;
+  bool ended = false;  // In order.
+
+ private:
+  const Context context_;
+  Connection tls_;
+  BIO* in_ = nullptr;
+  BIO* out_ = nullptr;
+};
+
+void AddToChain(SSL_CTX* context, const std::string& pem) {
+  const Certificate certificate(PEM_read_bio_X509(BioOf(pem).get(), nullptr, NoPassphrase, nullptr));
+  SSL_CTX_add1_chain_cert(context, certificate.get());
+}
+
+void Only(SSL_CTX* context, int version) {
+  SSL_CTX_set_min_proto_version(context, version);
+  SSL_CTX_set_max_proto_version(context, version);
+}
+
+class TlsTest : public testing::Test {
+ protected:
+  // Carries octets both ways, in pieces, until there are none.
+  void Exchange(Client& client, size_t piece = 1000) {
+    for (bool more = true; more;) {
+      const std::string from_client = client.TakeOutput();
+      for (size_t at = 0; at < from_client.size(); at += piece) server_->Receive(from_client.substr(at, piece));
+      const std::string from_server = server_->TakeOutput();
+      client.Receive(from_server);
+      more = !from_client.empty() || !from_server.empty();
+    }
+  }
+
+  std::shared_ptr<const TlsServer> MakeServer() {
+    const TestPair own = authority_.Sign({.dns_names = {"localhost"}});
+    auto made = TlsServer::Make({.chain = own.certificate,
+                                 .private_key = own.private_key,
+                                 .client_authorities = authority_.certificate(),
+                                 .revoked = ""});
+    EXPECT_TRUE(made.ok()) << made.status();
+    return *made;
+  }
+
+  const TestAuthority authority_{"authority"};
+  const TestPair good_ = authority_.Sign({.uris = {"spiffe://example.org/client"}});
+  const std::shared_ptr<const TlsServer> context_ = MakeServer();
+  std::optional<TlsConnection> server_{context_};
+};
+
+TEST_F(TlsTest, CarriesWhatBothEndsSay) {
+  for (const int version : {TLS1_2_VERSION, TLS1_3_VERSION}) {
+    SCOPED_TRACE(version);
+    server_.emplace(context_);
+    Client client(&good_, [version](SSL_CTX* context) { Only(context, version); });
+    Exchange(client);
+    ASSERT_EQ(server_->state(), State::kOpen) << server_->why();
+    EXPECT_EQ(SSL_version(client.tls()), version);
+    const std::string question(100'000, 'q');
+    const std::string answer(1'000'000, 'a');
+    client.Send(question);
+    Exchange(client, 7);
+    EXPECT_EQ(server_->TakePlain(), question);
+    EXPECT_EQ(server_->TakePlain(), "");
+    server_->Send(answer);
+    Exchange(client);
+    EXPECT_EQ(client.received, answer);
+  }
+}
+
+TEST_F(TlsTest, KnowsWhatTheClientHasShown) {
+  const TestAuthority below("below", authority_);
+  const TestPair pair = below.Sign({.uris = {"spiffe://example.org/client", "https://example.org"}});
+  Client client(&pair, [&below](SSL_CTX* context) { AddToChain(context, below.certificate()); });
+  Exchange(client);
+  ASSERT_EQ(server_->state(), State::kOpen) << server_->why();
+  const PresentedChain chain = server_->chain();
+  EXPECT_THAT(chain.Uris(), ElementsAre("spiffe://example.org/client", "https://example.org"));
+  EXPECT_EQ(chain.issuers().size(), 1U);
+  EXPECT_TRUE(chain.complete());
+  EXPECT_GT(chain.End(), absl::Now());
+}
+
+TEST_F(TlsTest, EndsInOrder) {
+  Client client(&good_);
+  Exchange(client);
+  server_->Send("the last");
+  server_->End();
+  server_->Send("nothing");
+  Exchange(client);
+  EXPECT_EQ(client.received, "the last");
+  EXPECT_TRUE(client.ended);
+  EXPECT_EQ(server_->why(), "");
+}
+
+TEST_F(TlsTest, HearsTheClientsLastWords) {
+  Client client(&good_);
+  Exchange(client);
+  client.Send("the last");
+  SSL_shutdown(client.tls());
+  Exchange(client);
+  EXPECT_EQ(server_->state(), State::kEnded);
+  EXPECT_EQ(server_->why(), "");
+  EXPECT_EQ(server_->TakePlain(), "the last");
+}
+
+TEST_F(TlsTest, RefusesWhoMayNotComeIn) {
+  const TestAuthority another("another");
+  const TestPair stranger = another.Sign({.uris = {"spiffe://example.org/client"}});
+  const TestPair expired =
+      authority_.Sign({.uris = {"spiffe://example.org/client"}, .not_before = -7200, .not_after = -3600});
+  const TestPair early =
+      authority_.Sign({.uris = {"spiffe://example.org/client"}, .not_before = 3600, .not_after = 7200});
+  struct Row {
+    const char* name;
+    const TestPair* pair;
+    std::function<void(SSL_CTX*)> change;
+    const char* why;
+  };
+  for (const int version : {TLS1_2_VERSION, TLS1_3_VERSION}) {
+    for (const Row& row : {
+             Row{"no certificate", nullptr, nullptr, "certificate"},
+             Row{"a stranger's", &stranger, nullptr, "unable to get local issuer certificate"},
+             Row{"an expired one", &expired, nullptr, "expired"},
+             Row{"one of tomorrow", &early, nullptr, "not yet valid"},
+             Row{"no protocol", &good_, [](SSL_CTX* context) { SSL_CTX_set_alpn_protos(context, nullptr, 0); }, "h2"},
+             Row{"another protocol", &good_,
+                 [](SSL_CTX* context) {
+                   const unsigned char protocols[] = "\x08http/1.1";
+                   SSL_CTX_set_alpn_protos(context, protocols, sizeof protocols - 1);
+                 },
+                 "no application protocol"},
+         }) {
+      SCOPED_TRACE(row.name);
+      server_.emplace(context_);
+      Client client(row.pair, [&](SSL_CTX* context) {
+        Only(context, version);
+        if (row.change != nullptr) row.change(context);
+      });
+      Exchange(client);
+      EXPECT_EQ(server_->state(), State::kEnded);
+      EXPECT_THAT(server_->why(), HasSubstr(row.why));
+      server_->Send("nothing");
+      Exchange(client);
+      EXPECT_EQ(client.received, "");
+    }
+  }
+}
+
+TEST_F(TlsTest, RefusesOlderVersions) {
+  Client client(&good_, [](SSL_CTX* context) {
+    SSL_CTX_set_security_level(context, 0);
+    Only(context, TLS1_1_VERSION);
+  });
+  Exchange(client);
+  EXPECT_EQ(server_->state(), State::kEnded);
+  EXPECT_THAT(server_->why(), HasSubstr("unsupported protocol"));
+}
+
+TEST_F(TlsTest, EndsWhatIsNoTls) {
+  server_->Receive("GET / HTTP/1.1\r\nHost: localhost\r\n\r\n");
+  EXPECT_EQ(server_->state(), State::kEnded);
+  EXPECT_NE(server_->why(), "");
+}
+
+TEST_F(TlsTest, EndsAHandshakeThatDoesNot) {
+  // A ClientHello of 16 MiB, in records of 16 KiB.
+  const std::string record("\x16\x03\x01\x40\x00", 5);
+  server_->Receive(record + std::string("\x01\xFF\xFF\xFF", 4) + std::string(16380, 'x'));
+  for (int i = 0; i < 20 && server_->state() == State::kHandshake; ++i) {
+    server_->Receive(record + std::string(16384, 'x'));
+  }
+  EXPECT_EQ(server_->state(), State::kEnded);
+}
+
+TEST_F(TlsTest, ResumesNoSession) {
+  for (const int version : {TLS1_2_VERSION, TLS1_3_VERSION}) {
+    SCOPED_TRACE(version);
+    server_.emplace(context_);
+    Client client(&good_, [version](SSL_CTX* context) { Only(context, version); });
+    Exchange(client);
+    // A session whose connection breaks is forgotten.
+    SSL_shutdown(client.tls());
+    Exchange(client);
+    const Session session(SSL_get1_session(client.tls()));
+    // One of TLS 1.3 is by a ticket alone.
+    if (version == TLS1_3_VERSION) {
+      EXPECT_EQ(SSL_SESSION_is_resumable(session.get()), 0);
+    }
+    server_.emplace(context_);
+    Client again(&good_, [version](SSL_CTX* context) { Only(context, version); });
+    SSL_set_session(again.tls(), session.get());
+    Exchange(again);
+    EXPECT_EQ(server_->state(), State::kOpen) << server_->why();
+    EXPECT_EQ(SSL_session_reused(again.tls()), 0);
+  }
+}
+
+TEST_F(TlsTest, RefusesAChainOfTooManyIssuers) {
+  std::vector<std::unique_ptr<TestAuthority>> issuers;
+  issuers.push_back(std::make_unique<TestAuthority>("0", authority_));
+  while (issuers.size() <= PresentedChain::kMostIssuers) {
+    issuers.push_back(std::make_unique<TestAuthority>(std::to_string(issuers.size()), *issuers.back()));
+  }
+  const TestPair pair = issuers.back()->Sign({.uris = {"spiffe://example.org/client"}});
+  Client client(&pair, [&issuers](SSL_CTX* context) {
+    for (const auto& issuer : issuers) AddToChain(context, issuer->certificate());
+  });
+  Exchange(client);
+  EXPECT_EQ(server_->state(), State::kEnded);
+  EXPECT_THAT(server_->why(), HasSubstr("certificate chain too long"));
+}
+
+TEST_F(TlsTest, RefusesAChainThatIsTooLong) {
+  Client client(&good_, [this](SSL_CTX* context) {
+    for (int i = 0; i < 200; ++i) AddToChain(context, authority_.certificate());
+  });
+  Exchange(client, 16'000);
+  EXPECT_EQ(server_->state(), State::kEnded);
+  EXPECT_THAT(server_->why(), HasSubstr("excessive message size"));
+}
+
+TEST_F(TlsTest, DoesNotNegotiateAgain) {
+  Client client(&good_, [](SSL_CTX* context) { Only(context, TLS1_2_VERSION); });
+  Exchange(client);
+  ASSERT_EQ(server_->state(), State::kOpen) << server_->why();
+  SSL_renegotiate(client.tls());
+  const std::string hello = client.TakeOutput();
+  EXPECT_NE(hello, "");
+  server_->Receive(hello);
+  Exchange(client);
+  EXPECT_FALSE(SSL_is_init_finished(client.tls()));
+}
+
+TEST_F(TlsTest, EndsAClientThatSendsNewKeysAndNoData) {
+  Client client(&good_, [](SSL_CTX* context) { Only(context, TLS1_3_VERSION); });
+  Exchange(client);
+  ASSERT_EQ(server_->state(), State::kOpen) << server_->why();
+  int keys = 0;
+  for (; keys < 10'000 && server_->state() == State::kOpen; ++keys) {
+    SSL_key_update(client.tls(), SSL_KEY_UPDATE_NOT_REQUESTED);
+    server_->Receive(client.TakeOutput());
+  }
+  EXPECT_EQ(server_->state(), State::kEnded);
+  EXPECT_LT(keys, 2000);
+}
+
+TEST_F(TlsTest, NewKeysBesideDataAreFine) {
+  Client client(&good_, [](SSL_CTX* context) { Only(context, TLS1_3_VERSION); });
+  Exchange(client);
+  for (int i = 0; i < 1000; ++i) {
+    SSL_key_update(client.tls(), SSL_KEY_UPDATE_REQUESTED);
+    client.Send("x");
+    Exchange(client);
+    ASSERT_EQ(server_->TakePlain(), "x") << i << ": " << server_->why();
+  }
+}
+
+TEST_F(TlsTest, IsMadeOfWhatOpenSslTakes) {
+  const TestPair own = authority_.Sign({.dns_names = {"localhost"}});
+  const ServerCertificates fine = {.chain = own.certificate,
+                                   .private_key = own.private_key,
+                                   .client_authorities = authority_.certificate(),
+                                   .revoked = ""};
+  struct Row {
+    const char* what;
+    std::string ServerCertificates::*field;
+    std::string value;
+  };
+  for (const Row& row : {Row{"certificate", &ServerCertificates::chain, ""},
+                         Row{"certificate", &ServerCertificates::chain,
+                             authority_.Sign({.strength = TestStrength::kShortKey}).certificate},
+                         Row{"private key", &ServerCertificates::private_key, ""},
+                         Row{"private key", &ServerCertificates::private_key, good_.private_key}}) {
+    ServerCertificates changed = fine;
+    changed.*row.field = row.value;
+    const auto made = TlsServer::Make(changed);
+    EXPECT_EQ(made.status().code(), absl::StatusCode::kInvalidArgument);
+    EXPECT_THAT(std::string(made.status().message()), HasSubstr(row.what));
+  }
+  EXPECT_TRUE(TlsServer::Make(fine).ok());
+}
+
+}  // namespace
+}  // namespace rdmabroker
