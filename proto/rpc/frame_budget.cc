@@ -31,7 +31,8 @@ FrameBudget::FrameBudget(const Rates& rates, absl::Time now)
 
 void FrameBudget::EarnByReply(size_t octets) {
   constexpr size_t kLongestFrame = 16384;
-  small_.Add(3.0 * static_cast<double>(1 + octets / kLongestFrame));
+  const size_t frames = 1 + octets / kLongestFrame;
+  small_.Add(3.0 * static_cast<double>(frames));
 }
 
 FrameBudget::Excess FrameBudget::Spend(const FrameHeader& frame, absl::Time now) {

@@ -25,13 +25,13 @@ struct Unit {
 };
 // From the finest.
 const std::array<Unit, 6>& Units() {
-  static const std::array<Unit, 6> units = {{{'n', absl::Nanoseconds(1)},
-                                             {'u', absl::Microseconds(1)},
-                                             {'m', absl::Milliseconds(1)},
-                                             {'S', absl::Seconds(1)},
-                                             {'M', absl::Minutes(1)},
-                                             {'H', absl::Hours(1)}}};
-  return units;
+  static const std::array<Unit, 6> kUnits = {{{'n', absl::Nanoseconds(1)},
+                                              {'u', absl::Microseconds(1)},
+                                              {'m', absl::Milliseconds(1)},
+                                              {'S', absl::Seconds(1)},
+                                              {'M', absl::Minutes(1)},
+                                              {'H', absl::Hours(1)}}};
+  return kUnits;
 }
 
 const uint8_t* Octets(std::string_view text) { return reinterpret_cast<const uint8_t*>(text.data()); }

@@ -3,7 +3,6 @@
 #include "proto/rpc/http2.h"
 
 #include <algorithm>
-#include <cstring>
 #include <iterator>
 #include <new>
 #include <utility>
@@ -126,7 +125,7 @@ struct Http2::Callbacks {
 
   // The same for all connections.
   static const nghttp2_session_callbacks* All() {
-    static const nghttp2_session_callbacks* const callbacks = [] {
+    static const nghttp2_session_callbacks* const kCallbacks = [] {
       nghttp2_session_callbacks* made = nullptr;
       if (nghttp2_session_callbacks_new(&made) != 0) throw std::bad_alloc();
       nghttp2_session_callbacks_set_on_begin_headers_callback(made, OnBeginHeaders);
@@ -138,11 +137,11 @@ struct Http2::Callbacks {
       nghttp2_session_callbacks_set_on_stream_close_callback(made, OnClosed);
       return made;
     }();
-    return callbacks;
+    return kCallbacks;
   }
 
   static const nghttp2_option* Options() {
-    static const nghttp2_option* const options = [] {
+    static const nghttp2_option* const kOptions = [] {
       nghttp2_option* made = nullptr;
       if (nghttp2_option_new(&made) != 0) throw std::bad_alloc();
       nghttp2_option_set_no_auto_window_update(made, 1);
@@ -155,7 +154,7 @@ struct Http2::Callbacks {
       nghttp2_option_set_no_http_messaging(made, 1);
       return made;
     }();
-    return options;
+    return kOptions;
   }
 };
 
@@ -318,7 +317,7 @@ ssize_t Http2::ReadData(CallId id, uint8_t* to, size_t room, uint32_t* flags) {
   Stream* stream = FindStream(id);
   if (stream == nullptr) return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
   const size_t size = std::min(room, stream->data.size() - stream->sent);
-  std::memcpy(to, stream->data.data() + stream->sent, size);
+  std::copy_n(stream->data.data() + stream->sent, size, to);
   stream->sent += size;
   unsent_ -= size;
   if (stream->sent < stream->data.size()) return static_cast<ssize_t>(size);

@@ -31,11 +31,11 @@ namespace rdmabroker::rpc {
 namespace {
 
 const Methods& EchoMethods() {
-  static const Methods methods = {{"/interop.Echo/Say", Requests::kOne},  {"/interop.Echo/Metadata", Requests::kOne},
-                                  {"/interop.Echo/Fail", Requests::kOne}, {"/interop.Echo/Wait", Requests::kOne},
-                                  {"/interop.Echo/Lost", Requests::kOne}, {"/interop.Echo/Pour", Requests::kOne},
-                                  {"/interop.Echo/Chat", Requests::kMany}};
-  return methods;
+  static const Methods kMethods = {{"/interop.Echo/Say", Requests::kOne},  {"/interop.Echo/Metadata", Requests::kOne},
+                                   {"/interop.Echo/Fail", Requests::kOne}, {"/interop.Echo/Wait", Requests::kOne},
+                                   {"/interop.Echo/Lost", Requests::kOne}, {"/interop.Echo/Pour", Requests::kOne},
+                                   {"/interop.Echo/Chat", Requests::kMany}};
+  return kMethods;
 }
 
 volatile std::sig_atomic_t terminated = 0;

@@ -19,8 +19,8 @@ namespace rdmabroker::rpc {
 inline const absl::Time kStart = absl::FromUnixSeconds(1'000'000);
 
 inline const Methods& TestMethods() {
-  static const Methods methods = {{"/test/One", Requests::kOne}, {"/test/Many", Requests::kMany}};
-  return methods;
+  static const Methods kMethods = {{"/test/One", Requests::kOne}, {"/test/Many", Requests::kMany}};
+  return kMethods;
 }
 
 // Takes all that `end` has to say, in pieces as TakeOutput gives them.
