@@ -199,14 +199,15 @@ class MovingListener : public testing::Test {
 
 TEST_F(MovingListener, IsWhereItsAddressIs) {
   SCOPED_TRACE("RDMA_BROKER_SEED=" + std::to_string(seed_));
-  for (int i = 0; i < 5'000 && !HasFailure(); ++i) {
+  // Some walks go long without a move.
+  const auto has_seen_enough = [this] { return moved_ > 100 && last_connection_ > 100; };
+  for (int i = 0; !HasFailure() && (i < 5'000 || (!has_seen_enough() && i < 200'000)); ++i) {
     Step();
     for (const auto& [id, listener] : core_.records().listeners) {
       if (listener.state == ListenerState::kListening) ExpectInPlace(listener);
     }
   }
-  EXPECT_GT(moved_, 100U);
-  EXPECT_GT(last_connection_, 100U);
+  EXPECT_TRUE(has_seen_enough()) << moved_ << " moves, " << last_connection_ << " connections";
 }
 
 }  // namespace
