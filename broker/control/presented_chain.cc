@@ -12,10 +12,6 @@
 namespace rdmabroker {
 namespace {
 
-Certificate ReadNext(const Bio& bio) {
-  return Certificate(PEM_read_bio_X509(bio.get(), nullptr, NoPassphrase, nullptr));
-}
-
 Certificate Shared(X509* certificate) {
   if (certificate != nullptr) X509_up_ref(certificate);
   return Certificate(certificate);
@@ -24,9 +20,9 @@ Certificate Shared(X509* certificate) {
 }  // namespace
 
 PresentedChain::PresentedChain(const std::string& certificate, const std::string& issuers)
-    : certificate_(ReadNext(BioOf(certificate))) {
+    : certificate_(ReadCertificate(BioOf(certificate).get())) {
   const Bio bio = BioOf(issuers);
-  while (Certificate next = ReadNext(bio)) {
+  while (Certificate next = ReadCertificate(bio.get())) {
     if (issuers_.size() == kMostIssuers) {
       complete_ = false;
       break;

@@ -21,10 +21,10 @@ class PresentedChain {
   PresentedChain() = default;
   // Both in PEM: the client's own certificate, and those of its issuers. A session that TLS has resumed has no issuers.
   PresentedChain(const std::string& certificate, const std::string& issuers);
-  // The same as OpenSSL's objects, which stay the caller's. Either may be null.
+  // Takes OpenSSL's objects instead of PEM. The caller keeps its own references. Either argument may be null.
   PresentedChain(X509* certificate, const STACK_OF(X509) * issuers);
 
-  // The names of the client's own certificate that are URIs, whatever they are.
+  // Returns the URIs among the subject alternative names of the client's own certificate, unchecked.
   std::vector<std::string> Uris() const;
   // When the client's own certificate expires. In the past where it cannot be read.
   absl::Time End() const;

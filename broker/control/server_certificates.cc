@@ -24,7 +24,6 @@ namespace {
 // The certificates of all public authorities are a fifth of it.
 constexpr size_t kMaxFile = size_t{1} << 20;
 
-using PrivateKey = std::unique_ptr<EVP_PKEY, Freed<EVP_PKEY_free>>;
 using Tls = std::unique_ptr<SSL_CTX, Freed<SSL_CTX_free>>;
 
 // A file, and the key of the configuration that names it, for complaints.
@@ -46,7 +45,7 @@ struct Named {
 absl::StatusOr<std::vector<Certificate>> CertificatesIn(const std::string& text, const Named& file) {
   std::vector<Certificate> certificates;
   const Bio bio = BioOf(text);
-  while (Certificate next{PEM_read_bio_X509(bio.get(), nullptr, NoPassphrase, nullptr)}) {
+  while (Certificate next = ReadCertificate(bio.get())) {
     certificates.push_back(std::move(next));
   }
   const bool at_end = ERR_GET_REASON(ERR_peek_last_error()) == PEM_R_NO_START_LINE;
@@ -67,13 +66,6 @@ absl::Status CheckDates(const X509& certificate, absl::Time now, const Named& fi
   return absl::OkStatus();
 }
 
-// Why OpenSSL has not done what it was asked last.
-std::string ReasonOfOpenSsl() {
-  const char* const reason = ERR_reason_error_string(ERR_peek_last_error());
-  ERR_clear_error();
-  return reason == nullptr ? "it does not say why" : reason;
-}
-
 absl::Status Refusal(const Named& file, const std::string& what) {
   return file.Complaint(absl::StrCat("TLS refuses ", what, ": ", ReasonOfOpenSsl(),
                                      "; have that issued with a longer key or a stronger signature"));
@@ -90,7 +82,7 @@ absl::Status CheckChain(SSL_CTX& tls, const std::vector<Certificate>& chain, con
 }
 
 absl::Status CheckKey(SSL_CTX& tls, const std::string& text, const Named& file) {
-  const PrivateKey key(PEM_read_bio_PrivateKey(BioOf(text).get(), nullptr, NoPassphrase, nullptr));
+  const PrivateKey key = ReadPrivateKey(text);
   // The second sees a key of another kind than the certificate's.
   const bool fits =
       key != nullptr && SSL_CTX_use_PrivateKey(&tls, key.get()) == 1 && SSL_CTX_check_private_key(&tls) == 1;

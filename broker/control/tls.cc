@@ -15,21 +15,14 @@
 namespace rdmabroker {
 namespace {
 
-using PrivateKey = std::unique_ptr<EVP_PKEY, Freed<EVP_PKEY_free>>;
-
-// Longer than any path has certificates, some of them large.
+// The most octets of a client's certificates. A real chain has a few kilobytes.
 constexpr long kMostOfChain = long{64} << 10;
 
-// The only protocol that is served, as ALPN has it.
+// ALPN's name of the only protocol that is served.
 constexpr std::string_view kHttp2 = "h2";
 
-Certificate NextCertificate(BIO* bio) { return Certificate(PEM_read_bio_X509(bio, nullptr, NoPassphrase, nullptr)); }
-
 absl::Status Refused(const char* what) {
-  const char* const reason = ERR_reason_error_string(ERR_peek_last_error());
-  ERR_clear_error();
-  return absl::InvalidArgumentError(
-      absl::StrCat("OpenSSL does not take the ", what, ": ", reason == nullptr ? "it does not say why" : reason));
+  return absl::InvalidArgumentError(absl::StrCat("OpenSSL does not take the ", what, ": ", ReasonOfOpenSsl()));
 }
 
 int SelectHttp2(SSL*, const unsigned char** chosen, unsigned char* chosen_size, const unsigned char* offered,
@@ -46,8 +39,8 @@ int SelectHttp2(SSL*, const unsigned char** chosen, unsigned char* chosen_size, 
 
 void Configure(SSL_CTX& context) {
   SSL_CTX_set_min_proto_version(&context, TLS1_2_VERSION);
-  // OpenSSL 3 negotiates nothing again and compresses nothing unless it is told to. Sessions that verify clients it
-  // keeps only under a context's id.
+  // OpenSSL 3 neither renegotiates nor compresses by default. It caches no session that verifies the client unless the
+  // context has a session id context.
   SSL_CTX_set_options(&context, SSL_OP_NO_TICKET);
   SSL_CTX_set_num_tickets(&context, 0);
   // An idle connection keeps 34 KB otherwise.
@@ -65,15 +58,15 @@ absl::StatusOr<std::shared_ptr<const TlsServer>> TlsServer::Make(const ServerCer
   if (context == nullptr) return Refused("configuration");
   Configure(*context);
   const Bio chain = BioOf(certificates.chain);
-  const Certificate own = NextCertificate(chain.get());
+  const Certificate own = ReadCertificate(chain.get());
   if (own == nullptr || SSL_CTX_use_certificate(context.get(), own.get()) != 1) return Refused("certificate");
-  while (const Certificate issuer = NextCertificate(chain.get())) {
+  while (const Certificate issuer = ReadCertificate(chain.get())) {
     if (SSL_CTX_add1_chain_cert(context.get(), issuer.get()) != 1) return Refused("certificate's issuer");
   }
-  const PrivateKey key(PEM_read_bio_PrivateKey(BioOf(certificates.private_key).get(), nullptr, NoPassphrase, nullptr));
+  const PrivateKey key = ReadPrivateKey(certificates.private_key);
   if (key == nullptr || SSL_CTX_use_PrivateKey(context.get(), key.get()) != 1) return Refused("private key");
   const Bio authorities = BioOf(certificates.client_authorities);
-  while (const Certificate authority = NextCertificate(authorities.get())) {
+  while (const Certificate authority = ReadCertificate(authorities.get())) {
     if (X509_STORE_add_cert(SSL_CTX_get_cert_store(context.get()), authority.get()) != 1 ||
         SSL_CTX_add_client_CA(context.get(), authority.get()) != 1) {
       return Refused("authority of clients");
@@ -146,8 +139,7 @@ std::string TlsConnection::Reason() const {
   if (verified != X509_V_OK) {
     return absl::StrCat("the client's certificate: ", X509_verify_cert_error_string(verified));
   }
-  const char* const reason = ERR_reason_error_string(ERR_peek_last_error());
-  return reason == nullptr ? "the connection broke" : reason;
+  return ERR_peek_last_error() == 0 ? "the connection broke" : ReasonOfOpenSsl();
 }
 
 void TlsConnection::Break(std::string why) {

@@ -17,9 +17,9 @@
 
 namespace rdmabroker {
 
-// What all connections of a server have that speaks HTTP/2 over TLS 1.2 and 1.3 with clients that show a certificate
-// which the authorities have signed. Sessions are not resumed, so that each connection shows its certificate. Any
-// thread.
+// The TLS settings of a server, which its connections share: TLS 1.2 and 1.3, ALPN "h2", and a certificate of each
+// client that one of the authorities has signed. No session is resumed, so each connection shows its certificate. Any
+// thread may use it.
 class TlsServer {
  public:
   // From certificates that ReadServerCertificates has checked; INVALID_ARGUMENT where OpenSSL does not take them.
@@ -34,33 +34,34 @@ class TlsServer {
   const Context context_;
 };
 
-// The server's end of one connection, without input or output: octets of TLS go in and come out, and plain ones. One
-// thread at a time. The handshake costs a millisecond of processor time.
+// The server's end of one TLS connection, without input or output: the caller carries the encrypted octets. One thread
+// at a time may use it. The handshake costs a millisecond of processor time.
 class TlsConnection {
  public:
   enum class State { kHandshake, kOpen, kEnded };
 
-  // Octets that a client may send without any data in them, such as new keys, each of which costs as much as some
-  // kilobytes of data: two of the longest records. Handshakes OpenSSL bounds.
+  // The most octets that a client may send after the handshake without any data in them: two of the longest records. A
+  // KeyUpdate has 27 octets and costs as much as some kilobytes of data. OpenSSL itself bounds the handshake.
   static constexpr size_t kMostWithoutData = size_t{33} << 10;
 
   explicit TlsConnection(std::shared_ptr<const TlsServer> server);
 
-  // Takes what has arrived. It is ignored once the connection has ended.
+  // Processes encrypted octets from the client. Does nothing once the connection has ended.
   void Receive(std::string_view octets);
-  // What the client has said since the last call, of an open connection or one that has ended.
+  // Returns the plain octets that were decrypted since the last call, also after the connection has ended.
   std::string TakePlain();
-  // Says this to the client of an open connection.
+  // Encrypts octets for the client. Does nothing unless the connection is open.
   void Send(std::string_view plain);
-  // Ends an open connection as TLS wants it; nothing can be said after it.
+  // Ends an open connection with close_notify. Nothing can be sent afterwards.
   void End();
-  // The next octets for the client, the last ones of an ended connection included.
+  // Returns the encrypted octets to send to the client, also after the connection has ended: an alert may be among
+  // them.
   std::string TakeOutput();
 
   [[nodiscard]] State state() const { return state_; }
-  // Why it has ended, for a log; "" where one of the two ends has ended it in order.
+  // Why the connection has ended, for a log. "" after a close_notify of either end.
   [[nodiscard]] const std::string& why() const { return why_; }
-  // Of an open connection: what the client has shown, and TLS has verified.
+  // The client's certificates, which TLS has verified. The connection must be open.
   [[nodiscard]] PresentedChain chain() const;
 
  private:
@@ -73,12 +74,12 @@ class TlsConnection {
 
   const std::shared_ptr<const TlsServer> server_;
   Connection tls_;
-  BIO* in_ = nullptr;   // tls_'s.
-  BIO* out_ = nullptr;  // tls_'s.
+  BIO* in_ = nullptr;   // tls_ owns it.
+  BIO* out_ = nullptr;  // tls_ owns it.
   State state_ = State::kHandshake;
   std::string plain_;
   std::string why_;
-  size_t without_data_ = 0;  // Octets since the handshake, or since the last data.
+  size_t without_data_ = 0;  // Octets that arrived after the handshake or the last data.
 };
 
 }  // namespace rdmabroker

@@ -41,7 +41,7 @@ void StateCounts::Count(const EndpointRecord& endpoint, int by) {
   endpoints[static_cast<size_t>(endpoint.state)] += static_cast<uint32_t>(by);
 }
 
-// As with Records (state.cc).
+// Defined here for the reason that requests.cc gives.
 Index::Index() = default;
 Index::Index(const Index&) = default;
 Index::Index(Index&&) noexcept = default;

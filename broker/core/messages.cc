@@ -4,8 +4,7 @@
 
 namespace rdmabroker {
 
-// To copy, move, end or compare so many alternatives takes a compiler seconds. Here it is compiled once, and not in
-// each file that has one.
+// Defined here for the reason that requests.cc gives.
 
 Event::Event() = default;
 Event::Event(const Event&) = default;

@@ -4,8 +4,8 @@
 
 namespace rdmabroker {
 
-// To copy, move, end or compare so many alternatives takes a compiler seconds. Here it is compiled once, and not in
-// each file that has one.
+// The compiler needs seconds for these functions, because the variants have many alternatives. Defined here, they are
+// compiled once instead of in each file that uses the types.
 
 Request::Request() = default;
 Request::Request(const Request&) = default;

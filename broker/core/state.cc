@@ -4,7 +4,7 @@
 
 namespace rdmabroker {
 
-// To copy, move or end so many tables takes a compiler seconds. Here it is compiled once.
+// Defined here for the reason that requests.cc gives.
 Records::Records() = default;
 Records::Records(const Records&) = default;
 Records::Records(Records&&) noexcept = default;

@@ -6,31 +6,18 @@
 
 #include <algorithm>
 #include <limits>
+#include <utility>
 
 #include "absl/strings/numbers.h"
-#include "absl/strings/str_cat.h"
 
 namespace rdmabroker::rpc {
 namespace {
 
 using absl::StatusCode;
 
+// A server begins no streams.
 Http2::Settings SettingsOf(const ClientConnection::Limits& limits) {
-  constexpr uint32_t kConnectionWindow = 1 << 20;
-  // A server begins no streams.
-  return {.streams = 0,
-          .stream_window = limits.window,
-          .connection_window = kConnectionWindow,
-          .header_block = limits.header_block};
-}
-
-Status StatusOfFault(MessageFault fault, size_t longest) {
-  if (fault == MessageFault::kTooLong) {
-    return {.code = StatusCode::kResourceExhausted,
-            .message = absl::StrCat("The reply is longer than ", longest, " octets.")};
-  }
-  return {.code = StatusCode::kInternal,
-          .message = "The reply does not begin with 0, the flag of one that is not compressed."};
+  return {.streams = 0, .stream_window = limits.window, .header_block = limits.header_block};
 }
 
 }  // namespace
@@ -74,11 +61,8 @@ CallId ClientConnection::Begin(const Start& start, absl::Time now) {
   headers.insert(headers.end(), start.metadata.begin(), start.metadata.end());
   const CallId id = http2_.Request(headers);
   if (id == 0) return 0;
-  Call& call = calls_[id];
-  if (start.timeout) {
-    call.deadline = now + *start.timeout;
-    deadlines_.emplace(*call.deadline, id);
-  }
+  calls_[id] = {};
+  if (start.timeout) deadlines_.Add(id, now + *start.timeout);
   inbound_.Add(id);
   return id;
 }
@@ -132,8 +116,9 @@ void ClientConnection::TrailersArrived(CallId id, Headers trailers, size_t octet
 void ClientConnection::DataArrived(CallId id, std::string_view data) {
   Call* call = FindCall(id);
   if (call == nullptr || call->status) return http2_.GiveBack(id, data.size());
-  if (!call->answered)
+  if (!call->answered) {
     return Break(id, {.code = StatusCode::kInternal, .message = "The server sends data without headers."});
+  }
   inbound_.Append(id, data);
   BreakFault(id);
   Note(id, *call);
@@ -141,7 +126,7 @@ void ClientConnection::DataArrived(CallId id, std::string_view data) {
 
 void ClientConnection::BreakFault(CallId id) {
   const MessageFault fault = inbound_.of(id).fault();
-  if (fault != MessageFault::kNone) Break(id, StatusOfFault(fault, limits_.reply));
+  if (fault != MessageFault::kNone) Break(id, StatusOfFault(fault, "reply", limits_.reply));
 }
 
 void ClientConnection::PeerIsDone(CallId id) {
@@ -213,7 +198,7 @@ std::optional<ClientEvent> ClientConnection::NextEvent() {
     if (finished.status.ok() && inbound_.of(id).size() > 0) {
       finished.status = {.code = StatusCode::kInternal, .message = "The server's data end within a reply."};
     }
-    if (call.deadline) deadlines_.erase({*call.deadline, id});
+    deadlines_.Erase(id);
     inbound_.Remove(id);
     calls_.erase(id);
     return finished;
@@ -222,17 +207,9 @@ std::optional<ClientEvent> ClientConnection::NextEvent() {
 }
 
 void ClientConnection::PassTime(absl::Time now) {
-  while (!deadlines_.empty() && deadlines_.begin()->first <= now) {
-    const CallId id = deadlines_.begin()->second;
-    deadlines_.erase(deadlines_.begin());
-    calls_.at(id).deadline.reset();
-    Break(id, {.code = StatusCode::kDeadlineExceeded, .message = "The call's deadline has passed."});
+  while (const auto id = deadlines_.TakeDue(now)) {
+    Break(*id, {.code = StatusCode::kDeadlineExceeded, .message = "The call's deadline has passed."});
   }
-}
-
-std::optional<absl::Time> ClientConnection::NextDeadline() const {
-  if (deadlines_.empty()) return std::nullopt;
-  return deadlines_.begin()->first;
 }
 
 }  // namespace rdmabroker::rpc

@@ -8,13 +8,12 @@
 #include <deque>
 #include <map>
 #include <optional>
-#include <set>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <variant>
 
 #include "absl/time/time.h"
+#include "proto/rpc/deadlines.h"
 #include "proto/rpc/headers.h"
 #include "proto/rpc/http2.h"
 #include "proto/rpc/inbound.h"
@@ -22,75 +21,75 @@
 
 namespace rdmabroker::rpc {
 
-// The reply that Read has asked for.
+// Read's answer: one reply.
 struct ReplyArrived {
   CallId call = 0;
   std::string reply;
 };
-// Nothing of what was sent waits any more. Not told after EndRequests.
+// All requests that were sent have left in TakeOutput. There is no such event after EndRequests.
 struct RequestsSent {
   CallId call = 0;
 };
-// The call is over, and all its replies have been told.
+// The call has ended. It is the last event of a call, and comes after all its replies.
 struct CallFinished {
   CallId call = 0;
   Status status;
 };
 using ClientEvent = std::variant<ReplyArrived, RequestsSent, CallFinished>;
 
-// The client's end of gRPC over one connection, without input or output, as ServerConnection is the server's. It
-// belongs to one thread.
+// The client's end of gRPC over one connection, without input or output. The caller carries the octets and says what
+// time it is. One thread.
 class ClientConnection : private StreamListener {
  public:
   struct Limits {
-    // Octets of a reply; gRPC's clients take as many by default.
+    // The most octets of a reply: the default of gRPC's clients.
     size_t reply = 4 << 20;
     uint32_t header_block = 16384;
-    // Octets that a server may send on a call before they are read. A longer reply may always arrive whole.
+    // The most octets of unread replies on a call. A longer reply still arrives whole.
     uint32_t window = 65535;
   };
   struct Start {
     std::string path;  // "/rdmabroker.v1.Broker/Session".
     std::string authority = "localhost";
-    std::optional<absl::Duration> timeout;  // One that has passed ends the call at the next PassTime.
-    Headers metadata;                       // Lower-case names.
+    std::optional<absl::Duration> timeout;  // Zero or less: the next PassTime ends the call.
+    Headers metadata;                       // Names must be lower-case.
   };
 
   explicit ClientConnection(const Limits& limits);
 
-  // As Http2's. Each of the first two may lead to events: take those after it.
+  // Same as the functions of Http2. Receive and TakeOutput may create events: call NextEvent after each of them.
   size_t Receive(std::string_view octets, absl::Time now);
   std::string TakeOutput();
   [[nodiscard]] bool HasOutput() const { return http2_.HasOutput(); }
   [[nodiscard]] bool IsDone() const { return http2_.IsDone(); }
-  // The server has closed the connection: calls under way end as UNAVAILABLE.
+  // Ends all calls as UNAVAILABLE, because the server has closed the connection.
   void Disconnected();
-  // Whether calls can begin. If not, another connection is needed; the calls of this one go on.
+  // Whether Begin can start calls. It cannot while the server drains; open calls continue.
   [[nodiscard]] bool TakesCalls() const { return !http2_.IsTerminated() && !http2_.PeerDrains(); }
 
   std::optional<ClientEvent> NextEvent();
 
-  // Begins a call. 0: this connection takes none any more.
+  // Starts a call. Returns 0 if TakesCalls is false.
   CallId Begin(const Start& start, absl::Time now);
-  // These are for calls that have begun; one that has finished is ignored.
+  // The functions below do nothing for a call that has ended.
   void Send(CallId call, std::string_view request);
-  // There are no more requests.
+  // Half-closes the call: no request follows.
   void EndRequests(CallId call);
-  // Asks for one reply. Before it is there, another Read changes nothing.
+  // Asks for one reply. Another Read before its ReplyArrived changes nothing.
   void Read(CallId call);
-  // Ends the call, and drops replies that were not read. CallFinished follows, as CANCELLED unless the call had ended.
+  // Ends the call and drops its unread replies. CallFinished follows, with CANCELLED unless the server has sent a
+  // status.
   void Cancel(CallId call);
 
   // Ends calls whose deadline has passed.
   void PassTime(absl::Time now);
-  // When PassTime has something to do.
-  [[nodiscard]] std::optional<absl::Time> NextDeadline() const;
+  // When PassTime must be called next.
+  [[nodiscard]] std::optional<absl::Time> NextDeadline() const { return deadlines_.Next(); }
 
  private:
   struct Call {
-    std::optional<absl::Time> deadline;
-    std::optional<Status> status;  // Told when all replies have been.
-    bool answered = false;         // The answer's headers have come, and they are gRPC's.
+    std::optional<Status> status;  // From the server. The event waits until all replies are read.
+    bool answered = false;         // The response's headers have arrived and are gRPC's.
     bool reads = false;
     bool requests_sent = false;
     bool noted = false;  // In ready_.
@@ -106,9 +105,9 @@ class ClientConnection : private StreamListener {
 
   Call* FindCall(CallId id);
   void DropReplies(CallId id);
-  // The call ends so, if it has not: replies that wait are dropped.
+  // Ends the call with this status and drops its unread replies. Does nothing if it has a status.
   void Fail(CallId id, Status status);
-  // As Fail, and the server is told.
+  // Fail, and resets the stream.
   void Break(CallId id, Status status);
   void BreakFault(CallId id);
   void Note(CallId id, Call& call);
@@ -118,7 +117,7 @@ class ClientConnection : private StreamListener {
   Inbound inbound_;
   std::map<CallId, Call> calls_;
   std::deque<CallId> ready_;  // Calls that may have something to tell.
-  std::set<std::pair<absl::Time, CallId>> deadlines_;
+  Deadlines deadlines_;
 };
 
 }  // namespace rdmabroker::rpc

@@ -4,7 +4,6 @@
 
 #include "proto/rpc/client_connection.h"
 
-#include <map>
 #include <string>
 #include <unordered_set>
 #include <variant>

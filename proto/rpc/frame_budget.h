@@ -20,7 +20,7 @@ class TokenBucket {
  public:
   TokenBucket(TokenRate rate, absl::Time now) : rate_(rate), tokens_(rate.burst), at_(now) {}
 
-  // Takes one. False: there was none.
+  // Removes one token. Returns false if there is none.
   [[nodiscard]] bool Take(absl::Time now);
   void Add(double tokens);
 
@@ -30,30 +30,29 @@ class TokenBucket {
   absl::Time at_;
 };
 
-// How many frames a peer may send. The connections of one user share one, as a new connection would otherwise come with
-// a new budget.
+// Limits the frames that a user sends. All connections of a user share one budget, so that a new connection brings no
+// new budget.
 class FrameBudget {
  public:
   struct Rates {
-    // Calls that begin: what one core serves, beside which other bounds hold a caller back first.
+    // New calls (HEADERS). One core serves no more; other limits of a caller are lower.
     TokenRate calls = {.burst = 2000, .a_second = 50'000};
-    // A C++ client resets each call whose deadline passes, thousands at a time.
+    // RST_STREAM. A C++ client sends one for each call whose deadline passes, thousands at a time.
     TokenRate resets = {.burst = 5000, .a_second = 2000};
-    // All frames that carry no call and no long piece of a message: WINDOW_UPDATE, PING, SETTINGS, unknown types.
-    // Clients send them in answer to traffic, with which their number grows (Earn); these are for what they send
-    // unasked.
+    // All other frames but long DATA: WINDOW_UPDATE, PING, SETTINGS, short DATA, unknown types. This is for frames
+    // that a client sends on its own; those that it sends because of traffic are earned by the traffic.
     TokenRate small = {.burst = 1000, .a_second = 200};
   };
   enum class Excess { kNone, kCalls, kResets, kSmallFrames };
 
   FrameBudget(const Rates& rates, absl::Time now);
 
-  // A frame has arrived. Says which of the rates it is above.
+  // Charges a frame that has arrived. Returns the rate that it exceeds.
   [[nodiscard]] Excess Spend(const FrameHeader& frame, absl::Time now);
 
-  // What clients were seen to send for each: Go's a PING and two WINDOW_UPDATE for a call, C++'s and Python's three
-  // WINDOW_UPDATE and, for a request that comes in two frames, a small one. A reply earns by its octets and not by its
-  // frames, as those can be made tiny by who reads them.
+  // Adds the small frames that clients were seen to send for a call, a request and a reply. For a call, Go's client
+  // sends a PING and two WINDOW_UPDATE, C++'s and Python's send three WINDOW_UPDATE. A reply earns by its octets: the
+  // client determines the number of its frames by its window.
   void EarnByCall() { small_.Add(8); }
   void EarnByRequest() { small_.Add(1); }
   void EarnByReply(size_t octets);

@@ -11,14 +11,14 @@
 
 namespace rdmabroker::rpc {
 
-// What tells a frame's kind, of its header by RFC 9113 section 4.1.
+// The length and type of a frame's header (RFC 9113 section 4.1).
 struct FrameHeader {
   uint32_t length = 0;  // Octets of the payload.
   uint8_t type = 0;
 };
 
-// Finds the frames in a connection's octets. nghttp2 tells nobody of frames of unknown types and of frames that it
-// ignores, so that only who reads the headers himself can count them.
+// Finds the frame headers in a connection's octets. nghttp2 has no callback for frames of unknown types or frames that
+// it ignores, so its caller could not count them.
 class FrameScan {
  public:
   struct Step {
@@ -26,7 +26,7 @@ class FrameScan {
     std::optional<FrameHeader> frame;  // The frame whose header ends with them.
   };
 
-  // `preface`: octets before the first frame.
+  // `preface`: the number of octets before the first frame.
   explicit FrameScan(size_t preface) : skip_(preface) {}
 
   // Reads up to the end of a frame's header, or all.

@@ -20,19 +20,20 @@ struct HeaderField {
 };
 using Headers = std::vector<HeaderField>;
 
-// The value of the first field of this name.
+// Returns the value of the first field with this name.
 std::optional<std::string_view> Find(const Headers& headers, std::string_view name);
 
-// Whether HTTP/2 allows these names and values (RFC 9113 sections 8.2 and 8.3), as far as it matters to gRPC: known
-// pseudo-header fields, once each and before all others, none that is about a connection.
+// Whether HTTP/2 allows these fields (RFC 9113 sections 8.2 and 8.3): valid names and values, no connection-specific
+// field, and only known pseudo-header fields, each once and before the other fields.
 bool AreWellFormed(const Headers& headers);
 
-// gRPC's content types: "application/grpc", or that with "+" or ";" behind it.
+// Whether this is a content type of gRPC: "application/grpc", also with a suffix that begins with "+" or ";".
 bool IsGrpc(std::string_view content_type);
 
-// grpc-timeout: up to 8 digits and a unit; nothing for other texts.
+// Reads a value of grpc-timeout: up to 8 digits and a unit. Returns nothing for any other text.
 std::optional<absl::Duration> ReadTimeout(std::string_view text);
-// The least that is not shorter. `timeout` is positive; one beyond what a field can say is as long as it can.
+// Writes a value of grpc-timeout, rounded up to the finest unit that fits. `timeout` must be positive. A timeout above
+// 99,999,999 hours becomes that.
 std::string WriteTimeout(absl::Duration timeout);
 
 }  // namespace rdmabroker::rpc

@@ -11,7 +11,7 @@
 namespace rdmabroker::rpc {
 namespace {
 
-// A block that is so many times as long as allowed is no mistake: a few octets of HPACK can stand for thousands.
+// A header block of this many times the limit ends the connection: a few octets of HPACK can encode thousands.
 constexpr size_t kBlockIsAttack = 4;
 // CONTINUATION frames of a block; each carries 16 KiB.
 constexpr size_t kMostContinuations = 4;
@@ -21,10 +21,13 @@ constexpr size_t kMostAcknowledgements = 200;
 constexpr size_t kMostSettings = 16;
 // Frames that wait for a peer who does not read, beyond those of data; a status has 8 KiB at most.
 constexpr size_t kMostQueued = 200;
+// Octets of data that the peer may send on all streams together. They are given back as they arrive, because each
+// stream has a window of its own.
+constexpr int32_t kConnectionWindow = 1 << 20;
 // The frame budget bounds them; nghttp2's own limit of 33 a second is for browsers.
 constexpr uint64_t kUnlimited = uint64_t{1} << 30;
 
-// Memory may be short, but an exception cannot pass through nghttp2, which is C. There are no others.
+// Callbacks may run out of memory, but an exception must not pass through nghttp2, which is C. They throw nothing else.
 template <typename Body>
 auto WithoutExceptions(Body body) noexcept -> decltype(body()) {
   try {
@@ -34,7 +37,7 @@ auto WithoutExceptions(Body body) noexcept -> decltype(body()) {
   }
 }
 
-// Points into `headers`.
+// The result points into `headers`.
 std::vector<nghttp2_nv> NameValues(const Headers& headers) {
   const auto octets = [](const std::string& text) {
     return reinterpret_cast<uint8_t*>(const_cast<char*>(text.data()));  // nghttp2 copies it.
@@ -123,7 +126,7 @@ struct Http2::Callbacks {
     return WithoutExceptions([&]() -> ssize_t { return Of(user).ReadData(stream, to, room, flags); });
   }
 
-  // The same for all connections.
+  // All connections share these.
   static const nghttp2_session_callbacks* All() {
     static const nghttp2_session_callbacks* const kCallbacks = [] {
       nghttp2_session_callbacks* made = nullptr;
@@ -177,12 +180,11 @@ Http2::Http2(End end, const Settings& settings, StreamListener& listener, FrameB
       {NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE, settings.stream_window},
       {NGHTTP2_SETTINGS_MAX_HEADER_LIST_SIZE, settings.header_block},
       {NGHTTP2_SETTINGS_NO_RFC7540_PRIORITIES, 1},
-      {NGHTTP2_SETTINGS_ENABLE_PUSH, 0},  // A client's alone.
+      {NGHTTP2_SETTINGS_ENABLE_PUSH, 0},  // Only a client sends it.
   };
   const size_t count = end == End::kServer ? std::size(entries) - 1 : std::size(entries);
   if (nghttp2_submit_settings(session_.get(), NGHTTP2_FLAG_NONE, entries, count) != 0 ||
-      nghttp2_session_set_local_window_size(session_.get(), NGHTTP2_FLAG_NONE, 0,
-                                            static_cast<int32_t>(settings.connection_window)) != 0) {
+      nghttp2_session_set_local_window_size(session_.get(), NGHTTP2_FLAG_NONE, 0, kConnectionWindow) != 0) {
     throw std::bad_alloc();
   }
 }
@@ -206,7 +208,7 @@ size_t Http2::Scan(std::string_view octets, absl::Time now) {
 
 size_t Http2::Receive(std::string_view octets, absl::Time now) {
   if (terminated_) return octets.size();
-  // A client's requests that wait for others to end count, too, but are no output.
+  // The queue also has requests that wait for the peer's limit of streams; those are no output.
   if (nghttp2_session_get_outbound_queue_size(session_.get()) > kMostQueued && HasOutput()) return 0;
   const size_t some = Scan(octets, now);
   if (terminated_) return octets.size();
@@ -257,7 +259,7 @@ int Http2::HeaderArrived(CallId id, std::string_view name, std::string_view valu
 void Http2::FrameArrived(const nghttp2_frame& frame) {
   if (frame.hd.type == NGHTTP2_SETTINGS && (frame.hd.flags & NGHTTP2_FLAG_ACK) != 0) settings_agreed_ = true;
   if (frame.hd.type == NGHTTP2_GOAWAY && !std::exchange(peer_drains_, true)) listener_.PeerDrains();
-  // The peer has seen that no streams are taken, so it has begun its last one.
+  // The peer has received the shutdown notice, so it starts no more streams.
   if (frame.hd.type == NGHTTP2_PING && (frame.hd.flags & NGHTTP2_FLAG_ACK) != 0 && draining_) EndDrain();
   Stream* stream = FindStream(frame.hd.stream_id);
   if (stream == nullptr || !CarriesStream(frame)) return;
@@ -266,7 +268,7 @@ void Http2::FrameArrived(const nghttp2_frame& frame) {
   if (!EndsStream(frame)) return;
   listener_.PeerIsDone(frame.hd.stream_id);
   stream = FindStream(frame.hd.stream_id);
-  // Otherwise the stream would stay open, and count, until this end has said all, which nobody wants to hear.
+  // The server has ended the call and ignores further requests. Without a reset the stream would stay open and count.
   if (stream != nullptr && end_ == End::kClient && !stream->data_ended) Reset(frame.hd.stream_id, NGHTTP2_NO_ERROR);
 }
 
@@ -275,40 +277,40 @@ void Http2::HeadersArrived(const nghttp2_frame& frame, Stream& stream) {
   Headers headers = std::exchange(stream.headers, {});
   const size_t octets = std::exchange(stream.header_octets, 0);
   if (frame.headers.cat != NGHTTP2_HCAT_HEADERS) return listener_.HeadersArrived(id, std::move(headers), octets);
-  // A server's may be the answer behind an interim one.
+  // From a server, a second block without END_STREAM may be the response after an interim one.
   if (end_ == End::kServer && !EndsStream(frame)) return Reset(id, NGHTTP2_PROTOCOL_ERROR);
   listener_.TrailersArrived(id, std::move(headers), octets, EndsStream(frame));
 }
 
 void Http2::FrameSent(const nghttp2_frame& frame) {
-  // Most errors nghttp2 finds and answers itself.
+  // nghttp2 itself detects most errors and sends a GOAWAY.
   if (frame.hd.type == NGHTTP2_GOAWAY && frame.goaway.error_code != NGHTTP2_NO_ERROR) terminated_ = true;
   const CallId id = frame.hd.stream_id;
   Stream* stream = CarriesStream(frame) ? FindStream(id) : nullptr;
   if (stream == nullptr) return;
   stream->begun = true;
   if (EndsStream(frame) && end_ == End::kServer && !stream->peer_done) {
-    // Otherwise the stream would stay open, and count, until the client has said all.
-    nghttp2_submit_rst_stream(session_.get(), NGHTTP2_FLAG_NONE, id, NGHTTP2_NO_ERROR);
+    // Without a reset the stream would stay open and count until the client ends its side.
+    Reset(id, NGHTTP2_NO_ERROR);
   }
   if (frame.hd.type == NGHTTP2_DATA && stream->data.empty() && !stream->data_ended) listener_.AllSent(id);
 }
 
 void Http2::FrameNotSent(const nghttp2_frame& frame) {
-  // Headers that are longer than nghttp2 sends. A request's stream it closes itself.
+  // The headers are longer than nghttp2 can send. It closes a client's stream itself, but not a server's.
   if (frame.hd.type == NGHTTP2_HEADERS && end_ == End::kServer) Reset(frame.hd.stream_id, NGHTTP2_INTERNAL_ERROR);
 }
 
 void Http2::DropData(Stream& stream) {
-  unsent_ -= stream.data.size() - stream.sent;
-  std::string().swap(stream.data);  // Nothing else gives its memory back.
+  unsent_ -= stream.unsent();
+  std::string().swap(stream.data);  // clear() and assignment would keep the memory.
   stream.sent = 0;
 }
 
 void Http2::StreamClosed(CallId id, uint32_t error) {
   const auto found = streams_.find(id);
   if (found == streams_.end()) return;
-  unsent_ -= found->second.data.size() - found->second.sent;
+  unsent_ -= found->second.unsent();
   streams_.erase(found);
   listener_.Closed(id, error);
 }
@@ -316,11 +318,11 @@ void Http2::StreamClosed(CallId id, uint32_t error) {
 ssize_t Http2::ReadData(CallId id, uint8_t* to, size_t room, uint32_t* flags) {
   Stream* stream = FindStream(id);
   if (stream == nullptr) return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
-  const size_t size = std::min(room, stream->data.size() - stream->sent);
+  const size_t size = std::min(room, stream->unsent());
   std::copy_n(stream->data.data() + stream->sent, size, to);
   stream->sent += size;
   unsent_ -= size;
-  if (stream->sent < stream->data.size()) return static_cast<ssize_t>(size);
+  if (stream->unsent() > 0) return static_cast<ssize_t>(size);
   DropData(*stream);
   if (!stream->data_ended && size == 0) return NGHTTP2_ERR_DEFERRED;
   if (!stream->data_ended) return static_cast<ssize_t>(size);
@@ -388,16 +390,18 @@ void Http2::Drain() {
 }
 
 void Http2::EndDrain() {
-  if (!std::exchange(draining_, false)) return;
+  if (std::exchange(draining_, false)) SubmitGoAway(NGHTTP2_NO_ERROR, "");
+}
+
+void Http2::SubmitGoAway(uint32_t error, std::string_view why) {
   nghttp2_submit_goaway(session_.get(), NGHTTP2_FLAG_NONE, nghttp2_session_get_last_proc_stream_id(session_.get()),
-                        NGHTTP2_NO_ERROR, nullptr, 0);
+                        error, reinterpret_cast<const uint8_t*>(why.data()), why.size());
 }
 
 void Http2::Terminate(uint32_t error, std::string_view why) {
   if (std::exchange(terminated_, true)) return;
-  // The first one has the words, which gRPC's clients show; only the second ends the connection.
-  nghttp2_submit_goaway(session_.get(), NGHTTP2_FLAG_NONE, nghttp2_session_get_last_proc_stream_id(session_.get()),
-                        error, reinterpret_cast<const uint8_t*>(why.data()), why.size());
+  // terminate_session sends no debug data, which gRPC's clients show, so a GOAWAY with it precedes.
+  SubmitGoAway(error, why);
   nghttp2_session_terminate_session(session_.get(), error);
 }
 
@@ -408,7 +412,7 @@ bool Http2::HasBegun(CallId stream) const {
 
 size_t Http2::unsent(CallId stream) const {
   const auto found = streams_.find(stream);
-  return found == streams_.end() ? 0 : found->second.data.size() - found->second.sent;
+  return found == streams_.end() ? 0 : found->second.unsent();
 }
 
 }  // namespace rdmabroker::rpc

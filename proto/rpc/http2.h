@@ -21,102 +21,103 @@
 
 namespace rdmabroker::rpc {
 
-// What arrives on a connection's streams and what has left. It is called from within Http2::Receive and TakeOutput, and
-// may call Http2's other functions.
+// Receives the events of a connection's streams. Http2 calls it from within Receive and TakeOutput; it may call Http2's
+// other functions.
 class StreamListener {
  public:
   virtual ~StreamListener() = default;
 
-  // The stream's first headers. Without fields, but with their size, where they are longer than
-  // Http2::Settings::header_block.
+  // The stream's first header block, of `octets`. `headers` is empty if it exceeds Http2::Settings::header_block.
   virtual void HeadersArrived(CallId stream, Headers headers, size_t octets) = 0;
-  // A later block, likewise. `last`: the peer sends no more on the stream.
+  // A later header block, same as HeadersArrived. `last`: the peer has ended its side of the stream.
   virtual void TrailersArrived(CallId stream, Headers trailers, size_t octets, bool last) = 0;
   virtual void DataArrived(CallId stream, std::string_view data) = 0;
-  // The peer sends no more on the stream.
+  // The peer has ended its side of the stream.
   virtual void PeerIsDone(CallId stream) = 0;
-  // All that was given to Send has left.
+  // All data given to Send has left in TakeOutput.
   virtual void AllSent(CallId stream) = 0;
-  // The stream is no more. `error`: of RFC 9113 section 7.
+  // The stream is closed. `error` is an error code of RFC 9113 section 7.
   virtual void Closed(CallId stream, uint32_t error) = 0;
-  // The peer takes no new streams (GOAWAY).
+  // The peer accepts no new streams (GOAWAY).
   virtual void PeerDrains() = 0;
 };
 
-// One connection of HTTP/2, either end of it, without input or output: octets go in, octets come out. A peer that
-// breaks the protocol or a bound ends the connection, and is told so.
+// Either end of one HTTP/2 connection, without input or output: the caller carries the octets. A peer that violates the
+// protocol or a limit gets a GOAWAY, which ends the connection.
 class Http2 {
  public:
   enum class End { kServer, kClient };
   struct Settings {
-    uint32_t streams = 0;            // That the peer may have open.
-    uint32_t stream_window = 0;      // Octets of data that the peer may send before they are given back (GiveBack).
-    uint32_t connection_window = 0;  // The same of all streams together; they are given back as they arrive.
-    uint32_t header_block = 0;       // Octets of a header block, counted as in RFC 9113 section 6.5.2.
+    uint32_t streams = 0;        // The most streams that the peer may have open.
+    uint32_t stream_window = 0;  // Octets of data that the peer may send on a stream before GiveBack.
+    uint32_t header_block = 0;   // The most octets of a header block, as RFC 9113 section 6.5.2 counts.
   };
 
-  // Frames that are read at a time. Some of them cost a hundred times as much as their octets suggest.
+  // The most frames that one Receive reads. Octets alone are no measure: some small frames are expensive.
   static constexpr size_t kFramesAtATime = 64;
-  // Octets that TakeOutput gives at a time, and half as much again.
+  // TakeOutput returns less than this plus one frame.
   static constexpr size_t kOutputAtATime = 65536;
 
-  // `listener` and `budget` must outlive it; without a budget all frames are free.
+  // `listener` and `budget` must outlive it. A null budget limits nothing.
   Http2(End end, const Settings& settings, StreamListener& listener, FrameBudget* budget);
   Http2(const Http2&) = delete;
   Http2& operator=(const Http2&) = delete;
 
-  // Reads what has arrived, and returns how many octets of it. The rest is to be offered again when others have had
-  // their turn. It reads none while many frames wait for TakeOutput, so that a peer who does not read cannot fill it.
+  // Reads octets from the peer and returns how many. The caller passes the rest again after it has served other
+  // connections. Reads nothing while many frames wait for TakeOutput, so that a peer that does not read cannot fill
+  // the queue.
   size_t Receive(std::string_view octets, absl::Time now);
-  // The next octets for the peer, in their order; none: there are no more.
+  // Returns the next octets to send to the peer, in order. Empty if there are none.
   std::string TakeOutput();
   [[nodiscard]] bool HasOutput() const;
-  // Nothing will come of it any more: the connection can be closed once its output has left.
+  // Whether the connection is over: the socket can be closed when all output has been sent.
   [[nodiscard]] bool IsDone() const;
 
-  // Begins a stream; beyond what the peer takes at a time it waits for another to end. 0: there can be no more on this
-  // connection.
+  // Starts a stream. It waits while the peer's limit of open streams is reached. Returns 0 if the connection accepts no
+  // more streams.
   CallId Request(const Headers& headers);
-  // Whether the stream does not wait for that any more.
+  // Whether the headers of Request have left.
   [[nodiscard]] bool HasBegun(CallId stream) const;
-  // The answer's headers. `last`: they are all of it.
+  // Sends the response's headers. `last`: no data or trailers follow.
   void Respond(CallId stream, const Headers& headers, bool last);
-  // Data, after the headers. More of it may be sent while it waits.
+  // Queues data behind the headers and behind other data.
   void Send(CallId stream, std::string_view data);
-  // No data follows. A server's last word are trailers.
+  // Ends this side of the stream behind the queued data. A server sends trailers, a client none.
   void EndData(CallId stream, Headers trailers);
-  // Ends the stream at once, with an error of RFC 9113 section 7; what of it waits is dropped.
+  // Resets the stream with an error code of RFC 9113 section 7, and drops its queued data.
   void Reset(CallId stream, uint32_t error);
-  // The peer may send so many octets more on this stream.
+  // Lets the peer send this many octets more on the stream.
   void GiveBack(CallId stream, size_t octets);
 
-  // Asks the peer to begin no more streams. From its acknowledgement on, or from EndDrain, none are taken. What is open
-  // goes on.
+  // Asks the peer to start no more streams. Streams are refused after the peer's acknowledgement or EndDrain. Open
+  // streams continue.
   void Drain();
   void EndDrain();
-  // Ends the connection with an error of RFC 9113 section 7 and words for a log.
+  // Ends the connection with an error code of RFC 9113 section 7. The peer may log `why`.
   void Terminate(uint32_t error, std::string_view why);
-  // Whether this end has ended the connection; of an error that nghttp2 finds it is known after TakeOutput.
+  // Whether this end has ended the connection. After an error that nghttp2 detects, true from the next TakeOutput on.
   [[nodiscard]] bool IsTerminated() const { return terminated_; }
 
-  // Whether the peer has agreed to the settings.
+  // Whether the peer has acknowledged the settings.
   [[nodiscard]] bool SettingsAgreed() const { return settings_agreed_; }
-  // Whether the peer drains (GOAWAY).
+  // Whether the peer has sent GOAWAY.
   [[nodiscard]] bool PeerDrains() const { return peer_drains_; }
-  // Octets of data that wait to be taken, of all streams.
+  // Octets of queued data, of all streams or of one.
   [[nodiscard]] size_t unsent() const { return unsent_; }
   [[nodiscard]] size_t unsent(CallId stream) const;
 
  private:
   struct Stream {
-    Headers headers;           // Of the block that is arriving.
-    size_t header_octets = 0;  // Of the same.
-    std::string data;          // To be sent.
-    size_t sent = 0;           // So many of its octets have been.
+    Headers headers;           // The fields of an incomplete header block.
+    size_t header_octets = 0;  // The octets of an incomplete header block.
+    std::string data;          // To be sent, after the first `sent` octets.
+    size_t sent = 0;           // Octets of `data` that have left.
     std::optional<Headers> trailers;
-    bool begun = false;       // A response has been submitted, or a request has left.
-    bool data_ended = false;  // Nothing follows `data`.
+    bool begun = false;       // The response is submitted, or the request has left.
+    bool data_ended = false;  // EndData was called.
     bool peer_done = false;
+
+    [[nodiscard]] size_t unsent() const { return data.size() - sent; }
   };
   struct Callbacks;
   struct Deleter {
@@ -125,7 +126,7 @@ class Http2 {
 
   static std::unique_ptr<nghttp2_session, Deleter> Make(End end, Http2* self);
   Stream* FindStream(CallId stream);
-  // How much of what has arrived may be read.
+  // Charges the frames and returns how many octets may be read.
   size_t Scan(std::string_view octets, absl::Time now);
   int HeaderArrived(CallId id, std::string_view name, std::string_view value);
   void FrameArrived(const nghttp2_frame& frame);
@@ -136,6 +137,7 @@ class Http2 {
   void StreamClosed(CallId id, uint32_t error);
   ssize_t ReadData(CallId id, uint8_t* to, size_t room, uint32_t* flags);
   void SubmitTrailers(CallId id, const Headers& trailers);
+  void SubmitGoAway(uint32_t error, std::string_view why);
 
   const End end_;
   const Settings settings_;
@@ -149,7 +151,7 @@ class Http2 {
   bool draining_ = false;
   bool peer_drains_ = false;
   bool terminated_ = false;
-  bool broken_ = false;  // Memory was short: what follows cannot be told.
+  bool broken_ = false;  // nghttp2 is out of memory and can produce no more output.
 };
 
 }  // namespace rdmabroker::rpc

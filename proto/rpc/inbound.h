@@ -13,76 +13,77 @@
 
 namespace rdmabroker::rpc {
 
-// A call, by its stream of HTTP/2. A connection never has the same again.
+// The HTTP/2 stream of a call. A connection never reuses one.
 using CallId = int32_t;
 
-// What is wrong with a message's first five octets. kMalformed: the flag is not 0. A compressed message has 1, which is
-// wrong where no compression was agreed on.
+// A fault in a message's five-octet prefix. kMalformed: the flag is not 0. The flag 1 means a compressed message, which
+// is invalid because no compression was negotiated.
 enum class MessageFault { kNone, kMalformed, kTooLong };
 
-// `message` as gRPC has it on a stream: behind a flag and its length.
+// Returns `message` with gRPC's prefix: a flag and its length.
 std::string Framed(std::string_view message);
 
-// The messages that arrive on one call. A fault is told when all before it has been taken.
+// Splits the data of one call into messages. fault() reports the next message's fault, once all messages before it are
+// taken.
 class MessageReader {
  public:
   explicit MessageReader(size_t longest) : longest_(longest) {}
 
-  // Returns how many messages are whole now that were not before.
+  // Returns how many messages these octets complete.
   size_t Append(std::string_view octets);
-  // Whether a whole message waits.
+  // Whether Take can return a message.
   [[nodiscard]] bool HasMessage() const { return begin_ < whole_; }
-  // Whether anything stands behind it, in which case it does.
+  // Whether there are octets after the next complete message.
   [[nodiscard]] bool HasMoreThanOne() const;
   [[nodiscard]] MessageFault fault() const { return HasMessage() ? MessageFault::kNone : FaultAt(begin_); }
-  // The next one, which must be whole.
+  // Removes and returns the next message. HasMessage must be true.
   std::string Take();
-  // Octets of messages that are not taken, and of the last one's beginning.
+  // Octets that are not taken, including those of an incomplete message.
   [[nodiscard]] size_t size() const { return octets_.size() - begin_; }
 
  private:
-  // The length and the fault of the message that begins there.
+  // The length and the fault of the message whose prefix begins at `begin`.
   size_t LengthAt(size_t begin) const;
   MessageFault FaultAt(size_t begin) const;
 
   const size_t longest_;
   std::string octets_;
-  size_t begin_ = 0;  // What is before it has been taken.
-  size_t whole_ = 0;  // What is before it are whole messages.
+  size_t begin_ = 0;  // Octets before it are taken.
+  size_t whole_ = 0;  // Octets before it are complete messages.
 };
 
-// The messages that arrive on a connection's calls, and how much more may come. All calls may be in the middle of a
-// message at once, as clients send theirs a frame of each in turn. So each call may send `window` octets of what has
-// not been taken, and only some calls at a time the rest of a longer message: memory has a bound, and each message its
-// end.
+// The untaken messages of a connection's calls, and their flow control. Clients interleave the frames of their calls,
+// so all calls may be in the middle of a message. Each call may have `window` untaken octets; only `long_messages`
+// calls at a time may send the rest of a longer message. This bounds the memory, and every message can still be
+// completed.
 class Inbound {
  public:
   struct Bounds {
-    size_t longest = 0;        // Of a message, in octets.
+    size_t longest = 0;        // The most octets of a message.
     size_t window = 0;         // HTTP/2's window for each stream.
     size_t long_messages = 0;  // Calls at a time that may send more than that.
   };
-  // `more` lets a call send so many octets more.
+  // `more` is called to let the peer send this many octets more on a call.
   Inbound(const Bounds& bounds, std::function<void(CallId call, size_t octets)> more)
       : bounds_(bounds), more_(std::move(more)) {}
 
   void Add(CallId call);
   void Remove(CallId call);
 
-  // For calls that were added; as MessageReader's.
+  // Same as the functions of MessageReader. The call must have been added.
   size_t Append(CallId call, std::string_view octets);
   [[nodiscard]] const MessageReader& of(CallId call) const { return calls_.at(call).reader; }
   std::string Take(CallId call);
 
-  // Octets that wait, of all calls.
+  // The untaken octets of all calls.
   [[nodiscard]] size_t size() const { return size_; }
 
  private:
   struct Call {
     MessageReader reader;
-    size_t held = 0;       // Octets that the peer has not got back as window.
-    bool granted = false;  // Is one of those that may send a long message.
-    bool waits = false;    // To be one.
+    size_t held = 0;       // Octets that were not given back with `more`.
+    bool granted = false;  // May send a long message.
+    bool waits = false;    // Is in waiting_.
   };
 
   void GiveWindow(CallId id, Call& call);

@@ -5,6 +5,7 @@
 #include <nghttp2/nghttp2.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 
@@ -14,27 +15,16 @@ namespace {
 using absl::StatusCode;
 
 Http2::Settings SettingsOf(const ServerConnection::Limits& limits) {
-  // Octets wait in streams, so the connection's window holds back nobody.
-  constexpr uint32_t kConnectionWindow = 1 << 20;
-  return {.streams = limits.calls,
-          .stream_window = limits.window,
-          .connection_window = kConnectionWindow,
-          .header_block = limits.header_block};
+  return {.streams = limits.calls, .stream_window = limits.window, .header_block = limits.header_block};
 }
+
+// The headers must have one.
+std::string PathOf(const Headers& headers) { return std::string(*Find(headers, ":path")); }
 
 Headers AnswerHeaders() { return {{":status", "200"}, {"content-type", "application/grpc"}}; }
 
-// As much of what the client sent as is worth repeating.
+// The part of a client's text that a status repeats.
 std::string Excerpt(std::string_view text) { return std::string(text.substr(0, 100)); }
-
-Status StatusOfFault(MessageFault fault, size_t longest) {
-  if (fault == MessageFault::kTooLong) {
-    return {.code = StatusCode::kResourceExhausted,
-            .message = absl::StrCat("The request is longer than ", longest, " octets, the most that is taken.")};
-  }
-  return {.code = StatusCode::kInternal,
-          .message = "The request does not begin with 0, the flag of one that is not compressed."};
-}
 
 }  // namespace
 
@@ -96,7 +86,7 @@ std::optional<Status> ServerConnection::RefusalOf(const Headers& headers, size_t
                   .message = absl::StrCat("The call's headers have ", octets, " octets; at most ", limits_.header_block,
                                           " are taken.")};
   }
-  const std::string path(*Find(headers, ":path"));
+  const std::string path = PathOf(headers);
   if (!methods_.contains(path)) {
     return Status{.code = StatusCode::kUnimplemented,
                   .message = absl::StrCat("There is no method ", Excerpt(path), ".")};
@@ -119,13 +109,8 @@ std::optional<Status> ServerConnection::RefusalOf(const Headers& headers, size_t
 void ServerConnection::Begin(CallId id, Headers headers) {
   budget_.EarnByCall();
   Call& call = calls_[id];
-  call.path = *Find(headers, ":path");
-  call.requests = methods_.at(call.path);
-  if (const auto timeout = Find(headers, "grpc-timeout")) {
-    const absl::Time deadline = now_ + *ReadTimeout(*timeout);
-    deadline_of_.emplace(id, deadline);
-    deadlines_.emplace(deadline, id);
-  }
+  call.requests = methods_.at(PathOf(headers));
+  if (const auto timeout = Find(headers, "grpc-timeout")) deadlines_.Add(id, now_ + *ReadTimeout(*timeout));
   call.headers = std::move(headers);
   inbound_.Add(id);
   Note(id, call);
@@ -134,7 +119,7 @@ void ServerConnection::Begin(CallId id, Headers headers) {
 void ServerConnection::DataArrived(CallId id, std::string_view data) {
   const auto found = calls_.find(id);
   if (found == calls_.end()) return http2_.GiveBack(id, data.size());
-  // Once for each frame: many requests in one cost no more than it.
+  // Once for each frame, because many requests in one frame cost the client one frame.
   if (inbound_.Append(id, data) > 0) budget_.EarnByRequest();
   if (!RefuseFault(id, found->second)) Note(id, found->second);
 }
@@ -154,14 +139,14 @@ void ServerConnection::AllSent(CallId id) {
 }
 
 void ServerConnection::Closed(CallId id, uint32_t error) {
-  ForgetDeadline(id);
+  deadlines_.Erase(id);
   Lose(id, error == NGHTTP2_CANCEL ? CallLost::Why::kCancelled : CallLost::Why::kReset);
 }
 
 std::optional<Status> ServerConnection::FaultOf(CallId id, const Call& call) const {
   const auto internal = [](const char* message) { return Status{.code = StatusCode::kInternal, .message = message}; };
   const MessageReader& reader = inbound_.of(id);
-  if (reader.fault() != MessageFault::kNone) return StatusOfFault(reader.fault(), limits_.request);
+  if (reader.fault() != MessageFault::kNone) return StatusOfFault(reader.fault(), "request", limits_.request);
   if (call.requests == Requests::kOne && reader.HasMoreThanOne()) {
     return internal("The client has sent more than the one request that this method takes.");
   }
@@ -229,7 +214,7 @@ ServerEvent ServerConnection::TakeNews(CallId id, Call& call) {
   if (!call.begun) {
     call.begun = true;
     return CallBegan{.call = id,
-                     .path = std::move(call.path),
+                     .path = PathOf(call.headers),
                      .headers = std::move(call.headers),
                      .request = call.requests == Requests::kOne ? inbound_.Take(id) : ""};
   }
@@ -237,7 +222,7 @@ ServerEvent ServerConnection::TakeNews(CallId id, Call& call) {
   RequestArrived arrived{.call = id, .request = std::nullopt};
   if (inbound_.of(id).HasMessage()) {
     arrived.request = inbound_.Take(id);
-    // What follows it may be wrong; that is told after it.
+    // The next request may be malformed. Its CallLost follows this event.
     RefuseFault(id, call);
   }
   return arrived;
@@ -275,7 +260,7 @@ void ServerConnection::Finish(CallId id, const Status& status) {
 }
 
 void ServerConnection::Abandon(CallId id) {
-  // What was lost has its end already.
+  // A lost call has been reset or has its status already.
   if (ForgetLoss(id) || (calls_.contains(id) && FindBegun(id) == nullptr)) return;
   Forget(id);
   http2_.Reset(id, NGHTTP2_CANCEL);
@@ -283,13 +268,6 @@ void ServerConnection::Abandon(CallId id) {
 
 bool ServerConnection::ForgetLoss(CallId id) {
   return std::erase_if(lost_, [id](const CallLost& lost) { return lost.call == id; }) > 0;
-}
-
-void ServerConnection::ForgetDeadline(CallId id) {
-  const auto found = deadline_of_.find(id);
-  if (found == deadline_of_.end()) return;
-  deadlines_.erase({found->second, id});
-  deadline_of_.erase(found);
 }
 
 void ServerConnection::Forget(CallId id) {
@@ -317,14 +295,13 @@ void ServerConnection::PassTime(absl::Time now) {
     drain_deadline_.reset();
     http2_.EndDrain();
   }
-  while (!deadlines_.empty() && deadlines_.begin()->first <= now) {
-    const CallId id = deadlines_.begin()->second;
-    ForgetDeadline(id);
+  while (const auto due = deadlines_.TakeDue(now)) {
+    const CallId id = *due;
     const auto found = calls_.find(id);
     const bool finished = found == calls_.end();
     const bool responded = !finished && found->second.responded;
     Lose(id, CallLost::Why::kDeadline);
-    // A reply of which a part has left cannot be taken back, and the client may never read the rest.
+    // A reply that has partly left cannot be withdrawn, and the client may never read the rest.
     if (finished || http2_.unsent(id) > 0) {
       http2_.Reset(id, NGHTTP2_CANCEL);
     } else {
@@ -334,9 +311,9 @@ void ServerConnection::PassTime(absl::Time now) {
 }
 
 std::optional<absl::Time> ServerConnection::NextDeadline() const {
-  std::optional<absl::Time> next = drain_deadline_;
+  std::optional<absl::Time> next = deadlines_.Next();
   const auto sooner = [&next](absl::Time other) { next = std::min(next.value_or(other), other); };
-  if (!deadlines_.empty()) sooner(deadlines_.begin()->first);
+  if (drain_deadline_) sooner(*drain_deadline_);
   if (!http2_.SettingsAgreed() && !http2_.IsTerminated()) sooner(settings_deadline_);
   return next;
 }

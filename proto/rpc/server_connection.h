@@ -8,14 +8,13 @@
 #include <deque>
 #include <map>
 #include <optional>
-#include <set>
 #include <string>
 #include <string_view>
 #include <unordered_map>
-#include <utility>
 #include <variant>
 
 #include "absl/time/time.h"
+#include "proto/rpc/deadlines.h"
 #include "proto/rpc/frame_budget.h"
 #include "proto/rpc/headers.h"
 #include "proto/rpc/http2.h"
@@ -24,92 +23,92 @@
 
 namespace rdmabroker::rpc {
 
-// What a method's clients send: one message, or any number.
+// How many requests a call of a method has: one, or any number.
 enum class Requests { kOne, kMany };
-// By paths: "/rdmabroker.v1.Broker/Session".
+// The keys are paths: "/rdmabroker.v1.Broker/Session".
 using Methods = std::unordered_map<std::string, Requests>;
 
-// A call has begun; of a method with one request, when that is there.
+// A call has begun. For a method with one request, the request is complete.
 struct CallBegan {
   CallId call = 0;
   std::string path;
-  Headers headers;      // All that the client sent.
-  std::string request;  // Empty where many follow.
+  Headers headers;      // All of the client's header fields.
+  std::string request;  // Empty if the method has many requests.
 };
-// The message that Read has asked for; nothing where the client has sent all.
+// Read's answer: one request, or nothing if the client has half-closed the call.
 struct RequestArrived {
   CallId call = 0;
   std::optional<std::string> request;
 };
-// Nothing of what was sent waits any more.
+// All replies that were sent have left in TakeOutput.
 struct RepliesSent {
   CallId call = 0;
 };
-// Nobody waits for the call's end any more.
+// The call has ended before Finish.
 struct CallLost {
   enum class Why { kCancelled, kReset, kDeadline, kConnection };
   CallId call = 0;
-  Why why = Why::kReset;  // kCancelled: the client said so. kReset: for another reason.
+  Why why = Why::kReset;  // kCancelled: RST_STREAM with CANCEL. kReset: any other error.
 };
 using ServerEvent = std::variant<CallBegan, RequestArrived, RepliesSent, CallLost>;
 
-// The server's end of gRPC over one connection, without input or output: octets and the time go in, octets and events
-// come out. What a client sends that is wrong is answered here, as docs/grpc.md has it. It belongs to one thread.
+// The server's end of gRPC over one connection, without input or output. The caller carries the octets and says what
+// time it is. Invalid calls are answered here, as docs/grpc.md describes. One thread.
 class ServerConnection : private StreamListener {
  public:
   struct Limits {
-    // Octets of a request (broker.proto), and of a call's headers: C++'s and Python's clients send more than they are
-    // told to, so that a longer block is answered, and only one of four times that ends the connection.
+    // The most octets of a request (broker.proto) and of a call's headers. C++'s and Python's clients ignore the limit
+    // of headers that they are told, so a longer block gets a status; one of four times the limit ends the connection.
     size_t request = 65536;
     uint32_t header_block = 16384;
-    // Calls at a time: a client's unanswered requests, its streams and inspection.
+    // The most calls at a time: 64 unanswered requests of a client, its streams, and inspection.
     uint32_t calls = 128;
-    // Octets of requests that have not been taken: `window` a call, and of long_calls at a time a whole request more;
-    // 2.6 MiB of a connection, and 8 MiB until the client has acknowledged the settings. All calls of a client may be
-    // half there at once.
+    // Flow control of requests (Inbound). A connection has at most 2.6 MiB of untaken requests, and 8 MiB before the
+    // client acknowledges the settings.
     uint32_t window = 16384;
     size_t long_calls = 8;
-    // Replies that wait for a client to read. From here on new calls wait, too; some clients lawfully let 128 replies
-    // of 64 KiB wait, for grpc-js gives a connection 64 KiB of window.
+    // While more octets of replies than this are queued, no new call begins. The connection is not ended, because a
+    // well-behaved client may let 128 replies of 64 KiB wait: grpc-js gives a connection a window of 64 KiB.
     size_t unsent = 1 << 20;
-    // For what a client has to acknowledge: a few round trips, and as many seconds of a machine that is busy.
+    // The time in which a client must acknowledge the settings and a drain: a few round trips on a busy machine.
     absl::Duration patience = absl::Seconds(10);
   };
 
   // `methods` and `budget` must outlive it.
   ServerConnection(const Methods& methods, const Limits& limits, FrameBudget& budget, absl::Time now);
 
-  // As Http2::Receive, TakeOutput, HasOutput and IsDone. Each of the first two may lead to events: take those after it.
+  // Same as the functions of Http2. Receive and TakeOutput may create events: call NextEvent after each of them.
   size_t Receive(std::string_view octets, absl::Time now);
   std::string TakeOutput();
   [[nodiscard]] bool HasOutput() const { return http2_.HasOutput(); }
   [[nodiscard]] bool IsDone() const { return http2_.IsDone(); }
-  // As Http2::Drain; it ends by itself where the client does not acknowledge it.
+  // Same as Http2::Drain. PassTime calls EndDrain if the client does not acknowledge in time.
   void Drain(absl::Time now);
-  // Ends the connection and all calls, with these words for the client.
+  // Ends the connection and all calls. The client may log `why`.
   void Terminate(uint32_t error, std::string_view why);
-  // The client has closed the connection: all calls are lost.
+  // Ends all calls as kConnection, because the client has closed the connection.
   void Disconnected();
 
-  // The next event. Of a call that was finished there are none, and none after CallLost.
+  // Returns the next event. A call has no event after Finish, Abandon or CallLost.
   std::optional<ServerEvent> NextEvent();
 
-  // These are for calls that have begun; one that is no more is ignored.
-  // Asks for one request of many, or for their end. Before it is there, another Read changes nothing.
+  // The functions below do nothing for a call that has not begun or has ended.
+  // Asks for one request of a method with many. Another Read before its RequestArrived changes nothing.
   void Read(CallId call);
-  // Sends a reply. RepliesSent follows when all have left.
+  // Queues a reply. RepliesSent follows when no reply is queued.
   void Send(CallId call, std::string_view reply);
-  // Ends the call, behind the replies that wait.
+  // Ends the call with this status, behind its queued replies.
   void Finish(CallId call, const Status& status);
-  // Ends the call without a word. Replies that wait are dropped, those of a call that was finished, too.
+  // Resets the call and drops its queued replies. Works after Finish, too.
   void Abandon(CallId call);
 
-  // Ends calls whose deadline has passed, or the connection of a client that does not agree to the settings.
+  // Ends calls whose deadline has passed, a drain, and the connection of a client that does not acknowledge the
+  // settings in time.
   void PassTime(absl::Time now);
-  // When PassTime has something to do.
+  // When PassTime must be called next.
   [[nodiscard]] std::optional<absl::Time> NextDeadline() const;
 
-  // What the client makes the broker keep: calls, octets of requests that were not taken and of replies that wait.
+  // What the connection holds: open calls, octets of untaken requests, octets of queued replies.
   [[nodiscard]] size_t calls() const { return calls_.size(); }
   [[nodiscard]] size_t unread() const { return inbound_.size(); }
   [[nodiscard]] size_t unsent() const { return http2_.unsent(); }
@@ -117,14 +116,13 @@ class ServerConnection : private StreamListener {
  private:
   struct Call {
     Requests requests = Requests::kOne;
-    std::string path;
     Headers headers;
-    bool begun = false;        // NextEvent has told of it.
+    bool begun = false;        // NextEvent has returned CallBegan.
     bool reads = false;        // Read waits for an answer.
-    bool client_done = false;  // All requests are there.
+    bool client_done = false;  // The client has half-closed the call.
     bool responded = false;
-    bool replies_sent = false;  // To be told.
-    uint64_t turn = 0;          // Its key in new_ or in ready_; 0: it has nothing to tell.
+    bool replies_sent = false;  // RepliesSent is due.
+    uint64_t turn = 0;          // Its key in new_ or ready_; 0 if it is in neither.
   };
 
   void HeadersArrived(CallId id, Headers headers, size_t octets) override;
@@ -135,28 +133,27 @@ class ServerConnection : private StreamListener {
   void Closed(CallId id, uint32_t error) override;
   void PeerDrains() override {}
 
-  // Why a call with these headers is not taken.
+  // Why a call with these headers is refused; nothing if it is not.
   std::optional<Status> RefusalOf(const Headers& headers, size_t octets) const;
   void Begin(CallId id, Headers headers);
-  // Ends a call with a status before its owner does.
+  // Ends a call with a status. Its owner gets CallLost.
   void Refuse(CallId id, const Status& status);
   void End(CallId id, bool responded, const Status& status);
   bool HasNews(CallId id, const Call& call) const;
-  // Puts the call among those that have something to tell, if it has.
+  // Adds the call to new_ or ready_ if it has an event.
   void Note(CallId id, Call& call);
-  // What the call has to tell.
+  // Returns the call's event.
   ServerEvent TakeNews(CallId id, Call& call);
-  // What is wrong with the requests that have arrived, or with their end.
+  // The status for a fault in the data that has arrived; nothing if there is none.
   std::optional<Status> FaultOf(CallId id, const Call& call) const;
-  // Refuses the call if anything is.
+  // Refuses the call if it has a fault. Returns whether it has.
   bool RefuseFault(CallId id, const Call& call);
-  // Null unless its owner knows of it.
+  // Returns null if NextEvent has not returned the call or the call has ended.
   Call* FindBegun(CallId id);
   void Forget(CallId id);
-  // Its owner has ended the call, and need not learn that it was lost. False: it was not.
+  // Erases a CallLost that NextEvent has not returned. Returns whether there was one.
   bool ForgetLoss(CallId id);
-  void ForgetDeadline(CallId id);
-  // Its owner learns that the call is no more.
+  // Erases the call, and queues a CallLost if it has begun.
   void Lose(CallId id, CallLost::Why why);
 
   const Methods& methods_;
@@ -165,15 +162,14 @@ class ServerConnection : private StreamListener {
   Http2 http2_;
   Inbound inbound_;
   std::map<CallId, Call> calls_;
-  // Calls with something to tell, in the order in which it came: those that have not begun, and the others.
+  // Calls with an event, in the order of the events: those that have not begun, and those that have.
   std::map<uint64_t, CallId> new_;
   std::map<uint64_t, CallId> ready_;
   uint64_t last_turn_ = 0;
-  bool holds_new_ = false;  // Too many replies wait.
+  bool holds_new_ = false;  // Calls in new_ wait because too many replies are queued.
   std::deque<CallLost> lost_;
-  // Of calls whose streams are open, those that were finished, too: their replies may wait for ever.
-  std::map<CallId, absl::Time> deadline_of_;
-  std::set<std::pair<absl::Time, CallId>> deadlines_;
+  // Kept until the stream closes, because queued replies of a finished call might otherwise stay for ever.
+  Deadlines deadlines_;
   absl::Time now_;
   absl::Time settings_deadline_;
   std::optional<absl::Time> drain_deadline_;

@@ -71,10 +71,7 @@ class RawClient : private StreamListener {
 
   FrameBudget budget_{{}, kStart};
   ServerConnection server_;
-  Http2 reader_{Http2::End::kClient,
-                {.stream_window = 65535, .connection_window = 1 << 20, .header_block = 16384},
-                *this,
-                nullptr};
+  Http2 reader_{Http2::End::kClient, {.stream_window = 65535, .header_block = 16384}, *this, nullptr};
 };
 
 // ---- What honest clients do

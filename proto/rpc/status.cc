@@ -120,6 +120,15 @@ Status StatusOfHttp(int code) {
   }
 }
 
+Status StatusOfFault(MessageFault fault, const char* message, size_t longest) {
+  if (fault == MessageFault::kTooLong) {
+    return {.code = absl::StatusCode::kResourceExhausted,
+            .message = absl::StrCat("The ", message, " is longer than ", longest, " octets, the most that is taken.")};
+  }
+  return {.code = absl::StatusCode::kInternal,
+          .message = absl::StrCat("The ", message, " does not begin with 0, the flag of one that is not compressed.")};
+}
+
 Status StatusOfReset(uint32_t error) {
   const auto as = [error](absl::StatusCode code_of_grpc) {
     return Status{.code = code_of_grpc,

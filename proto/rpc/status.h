@@ -3,12 +3,13 @@
 #ifndef PROTO_RPC_STATUS_H_
 #define PROTO_RPC_STATUS_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 
 #include "absl/status/status.h"
-#include "absl/time/time.h"
 #include "proto/rpc/headers.h"
+#include "proto/rpc/inbound.h"
 
 namespace rdmabroker::rpc {
 
@@ -21,13 +22,17 @@ struct Status {
   [[nodiscard]] bool ok() const { return code == absl::StatusCode::kOk; }
 };
 
-// As trailers of a call, which are shorter than 8 KiB: of a longer message only the beginning, no longer details.
+// Returns the trailers of a call with this status. They fit into 8 KiB: a long message is cut, long details are left
+// out.
 Headers TrailersOf(const Status& status);
-// From trailers, or from headers that are all of an answer. Without a code that gRPC knows it is UNKNOWN.
+// Reads the status in trailers or in a response that has only headers. UNKNOWN if it has no valid grpc-status.
 Status StatusOf(const Headers& trailers);
-// Of an answer whose `:status` is not 200.
+// Returns gRPC's status for a response whose `:status` is not 200.
 Status StatusOfHttp(int code);
-// Of a call whose stream was reset with this error of RFC 9113 section 7.
+// Returns the status for a malformed or too long message. `message` is "request" or "reply", `longest` the limit in
+// octets.
+Status StatusOfFault(MessageFault fault, const char* message, size_t longest);
+// Returns gRPC's status for a stream that was reset with this error code (RFC 9113 section 7).
 Status StatusOfReset(uint32_t error);
 
 }  // namespace rdmabroker::rpc

@@ -78,7 +78,7 @@ TEST_F(RemoteCallersTest, ARevokedCertificateIsRefusedWhateverItSays) {
   const TestAuthority authority("authority");
   const std::string certificate = authority.Sign({.uris = {kInspector}}).certificate;
   std::vector<Certificate> authorities;
-  authorities.emplace_back(PEM_read_bio_X509(BioOf(authority.certificate()).get(), nullptr, NoPassphrase, nullptr));
+  authorities.push_back(ReadCertificate(BioOf(authority.certificate()).get()));
   const auto revoking = [&](const std::string& which) {
     callers_.Set(std::make_shared<const Revocations>(
         *Revocations::Parse(authority.Revoke({.certificates = {which}}), authorities)));

@@ -28,9 +28,7 @@ using testing::IsEmpty;
 using testing::StartsWith;
 using Verdict = Revocations::Verdict;
 
-Certificate Read(const std::string& pem) {
-  return Certificate(PEM_read_bio_X509(BioOf(pem).get(), nullptr, NoPassphrase, nullptr));
-}
+Certificate Read(const std::string& pem) { return ReadCertificate(BioOf(pem).get()); }
 
 class RevocationsTest : public testing::Test {
  protected:

@@ -30,7 +30,6 @@ using ::testing::HasSubstr;
 using Context = std::unique_ptr<SSL_CTX, Freed<SSL_CTX_free>>;
 using Connection = std::unique_ptr<SSL, Freed<SSL_free>>;
 using Session = std::unique_ptr<SSL_SESSION, Freed<SSL_SESSION_free>>;
-using PrivateKey = std::unique_ptr<EVP_PKEY, Freed<EVP_PKEY_free>>;
 
 // A client by OpenSSL, which does whatever a test wants of it.
 class Client {
@@ -39,8 +38,8 @@ class Client {
   explicit Client(const TestPair* pair, const std::function<void(SSL_CTX*)>& change = nullptr)
       : context_(SSL_CTX_new(TLS_client_method())) {
     if (pair != nullptr) {
-      const Certificate certificate(PEM_read_bio_X509(BioOf(pair->certificate).get(), nullptr, NoPassphrase, nullptr));
-      const PrivateKey key(PEM_read_bio_PrivateKey(BioOf(pair->private_key).get(), nullptr, NoPassphrase, nullptr));
+      const Certificate certificate = ReadCertificate(BioOf(pair->certificate).get());
+      const PrivateKey key = ReadPrivateKey(pair->private_key);
       SSL_CTX_use_certificate(context_.get(), certificate.get());
       SSL_CTX_use_PrivateKey(context_.get(), key.get());
     }
@@ -90,7 +89,7 @@ class Client {
 };
 
 void AddToChain(SSL_CTX* context, const std::string& pem) {
-  const Certificate certificate(PEM_read_bio_X509(BioOf(pem).get(), nullptr, NoPassphrase, nullptr));
+  const Certificate certificate = ReadCertificate(BioOf(pem).get());
   SSL_CTX_add1_chain_cert(context, certificate.get());
 }
 

@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Usage: interop.py BIN [CLIENT...]
 Holds proto/rpc against gRPC's own clients: each of CLIENTS, or those that are named, does all of ROWS with a server of
-its own; the programs are those of a bazel-bin. Prints "passed|failed CLIENT: ROW" for each.
+its own; the programs are those of a bazel-bin. Prints "passed|failed CLIENT: ROW" for each. The packages of this
+folder's package-lock.json must be installed (npm ci).
 
 The server's methods, of /interop.Echo; messages are plain octets:
   Say       answers with the request
@@ -22,14 +23,13 @@ it waits for a line of its standard input:
 
 import os
 import pathlib
-import shutil
 import signal
 import subprocess
 import sys
 import tempfile
 
 HERE = pathlib.Path(__file__).resolve().parent
-# In {bin}, the bazel-bin, or {made}, where make() puts them.
+# In {bin}, the bazel-bin, or in {made}, where build_go_client() puts one.
 CLIENTS = {
     "grpc++": "{bin}/tests/interop/client",
     "grpcio": "/usr/bin/python3 client.py",
@@ -153,12 +153,7 @@ def load(program):
         return say(servers.end() and fine, "h2load", "2,000 calls")
 
 
-def make(folder):
-    """Builds what is not Bazel's."""
-    if shutil.which("npm") is None:  # It comes with other packages of Node, which Debian's cannot be beside.
-        subprocess.run([HERE.parents[1] / "deploy/install-packages", "npm"], check=True)
-    # Exactly what package-lock.json names.
-    subprocess.run(["npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund"], cwd=HERE, check=True)
+def build_go_client(folder):
     go = {"GO111MODULE": "off", "GOPATH": "/usr/share/gocode", "GOCACHE": f"{folder}/cache"}
     subprocess.run(["go", "build", "-o", f"{folder}/client", "client.go"], cwd=HERE, env=os.environ | go, check=True)
 
@@ -170,7 +165,7 @@ def main():
     server = f"{programs}/tests/interop/echo_server"
     os.chdir(HERE)
     with tempfile.TemporaryDirectory(prefix="rb.") as made:
-        make(made)
+        build_go_client(made)
         fine = load(server)
         for name in sys.argv[2:] or CLIENTS:
             fine &= run(name, CLIENTS[name].format(bin=programs, made=made).split(), server)

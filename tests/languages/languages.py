@@ -2,11 +2,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Usage: languages.py BIN [MODULE...]
 Runs the tests of the clients in other languages, those in the modules or all, with the programs of a bazel-bin. Prints
-"passed|failed|skipped NAME" for each.
+"passed|failed|skipped NAME" for each. The packages of client/examples/node must be installed (npm ci).
 """
 
 import os
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -50,11 +49,6 @@ def main():
     os.environ["BIN"] = os.path.realpath(sys.argv[1])
     with tempfile.TemporaryDirectory(prefix="rb.") as generated:
         subprocess.run([ROOT / "client/examples/python/generate", generated], check=True)
-        if shutil.which("npm") is None:  # It comes with other packages of Node, which Debian's cannot be beside.
-            subprocess.run([ROOT / "deploy/install-packages", "npm"], check=True)
-        # Exactly what package-lock.json names.
-        folder = ROOT / "client/examples/node"
-        subprocess.run(["npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund"], cwd=folder, check=True)
         os.environ["GENERATED"] = generated
         result = Outcomes()
         unittest.defaultTestLoader.loadTestsFromNames(sys.argv[2:] or MODULES).run(result)

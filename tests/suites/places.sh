@@ -22,8 +22,16 @@ languages() {
   check languages clients_in_other_languages
 }
 
+# FOLDER: installs exactly the packages of Node that its package-lock.json names.
+node_packages() {
+  # npm comes with other packages of Node, which Debian's npm conflicts with.
+  command -v npm >/dev/null || deploy/install-packages npm || return
+  (cd "$1" && npm ci --ignore-scripts --no-audit --no-fund)
+}
+
 clients_in_other_languages() {
   local bin
+  node_packages client/examples/node || return
   bin=$(programs //broker:rdma-brokerd //client/ctl:rdma-brokerctl //client/examples:request_reply \
     //client/c:librdma_broker.so) || return
   tests/languages/languages.py "$bin"
@@ -33,6 +41,7 @@ interop() { check interop clients_of_grpc; }
 
 clients_of_grpc() {
   local bin
+  node_packages tests/interop || return
   bin=$(programs //tests/interop:echo_server //tests/interop:client) && tests/interop/interop.py "$bin"
 }
 
