@@ -65,14 +65,14 @@ absl::Status CannotTakeOver(const absl::Status& cause) {
 }
 
 absl::StatusOr<Fabrics> OpenFabrics(ControlServer& control, const Configuration& configuration, Survival& survival) {
-  auto iwarp = IwarpFabric::Open(kIwarpDevice, {.crc = configuration.iwarp_crc}, control.watcher(), control.handoffs(),
+  auto iwarp = IwarpFabric::Open(kIwarpDevice, {.crc = configuration.iwarp_crc}, control.loop(), control.handoffs(),
                                  survival.descriptors(), survival.of_fabrics());
   if (!iwarp.ok()) return iwarp.status();
   const RdmaCmPast past = {survival.descriptors(), survival.of_fabrics(),
                            KernelDevices(control.broker().core().records()), survival.begins_anew()};
   const bool holds_connections = past.HoldsConnections();
   auto rdmacm = RdmaCmFabric::Open(kFirstKernelDevice, {.trust_qp_numbers = configuration.trust_qp_numbers}, past,
-                                   control.executor(), control.watcher());
+                                   control.loop());
   if (!rdmacm.ok() && holds_connections) return CannotTakeOver(rdmacm.status());
   Fabrics fabrics;
   fabrics.push_back(*std::move(iwarp));
@@ -110,7 +110,7 @@ class Daemon {
         began_(began),
         control_(control),
         reload_(
-            parts.path, parts.loaded.configuration, control.executor(),
+            parts.path, parts.loaded.configuration, control.loop(),
             [this](const LoadedConfiguration& loaded, const Configuration& in_use) { return Apply(loaded, in_use); }) {
     control.OnRestart([this] { return Restart(); });
     control.OnReload([this](ReloadDone done) { reload_.Ask(std::move(done)); });
@@ -120,11 +120,11 @@ class Daemon {
 
   // The exit status.
   int Run() {
-    const Heartbeat heartbeat(parts_.supervisor, control_.watcher());
-    control_.executor().Post([this] { SayThatItServes(); });
-    watch_ = control_.watcher().Watch(parts_.signals.get(), EPOLLIN, [this](uint32_t) { TakeSignal(); });
+    const Heartbeat heartbeat(parts_.supervisor, control_.loop());
+    control_.loop().Post([this] { SayThatItServes(); });
+    watch_ = control_.loop().Watch(parts_.signals.get(), EPOLLIN, [this](uint32_t) { TakeSignal(); });
     control_.Run();
-    control_.watcher().Unwatch(watch_);
+    control_.loop().Unwatch(watch_);
     LogInfo("stopped");
     return exit_status_;
   }
@@ -133,7 +133,7 @@ class Daemon {
   void SayThatItServes() {
     const std::string socket = parts_.loaded.configuration.socket_directory + "/control.sock";
     LogInfo("serving", {{"socket", socket}});
-    control_.metrics().ShowRecovery(Watcher::Now() - began_);
+    control_.metrics().ShowRecovery(Loop::Now() - began_);
     WarnUnless(parts_.supervisor.Ready());
     WarnUnless(parts_.supervisor.ShowStatus("serving on " + socket));
   }
@@ -160,7 +160,7 @@ class Daemon {
       default:
         break;
     }
-    control_.watcher().Rearm(watch_, EPOLLIN);
+    control_.loop().Rearm(watch_, EPOLLIN);
   }
 
   void Stop(int status) {
@@ -213,7 +213,7 @@ UniqueFd TakeSignals() {
 
 // After Recover nothing of what the process before has left is lost by an early end of this one.
 absl::StatusOr<int> RunDaemon(const DaemonParts& parts) {
-  const Instant began = Watcher::Now();
+  const Instant began = Loop::Now();
   const Configuration& configuration = parts.loaded.configuration;
   auto port = OpenPort(parts);
   if (!port.ok()) return port.status();

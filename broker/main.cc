@@ -21,7 +21,6 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "broker/control/configuration_reload.h"
-#include "broker/control/grpc_log.h"
 #include "broker/control/kept_configuration.h"
 #include "broker/daemon.h"
 #include "broker/log/log.h"
@@ -125,7 +124,6 @@ int Serve(const std::string& path, const UniqueFd& signals) {
   KeptConfiguration kept(keep);
   const auto loaded = Choose(path, kept);
   if (!loaded.ok()) return Fail(loaded.status(), kBadConfiguration);
-  TakeGrpcsComplaints();
   RaiseDescriptorLimit();
   const absl::StatusOr<int> ran = RunDaemon({*loaded, path, **supervisor, keep, kept, signals});
   return ran.ok() ? *ran : Fail(ran.status(), 1);

@@ -22,22 +22,25 @@ constexpr absl::Duration kRest = absl::Milliseconds(100);
 
 }  // namespace
 
-Acceptor::Acceptor(UniqueFd listener, const char* name, Watcher& watcher, std::function<void(UniqueFd)> take)
-    : listener_(std::move(listener)), name_(name), watcher_(watcher), take_(std::move(take)) {}
+Acceptor::Acceptor(UniqueFd listener, const char* name, Loop& loop, std::function<void(UniqueFd)> take)
+    : listener_(std::move(listener)), name_(name), loop_(loop), take_(std::move(take)) {}
 
 Acceptor::~Acceptor() { Stop(); }
 
 void Acceptor::Start() {
-  watch_ = watcher_.Watch(listener_.get(), EPOLLIN, [this](uint32_t) { AcceptSome(); });
+  watch_ = loop_.Watch(listener_.get(), EPOLLIN, [this](uint32_t) { AcceptSome(); });
 }
 
 void Acceptor::Resume() {
-  if (std::exchange(paused_, false) && rest_ == TimerId::kNone) watcher_.Rearm(watch_, EPOLLIN);
+  if (std::exchange(paused_, false) && watch_ != WatchId::kNone && rest_ == TimerId::kNone)
+    loop_.Rearm(watch_, EPOLLIN);
 }
 
 void Acceptor::Stop() {
-  watcher_.Unwatch(std::exchange(watch_, WatchId::kNone));
-  watcher_.CancelTimer(std::exchange(rest_, TimerId::kNone));
+  // Once it has stopped, the loop may have gone.
+  if (!listener_) return;
+  loop_.Unwatch(std::exchange(watch_, WatchId::kNone));
+  loop_.CancelTimer(std::exchange(rest_, TimerId::kNone));
   listener_.Reset();
 }
 
@@ -48,16 +51,16 @@ void Acceptor::AcceptSome() {
     if (!fd && errno != ECONNABORTED && errno != EINTR) return Rest(errno);
     if (fd) take_(std::move(fd));
   }
-  if (!paused_) watcher_.Rearm(watch_, EPOLLIN);
+  if (!paused_) loop_.Rearm(watch_, EPOLLIN);
 }
 
 void Acceptor::Rest(int error) {
-  if (const auto left_out = failures_.Pass(Watcher::Now())) {
+  if (const auto left_out = failures_.Pass(Loop::Now())) {
     LogWarning("cannot accept", {{"socket", name_}, {"cause", std::strerror(error)}, {"left_out", *left_out}});
   }
-  rest_ = watcher_.StartTimer(Watcher::Now() + kRest, [this] {
+  rest_ = loop_.StartTimer(Loop::Now() + kRest, [this] {
     rest_ = TimerId::kNone;
-    if (!paused_) watcher_.Rearm(watch_, EPOLLIN);
+    if (!paused_) loop_.Rearm(watch_, EPOLLIN);
   });
 }
 

@@ -5,18 +5,18 @@
 
 #include <functional>
 
+#include "broker/runtime/loop.h"
 #include "broker/runtime/warning_limit.h"
-#include "broker/runtime/watcher.h"
 #include "dataplane/unique_fd.h"
 
 namespace rdmabroker {
 
-// Accepts connections to a listening socket and gives them to its owner. Loop thread only.
+// Accepts connections to a listening socket and gives them to its owner. The thread of its loop only.
 class Acceptor {
  public:
   // `name` stands for the socket in logs. `take` gets each connection, without blocking, and may call Pause. Until
   // Start what comes waits in the backlog.
-  Acceptor(UniqueFd listener, const char* name, Watcher& watcher, std::function<void(UniqueFd)> take);
+  Acceptor(UniqueFd listener, const char* name, Loop& loop, std::function<void(UniqueFd)> take);
   ~Acceptor();
   Acceptor(const Acceptor&) = delete;
   Acceptor& operator=(const Acceptor&) = delete;
@@ -35,7 +35,7 @@ class Acceptor {
 
   UniqueFd listener_;
   const char* const name_;
-  Watcher& watcher_;
+  Loop& loop_;
   const std::function<void(UniqueFd)> take_;
   WatchId watch_ = WatchId::kNone;
   TimerId rest_ = TimerId::kNone;

@@ -7,8 +7,7 @@
 
 #include "broker/control/broker.h"
 #include "broker/control/configuration_reload.h"
-#include "broker/control/unary_call.h"
-#include "proto/rdmabroker/v1/administration.grpc.pb.h"
+#include "broker/control/services.h"
 
 namespace rdmabroker {
 
@@ -20,8 +19,8 @@ struct ProcessOrders {
   std::function<void(ReloadDone done)> reload;
 };
 
-void ServeAdministration(UnaryContext& context, Broker& broker, v1::Administration::AsyncService& service,
-                         ProcessOrders orders);
+// Serves rdmabroker.v1.Administration. The broker must outlive the services.
+void ServeAdministration(Services& services, Broker& broker, ProcessOrders orders);
 
 }  // namespace rdmabroker
 

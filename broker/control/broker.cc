@@ -2,7 +2,6 @@
 
 #include "broker/control/broker.h"
 
-#include <iterator>
 #include <utility>
 #include <vector>
 
@@ -39,10 +38,10 @@ absl::string_view WhyOf(SessionEndedBy by) {
 
 }  // namespace
 
-Broker::Broker(BrokerCore core, Watcher& watcher, CoreRunner::Commit commit, CoreRunner::Observer observer,
-               Policy policy, AuditLevel audit)
+Broker::Broker(BrokerCore core, Loop& loop, CoreRunner::Commit commit, CoreRunner::Observer observer, Policy policy,
+               AuditLevel audit)
     : runner_(
-          std::move(core), watcher, [this](const Event& cause, const Effect& effect) { Carry(cause, effect); },
+          std::move(core), loop, [this](const Event& cause, const Effect& effect) { Carry(cause, effect); },
           std::move(commit),
           [this, observer = std::move(observer)](Instant now, const Event& event, const Effects& effects) {
             if (observer) observer(now, event, effects);
@@ -52,8 +51,7 @@ Broker::Broker(BrokerCore core, Watcher& watcher, CoreRunner::Commit commit, Cor
           },
           [this](Event& event) { Prepare(event); }),
       gate_(std::move(policy), audit),
-      processes_(watcher,
-                 [this](SessionId session) { End(session, StreamEnding::kEnded, SessionEndedBy::kClientGone); }),
+      processes_(loop, [this](SessionId session) { End(session, StreamEnding::kEnded, SessionEndedBy::kClientGone); }),
       why_(kGraceOver),
       life_(runner_.core()) {}
 
@@ -75,7 +73,7 @@ Broker::Opened Broker::Open(EventStream& stream, std::shared_ptr<const Caller> c
                             bool hears_of_addresses) {
   // A broker that stops refuses all alike.
   if (!stopping_) {
-    if (auto refusal = gate_.Open(*caller, core(), Watcher::Now())) return *std::move(refusal);
+    if (auto refusal = gate_.Open(*caller, core(), Loop::Now())) return *std::move(refusal);
   }
   stream.id_ = StreamId(++last_stream_);
   const OpenSession event{stream.id_, caller->identity, secret, hears_of_addresses};
@@ -114,12 +112,17 @@ Broker::Opened Broker::Attach(EventStream& stream, std::shared_ptr<const Caller>
 }
 
 void Broker::CloseStream(EventStream& stream, StreamEnd end) {
+  // What came on the stream before its end is handled before that.
+  runner_.HandleQueued();
   const StreamId id = stream.id_;
   const auto attached = streams_.find(id.value());
   if (attached == streams_.end()) return;
   const SessionId session = attached->second.session;
   streams_.erase(attached);
-  if (end == StreamEnd::kBroker) life_.Away(session);
+  if (end == StreamEnd::kBroker) {
+    life_.Away(session);
+    processes_.StopListening(session);
+  }
   why_ = "the client has ended";
   runner_.Run(StreamLost{session, id, end});
   why_ = kGraceOver;
@@ -150,37 +153,47 @@ bool Broker::Acknowledge(SessionId session, EventNumber acknowledged) {
   const auto& sessions = core().records().sessions;
   const auto found = sessions.find(session);
   if (found == sessions.end() || acknowledged > found->second.last_event) return false;
-  runner_.Run(AcknowledgeEvents{session, acknowledged});
+  runner_.Queue(AcknowledgeEvents{session, acknowledged});
   return true;
 }
 
-Outcome Broker::Ask(const Caller& caller, ClientRequest request) {
+void Broker::Ask(const Caller& caller, ClientRequest request, Answerer answer) {
   const auto& sessions = core().records().sessions;
   const auto session = sessions.find(request.session);
-  if (!request.session) return {.status = NdkStatus::kInvalidParameter, .hint = "header.session_id: missing"};
+  if (!request.session) {
+    return answer({.status = NdkStatus::kInvalidParameter, .hint = "header.session_id: missing"});
+  }
   const bool there = session != sessions.end() && !session->second.ended;
   const auto stream = there ? streams_.find(session->second.stream.value()) : streams_.end();
   const bool on_its_connection = stream != streams_.end() && stream->second.caller->connection == caller.connection;
   const bool changed_user = there && session->second.identity.uid != caller.identity.uid;
   // Another user's is as one that is not there.
   if (!there || (changed_user && !on_its_connection)) {
-    return {.status = NdkStatus::kObjectNameNotFound,
-            .hint = absl::StrCat("header.session_id ", request.session.value(),
-                                 ": no such session, or it has ended; open a new one")};
+    return answer({.status = NdkStatus::kObjectNameNotFound,
+                   .hint = absl::StrCat("header.session_id ", request.session.value(),
+                                        ": no such session, or it has ended; open a new one")});
   }
   if (!on_its_connection) {
-    return {.status = NdkStatus::kAccessDenied,
-            .hint = absl::StrCat("header.session_id ", request.session.value(),
-                                 ": not a session whose stream is on this connection; open or resume one first")};
+    return answer({.status = NdkStatus::kAccessDenied,
+                   .hint = absl::StrCat("header.session_id ", request.session.value(),
+                                        ": not a session whose stream is on this connection; open or resume one "
+                                        "first")});
   }
-  runner_.Run(std::move(request));
-  return *std::exchange(answer_, std::nullopt);
+  asked_.emplace_back(std::move(answer));
+  runner_.Queue(std::move(request));
 }
 
-void Broker::AskAll(EventStream& stream, std::vector<ClientRequest> requests) {
-  asking_ = &stream;
-  runner_.Run(std::vector<Event>(std::make_move_iterator(requests.begin()), std::make_move_iterator(requests.end())));
-  asking_ = nullptr;
+void Broker::Ask(EventStream& stream, ClientRequest request) {
+  asked_.emplace_back(stream.id_);
+  runner_.Queue(std::move(request));
+}
+
+void Broker::Answered(const ClientRequest& request, const Outcome& outcome) {
+  const auto asked = std::move(asked_.front());
+  asked_.pop_front();
+  if (const auto* answer = std::get_if<Answerer>(&asked)) return (*answer)(outcome);
+  const auto attached = streams_.find(std::get<StreamId>(asked).value());
+  if (attached != streams_.end()) attached->second.stream->Answered(request, outcome);
 }
 
 void Broker::Prepare(Event& event) {
@@ -189,7 +202,7 @@ void Broker::Prepare(Event& event) {
   if (request == nullptr || !core().IsNew(*request)) return;
   const SessionRecord& session = core().records().sessions.at(request->session);
   const Caller& caller = *streams_.at(session.stream.value()).caller;
-  request->refusal = gate_.Ask(caller, *request, core(), Watcher::Now());
+  request->refusal = gate_.Ask(caller, *request, core(), Loop::Now());
   if (session.identity.uid != caller.identity.uid && !request->refusal) {
     request->refusal = RefuseChangedUser(session, caller, request->request);
   }
@@ -201,6 +214,7 @@ void Broker::Prepare(Event& event) {
 
 void Broker::StopStreams() {
   stopping_ = true;
+  runner_.HandleQueued();
   std::vector<StreamId> ids;
   for (const auto& [id, attached] : streams_) ids.push_back(StreamId(id));
   for (const StreamId id : ids) {
@@ -227,10 +241,7 @@ void Broker::Carry(const Event& cause, const Effect& effect) {
                    opened_ = opened.session;
                  },
                  [&](const SessionRefused& refused) { opened_ = refused.outcome; },
-                 [&](const Answer& answer) {
-                   if (asking_ != nullptr) return asking_->Answered(std::get<ClientRequest>(cause), answer.outcome);
-                   answer_ = answer.outcome;
-                 },
+                 [&](const Answer& answer) { Answered(std::get<ClientRequest>(cause), answer.outcome); },
                  [&](const NumberedEvent& event) {
                    if (const auto attached = streams_.find(event.stream.value()); attached != streams_.end()) {
                      attached->second.stream->EventsWait();

@@ -3,6 +3,8 @@
 #ifndef BROKER_CONTROL_BROKER_H_
 #define BROKER_CONTROL_BROKER_H_
 
+#include <deque>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <unordered_map>
@@ -33,7 +35,7 @@ class EventStream {
 
   // There are events in the session's queue that this stream has not sent.
   virtual void EventsWait() = 0;
-  // The broker has answered a request that came on this stream (Broker::AskAll).
+  // The broker has answered a request that came on this stream.
   virtual void Answered(const ClientRequest& request, const Outcome& outcome) = 0;
   // Sends what is under way, then ends. The broker has forgotten the stream.
   virtual void End(StreamEnding ending) = 0;
@@ -47,7 +49,7 @@ class EventStream {
 // services call it; it runs the core.
 class Broker {
  public:
-  Broker(BrokerCore core, Watcher& watcher, CoreRunner::Commit commit, CoreRunner::Observer observer, Policy policy,
+  Broker(BrokerCore core, Loop& loop, CoreRunner::Commit commit, CoreRunner::Observer observer, Policy policy,
          AuditLevel audit);
 
   // Once: starts the fabrics, with which the core goes on. Clients of the process before return now or never.
@@ -75,13 +77,15 @@ class Broker {
   // False where `acknowledged` was never sent.
   bool Acknowledge(SessionId session, EventNumber acknowledged);
 
-  // A client's request. INVALID_PARAMETER where it names no session, OBJECT_NAME_NOT_FOUND where the user has none
-  // such, and ACCESS_DENIED where it does not come on the connection of the session's stream. A new one passes the
-  // gate; what that refuses is the core's answer, kept for repeats.
-  Outcome Ask(const Caller& caller, ClientRequest request);
-  // Handles requests that came on the stream of their session likewise, in their order and with one commit. The stream
-  // hears each answer before this returns.
-  void AskAll(EventStream& stream, std::vector<ClientRequest> requests);
+  // A client's request that came by an RPC. INVALID_PARAMETER where it names no session, OBJECT_NAME_NOT_FOUND where
+  // the user has none such, and ACCESS_DENIED where it does not come on the connection of the session's stream. A new
+  // one passes the gate; what that refuses is the core's answer, kept for repeats. `answer` is called once: now, or at
+  // the end of this turn of the loop.
+  using Answerer = std::function<void(const Outcome&)>;
+  void Ask(const Caller& caller, ClientRequest request, Answerer answer);
+  // A request that came on the stream of its session. The stream hears the answer at the end of this turn, after those
+  // of the requests before.
+  void Ask(EventStream& stream, ClientRequest request);
 
   // As the fabrics' (fabric.h).
   void MakeWay() { runner_.MakeWay(); }
@@ -101,8 +105,9 @@ class Broker {
   };
 
   Opened Attach(EventStream& stream, std::shared_ptr<const Caller> caller, const Event& event);
-  // Has a new request pass the gate. Earlier ones of the same batch count.
+  // Has a new request pass the gate. Requests before it count.
   void Prepare(Event& event);
+  void Answered(const ClientRequest& request, const Outcome& outcome);
   void Carry(const Event& cause, const Effect& effect);
   void Detach(StreamId id, StreamEnding ending);
 
@@ -118,9 +123,9 @@ class Broker {
   StreamEnding ending_ = StreamEnding::kEnded;
   absl::string_view why_;
   LifeLog life_;
-  EventStream* asking_ = nullptr;  // Whose requests are being handled; null where they came by RPCs.
-  // What the event at hand was answered.
-  std::optional<Outcome> answer_;
+  // Who has asked the requests that the core has not answered, in their order, in which the core answers them.
+  std::deque<std::variant<Answerer, StreamId>> asked_;
+  // How the event at hand was answered.
   std::optional<Opened> opened_;
 };
 

@@ -2,23 +2,16 @@
 
 #include "broker/control/broker_service.h"
 
+#include <utility>
+#include <variant>
+
 #include "broker/control/status_mapping.h"
 #include "broker/control/translation.h"
+#include "broker/control/unary_call.h"
+#include "proto/rdmabroker/v1/requests.pb.h"
 
 namespace rdmabroker {
 namespace {
-
-Outcome Answer(Broker& broker, const Caller* caller, const v1::RequestHeader& header, Translated request) {
-  if (caller == nullptr || caller->IsRemote()) {
-    return {.status = NdkStatus::kAccessDenied,
-            .hint = "requests are taken on the control socket of the broker's node only"};
-  }
-  if (auto* malformed = std::get_if<Outcome>(&request)) return std::move(*malformed);
-  return broker.Ask(*caller, {.session = SessionId(header.session_id()),
-                              .id = RequestId(header.request_id()),
-                              .acknowledged = EventNumber(header.acknowledged_event()),
-                              .request = std::get<Request>(std::move(request))});
-}
 
 // Whether the caller's session has lost its stream and may return. Its requests may have been on the way meanwhile.
 bool IsAway(const Broker& broker, const Caller& caller, SessionId id) {
@@ -29,39 +22,56 @@ bool IsAway(const Broker& broker, const Caller& caller, SessionId id) {
   return caller.IsUserOf(owner) && owner.pid == caller.identity.pid;
 }
 
-template <typename Base, typename Request>
-void ServeOutcome(UnaryContext& context, Broker& broker, v1::Broker::AsyncService& service,
-                  UnaryMethod<Base, Request, v1::Outcome> method) {
-  const absl::string_view name = CallOf<Request>();
-  context.metrics.ExpectRequest(name);
-  const UnaryHandler<Request, v1::Outcome> handler = [&broker, &context, name](const Caller* caller,
-                                                                               const Request& request,
-                                                                               v1::Outcome* reply) {
-    // Without an outcome: to be repeated, and not to be told to whoever made it.
-    if (caller != nullptr && !caller->IsRemote() && IsAway(broker, *caller, SessionId(request.header().session_id()))) {
-      return grpc::Status(grpc::StatusCode::UNAVAILABLE,
-                          "header.session_id: the session has lost its stream; return to it, then repeat the request");
-    }
-    const Outcome outcome = Answer(broker, caller, request.header(), FromProto(request));
-    context.metrics.CountRequest(name, outcome.status);
-    ToProto(outcome, reply);
-    return GrpcStatusOf(outcome);
-  };
-  ServeUnary(context, service, method, handler);
+template <typename Message>
+void ServeOutcome(Services& services, Broker& broker, Metrics& metrics) {
+  const absl::string_view name = CallOf<Message>();
+  metrics.ExpectRequest(name);
+  const SlowUnaryHandler<Message, v1::Outcome> handler =
+      [&broker, &metrics, name](const Caller& caller, const Message& request, const UnaryAnswer<v1::Outcome>& answer) {
+        const auto end = [&metrics, name, answer](const Outcome& outcome) {
+          metrics.CountRequest(name, outcome.status);
+          v1::Outcome reply;
+          ToProto(outcome, &reply);
+          answer(RpcStatusOf(outcome), reply);
+        };
+        if (caller.IsRemote()) {
+          return end({.status = NdkStatus::kAccessDenied,
+                      .hint = "requests are taken on the control socket of the broker's node only"});
+        }
+        const SessionId session(request.header().session_id());
+        // Without an outcome: to be repeated, and not to be told to whoever made it.
+        if (IsAway(broker, caller, session)) {
+          return answer({.code = absl::StatusCode::kUnavailable,
+                         .message = "header.session_id: the session has lost its stream; return to it, then repeat the "
+                                    "request"},
+                        {});
+        }
+        Translated translated = FromProto(request);
+        if (const auto* malformed = std::get_if<Outcome>(&translated)) return end(*malformed);
+        broker.Ask(caller,
+                   {.session = session,
+                    .id = RequestId(request.header().request_id()),
+                    .acknowledged = EventNumber(request.header().acknowledged_event()),
+                    .request = std::get<Request>(std::move(translated))},
+                   end);
+      };
+  ServeSlowUnary(services, handler);
+}
+
+template <typename... Messages>
+void ServeAll(Services& services, Broker& broker, Metrics& metrics) {
+  (ServeOutcome<Messages>(services, broker, metrics), ...);
 }
 
 }  // namespace
 
-void ServeRequests(UnaryContext& context, Broker& broker, v1::Broker::AsyncService& service) {
-  const auto serve = [&](auto... methods) { (ServeOutcome(context, broker, service, methods), ...); };
-  using Service = v1::Broker::AsyncService;
-  serve(&Service::RequestOpenAdapter, &Service::RequestCloseAdapter, &Service::RequestCreateListener,
-        &Service::RequestListen, &Service::RequestControlConnectEvents, &Service::RequestCloseListener,
-        &Service::RequestCreateSharedEndpoint, &Service::RequestCloseSharedEndpoint, &Service::RequestReservePort,
-        &Service::RequestReleasePort, &Service::RequestCreateConnector, &Service::RequestConnect,
-        &Service::RequestConnectWithSharedEndpoint, &Service::RequestCompleteConnect, &Service::RequestAccept,
-        &Service::RequestReject, &Service::RequestDisconnect, &Service::RequestGetConnectionData,
-        &Service::RequestReportConnectionEnd, &Service::RequestCloseConnector);
+void ServeRequests(Services& services, Broker& broker, Metrics& metrics) {
+  ServeAll<v1::OpenAdapterRequest, v1::CloseAdapterRequest, v1::CreateListenerRequest, v1::ListenRequest,
+           v1::ControlConnectEventsRequest, v1::CloseListenerRequest, v1::CreateSharedEndpointRequest,
+           v1::CloseSharedEndpointRequest, v1::ReservePortRequest, v1::ReleasePortRequest, v1::CreateConnectorRequest,
+           v1::ConnectRequest, v1::ConnectWithSharedEndpointRequest, v1::CompleteConnectRequest, v1::AcceptRequest,
+           v1::RejectRequest, v1::DisconnectRequest, v1::GetConnectionDataRequest, v1::ReportConnectionEndRequest,
+           v1::CloseConnectorRequest>(services, broker, metrics);
 }
 
 }  // namespace rdmabroker

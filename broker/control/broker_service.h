@@ -4,13 +4,14 @@
 #define BROKER_CONTROL_BROKER_SERVICE_H_
 
 #include "broker/control/broker.h"
-#include "broker/control/unary_call.h"
-#include "proto/rdmabroker/v1/broker.grpc.pb.h"
+#include "broker/control/services.h"
+#include "broker/monitoring/metrics.h"
 
 namespace rdmabroker {
 
-// Serves the requests of rdmabroker.v1.Broker; its stream is SessionStream's.
-void ServeRequests(UnaryContext& context, Broker& broker, v1::Broker::AsyncService& service);
+// Serves the requests of rdmabroker.v1.Broker that come by RPCs; its stream is SessionStream's. All must outlive the
+// services.
+void ServeRequests(Services& services, Broker& broker, Metrics& metrics);
 
 }  // namespace rdmabroker
 

@@ -22,33 +22,48 @@ ClientProcesses::~ClientProcesses() {
 }
 
 void ClientProcesses::Watch(SessionId session, pid_t process) {
-  if (process == 0 || processes_.contains(session.value())) return;
+  if (process == 0) return;
+  if (const auto known = processes_.find(session.value()); known != processes_.end()) {
+    known->second.listened_to = true;
+    return;
+  }
   UniqueFd fd = OpenProcess(process);
   // For want of a descriptor the session ends with its connection or after its grace period.
   if (!fd && errno != ESRCH) return;
   Process& watched = processes_[session.value()];
   if (!fd) return AwaitLastWords(session, watched);
   watched.fd = std::move(fd);
-  watched.watch = watcher_.Watch(watched.fd.get(), EPOLLIN, [this, session](uint32_t) {
+  watched.watch = loop_.Watch(watched.fd.get(), EPOLLIN, [this, session](uint32_t) {
     Process& ended = processes_.at(session.value());
-    watcher_.Unwatch(std::exchange(ended.watch, WatchId::kNone));
+    loop_.Unwatch(std::exchange(ended.watch, WatchId::kNone));
     ended.fd.Reset();
     AwaitLastWords(session, ended);
   });
 }
 
 void ClientProcesses::AwaitLastWords(SessionId session, Process& process) {
-  process.last_words = watcher_.StartTimer(Watcher::Now() + kLastWords, [this, session] {
+  const absl::Duration wait = process.listened_to ? kLastWords : absl::ZeroDuration();
+  process.last_words = loop_.StartTimer(Loop::Now() + wait, [this, session] {
     Forget(session);
     ended_(session);
   });
 }
 
+void ClientProcesses::StopListening(SessionId session) {
+  const auto found = processes_.find(session.value());
+  if (found == processes_.end()) return;
+  Process& process = found->second;
+  process.listened_to = false;
+  if (process.last_words == TimerId::kNone) return;
+  loop_.CancelTimer(process.last_words);
+  AwaitLastWords(session, process);
+}
+
 void ClientProcesses::Forget(SessionId session) {
   const auto found = processes_.find(session.value());
   if (found == processes_.end()) return;
-  watcher_.Unwatch(found->second.watch);
-  watcher_.CancelTimer(found->second.last_words);
+  loop_.Unwatch(found->second.watch);
+  loop_.CancelTimer(found->second.last_words);
   processes_.erase(found);
 }
 

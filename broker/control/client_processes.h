@@ -10,7 +10,7 @@
 
 #include "absl/time/time.h"
 #include "broker/core/ids.h"
-#include "broker/runtime/watcher.h"
+#include "broker/runtime/loop.h"
 #include "dataplane/unique_fd.h"
 
 namespace rdmabroker {
@@ -22,14 +22,17 @@ class ClientProcesses {
  public:
   // `ended` is called once for a session whose process has ended, after kLastWords, never inside Watch, and not after
   // Forget.
-  ClientProcesses(Watcher& watcher, std::function<void(SessionId)> ended)
-      : watcher_(watcher), ended_(std::move(ended)) {}
+  ClientProcesses(Loop& loop, std::function<void(SessionId)> ended) : loop_(loop), ended_(std::move(ended)) {}
   ~ClientProcesses();
   ClientProcesses(const ClientProcesses&) = delete;
   ClientProcesses& operator=(const ClientProcesses&) = delete;
 
-  // `process`: the session's; 0, which cannot be seen from here, does nothing. Nor does one that is watched already.
+  // `process`: the session's; 0, which cannot be seen from here, does nothing. One that is watched already is listened
+  // to again.
   void Watch(SessionId session, pid_t process);
+  // The session has lost its stream: there are no last words to hear. It is reported as soon as its process has ended,
+  // until Watch is called for it again.
+  void StopListening(SessionId session);
   // The session has ended.
   void Forget(SessionId session);
 
@@ -41,11 +44,12 @@ class ClientProcesses {
     UniqueFd fd;
     WatchId watch = WatchId::kNone;
     TimerId last_words = TimerId::kNone;  // Since its end was seen.
+    bool listened_to = true;
   };
 
   void AwaitLastWords(SessionId session, Process& process);
 
-  Watcher& watcher_;
+  Loop& loop_;
   const std::function<void(SessionId)> ended_;
   std::unordered_map<uint64_t, Process> processes_;  // By SessionId.
 };

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "absl/time/time.h"
-#include "broker/runtime/queue_executor_for_test.h"
+#include "broker/runtime/loop_for_test.h"
 
 namespace rdmabroker {
 namespace {
@@ -45,13 +45,12 @@ class Child {
 class ClientProcessesTest : public testing::Test {
  protected:
   bool Becomes(size_t count) {
-    return executor_.RunUntil([&] { return ended_.size() >= count; });
+    return RunUntil(loop_, [&] { return ended_.size() >= count; });
   }
 
-  QueueExecutor executor_;
-  Watcher watcher_{executor_};
+  Loop loop_;
   std::vector<SessionId> ended_;
-  ClientProcesses processes_{watcher_, [this](SessionId session) { ended_.push_back(session); }};
+  ClientProcesses processes_{loop_, [this](SessionId session) { ended_.push_back(session); }};
 };
 
 TEST_F(ClientProcessesTest, AreToldOnceTheyHaveEnded) {
@@ -97,15 +96,37 @@ TEST_F(ClientProcessesTest, AreToldAfterTheirLastWordsAndNotWhereTheseEndTheirSe
   processes_.Watch(SessionId(1), first.pid());
   processes_.Watch(SessionId(2), second.pid());
   second.End();
-  ASSERT_TRUE(executor_.WaitForTasks(1));
-  bool seen = false;
-  ASSERT_TRUE(executor_.RunUntil([&] { return std::exchange(seen, true); }));
+  ASSERT_TRUE(loop_.RunTurn(Loop::Now() + absl::Seconds(30)));
   processes_.Forget(SessionId(2));
-  const absl::Time end = Watcher::Now();
+  const absl::Time end = Loop::Now();
   first.End();
   ASSERT_TRUE(Becomes(1));
-  EXPECT_GE(Watcher::Now() - end, ClientProcesses::kLastWords);
+  EXPECT_GE(Loop::Now() - end, ClientProcesses::kLastWords);
   EXPECT_THAT(ended_, ElementsAre(SessionId(1))) << "the other one would have been told sooner";
+}
+
+TEST_F(ClientProcessesTest, WithoutAStreamAreToldAtOnce) {
+  Child first;
+  Child second;
+  Child third;
+  processes_.Watch(SessionId(1), first.pid());
+  processes_.StopListening(SessionId(1));
+  processes_.Watch(SessionId(2), second.pid());
+  processes_.Watch(SessionId(3), third.pid());
+  processes_.StopListening(SessionId(3));
+  processes_.Watch(SessionId(3), third.pid());
+  const absl::Time begin = Loop::Now();
+  first.End();
+  ASSERT_TRUE(Becomes(1));
+  second.End();
+  ASSERT_TRUE(loop_.RunTurn(Loop::Now() + absl::Seconds(30)));
+  processes_.StopListening(SessionId(2));
+  EXPECT_THAT(ended_, ElementsAre(SessionId(1))) << "never inside the call";
+  ASSERT_TRUE(Becomes(2));
+  EXPECT_THAT(ended_, ElementsAre(SessionId(1), SessionId(2)));
+  third.End();
+  ASSERT_TRUE(Becomes(3));
+  EXPECT_GE(Loop::Now() - begin, ClientProcesses::kLastWords) << "one that has returned is listened to";
 }
 
 TEST_F(ClientProcessesTest, ThatCannotBeSeenAreNotWatched) {

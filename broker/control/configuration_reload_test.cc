@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "broker/runtime/queue_executor_for_test.h"
+#include "broker/runtime/loop_for_test.h"
 #include "tests/captured_log.h"
 #include "tests/control/hanging_file.h"
 #include "tests/control/temporary_folder.h"
@@ -40,7 +40,7 @@ class ConfigurationReloadTest : public testing::Test {
     std::ofstream(path_) << text << (has_control ? "" : "[control]\nsocket_group = \"\"\n");
   }
   std::unique_ptr<ConfigurationReload> Make(const std::string& path) {
-    return std::make_unique<ConfigurationReload>(path, AtFirst(), executor_,
+    return std::make_unique<ConfigurationReload>(path, AtFirst(), loop_,
                                                  [this](const LoadedConfiguration&, const Configuration& in_use) {
                                                    ++applied_;
                                                    in_use_ = in_use;
@@ -52,13 +52,13 @@ class ConfigurationReloadTest : public testing::Test {
   absl::StatusOr<ChangedKeys> Reload(ConfigurationReload& reload) {
     std::optional<absl::StatusOr<ChangedKeys>> result;
     reload.Ask([&](const absl::StatusOr<ChangedKeys>& changed) { result = changed; });
-    EXPECT_TRUE(executor_.RunUntil([&] { return result.has_value(); }));
+    EXPECT_TRUE(RunUntil(loop_, [&] { return result.has_value(); }));
     return *result;
   }
 
   const TemporaryFolder folder_;
   const std::string path_ = folder_.path() + "/broker.toml";
-  QueueExecutor executor_;
+  Loop loop_;
   Configuration in_use_;
   int applied_ = 0;
   std::optional<uint32_t> least_answers_;
@@ -238,7 +238,7 @@ TEST_F(AFileThatHangs, HoldsAllButReloadsUpAndThoseAreBounded) {
 TEST_F(AFileThatHangs, IsReadOnceMoreForAllWhoAskedMeanwhile) {
   for (int i = 0; i < 3; ++i) Ask();
   file_.reset();
-  ASSERT_TRUE(executor_.RunUntil([&] { return results_.size() == 3; }));
+  ASSERT_TRUE(RunUntil(loop_, [&] { return results_.size() == 3; }));
   EXPECT_THAT(results_[0]->applied, ElementsAre("limits.backlog"));
   EXPECT_THAT(results_[1]->applied, IsEmpty()) << "it has not changed since the first read";
   EXPECT_THAT(results_[2]->applied, IsEmpty());

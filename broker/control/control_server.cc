@@ -5,27 +5,39 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include <chrono>
 #include <optional>
 #include <utility>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "broker/control/administration_service.h"
 #include "broker/control/broker_service.h"
 #include "broker/control/inspection_service.h"
-#include "broker/control/transport_limits.h"
+#include "broker/log/log.h"
 
 namespace rdmabroker {
 namespace {
 
 // For replies that are under way when the daemon stops, which take a millisecond; the streams have been ended before.
-// It is waited for to its end where a client keeps an idle connection, and all others wait for the next process as
-// long.
-constexpr auto kShutdownPatience = std::chrono::milliseconds(100);
+// It passes where a client keeps an idle connection, and all others wait for the next process as long.
+constexpr absl::Duration kShutdownPatience = absl::Milliseconds(100);
 
-// A fraction of what the last handshake's end takes.
+// A fraction of what the last handshake's end takes, and the end of the last connection.
 constexpr absl::Duration kDrainLook = absl::Milliseconds(5);
+
+// A turn of the loop that is longer has held clients up. Others' requests take a tenth of that.
+constexpr absl::Duration kLongTurn = absl::Milliseconds(10);
+
+// Calls at a time on one connection beside a client's unanswered requests: its stream, and inspection.
+constexpr uint32_t kOtherCalls = 64;
+
+ControlSocket::Settings SettingsOf(const Configuration& configuration, const Administrators& administrators) {
+  return {.administrators = administrators,
+          .connections_per_uid = configuration.connections_per_uid,
+          .silence_timeout = configuration.patience,
+          .calls = configuration.limits.answers_kept + kOtherCalls};
+}
 
 Administrators AdministratorsOf(const LoadedConfiguration& loaded) {
   return {
@@ -57,46 +69,54 @@ absl::StatusOr<std::unique_ptr<ControlServer>> ControlServer::Start(const Loaded
 
   std::unique_ptr<ControlServer> self(new ControlServer);
   self->socket_names_ = std::move(names);
-  grpc::ServerBuilder builder;
-  SetTransportLimits(builder, configuration.limits.answers_kept);
-  builder.RegisterService(&self->broker_service_);
-  builder.RegisterService(&self->inspection_service_);
-  builder.RegisterService(&self->administration_service_);
-  builder.RegisterService(&self->health_service_);
-  self->remotes_ = std::make_unique<RemoteAccess>(std::move(tcp_port));
-  self->remotes_->AddTo(builder);
-  self->loop_.SetQueue(builder.AddCompletionQueue());
-  self->server_ = builder.BuildAndStart();
-  self->watcher_ = std::make_unique<Watcher>(self->loop_);
   self->broker_ = std::make_unique<Broker>(
-      std::move(core), *self->watcher_, std::move(commit),
+      std::move(core), self->loop_, std::move(commit),
       [&metrics = self->metrics_](Instant now, const Event& event, const Effects& effects) {
         metrics.Observe(now, event, effects);
       },
       configuration.policy, configuration.audit);
   self->broker_->gate().OnDecision([&metrics = self->metrics_](bool allowed) { metrics.CountDecision(allowed); });
-  self->control_socket_ = std::make_unique<ControlSocket>(
-      *std::move(control), *self->server_, *self->watcher_, self->metrics_,
-      ControlSocket::Settings{administrators, configuration.connections_per_uid, configuration.patience});
+  if (absl::Status served = self->Serve(configuration); !served.ok()) return served;
+  self->accepting_ = std::make_unique<AcceptingThread>(self->loop_);
+  self->control_socket_ =
+      std::make_unique<ControlSocket>(*std::move(control), self->services_, *self->accepting_, self->loop_,
+                                      self->metrics_, SettingsOf(configuration, administrators));
   self->handoff_socket_ = std::make_unique<HandoffSocket>(
-      *std::move(handoff), *self->broker_, self->handoffs_, *self->watcher_, self->metrics_,
+      *std::move(handoff), *self->broker_, self->handoffs_, self->loop_, self->metrics_,
       HandoffSocket::Settings{.administrators = administrators, .patience = configuration.patience});
-  self->remotes_->Start(configuration, *self->watcher_, self->loop_);
-  self->Serve(configuration);
+  self->remotes_ = std::make_unique<RemoteAccess>(
+      std::move(tcp_port), configuration,
+      RemoteAccess::Parts{self->services_, *self->accepting_, self->loop_, self->broker_->gate(), self->metrics_});
   return self;
 }
 
-void ControlServer::Serve(const Configuration& configuration) {
-  unary_.reset(new UnaryContext{loop_, *control_socket_, *remotes_, broker_->gate(), metrics_});
-  streams_.reset(new SessionStream::Context{*unary_, *watcher_, *broker_, broker_service_, configuration.patience});
-  SessionStream::Serve(*streams_);
-  ServeRequests(*unary_, *broker_, broker_service_);
-  ServeInspection(*unary_, *broker_, inspection_service_);
-  watches_ = std::make_unique<WatchService>(*unary_, *watcher_, *broker_, inspection_service_, configuration.patience);
-  ServeAdministration(*unary_, *broker_, administration_service_,
+absl::Status ControlServer::Serve(const Configuration& configuration) {
+  patience_ = configuration.patience;
+  loop_.FollowTurns([this](const Loop::Turn& turn) { NoteTurn(turn); });
+  streams_.reset(new SessionStream::Context{loop_, *broker_, metrics_, patience_});
+  SessionStream::Serve(services_, *streams_);
+  ServeRequests(services_, *broker_, metrics_);
+  ServeInspection(services_, *broker_);
+  watches_ = std::make_unique<WatchService>(services_, loop_, *broker_, patience_);
+  ServeAdministration(services_, *broker_,
                       {.restart = [this] { return restart_ != nullptr && restart_(); },
                        .reload = [this](ReloadDone done) { Reload(std::move(done)); }});
-  health_ = std::make_unique<HealthService>(*unary_, health_service_);
+  health_ = std::make_unique<HealthService>(services_, loop_, patience_);
+  const std::vector<std::string> missing = services_.Missing();
+  if (missing.empty()) return absl::OkStatus();
+  return absl::InternalError(
+      absl::StrCat("the contract has methods that are not served: ", absl::StrJoin(missing, ", ")));
+}
+
+void ControlServer::NoteTurn(const Loop::Turn& turn) {
+  if (turn.took <= kLongTurn) return;
+  metrics_.CountLongTurn();
+  if (const auto left_out = long_turns_.Pass(Loop::Now())) {
+    LogWarning("clients held up", {{"milliseconds", absl::ToInt64Milliseconds(turn.took)},
+                                   {"longest_milliseconds", absl::ToInt64Milliseconds(turn.longest)},
+                                   {"longest", absl::StrCat(turn.place.file, ":", turn.place.line)},
+                                   {"left_out", *left_out}});
+  }
 }
 
 void ControlServer::Reload(ReloadDone done) {
@@ -108,24 +128,16 @@ Configuration ControlServer::Apply(const LoadedConfiguration& loaded, const Conf
   const Administrators administrators = AdministratorsOf(loaded);
   broker_->SetLimits(in_use.limits);
   broker_->gate().Replace(in_use.policy, in_use.audit);
-  control_socket_->Set({administrators, in_use.connections_per_uid, in_use.patience});
+  control_socket_->Set(SettingsOf(in_use, administrators));
   handoff_socket_->Set(administrators, in_use.patience);
-  streams_->patience = in_use.patience;
-  watches_->Apply(in_use.patience);
+  patience_ = in_use.patience;
+  watches_->EndAll();
   return remotes_->Apply(in_use, loaded.certificates);
 }
 
-ControlServer::~ControlServer() {
-  // gRPC ends the process where a server's queue goes with operations still on it.
-  if (!ran_) {
-    Stop();
-    loop_.Run();
-  }
-  if (server_stopper_.joinable()) server_stopper_.join();
-}
+ControlServer::~ControlServer() = default;
 
 void ControlServer::Run() {
-  ran_ = true;
   control_socket_->StartAccepting();
   handoff_socket_->StartAccepting();
   remotes_->StartAccepting();
@@ -145,20 +157,24 @@ void ControlServer::StopOnLoop(absl::Duration patience) {
   // The next process has the port.
   metrics_port_.reset();
   remotes_->StopAccepting();
-  Drain(Watcher::Now() + patience);
+  Drain(Loop::Now() + patience);
 }
 
 void ControlServer::Drain(absl::Time end) {
-  if (Watcher::Now() < end && broker_->HasHandshakes()) {
-    watcher_->StartTimer(Watcher::Now() + kDrainLook, [this, end] { Drain(end); });
+  if (Loop::Now() < end && broker_->HasHandshakes()) {
+    loop_.StartTimer(Loop::Now() + kDrainLook, [this, end] { Drain(end); });
     return;
   }
   broker_->StopStreams();
   watches_->Stop();
-  server_stopper_ = std::thread([this] {
-    server_->Shutdown(std::chrono::system_clock::now() + kShutdownPatience);
-    loop_.Post([this] { loop_.Stop(); });
-  });
+  control_socket_->Drain();
+  remotes_->Drain();
+  AwaitClients(Loop::Now() + kShutdownPatience);
+}
+
+void ControlServer::AwaitClients(absl::Time end) {
+  if (Loop::Now() >= end || !(control_socket_->HasConnections() || remotes_->HasConnections())) return loop_.Stop();
+  loop_.StartTimer(Loop::Now() + kDrainLook, [this, end] { AwaitClients(end); });
 }
 
 }  // namespace rdmabroker

@@ -7,29 +7,28 @@
 #include <memory>
 #include <optional>
 #include <string>
-#include <thread>
 #include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "broker/control/accepting_thread.h"
 #include "broker/control/broker.h"
 #include "broker/control/configuration.h"
 #include "broker/control/configuration_reload.h"
-#include "broker/control/grpc_loop.h"
+#include "broker/control/control_socket.h"
 #include "broker/control/handoff_socket.h"
 #include "broker/control/health_service.h"
 #include "broker/control/listening_socket.h"
 #include "broker/control/metrics_port.h"
 #include "broker/control/remote_access.h"
+#include "broker/control/services.h"
 #include "broker/control/session_stream.h"
 #include "broker/control/watch_service.h"
 #include "broker/monitoring/metrics.h"
 #include "broker/runtime/descriptor_keep.h"
 #include "broker/runtime/handoff_table.h"
-#include "broker/runtime/watcher.h"
-#include "proto/rdmabroker/v1/administration.grpc.pb.h"
-#include "proto/rdmabroker/v1/inspection.grpc.pb.h"
+#include "broker/runtime/loop.h"
 
 namespace rdmabroker {
 
@@ -47,17 +46,15 @@ class ControlServer {
   ControlServer& operator=(const ControlServer&) = delete;
 
   // For the fabrics, before Run; they live on the loop thread.
-  Watcher& watcher() { return *watcher_; }
+  Loop& loop() { return loop_; }
   HandoffTable& handoffs() { return handoffs_; }
-  Executor& executor() { return loop_; }
   void Recover(std::vector<std::unique_ptr<Fabric>> fabrics) { broker_->Recover(std::move(fabrics)); }
   const Broker& broker() const { return *broker_; }
   // What is counted, on the loop thread.
   Metrics& metrics() { return metrics_; }
   // Before Run, if at all: as MetricsPort, until it stops.
   void ServeMetrics(UniqueFd listener, MetricsPort::Settings settings) {
-    metrics_port_ =
-        std::make_unique<MetricsPort>(std::move(listener), std::move(settings), *broker_, metrics_, *watcher_, loop_);
+    metrics_port_ = std::make_unique<MetricsPort>(std::move(listener), std::move(settings), *broker_, metrics_, loop_);
   }
   // Where it listens over TCP: IP:PORT, or "".
   std::string tcp_address() const { return remotes_->address(); }
@@ -87,36 +84,37 @@ class ControlServer {
  private:
   ControlServer() = default;
 
-  void Serve(const Configuration& configuration);
+  // What the services are served with, before there are sockets. INTERNAL where the contract has a method that nobody
+  // serves.
+  absl::Status Serve(const Configuration& configuration);
   void Reload(ReloadDone done);
+  void NoteTurn(const Loop::Turn& turn);
   void StopOnLoop(absl::Duration patience);
-  // Until `end`, or until there are no handshakes; then the rest of StopOnLoop.
+  // Until `end`, or until there are no handshakes; then tells clients.
   void Drain(absl::Time end);
+  // Until `end`, or until clients have left; then ends the loop.
+  void AwaitClients(absl::Time end);
 
   std::vector<std::unique_ptr<SocketName>> socket_names_;
-  GrpcLoop loop_;
+  Loop loop_;
   HandoffTable handoffs_;
   Metrics metrics_;
-  std::unique_ptr<Watcher> watcher_;
   std::unique_ptr<Broker> broker_;
-  v1::Broker::AsyncService broker_service_;
-  v1::Inspection::AsyncService inspection_service_;
-  v1::Administration::AsyncService administration_service_;
-  grpc::health::v1::Health::AsyncService health_service_;
-  std::unique_ptr<grpc::Server> server_;
-  std::unique_ptr<ControlSocket> control_socket_;
-  std::unique_ptr<HandoffSocket> handoff_socket_;
-  std::unique_ptr<RemoteAccess> remotes_;
-  std::unique_ptr<UnaryContext> unary_;
+  Services services_;
+  // How long clients may take to say who they are, and to read (control.patience_ms).
+  absl::Duration patience_;
   std::unique_ptr<SessionStream::Context> streams_;
   std::unique_ptr<HealthService> health_;
   std::unique_ptr<MetricsPort> metrics_port_;
   std::unique_ptr<WatchService> watches_;
+  std::unique_ptr<AcceptingThread> accepting_;
+  std::unique_ptr<ControlSocket> control_socket_;
+  std::unique_ptr<HandoffSocket> handoff_socket_;
+  std::unique_ptr<RemoteAccess> remotes_;
   std::function<bool()> restart_;
   std::function<void(ReloadDone)> reload_;
-  bool ran_ = false;
-  bool stopping_ = false;       // Loop thread only.
-  std::thread server_stopper_;  // grpc::Server::Shutdown blocks while the loop goes on.
+  WarningLimit long_turns_;
+  bool stopping_ = false;
 };
 
 }  // namespace rdmabroker

@@ -2,17 +2,11 @@
 
 #include "broker/control/control_socket.h"
 
-#include <fcntl.h>
-#include <grpcpp/server.h>
-#include <grpcpp/server_posix.h>
-#include <sys/epoll.h>
-#include <sys/resource.h>
 #include <sys/socket.h>
 
-#include <algorithm>
-#include <cerrno>
-#include <charconv>
-#include <cstring>
+#include <cstddef>
+#include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "broker/log/log.h"
@@ -20,112 +14,115 @@
 namespace rdmabroker {
 namespace {
 
-// Descriptors given to gRPC come from a range of their own, used in turn: so a number returns as late as possible, and
-// a call that outlives its connection does not find another's caller behind it, whatever gRPC does.
-constexpr int kFirstFd = 1024;
-constexpr int kFdRange = 16384;
+// How often users connect. Accepting thread only.
+class ConnectRates {
+ public:
+  bool MayEnter(int socket) {
+    ucred credentials = {};
+    socklen_t length = sizeof credentials;
+    if (::getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &credentials, &length) != 0) return false;
+    const absl::Time now = Loop::Now();
+    // More users than this begin anew together. A node has a few dozen.
+    if (buckets_.size() >= kMostUsers && !buckets_.contains(credentials.uid)) buckets_.clear();
+    return buckets_.try_emplace(credentials.uid, ControlSocket::kConnectRate, now).first->second.Take(now);
+  }
 
-int LastFd() {
-  rlimit limit = {};
-  ::getrlimit(RLIMIT_NOFILE, &limit);
-  const auto most = static_cast<int>(std::min<rlim_t>(limit.rlim_cur, kFirstFd + kFdRange));
-  return std::max(most - 1, 0);
-}
+ private:
+  static constexpr size_t kMostUsers = 4096;
 
-// The upper half of what there is, where that is little.
-int FirstFd() { return std::min(kFirstFd, LastFd() / 2); }
+  std::unordered_map<uid_t, rpc::TokenBucket> buckets_;
+};
 
 }  // namespace
 
-ControlSocket::ControlSocket(UniqueFd listener, grpc::Server& server, Watcher& watcher, Metrics& metrics,
-                             const Settings& settings)
-    : server_(server),
-      watcher_(watcher),
+ControlSocket::ControlSocket(UniqueFd listener, const Services& services, AcceptingThread& accepting, Loop& loop,
+                             Metrics& metrics, const Settings& settings)
+    : listener_(std::move(listener)),
+      services_(services),
+      accepting_(accepting),
+      loop_(loop),
       metrics_(metrics),
       settings_(settings),
-      first_fd_(FirstFd()),
-      last_fd_(LastFd()),
-      next_fd_(first_fd_),
-      acceptor_(std::move(listener), "control.sock", watcher, [this](UniqueFd fd) { Take(std::move(fd)); }) {}
+      users_(loop) {}
 
 ControlSocket::~ControlSocket() {
   StopAccepting();
-  while (!connections_.empty()) Forget(connections_.begin()->first);
+  for (const auto& [served, connection] : connections_) loop_.CancelTimer(connection.silence);
+}
+
+void ControlSocket::StartAccepting() {
+  listening_ = accepting_.Accept(
+      std::move(listener_),
+      {.name = "control.sock",
+       .may_enter = [rates = std::make_shared<ConnectRates>()](int socket) { return rates->MayEnter(socket); },
+       .take = [this](UniqueFd socket) { Take(std::move(socket)); },
+       .refused = [this](uint64_t count) { RefuseHasty(count); }});
 }
 
 void ControlSocket::Set(const Settings& settings) {
   settings_ = settings;
-  for (auto& [fd, connection] : connections_) {
-    const auto caller = rdmabroker::CallerOf(connection.duplicate.get(), settings_.administrators);
+  for (auto& [served, connection] : connections_) {
+    const auto caller = CallerOf(served->socket(), settings_.administrators);
     if (caller) connection.caller = std::make_shared<Caller>(*caller);
   }
 }
 
-void ControlSocket::Take(UniqueFd fd) {
-  const auto caller = rdmabroker::CallerOf(fd.get(), settings_.administrators);
+void ControlSocket::Take(UniqueFd socket) {
+  const auto caller = CallerOf(socket.get(), settings_.administrators);
   if (!caller) return;
   const uid_t uid = caller->identity.uid;
-  if (connections_of_uid_[uid] >= settings_.connections_per_uid) {
-    metrics_.CountRefusedCaller(CallerRefusal::kTooManyConnections);
-    if (const auto left_out = too_many_.Pass(Watcher::Now())) {
-      LogWarning("connection refused",
-                 {{"uid", uid},
-                  {"cause", absl::StrCat("the user has ", settings_.connections_per_uid, " already")},
-                  {"left_out", *left_out}});
-    }
-    return;
-  }
-  UniqueFd moved(::fcntl(fd.get(), F_DUPFD_CLOEXEC, next_fd_));
-  // None is free from there on; below there may be.
-  if (!moved) moved.Reset(::fcntl(fd.get(), F_DUPFD_CLOEXEC, first_fd_));
-  UniqueFd duplicate(moved ? ::fcntl(moved.get(), F_DUPFD_CLOEXEC, 0) : -1);
-  if (!duplicate) {
-    const int error = errno;
-    metrics_.CountRefusedCaller(CallerRefusal::kNoDescriptor);
-    if (const auto left_out = no_descriptor_.Pass(Watcher::Now())) {
-      LogWarning("connection refused", {{"uid", uid}, {"cause", std::strerror(error)}, {"left_out", *left_out}});
-    }
-    return;
-  }
-  const int number = moved.get();
-  next_fd_ = number >= last_fd_ ? first_fd_ : number + 1;
-  // gRPC had this number for a connection that is gone, or it could not be free.
-  Forget(number);
-  Connection& connection = connections_[number];
-  ++connections_of_uid_[uid];
+  if (users_.CountOf(uid) >= settings_.connections_per_uid) return Refuse(uid);
+  const auto served = std::make_shared<ServedConnection>(std::move(socket), nullptr, *this, services_,
+                                                         rpc::ServerConnection::Limits{.calls = settings_.calls},
+                                                         users_.Enter(uid), loop_);
+  Connection& connection = connections_[served.get()];
+  connection.served = served;
   connection.caller = std::make_shared<Caller>(*caller);
-  connection.duplicate = std::move(duplicate);
-  connection.watch =
-      watcher_.Watch(connection.duplicate.get(), EPOLLRDHUP, [this, number](uint32_t) { Forget(number); });
-  connection.silence = watcher_.StartTimer(Watcher::Now() + settings_.silence_timeout, [this, number] {
+  connection.silence = loop_.StartTimer(Loop::Now() + settings_.silence_timeout, [this, silent = served.get()] {
     metrics_.CountRefusedCaller(CallerRefusal::kSilent);
-    ::shutdown(connections_.at(number).duplicate.get(), SHUT_RDWR);
-    Forget(number);
+    silent->End();
   });
-  grpc::AddInsecureChannelFromFd(&server_, moved.Release());
+  served->Start();
 }
 
-void ControlSocket::Forget(int fd) {
-  const auto connection = connections_.find(fd);
-  if (connection == connections_.end()) return;
-  watcher_.Unwatch(connection->second.watch);
-  watcher_.CancelTimer(connection->second.silence);
-  const auto count = connections_of_uid_.find(connection->second.caller->identity.uid);
-  if (--count->second == 0) connections_of_uid_.erase(count);
-  connections_.erase(connection);
+void ControlSocket::Refuse(uid_t uid) {
+  metrics_.CountRefusedCaller(CallerRefusal::kTooManyConnections);
+  if (const auto left_out = too_many_.Pass(Loop::Now())) {
+    LogWarning("connection refused",
+               {{"uid", uid},
+                {"cause", absl::StrCat("the user has ", settings_.connections_per_uid, " already")},
+                {"left_out", *left_out}});
+  }
 }
 
-std::shared_ptr<const Caller> ControlSocket::CallerOfCall(const std::string& peer) {
-  constexpr std::string_view kPrefix = "fd:";
-  int fd = -1;
-  if (peer.compare(0, kPrefix.size(), kPrefix) != 0) return nullptr;
-  const char* end = peer.data() + peer.size();
-  const auto [stop, error] = std::from_chars(peer.data() + kPrefix.size(), end, fd);
-  if (error != std::errc() || stop != end) return nullptr;
-  const auto connection = connections_.find(fd);
-  if (connection == connections_.end()) return nullptr;
-  watcher_.CancelTimer(std::exchange(connection->second.silence, TimerId::kNone));
-  return connection->second.caller;
+void ControlSocket::RefuseHasty(uint64_t count) {
+  metrics_.CountRefusedCaller(CallerRefusal::kTooManyConnections, count);
+  if (const auto left_out = hasty_.Pass(Loop::Now())) {
+    LogWarning("connections refused",
+               {{"count", count},
+                {"cause", absl::StrCat("a user connects more than ", kConnectRate.a_second, " times a second")},
+                {"left_out", *left_out}});
+  }
+}
+
+rpc::Status ControlSocket::Admit(ServedConnection& connection, absl::string_view,
+                                 std::shared_ptr<const Caller>* caller) {
+  Connection& known = connections_.at(&connection);
+  loop_.CancelTimer(std::exchange(known.silence, TimerId::kNone));
+  *caller = known.caller;
+  return {};
+}
+
+void ControlSocket::Ended(ServedConnection& connection) {
+  const auto known = connections_.extract(&connection);
+  loop_.CancelTimer(known.mapped().silence);
+  users_.Leave(known.mapped().caller->identity.uid);
+}
+
+void ControlSocket::Drain() {
+  std::vector<std::shared_ptr<ServedConnection>> all;
+  for (const auto& [served, connection] : connections_) all.push_back(connection.served);
+  for (const auto& served : all) served->Drain();
 }
 
 }  // namespace rdmabroker

@@ -5,38 +5,45 @@
 
 #include <sys/types.h>
 
+#include <cstdint>
 #include <memory>
-#include <string>
 #include <unordered_map>
 
 #include "absl/time/time.h"
-#include "broker/control/acceptor.h"
+#include "broker/control/accepting_thread.h"
 #include "broker/control/caller.h"
+#include "broker/control/frame_budgets.h"
+#include "broker/control/served_connection.h"
+#include "broker/control/services.h"
 #include "broker/monitoring/metrics.h"
+#include "broker/runtime/loop.h"
 #include "broker/runtime/warning_limit.h"
-#include "broker/runtime/watcher.h"
 #include "dataplane/unique_fd.h"
-
-namespace grpc {
-class Server;
-}
+#include "proto/rpc/frame_budget.h"
 
 namespace rdmabroker {
 
-// Accepts connections to the control socket, asks the kernel who they are, and gives them to gRPC, which itself never
-// asks. Loop thread only.
-class ControlSocket {
+// Serves connections to the control socket, and asks the kernel who they are. Loop thread only.
+class ControlSocket final : public ServedConnection::Port {
  public:
+  // New connections of one user: as many at once as it may have, so that all of its clients may return together, and
+  // then more than people and their tools need.
+  static constexpr rpc::TokenRate kConnectRate = {.burst = 2048, .a_second = 200};
+
   struct Settings {
     Administrators administrators;
     // Connections at a time: every client has one, people's tools come and go.
     uint32_t connections_per_uid = 2048;
-    // gRPC lets a connection that says nothing stay for ever.
+    // For a connection's first call.
     absl::Duration silence_timeout = absl::Seconds(10);
+    // The most calls at a time on one connection.
+    uint32_t calls = 128;
   };
 
-  ControlSocket(UniqueFd listener, grpc::Server& server, Watcher& watcher, Metrics& metrics, const Settings& settings);
-  ~ControlSocket();
+  // All must outlive it.
+  ControlSocket(UniqueFd listener, const Services& services, AcceptingThread& accepting, Loop& loop, Metrics& metrics,
+                const Settings& settings);
+  ~ControlSocket() override;
   ControlSocket(const ControlSocket&) = delete;
   ControlSocket& operator=(const ControlSocket&) = delete;
 
@@ -44,36 +51,39 @@ class ControlSocket {
   void Set(const Settings& settings);
 
   // Before, and after StopAccepting, there are no new connections.
-  void StartAccepting() { acceptor_.Start(); }
-  void StopAccepting() { acceptor_.Stop(); }
+  void StartAccepting();
+  void StopAccepting() { accepting_.Stop(listening_); }
 
-  // Who makes the call, by ServerContext::peer(). Ask once, at the call's start: gRPC may use the descriptor's number
-  // for another connection after the call has ended. Null for a connection that is not of this socket.
-  std::shared_ptr<const Caller> CallerOfCall(const std::string& peer);
+  // Has each connection end once its calls have ended, at once if it has none.
+  void Drain();
+  [[nodiscard]] bool HasConnections() const { return !connections_.empty(); }
+
+  rpc::Status Admit(ServedConnection& connection, absl::string_view action,
+                    std::shared_ptr<const Caller>* caller) override;
+  void Ended(ServedConnection& connection) override;
 
  private:
   struct Connection {
+    std::shared_ptr<ServedConnection> served;
     std::shared_ptr<const Caller> caller;
-    UniqueFd duplicate;  // Of gRPC's descriptor: to see the connection's end, and to end it.
-    WatchId watch = WatchId::kNone;
     TimerId silence = TimerId::kNone;
   };
 
-  void Take(UniqueFd fd);
-  void Forget(int fd);
+  void Take(UniqueFd socket);
+  void Refuse(uid_t uid);
+  void RefuseHasty(uint64_t count);
 
-  grpc::Server& server_;
-  Watcher& watcher_;
+  UniqueFd listener_;  // Until StartAccepting.
+  const Services& services_;
+  AcceptingThread& accepting_;
+  Loop& loop_;
   Metrics& metrics_;
   Settings settings_;
-  const int first_fd_;
-  const int last_fd_;
-  int next_fd_;
-  std::unordered_map<int, Connection> connections_;  // By gRPC's descriptor.
-  std::unordered_map<uid_t, uint32_t> connections_of_uid_;
+  AcceptingThread::ListenerId listening_ = AcceptingThread::ListenerId::kNone;
+  std::unordered_map<ServedConnection*, Connection> connections_;
+  FrameBudgets<uid_t> users_;
   WarningLimit too_many_;
-  WarningLimit no_descriptor_;
-  Acceptor acceptor_;  // Last: it calls the others.
+  WarningLimit hasty_;
 };
 
 }  // namespace rdmabroker

@@ -27,21 +27,21 @@ bool SendReply(int socket, const v1::HandoffReply& reply, int transport) {
 
 }  // namespace
 
-HandoffSocket::HandoffSocket(UniqueFd listener, const Broker& broker, HandoffTable& table, Watcher& watcher,
-                             Metrics& metrics, const Settings& settings)
+HandoffSocket::HandoffSocket(UniqueFd listener, const Broker& broker, HandoffTable& table, Loop& loop, Metrics& metrics,
+                             const Settings& settings)
     : broker_(broker),
       table_(table),
-      watcher_(watcher),
+      loop_(loop),
       metrics_(metrics),
       settings_(settings),
-      acceptor_(std::move(listener), "handoff.sock", watcher, [this](UniqueFd socket) { Take(std::move(socket)); }) {}
+      acceptor_(std::move(listener), "handoff.sock", loop, [this](UniqueFd socket) { Take(std::move(socket)); }) {}
 
 HandoffSocket::~HandoffSocket() {
   acceptor_.Stop();
   // Who has been sent a transport keeps it: the process ends, and the connection does not.
   for (const auto& [fd, fetcher] : fetchers_) {
-    watcher_.Unwatch(fetcher.watch);
-    watcher_.CancelTimer(fetcher.patience);
+    loop_.Unwatch(fetcher.watch);
+    loop_.CancelTimer(fetcher.patience);
   }
 }
 
@@ -51,7 +51,7 @@ void HandoffSocket::Take(UniqueFd socket) {
   size_t& of_uid = fetchers_of_uid_[caller->identity.uid];
   if (of_uid == settings_.fetchers_per_uid) {
     metrics_.CountRefusedCaller(CallerRefusal::kTooManyConnections);
-    if (const auto left_out = too_many_.Pass(Watcher::Now())) {
+    if (const auto left_out = too_many_.Pass(Loop::Now())) {
       LogWarning("hand-off refused", {{"uid", caller->identity.uid},
                                       {"pid", caller->identity.pid},
                                       {"status", StatusName(NdkStatus::kInsufficientResources)},
@@ -64,7 +64,7 @@ void HandoffSocket::Take(UniqueFd socket) {
   Fetcher& fetcher = fetchers_[fd];
   fetcher.socket = std::move(socket);
   fetcher.caller = *caller;
-  fetcher.watch = watcher_.Watch(fd, EPOLLIN | EPOLLRDHUP, [this, fd](uint32_t) { Hear(fd); });
+  fetcher.watch = loop_.Watch(fd, EPOLLIN | EPOLLRDHUP, [this, fd](uint32_t) { Hear(fd); });
   StartPatience(fetcher);
   if (fetchers_.size() == settings_.fetchers) acceptor_.Pause();
 }
@@ -75,7 +75,7 @@ void HandoffSocket::Hear(int fd) {
   iovec part = {buffer, sizeof buffer};
   msghdr message = {.msg_iov = &part, .msg_iovlen = 1};
   const ssize_t length = ::recvmsg(fd, &message, MSG_DONTWAIT);
-  if (length < 0 && errno == EAGAIN) return watcher_.Rearm(fetcher.watch, EPOLLIN | EPOLLRDHUP);
+  if (length < 0 && errno == EAGAIN) return loop_.Rearm(fetcher.watch, EPOLLIN | EPOLLRDHUP);
   if (length <= 0) return Drop(fd);
   const std::string record(buffer, (message.msg_flags & MSG_TRUNC) != 0 ? 0 : static_cast<size_t>(length));
   if (!fetcher.sent) return Answer(fetcher, record);
@@ -135,7 +135,7 @@ void HandoffSocket::Answer(Fetcher& fetcher, const std::string& record) {
   Handoff* handoff = Authorise(fetcher, record, &outcome, &connection, &fetcher.connector);
   if (handoff == nullptr) {
     metrics_.CountRefusedCaller(CallerRefusal::kHandOff);
-    if (const auto left_out = denied_.Pass(Watcher::Now())) {
+    if (const auto left_out = denied_.Pass(Loop::Now())) {
       LogWarning("hand-off refused", {{"uid", fetcher.caller.identity.uid},
                                       {"pid", fetcher.caller.identity.pid},
                                       {"status", StatusName(outcome.status)},
@@ -154,12 +154,12 @@ void HandoffSocket::Answer(Fetcher& fetcher, const std::string& record) {
   }
   handoff->sent = true;
   fetcher.sent = connection;
-  watcher_.Rearm(fetcher.watch, EPOLLIN | EPOLLRDHUP);
+  loop_.Rearm(fetcher.watch, EPOLLIN | EPOLLRDHUP);
 }
 
 void HandoffSocket::StartPatience(Fetcher& fetcher) {
   fetcher.patience =
-      watcher_.StartTimer(Watcher::Now() + settings_.patience, [this, fd = fetcher.socket.get()] { LosePatience(fd); });
+      loop_.StartTimer(Loop::Now() + settings_.patience, [this, fd = fetcher.socket.get()] { LosePatience(fd); });
 }
 
 // A client may be stopped before it acknowledges: how long it has for that the core decides, by its own deadline.
@@ -172,8 +172,8 @@ void HandoffSocket::LosePatience(int fd) {
 void HandoffSocket::Drop(int fd) {
   const auto found = fetchers_.find(fd);
   if (found == fetchers_.end()) return;
-  watcher_.Unwatch(found->second.watch);
-  watcher_.CancelTimer(found->second.patience);
+  loop_.Unwatch(found->second.watch);
+  loop_.CancelTimer(found->second.patience);
   const ConnectionId lost = found->second.sent;
   const auto of_uid = fetchers_of_uid_.find(found->second.caller.identity.uid);
   if (--of_uid->second == 0) fetchers_of_uid_.erase(of_uid);

@@ -11,8 +11,8 @@
 #include "broker/control/broker.h"
 #include "broker/monitoring/metrics.h"
 #include "broker/runtime/handoff_table.h"
+#include "broker/runtime/loop.h"
 #include "broker/runtime/warning_limit.h"
-#include "broker/runtime/watcher.h"
 #include "dataplane/unique_fd.h"
 
 namespace rdmabroker {
@@ -31,7 +31,7 @@ class HandoffSocket {
     absl::Duration patience = absl::Seconds(10);
   };
 
-  HandoffSocket(UniqueFd listener, const Broker& broker, HandoffTable& table, Watcher& watcher, Metrics& metrics,
+  HandoffSocket(UniqueFd listener, const Broker& broker, HandoffTable& table, Loop& loop, Metrics& metrics,
                 const Settings& settings);
   ~HandoffSocket();
   HandoffSocket(const HandoffSocket&) = delete;
@@ -69,7 +69,7 @@ class HandoffSocket {
 
   const Broker& broker_;
   HandoffTable& table_;
-  Watcher& watcher_;
+  Loop& loop_;
   Metrics& metrics_;
   Settings settings_;
   std::map<int, Fetcher> fetchers_;

@@ -5,58 +5,72 @@
 #include <optional>
 #include <utility>
 
+#include "broker/control/server_stream.h"
 #include "broker/control/status_mapping.h"
+#include "broker/control/unary_call.h"
 
 namespace rdmabroker {
 
 using grpc::health::v1::HealthCheckRequest;
 using grpc::health::v1::HealthCheckResponse;
 
-// One Watch call. It has at most two things to say: what is, and that serving has stopped; then it ends, for a stream
-// that is left open holds the server's shutdown up.
-struct HealthService::Call : std::enable_shared_from_this<HealthService::Call> {
-  explicit Call(GrpcLoop& event_loop) : loop(event_loop) {}
+// One Watch call. It has at most two things to say: what is, and that serving has stopped. Then it ends, as an open
+// stream delays the broker's stop.
+class HealthService::Watch final : public ServerStream {
+ public:
+  Watch(HealthService& service, const BegunCall& call, std::string name, std::string who)
+      : ServerStream(call.connection, call.id, service.loop_, service.patience_),
+        service_(service),
+        name_(std::move(name)),
+        who_(std::move(who)) {}
 
-  void Say(HealthCheckResponse::ServingStatus status) {
-    if (writing) {
-      next = status;
+  // What the service's state is now.
+  void Say() {
+    if (writing()) {
+      again_ = true;
       return;
     }
-    writing = true;
-    response.set_status(status);
-    writer.Write(response, loop.Tag([self = shared_from_this()](bool ok) {
-      self->writing = false;
-      if (!ok) return;
-      if (self->next) return self->Say(*std::exchange(self->next, std::nullopt));
-      if (self->last) self->Finish({grpc::StatusCode::UNAVAILABLE, "the broker is stopping"});
-    }));
+    const bool last = !service_.serving_;
+    HealthCheckResponse response;
+    response.set_status(service_.StatusOf(name_));
+    Write(response);
+    if (last) Finish({.code = absl::StatusCode::kUnavailable, .message = "the broker is stopping"});
   }
 
-  void Finish(const grpc::Status& status) {
-    writer.Finish(status, loop.Tag([self = shared_from_this()](bool) {}));
+  const std::string& who() const { return who_; }
+
+  void Ended(std::optional<rpc::CallLost::Why>) override {
+    service_.watches_.erase(this);
+    service_.open_.Leave(who_);
   }
 
-  GrpcLoop& loop;
-  grpc::ServerContext context;
-  HealthCheckRequest request;
-  HealthCheckResponse response;
-  grpc::ServerAsyncWriter<HealthCheckResponse> writer{&context};
-  bool writing = false;
-  bool last = false;  // What is being said is the last.
-  std::optional<HealthCheckResponse::ServingStatus> next;
-  std::string who;  // Once it counts.
+ private:
+  // It has one request, which has come with the call.
+  void TakeMessage(const std::string&) override {}
+  void TakeHalfClose() override {}
+  void Written() override {
+    if (std::exchange(again_, false)) Say();
+  }
+  void Unread() override {}
+
+  HealthService& service_;
+  const std::string name_;
+  const std::string who_;
+  bool again_ = false;  // The state has changed while a message is under way.
 };
 
-HealthService::HealthService(UnaryContext& context, grpc::health::v1::Health::AsyncService& service)
-    : context_(context), service_(service) {
+HealthService::HealthService(Services& services, Loop& loop, const absl::Duration& patience)
+    : loop_(loop), patience_(patience) {
   const UnaryHandler<HealthCheckRequest, HealthCheckResponse> check =
-      [this](const Caller*, const HealthCheckRequest& request, HealthCheckResponse* response) {
+      [this](const Caller&, const HealthCheckRequest& request, HealthCheckResponse* response) {
         response->set_status(StatusOf(request.service()));
-        if (response->status() != HealthCheckResponse::SERVICE_UNKNOWN) return grpc::Status::OK;
-        return grpc::Status(grpc::StatusCode::NOT_FOUND, "service: unknown; ask for \"\" or \"rdmabroker.v1.Broker\"");
+        if (response->status() != HealthCheckResponse::SERVICE_UNKNOWN) return rpc::Status();
+        return rpc::Status{.code = absl::StatusCode::kNotFound,
+                           .message = "service: unknown; ask for \"\" or \"rdmabroker.v1.Broker\""};
       };
-  ServeUnary(context, service, &grpc::health::v1::Health::AsyncService::RequestCheck, check);
-  ServeWatch();
+  // Both methods take the same request.
+  ServeSlowUnary(services, "/grpc.health.v1.Health/Check", AtOnce(check));
+  services.Add("/grpc.health.v1.Health/Watch", rpc::Requests::kOne, [this](const BegunCall& call) { Begin(call); });
 }
 
 HealthCheckResponse::ServingStatus HealthService::StatusOf(const std::string& name) const {
@@ -64,41 +78,26 @@ HealthCheckResponse::ServingStatus HealthService::StatusOf(const std::string& na
   return serving_ ? HealthCheckResponse::SERVING : HealthCheckResponse::NOT_SERVING;
 }
 
-void HealthService::ServeWatch() {
-  auto call = std::make_shared<Call>(context_.loop);
-  auto* queue = context_.loop.queue();
-  void* done = context_.loop.Tag([this, call](bool) { Forget(call); });
-  call->context.AsyncNotifyWhenDone(done);
-  service_.RequestWatch(&call->context, &call->request, &call->writer, queue, queue,
-                        context_.loop.Tag([this, call, done](bool ok) {
-                          if (!ok) return context_.loop.Drop(done);
-                          ServeWatch();
-                          Begin(call);
-                        }));
-}
-
-void HealthService::Begin(const std::shared_ptr<Call>& call) {
+void HealthService::Begin(const BegunCall& call) {
   std::shared_ptr<const Caller> caller;
-  const grpc::Status admitted = context_.Admit(call->context, "HealthWatch", &caller);
-  if (!admitted.ok()) return call->Finish(admitted);
-  if (const auto refusal = open_.RefuseTo(caller.get())) return call->Finish(GrpcStatusOf(*refusal));
-  call->who = WhoIs(*caller);
-  open_.Enter(call->who);
-  watches_.insert(call);
-  call->last = !serving_;
-  call->Say(StatusOf(call->request.service()));
-}
-
-void HealthService::Forget(const std::shared_ptr<Call>& call) {
-  if (watches_.erase(call) == 1) open_.Leave(call->who);
+  rpc::Status refusal = call.connection.port().Admit(call.connection, "HealthWatch", &caller);
+  HealthCheckRequest request;
+  if (refusal.ok()) refusal = ReadMessage(call.request, &request);
+  if (refusal.ok()) {
+    if (const auto too_many = open_.RefuseTo(*caller)) refusal = RpcStatusOf(*too_many);
+  }
+  if (!refusal.ok()) return call.connection.Finish(call.id, refusal);
+  const auto watch = std::make_shared<Watch>(*this, call, request.service(), WhoIs(*caller));
+  open_.Enter(watch->who());
+  watches_.insert(watch.get());
+  call.connection.Open(call.id, watch);
+  watch->Say();
 }
 
 void HealthService::StopServing() {
   serving_ = false;
-  for (const auto& call : watches_) {
-    call->last = true;
-    call->Say(StatusOf(call->request.service()));
-  }
+  // Saying it may end a watch.
+  for (Watch* const watch : std::unordered_set<Watch*>(watches_)) watch->Say();
 }
 
 }  // namespace rdmabroker

@@ -11,8 +11,10 @@
 #include "broker/control/inspection_rows.h"
 #include "broker/control/status_mapping.h"
 #include "broker/control/translation.h"
+#include "broker/control/unary_call.h"
 #include "broker/control/view.h"
-#include "broker/runtime/watcher.h"
+#include "broker/runtime/loop.h"
+#include "proto/rdmabroker/v1/inspection.pb.h"
 
 namespace rdmabroker {
 namespace {
@@ -23,21 +25,18 @@ constexpr uint32_t kLargestPage = 1000;
 
 // OK for who may look just now.
 template <typename Request>
-grpc::Status RefusalToLook(Broker& broker, const Caller* caller, const Request&) {
-  if (caller == nullptr) {
-    return GrpcStatusOf({.status = NdkStatus::kAccessDenied, .hint = "caller: not on the control socket"});
-  }
-  const auto refusal = broker.gate().Look(*caller, CallOf<Request>(), Watcher::Now());
-  return refusal ? GrpcStatusOf(*refusal) : grpc::Status::OK;
+rpc::Status RefusalToLook(Broker& broker, const Caller& caller, const Request&) {
+  const auto refusal = broker.gate().Look(caller, CallOf<Request>(), Loop::Now());
+  return refusal ? RpcStatusOf(*refusal) : rpc::Status();
 }
 
 // The asked page of `table`, as far as the view shows it and `wanted` has it. `add` gives the reply a row.
 template <typename Id, typename Record, typename Reply, typename Wanted, typename Add>
-grpc::Status List(const BrokerCore& core, const Table<Id, Record>& table, const View& view, const v1::Page& page,
-                  Reply* reply, Wanted wanted, Add add) {
+rpc::Status List(const BrokerCore& core, const Table<Id, Record>& table, const View& view, const v1::Page& page,
+                 Reply* reply, Wanted wanted, Add add) {
   if (page.limit() > kLargestPage) {
-    return GrpcStatusOf({.status = NdkStatus::kInvalidParameter,
-                         .hint = absl::StrCat("page.limit: ", page.limit(), "; at most ", kLargestPage)});
+    return RpcStatusOf({.status = NdkStatus::kInvalidParameter,
+                        .hint = absl::StrCat("page.limit: ", page.limit(), "; at most ", kLargestPage)});
   }
   size_t left = page.limit() == 0 ? kUsualPage : page.limit();
   const auto next = view.Walk(ListOf(core.index().lists, Id()), table, Id(page.after()), [&](const Record& record) {
@@ -49,15 +48,15 @@ grpc::Status List(const BrokerCore& core, const Table<Id, Record>& table, const 
     return true;
   });
   if (next) reply->set_next(next->value());
-  return grpc::Status::OK;
+  return {};
 }
 
-grpc::Status ListSessions(Broker& broker, const Caller* caller, const v1::ListSessionsRequest& request,
-                          v1::ListSessionsReply* reply) {
-  if (grpc::Status refusal = RefusalToLook(broker, caller, request); !refusal.ok()) return refusal;
+rpc::Status ListSessions(Broker& broker, const Caller& caller, const v1::ListSessionsRequest& request,
+                         v1::ListSessionsReply* reply) {
+  if (rpc::Status refusal = RefusalToLook(broker, caller, request); !refusal.ok()) return refusal;
   const BrokerCore& core = broker.core();
   const Records& records = core.records();
-  const View view(*caller, records, broker.gate());
+  const View view(caller, records, broker.gate());
   // Removed devices of that name that sessions still have open count, too.
   std::vector<DeviceId> devices;
   for (const auto& [id, record] : records.devices) {
@@ -71,64 +70,70 @@ grpc::Status ListSessions(Broker& broker, const Caller* caller, const v1::ListSe
 }
 
 // One that the caller may not see is one that is not there.
-grpc::Status ExplainConnector(Broker& broker, const Caller* caller, const v1::ExplainConnectorRequest& request,
-                              v1::ExplainConnectorReply* reply) {
-  if (grpc::Status refusal = RefusalToLook(broker, caller, request); !refusal.ok()) return refusal;
+rpc::Status ExplainConnector(Broker& broker, const Caller& caller, const v1::ExplainConnectorRequest& request,
+                             v1::ExplainConnectorReply* reply) {
+  if (rpc::Status refusal = RefusalToLook(broker, caller, request); !refusal.ok()) return refusal;
   const Records& records = broker.core().records();
-  const View view(*caller, records, broker.gate());
+  const View view(caller, records, broker.gate());
   const auto found = records.connectors.find(ConnectorId(request.connector_id()));
   if (found == records.connectors.end() || !view.Shows(found->second)) {
-    return GrpcStatusOf({.status = NdkStatus::kObjectNameNotFound,
-                         .hint = absl::StrCat("connector_id ", request.connector_id(),
-                                              ": no such connector; ListConnectors names those there are")});
+    return RpcStatusOf({.status = NdkStatus::kObjectNameNotFound,
+                        .hint = absl::StrCat("connector_id ", request.connector_id(),
+                                             ": no such connector; ListConnectors names those there are")});
   }
-  Explain(records, broker.core().index(), view, found->second, absl::Now() - Watcher::Now(), reply);
-  return grpc::Status::OK;
+  Explain(records, broker.core().index(), view, found->second, absl::Now() - Loop::Now(), reply);
+  return {};
+}
+
+// Serves pages of a whole table. `add` gives the reply a row.
+template <typename Request, typename Reply, typename TableType, typename Add>
+void ServeList(Services& services, Broker& broker, const TableType& table, Add add) {
+  const UnaryHandler<Request, Reply> handler = [&broker, &table, add](const Caller& caller, const Request& request,
+                                                                      Reply* reply) {
+    if (rpc::Status refusal = RefusalToLook(broker, caller, request); !refusal.ok()) return refusal;
+    const auto all = [](const auto&) { return true; };
+    const View view(caller, broker.core().records(), broker.gate());
+    return List(broker.core(), table, view, request.page(), reply, all, add);
+  };
+  ServeUnary(services, handler);
 }
 
 }  // namespace
 
-void ServeInspection(UnaryContext& context, Broker& broker, v1::Inspection::AsyncService& service) {
-  using Service = v1::Inspection::AsyncService;
+void ServeInspection(Services& services, Broker& broker) {
   const Records& records = broker.core().records();
   const UnaryHandler<v1::ListAdaptersRequest, v1::ListAdaptersReply> list_adapters =
-      [&records, &broker](const Caller* caller, const v1::ListAdaptersRequest& request, v1::ListAdaptersReply* reply) {
-        if (grpc::Status refusal = RefusalToLook(broker, caller, request); !refusal.ok()) return refusal;
-        const View view(*caller, records, broker.gate());
+      [&records, &broker](const Caller& caller, const v1::ListAdaptersRequest& request, v1::ListAdaptersReply* reply) {
+        if (rpc::Status refusal = RefusalToLook(broker, caller, request); !refusal.ok()) return refusal;
+        const View view(caller, records, broker.gate());
         for (const auto& [name, record] : DevicesThere(records)) {
           if (!view.Shows(*record)) continue;
           ToProto(*record, reply->add_devices());
           Fill(broker.core().index().states, *record, view.ShowsActivity(), reply->add_activities());
         }
-        return grpc::Status::OK;
+        return rpc::Status();
       };
-  ServeUnary(context, service, &Service::RequestListAdapters, list_adapters);
-  const auto serve = [&]<typename Base, typename Request, typename Reply, typename TableType, typename Add>(
-                         UnaryMethod<Base, Request, Reply> method, const TableType& table, Add add) {
-    const UnaryHandler<Request, Reply> handler = [&records, &broker, &table, add](
-                                                     const Caller* caller, const Request& request, Reply* reply) {
-      if (grpc::Status refusal = RefusalToLook(broker, caller, request); !refusal.ok()) return refusal;
-      const auto all = [](const auto&) { return true; };
-      return List(broker.core(), table, View(*caller, records, broker.gate()), request.page(), reply, all, add);
-    };
-    ServeUnary(context, service, method, handler);
-  };
+  ServeUnary(services, list_adapters);
   const UnaryHandler<v1::ListSessionsRequest, v1::ListSessionsReply> list_sessions =
-      [&broker](const Caller* caller, const v1::ListSessionsRequest& request, v1::ListSessionsReply* reply) {
+      [&broker](const Caller& caller, const v1::ListSessionsRequest& request, v1::ListSessionsReply* reply) {
         return ListSessions(broker, caller, request, reply);
       };
-  ServeUnary(context, service, &Service::RequestListSessions, list_sessions);
+  ServeUnary(services, list_sessions);
   const UnaryHandler<v1::ExplainConnectorRequest, v1::ExplainConnectorReply> explain =
-      [&broker](const Caller* caller, const v1::ExplainConnectorRequest& request, v1::ExplainConnectorReply* reply) {
+      [&broker](const Caller& caller, const v1::ExplainConnectorRequest& request, v1::ExplainConnectorReply* reply) {
         return ExplainConnector(broker, caller, request, reply);
       };
-  ServeUnary(context, service, &Service::RequestExplainConnector, explain);
-  serve(&Service::RequestListEndpoints, records.endpoints, [](auto* reply) { return reply->add_endpoints(); });
-  serve(&Service::RequestListListeners, records.listeners, [](auto* reply) { return reply->add_listeners(); });
-  serve(&Service::RequestListSharedEndpoints, records.shared_endpoints,
-        [](auto* reply) { return reply->add_shared_endpoints(); });
-  serve(&Service::RequestListReservations, records.reservations, [](auto* reply) { return reply->add_reservations(); });
-  serve(&Service::RequestListConnectors, records.connectors, [](auto* reply) { return reply->add_connectors(); });
+  ServeUnary(services, explain);
+  ServeList<v1::ListEndpointsRequest, v1::ListEndpointsReply>(services, broker, records.endpoints,
+                                                              [](auto* reply) { return reply->add_endpoints(); });
+  ServeList<v1::ListListenersRequest, v1::ListListenersReply>(services, broker, records.listeners,
+                                                              [](auto* reply) { return reply->add_listeners(); });
+  ServeList<v1::ListSharedEndpointsRequest, v1::ListSharedEndpointsReply>(
+      services, broker, records.shared_endpoints, [](auto* reply) { return reply->add_shared_endpoints(); });
+  ServeList<v1::ListReservationsRequest, v1::ListReservationsReply>(
+      services, broker, records.reservations, [](auto* reply) { return reply->add_reservations(); });
+  ServeList<v1::ListConnectorsRequest, v1::ListConnectorsReply>(services, broker, records.connectors,
+                                                                [](auto* reply) { return reply->add_connectors(); });
 }
 
 }  // namespace rdmabroker

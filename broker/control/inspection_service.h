@@ -4,12 +4,12 @@
 #define BROKER_CONTROL_INSPECTION_SERVICE_H_
 
 #include "broker/control/broker.h"
-#include "broker/control/unary_call.h"
-#include "proto/rdmabroker/v1/inspection.grpc.pb.h"
+#include "broker/control/services.h"
 
 namespace rdmabroker {
 
-void ServeInspection(UnaryContext& context, Broker& broker, v1::Inspection::AsyncService& service);
+// Serves rdmabroker.v1.Inspection but for its Watch, which is WatchService's. The broker must outlive the services.
+void ServeInspection(Services& services, Broker& broker);
 
 }  // namespace rdmabroker
 

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "broker/core/overloaded.h"
-#include "broker/runtime/watcher.h"
+#include "broker/runtime/loop.h"
 #include "dataplane/ndk/status.h"
 #include "dataplane/provider_error.h"
 
@@ -70,7 +70,7 @@ void LifeLog::Remember(Session& known, const ListenerRecord& listener) {
 void LifeLog::Opened(SessionId session) {
   const Identity& identity = records().sessions.at(session).identity;
   const bool is_new = sessions_.try_emplace(session.value()).second;
-  const auto left_out = (is_new ? opened_ : resumed_).Pass(Watcher::Now());
+  const auto left_out = (is_new ? opened_ : resumed_).Pass(Loop::Now());
   if (!left_out) return;
   const LogField fields[] = {{"session", session.value()},
                              {"uid", identity.uid},
@@ -85,7 +85,7 @@ void LifeLog::Opened(SessionId session) {
 }
 
 void LifeLog::Refused(const Identity& identity, const Outcome& outcome) {
-  if (const auto left_out = refused_.Pass(Watcher::Now())) {
+  if (const auto left_out = refused_.Pass(Loop::Now())) {
     LogWarning("session refused", {{"uid", identity.uid},
                                    {"gid", identity.gid},
                                    {"pid", identity.pid},
@@ -97,7 +97,7 @@ void LifeLog::Refused(const Identity& identity, const Outcome& outcome) {
 
 void LifeLog::Away(SessionId session) {
   if (!sessions_.contains(session.value())) return;
-  if (const auto left_out = away_.Pass(Watcher::Now())) {
+  if (const auto left_out = away_.Pass(Loop::Now())) {
     LogInfo("session away", {{"session", session.value()}, {"left_out", *left_out}});
   }
 }
@@ -112,7 +112,7 @@ void LifeLog::Ended(SessionId session, absl::string_view why) {
       Closed(session, known.mapped(), ListenerId(known.mapped().listening.begin()->first));
     }
   }
-  if (const auto left_out = ended_.Pass(Watcher::Now())) {
+  if (const auto left_out = ended_.Pass(Loop::Now())) {
     LogInfo("session ended", {{"session", session.value()}, {"why", why}, {"left_out", *left_out}});
   }
 }
@@ -129,7 +129,7 @@ void LifeLog::FollowedAddress(const FabricRebind& request) {
   const auto endpoint = records().endpoints.find(request.endpoint);
   if (endpoint == records().endpoints.end() || endpoint->second.address.ip.IsAny()) return;
   const bool lost = request.ips.empty();
-  const auto left_out = (lost ? lost_addresses_ : found_addresses_).Pass(Watcher::Now());
+  const auto left_out = (lost ? lost_addresses_ : found_addresses_).Pass(Loop::Now());
   if (!left_out) return;
   const LogField fields[] = {{"endpoint", request.endpoint.value()},
                              {"uid", endpoint->second.uid},
@@ -251,7 +251,7 @@ void LifeLog::Requested(SessionId session, const ConnectEvent& event) {
   if (found == records().connectors.end()) return;
   const Device& device = records().devices.at(records().adapters.at(found->second.adapter).device).device;
   if (!ExceedsPort(found->second, device)) return;
-  if (const auto left_out = exceeded_ports_.Pass(Watcher::Now())) {
+  if (const auto left_out = exceeded_ports_.Pass(Loop::Now())) {
     LogWarning("path mtu of a peer above that of the port", {{"session", session.value()},
                                                              {"connector", event.connector.value()},
                                                              {"device", device.name},
@@ -317,7 +317,7 @@ void LifeLog::Listening(SessionId session, Session& known, ListenerId listener, 
     }
   } else if (outcome.status == NdkStatus::kCancelled) {
     Closed(session, known, listener);
-  } else if (const auto left_out = failed_listeners_.Pass(Watcher::Now())) {
+  } else if (const auto left_out = failed_listeners_.Pass(Loop::Now())) {
     LogInfo("listener failed", {{"session", session.value()},
                                 {"listener", listener.value()},
                                 {"status", StatusName(outcome.status)},
@@ -351,7 +351,7 @@ void LifeLog::Failed(SessionId session, ConnectorId connector, const Outcome& ou
     LogDebug("connector given up", {{"session", session.value()}, {"connector", connector.value()}});
     return;
   }
-  const auto left_out = failed_connectors_.Pass(Watcher::Now());
+  const auto left_out = failed_connectors_.Pass(Loop::Now());
   if (!left_out) return;
   const Place place = PlaceOf(connector);
   LogInfo("connector failed", {{"session", session.value()},
@@ -376,7 +376,7 @@ void LifeLog::Ended(SessionId session, Session& known, ConnectorId connector, co
                                  {"device", place.device},
                                  {"local", place.local.ToString()},
                                  {"peer", place.peer.ToString()}});
-  } else if (const auto left_out = broken_connectors_.Pass(Watcher::Now())) {
+  } else if (const auto left_out = broken_connectors_.Pass(Loop::Now())) {
     LogInfo("connector broken", {{"session", session.value()},
                                  {"connector", connector.value()},
                                  {"device", place.device},

@@ -28,9 +28,8 @@ absl::StatusOr<UniqueFd> ListenForScrapes(const std::string& address, bool takes
   return UniqueFd();
 }
 
-MetricsPort::MetricsPort(UniqueFd listener, Settings settings, const Broker& broker, Metrics& metrics, Watcher& watcher,
-                         Executor& executor)
-    : settings_(std::move(settings)), broker_(broker), metrics_(metrics), watcher_(watcher), executor_(executor) {
+MetricsPort::MetricsPort(UniqueFd listener, Settings settings, const Broker& broker, Metrics& metrics, Loop& loop)
+    : settings_(std::move(settings)), broker_(broker), metrics_(metrics), loop_(loop) {
   if (settings_.address.empty()) return;
   if (listener) {
     Serve(std::move(listener));
@@ -40,16 +39,16 @@ MetricsPort::MetricsPort(UniqueFd listener, Settings settings, const Broker& bro
 }
 
 MetricsPort::~MetricsPort() {
-  watcher_.CancelTimer(retry_);
+  loop_.CancelTimer(retry_);
   // A page that waits for the loop thread would wait for the one that is here.
   if (exposition_ != nullptr) exposition_->Close();
 }
 
 void MetricsPort::Serve(UniqueFd listener) {
   const std::string address = AddressOf(listener).ToString();
-  lag_.emplace(metrics_, watcher_);
+  lag_.emplace(metrics_, loop_);
   exposition_ = std::make_unique<Exposition>(
-      executor_,
+      loop_,
       [this] {
         Snapshot snapshot = TakeSnapshot(broker_.core());
         if (settings_.complete) settings_.complete(snapshot);
@@ -63,7 +62,7 @@ void MetricsPort::Serve(UniqueFd listener) {
 }
 
 void MetricsPort::TryAgain() {
-  retry_ = watcher_.StartTimer(Watcher::Now() + settings_.retry, [this] {
+  retry_ = loop_.StartTimer(Loop::Now() + settings_.retry, [this] {
     retry_ = TimerId::kNone;
     absl::StatusOr<UniqueFd> listener = ListenAt(settings_.address);
     if (listener.ok()) return Serve(*std::move(listener));

@@ -15,8 +15,7 @@
 #include "broker/monitoring/metrics.h"
 #include "broker/monitoring/scrape_server.h"
 #include "broker/monitoring/snapshot.h"
-#include "broker/runtime/executor.h"
-#include "broker/runtime/watcher.h"
+#include "broker/runtime/loop.h"
 #include "dataplane/unique_fd.h"
 
 namespace rdmabroker {
@@ -40,8 +39,7 @@ class MetricsPort {
   };
 
   // `listener` is what ListenForScrapes gave; where it is empty, the address is tried again and again.
-  MetricsPort(UniqueFd listener, Settings settings, const Broker& broker, Metrics& metrics, Watcher& watcher,
-              Executor& executor);
+  MetricsPort(UniqueFd listener, Settings settings, const Broker& broker, Metrics& metrics, Loop& loop);
   ~MetricsPort();
   MetricsPort(const MetricsPort&) = delete;
   MetricsPort& operator=(const MetricsPort&) = delete;
@@ -53,8 +51,7 @@ class MetricsPort {
   const Settings settings_;
   const Broker& broker_;
   Metrics& metrics_;
-  Watcher& watcher_;
-  Executor& executor_;
+  Loop& loop_;
   TimerId retry_ = TimerId::kNone;
   std::optional<LoopLag> lag_;
   std::unique_ptr<Exposition> exposition_;

@@ -6,15 +6,14 @@
 
 namespace rdmabroker {
 
-std::optional<Outcome> OpenCalls::RefuseTo(const Caller* caller) const {
-  if (caller == nullptr) return Outcome{.status = NdkStatus::kAccessDenied, .hint = "caller: has gone"};
-  const std::string who = WhoIs(*caller);
+std::optional<Outcome> OpenCalls::RefuseTo(const Caller& caller) const {
+  const std::string who = WhoIs(caller);
   const auto own = of_caller_.find(who);
   if (own != of_caller_.end() && own->second >= bounds_.of_caller) {
     return Outcome{.status = NdkStatus::kInsufficientResources,
                    .hint = absl::StrCat(kind_, ": ", who, " has ", own->second, " already; end one")};
   }
-  if (in_all_ >= (caller->administrator ? bounds_.in_all : bounds_.of_users)) {
+  if (in_all_ >= (caller.administrator ? bounds_.in_all : bounds_.of_users)) {
     return Outcome{.status = NdkStatus::kInsufficientResources,
                    .hint = absl::StrCat(kind_, ": there are too many already; have somebody end one")};
   }

@@ -26,8 +26,8 @@ class OpenCalls {
   // `kind` begins each refusal.
   OpenCalls(const char* kind, const CallBounds& bounds) : kind_(kind), bounds_(bounds) {}
 
-  // Why the caller may have no further one; null is one that has gone.
-  [[nodiscard]] std::optional<Outcome> RefuseTo(const Caller* caller) const;
+  // Why the caller may have no further one.
+  [[nodiscard]] std::optional<Outcome> RefuseTo(const Caller& caller) const;
 
   // One more of his, who is named as by WhoIs, and one less.
   void Enter(const std::string& who);

@@ -3,7 +3,6 @@
 #include "broker/control/presented_chain.h"
 
 #include <openssl/err.h>
-#include <openssl/pem.h>
 #include <openssl/x509v3.h>
 
 #include <ctime>
@@ -18,19 +17,6 @@ Certificate Shared(X509* certificate) {
 }
 
 }  // namespace
-
-PresentedChain::PresentedChain(const std::string& certificate, const std::string& issuers)
-    : certificate_(ReadCertificate(BioOf(certificate).get())) {
-  const Bio bio = BioOf(issuers);
-  while (Certificate next = ReadCertificate(bio.get())) {
-    if (issuers_.size() == kMostIssuers) {
-      complete_ = false;
-      break;
-    }
-    issuers_.push_back(std::move(next));
-  }
-  ERR_clear_error();
-}
 
 PresentedChain::PresentedChain(X509* certificate, const STACK_OF(X509) * issuers) : certificate_(Shared(certificate)) {
   const int count = issuers == nullptr ? 0 : sk_X509_num(issuers);

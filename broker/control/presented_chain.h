@@ -19,17 +19,16 @@ class PresentedChain {
   static constexpr size_t kMostIssuers = 16;
 
   PresentedChain() = default;
-  // Both in PEM: the client's own certificate, and those of its issuers. A session that TLS has resumed has no issuers.
-  PresentedChain(const std::string& certificate, const std::string& issuers);
-  // Takes OpenSSL's objects instead of PEM. The caller keeps its own references. Either argument may be null.
+  // The client's own certificate, and those of its issuers. The caller keeps its own references. Either argument may be
+  // null.
   PresentedChain(X509* certificate, const STACK_OF(X509) * issuers);
 
   // Returns the URIs among the subject alternative names of the client's own certificate, unchecked.
   std::vector<std::string> Uris() const;
-  // When the client's own certificate expires. In the past where it cannot be read.
+  // When the client's own certificate expires. In the past where there is none, or its end cannot be read.
   absl::Time End() const;
 
-  // Null where it cannot be read.
+  // The client's own. Null where there is none.
   X509* certificate() const { return certificate_.get(); }
   const std::vector<Certificate>& issuers() const { return issuers_; }
   // Whether issuers() are all that were presented.

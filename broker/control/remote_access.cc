@@ -16,9 +16,6 @@ namespace {
 // Between two looks at the files; a few small ones, read on another thread.
 constexpr absl::Duration kBetweenLooks = absl::Seconds(2);
 
-// Who has asked for the change hears that it is done. Each call's rights are looked at anew in any case.
-constexpr absl::Duration kLastWords = absl::Milliseconds(500);
-
 }  // namespace
 
 absl::StatusOr<std::optional<RemoteAccess::Port>> RemoteAccess::Open(const LoadedConfiguration& loaded) {
@@ -28,25 +25,17 @@ absl::StatusOr<std::optional<RemoteAccess::Port>> RemoteAccess::Open(const Loade
   return Port{*std::move(listener), *loaded.certificates, TcpBounds()};
 }
 
-RemoteAccess::RemoteAccess(std::optional<Port> port) : opened_(std::move(port)) {}
-
-void RemoteAccess::AddTo(grpc::ServerBuilder& builder) {
-  if (!opened_) return;
-  in_use_ = opened_->certificates;
-  callers_.Set(in_use_.revocations);
-  tls_ = std::make_unique<MutualTls>(in_use_);
-  using Type = grpc::ServerBuilder::experimental_type::ExternalConnectionType;
-  give_ = builder.experimental().AddExternalConnectionAcceptor(Type::FROM_FD, tls_->Credentials());
-}
-
-void RemoteAccess::Start(const Configuration& configuration, Watcher& watcher, Executor& executor) {
-  watcher_ = &watcher;
-  executor_ = &executor;
-  configuration_ = configuration;
+RemoteAccess::RemoteAccess(std::optional<Port> port, const Configuration& configuration, const Parts& parts)
+    : parts_(parts), configuration_(configuration) {
   callers_.Set(configuration.tcp_administrators, configuration.tcp_inspectors);
-  if (!opened_) return;
-  port_ = std::make_unique<TcpPort>(std::move(opened_->listener), std::move(give_), watcher, opened_->bounds);
-  opened_.reset();
+  if (!port) return;
+  in_use_ = port->certificates;
+  callers_.Set(in_use_.revocations);
+  port_ = std::make_unique<TcpPort>(
+      std::move(port->listener), parts_.services, parts_.accepting, parts_.loop, port->bounds,
+      [this](const PresentedChain& chain, const IpAddress& peer, absl::string_view action,
+             std::shared_ptr<const Caller>* caller) { return Admit(chain, peer, action, caller); });
+  port_->Use(in_use_.tls);
 }
 
 void RemoteAccess::StartAccepting() {
@@ -61,16 +50,25 @@ void RemoteAccess::StopAccepting() {
   if (port_ != nullptr) port_->StopAccepting();
 }
 
-grpc::Status RemoteAccess::Admit(const grpc::ServerContext& call, Caller* caller) {
-  const absl::Time now = absl::Now();
-  PresentedChain chain;
-  grpc::Status admitted = callers_.Admit(*call.auth_context(), now, caller, &chain);
-  if (!admitted.ok()) return admitted;
-  if (const auto peer = TcpPeerOf(call.peer())) {
-    const absl::Duration left = chain.End() - now;
-    port_->Keep(*peer, left, std::make_shared<const PresentedChain>(std::move(chain)));
-    caller->peer = peer->ip;
+void RemoteAccess::Drain() {
+  if (port_ != nullptr) port_->Drain();
+}
+
+rpc::Status RemoteAccess::Admit(const PresentedChain& chain, const IpAddress& peer, absl::string_view action,
+                                std::shared_ptr<const Caller>* caller) {
+  Caller remote;
+  rpc::Status admitted = callers_.Admit(chain, absl::Now(), &remote);
+  remote.peer = peer;
+  if (admitted.ok()) {
+    *caller = std::make_shared<const Caller>(std::move(remote));
+    return admitted;
   }
+  const bool revoked = admitted.code == absl::StatusCode::kUnauthenticated;
+  parts_.metrics.CountRefusedCaller(revoked ? CallerRefusal::kRevoked : CallerRefusal::kNotNamed);
+  AuditEntry entry{
+      .action = action, .caller = remote.IsRemote() ? &remote : nullptr, .rule = revoked ? "tcp.revoked" : "tcp"};
+  entry.use.destination = peer;
+  parts_.gate.Administered(false, entry, Loop::Now());
   return admitted;
 }
 
@@ -86,7 +84,7 @@ Configuration RemoteAccess::Apply(Configuration configuration, const std::option
   if (port_ == nullptr) return configuration;
   if (former.tcp_administrators != configuration.tcp_administrators ||
       former.tcp_inspectors != configuration.tcp_inspectors) {
-    EndConnections();
+    port_->EndConnections();
   }
   if (CertificateFilesOf(former) != CertificateFilesOf(configuration)) WatchFiles(CertificateFilesOf(configuration));
   if (certificates) Use(*certificates);
@@ -96,12 +94,12 @@ Configuration RemoteAccess::Apply(Configuration configuration, const std::option
 void RemoteAccess::WatchFiles(const CertificateFiles& files) {
   complaint_ = {};
   reader_ = std::make_unique<CertificateReader>(
-      *executor_, [files] { return ReadServerCertificates(files, absl::Now()); },
+      parts_.loop, [files] { return ReadServerCertificates(files, absl::Now()); },
       [this](const absl::StatusOr<ServerCertificates>& read) { Take(read); });
 }
 
 void RemoteAccess::LookLater() {
-  watcher_->StartTimer(Watcher::Now() + kBetweenLooks, [this] {
+  parts_.loop.StartTimer(Loop::Now() + kBetweenLooks, [this] {
     reader_->Ask();
     LookLater();
   });
@@ -127,26 +125,16 @@ void RemoteAccess::Use(const ServerCertificates& certificates) {
   }
   // Also where only the authorities have changed: which of them the lists revoke is decided when both are read.
   callers_.Set(in_use_.revocations);
-  EndRevoked();
+  port_->EndConnections([this](const PresentedChain& chain) {
+    return in_use_.revocations->Check(chain) != Revocations::Verdict::kNotRevoked;
+  });
   if (former.chain == in_use_.chain && former.private_key == in_use_.private_key &&
       former.client_authorities == in_use_.client_authorities) {
     return;
   }
   LogInfo("certificates replaced", {{"certificate", configuration_.tcp_certificate}});
-  tls_->Use(in_use_);
-  if (former.client_authorities != in_use_.client_authorities) EndConnections();
-}
-
-void RemoteAccess::EndRevoked() {
-  watcher_->StartTimer(Watcher::Now() + kLastWords, [this] {
-    port_->EndConnections([this](const PresentedChain& chain) {
-      return in_use_.revocations->Check(chain) != Revocations::Verdict::kNotRevoked;
-    });
-  });
-}
-
-void RemoteAccess::EndConnections() {
-  watcher_->StartTimer(Watcher::Now() + kLastWords, [this] { port_->EndConnections(); });
+  port_->Use(in_use_.tls);
+  if (former.client_authorities != in_use_.client_authorities) port_->EndConnections();
 }
 
 }  // namespace rdmabroker

@@ -3,21 +3,22 @@
 #ifndef BROKER_CONTROL_REMOTE_ACCESS_H_
 #define BROKER_CONTROL_REMOTE_ACCESS_H_
 
-#include <grpcpp/server_builder.h>
-
 #include <memory>
 #include <optional>
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "broker/control/accepting_thread.h"
 #include "broker/control/configuration.h"
 #include "broker/control/configuration_reload.h"
+#include "broker/control/gate.h"
 #include "broker/control/lasting_complaint.h"
-#include "broker/control/mutual_tls.h"
 #include "broker/control/remote_callers.h"
+#include "broker/control/services.h"
 #include "broker/control/tcp_port.h"
+#include "broker/monitoring/metrics.h"
 #include "broker/runtime/background_read.h"
-#include "broker/runtime/watcher.h"
+#include "broker/runtime/loop.h"
 
 namespace rdmabroker {
 
@@ -34,13 +35,17 @@ class RemoteAccess {
   // Nothing where the configuration has no TCP port. Errors as ListenOnTcp's.
   static absl::StatusOr<std::optional<Port>> Open(const LoadedConfiguration& loaded);
 
-  explicit RemoteAccess(std::optional<Port> port);
+  // What it serves with. All must outlive it.
+  struct Parts {
+    const Services& services;
+    AcceptingThread& accepting;
+    Loop& loop;
+    Gate& gate;
+    Metrics& metrics;
+  };
+  RemoteAccess(std::optional<Port> port, const Configuration& configuration, const Parts& parts);
   RemoteAccess(const RemoteAccess&) = delete;
   RemoteAccess& operator=(const RemoteAccess&) = delete;
-
-  // In this order, before Accept.
-  void AddTo(grpc::ServerBuilder& builder);
-  void Start(const Configuration& configuration, Watcher& watcher, Executor& executor);
 
   void StartAccepting();
   void StopAccepting();
@@ -50,8 +55,9 @@ class RemoteAccess {
   // this one's certificates are still those of the former files.
   Configuration Apply(Configuration configuration, const std::optional<ServerCertificates>& certificates);
 
-  // Whose call it is that has come over TCP, as RemoteCallers says. An admitted caller's connection may stay.
-  grpc::Status Admit(const grpc::ServerContext& call, Caller* caller);
+  // As TcpPort's.
+  void Drain();
+  [[nodiscard]] bool HasConnections() const { return port_ != nullptr && port_->HasConnections(); }
   // IP:PORT where it listens; "" where it does not.
   std::string address() const { return port_ == nullptr ? "" : port_->address(); }
 
@@ -62,17 +68,12 @@ class RemoteAccess {
   void LookLater();
   void Take(const absl::StatusOr<ServerCertificates>& read);
   void Use(const ServerCertificates& certificates);
-  // All of them, once what is under way has been said.
-  void EndConnections();
-  // Ends the connections of clients whose certificates are revoked, once what is under way has been said.
-  void EndRevoked();
+  // Whose call it is that has come over TCP, as RemoteCallers says. A refusal is counted and logged.
+  rpc::Status Admit(const PresentedChain& chain, const IpAddress& peer, absl::string_view action,
+                    std::shared_ptr<const Caller>* caller);
 
-  std::optional<Port> opened_;  // Until Start.
+  const Parts parts_;
   RemoteCallers callers_;
-  std::unique_ptr<MutualTls> tls_;
-  std::unique_ptr<grpc::experimental::ExternalConnectionAcceptor> give_;  // Until Start.
-  Watcher* watcher_ = nullptr;
-  Executor* executor_ = nullptr;
   Configuration configuration_;
   ServerCertificates in_use_;
   LastingComplaint complaint_;

@@ -133,7 +133,7 @@ Revocations::Verdict Revocations::Check(const PresentedChain& chain) const {
   for (const Certificate& issuer : chain.issuers()) {
     if (is_revoked(issuer.get())) return Verdict::kRevoked;
   }
-  // The handshake has seen the whole path, so that of a chain either all is presented or, after a resumption, nothing.
+  // The handshake has seen the whole path: an issuer is unknown only where the authorities have changed since.
   const bool known = HasIssued(other_authorities_, own) || HasIssued(chain.issuers(), own);
   return known ? Verdict::kNotRevoked : Verdict::kIssuerUnknown;
 }

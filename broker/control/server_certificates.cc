@@ -24,7 +24,9 @@ namespace {
 // The certificates of all public authorities are a fifth of it.
 constexpr size_t kMaxFile = size_t{1} << 20;
 
-using Tls = std::unique_ptr<SSL_CTX, Freed<SSL_CTX_free>>;
+// The most octets of the authorities' names, each with its length. What asks clients for a certificate has room for
+// 65,535 (RFC 8446 section 4.3.2); beside the names it has some hundred octets.
+constexpr size_t kMostOfNames = 65'000;
 
 // A file, and the key of the configuration that names it, for complaints.
 struct Named {
@@ -71,8 +73,7 @@ absl::Status Refusal(const Named& file, const std::string& what) {
                                      "; have that issued with a longer key or a stronger signature"));
 }
 
-// gRPC has OpenSSL look at the first only: with a weak one behind it every handshake would fail.
-absl::Status CheckChain(SSL_CTX& tls, const std::vector<Certificate>& chain, const Named& file) {
+absl::Status UseChain(SSL_CTX& tls, const std::vector<Certificate>& chain, const Named& file) {
   for (size_t i = 0; i < chain.size(); ++i) {
     X509* const each = chain[i].get();
     const bool taken = (i == 0 ? SSL_CTX_use_certificate(&tls, each) : SSL_CTX_add1_chain_cert(&tls, each)) == 1;
@@ -81,7 +82,7 @@ absl::Status CheckChain(SSL_CTX& tls, const std::vector<Certificate>& chain, con
   return absl::OkStatus();
 }
 
-absl::Status CheckKey(SSL_CTX& tls, const std::string& text, const Named& file) {
+absl::Status UseKey(SSL_CTX& tls, const std::string& text, const Named& file) {
   const PrivateKey key = ReadPrivateKey(text);
   // The second sees a key of another kind than the certificate's.
   const bool fits =
@@ -93,13 +94,20 @@ absl::Status CheckKey(SSL_CTX& tls, const std::string& text, const Named& file) 
 }
 
 // Behind a certificate that is `alone` in its file TLS sends those that lead to its authority, where they are among
-// these. It looks at no others before a client shows what they have signed.
-absl::Status CheckAuthorities(SSL_CTX& tls, const std::vector<Certificate>& authorities, bool alone,
-                              const Named& file) {
+// these. OpenSSL would look for them in each handshake, and end it at a weak one. It looks at no others before a client
+// shows what they have signed.
+absl::Status UseAuthorities(SSL_CTX& tls, const std::vector<Certificate>& authorities, bool alone, const Named& file) {
+  size_t names = 0;
   for (const Certificate& each : authorities) {
-    if (X509_STORE_add_cert(SSL_CTX_get_cert_store(&tls), each.get()) != 1) return Refusal(file, "an authority in it");
+    if (X509_STORE_add_cert(SSL_CTX_get_cert_store(&tls), each.get()) != 1 ||
+        SSL_CTX_add_client_CA(&tls, each.get()) != 1) {
+      return Refusal(file, "an authority in it");
+    }
+    names += 2 + static_cast<size_t>(i2d_X509_NAME(X509_get_subject_name(each.get()), nullptr));
   }
-  // A way to no authority, or to one that has expired, is sent as it is.
+  if (names > kMostOfNames)
+    return file.Complaint("its authorities' names are longer than TLS can send; leave some out");
+  // As handshakes would, this takes a way to no authority, or to one that has expired, as it is.
   constexpr int kAsInHandshakes = SSL_BUILD_CHAIN_FLAG_IGNORE_ERROR | SSL_BUILD_CHAIN_FLAG_CLEAR_ERROR;
   if (alone && SSL_CTX_build_cert_chain(&tls, kAsInHandshakes) <= 0) {
     return Refusal(file, "tcp.certificate's authority in it");
@@ -130,19 +138,19 @@ absl::StatusOr<ServerCertificates> ReadServerCertificates(const CertificateFiles
   const auto certificates = CertificatesIn(*chain, chain_file);
   if (!certificates.ok()) return certificates.status();
   if (absl::Status valid = CheckDates(*certificates->front(), now, chain_file); !valid.ok()) return valid;
-  // As gRPC makes one of them later. Where OpenSSL refuses a part, gRPC goes on with the former ones, authorities
-  // included, or lets nobody in, and says neither which part it was nor why.
-  const Tls tls(SSL_CTX_new(TLS_method()));
+  // OpenSSL checks each part as it takes it, and these settings are those that serve.
+  TlsContext tls = MakeTlsContext();
   if (tls == nullptr) {
     return chain_file.Complaint(absl::StrCat("OpenSSL has no TLS: ", ReasonOfOpenSsl(), "; see to openssl.cnf"));
   }
-  if (absl::Status taken = CheckChain(*tls, *certificates, chain_file); !taken.ok()) return taken;
-  if (absl::Status fits = CheckKey(*tls, *key, key_file); !fits.ok()) return fits;
+  if (absl::Status taken = UseChain(*tls, *certificates, chain_file); !taken.ok()) return taken;
+  if (absl::Status fits = UseKey(*tls, *key, key_file); !fits.ok()) return fits;
   const auto believed = CertificatesIn(*authorities, authorities_file);
   if (!believed.ok()) return believed.status();
   const bool alone = certificates->size() == 1;
-  if (absl::Status taken = CheckAuthorities(*tls, *believed, alone, authorities_file); !taken.ok()) return taken;
+  if (absl::Status taken = UseAuthorities(*tls, *believed, alone, authorities_file); !taken.ok()) return taken;
   ServerCertificates good = {*std::move(chain), *std::move(key), *std::move(authorities)};
+  good.tls = std::make_shared<const TlsServer>(std::move(tls));
   if (files.revoked.empty()) return good;
   const Named lists_file = {"revoked", files.revoked};
   auto lists = lists_file.Read();

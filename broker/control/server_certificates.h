@@ -9,6 +9,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "broker/control/revocations.h"
+#include "broker/control/tls.h"
 
 namespace rdmabroker {
 
@@ -31,7 +32,10 @@ struct ServerCertificates {
   std::string revoked;
   // What `revoked` says; never null.
   std::shared_ptr<const Revocations> revocations = std::make_shared<const Revocations>();
+  // What serves with them: the settings that TLS has taken them into. Null if they are not ReadServerCertificates'.
+  std::shared_ptr<const TlsServer> tls;
 
+  // Whether the files said the same.
   bool operator==(const ServerCertificates& other) const {
     return chain == other.chain && private_key == other.private_key && client_authorities == other.client_authorities &&
            revoked == other.revoked;
@@ -40,9 +44,9 @@ struct ServerCertificates {
 
 // Reads and checks the files, which may block. NOT_FOUND where one cannot be read, INVALID_ARGUMENT where one is not
 // what it should be, the key is another certificate's, the certificate is not valid at `now`, or a certificate that
-// would be shown is weaker than OpenSSL's security level lets TLS send, or Revocations::Parse refuses a list; each
-// names the key of the configuration and the file. An authority that has expired or is weak is no error: others in the
-// file may be good, and nobody is believed because of it.
+// would be shown is weaker than OpenSSL's security level lets TLS send, the names of the authorities are too long for
+// TLS to send, or Revocations::Parse refuses a list; each names the key of the configuration and the file. An authority
+// that has expired or is weak is no error: others in the file may be good, and nobody is believed because of it.
 absl::StatusOr<ServerCertificates> ReadServerCertificates(const CertificateFiles& files, absl::Time now);
 
 }  // namespace rdmabroker

@@ -6,8 +6,11 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "broker/control/served_connection.h"
 #include "broker/control/status_mapping.h"
 #include "broker/control/translation.h"
+#include "broker/control/transport_ends.h"
+#include "broker/control/unary_call.h"
 #include "broker/core/request_names.h"
 #include "broker/log/log.h"
 #include "broker/runtime/randomness.h"
@@ -38,51 +41,53 @@ Outcome OutcomeOf(StreamEnding ending) {
 
 }  // namespace
 
-void SessionStream::Serve(Context& context) { std::make_shared<SessionStream>(context)->Wait(); }
-
-void SessionStream::Wait() {
-  const auto self = shared_from_this();
-  // gRPC tells of the call's end only if the call came.
-  void* done = context_.unary.loop.Tag([self](bool) { self->LeaveSession(StreamEnd::kClient); });
-  call_.AsyncNotifyWhenDone(done);
-  auto* queue = context_.unary.loop.queue();
-  context_.service.RequestSession(&call_, &stream_, queue, queue, context_.unary.loop.Tag([self, done](bool ok) {
-    if (!ok) self->context_.unary.loop.Drop(done);
-    self->Start(ok);
-  }));
+void SessionStream::Serve(Services& services, Context& context) {
+  services.Add(PathOf(v1::SessionRequest::descriptor()), rpc::Requests::kMany, [&context](const BegunCall& call) {
+    std::shared_ptr<const Caller> caller;
+    const rpc::Status admitted = call.connection.port().Admit(call.connection, "Session", &caller);
+    if (!admitted.ok()) return call.connection.Finish(call.id, admitted);
+    const auto stream = std::make_shared<SessionStream>(context, call, std::move(caller));
+    call.connection.Open(call.id, stream);
+    stream->Start();
+  });
 }
 
-void SessionStream::Start(bool ok) {
-  if (!ok) return;
-  Serve(context_);
-  const grpc::Status admitted = context_.unary.Admit(call_, "Session", &caller_);
-  if (!admitted.ok()) return Finish(admitted);
-  if (!caller_ || caller_->IsRemote()) {
-    if (caller_) context_.unary.LogRefusal(call_, "Session", caller_.get());
+SessionStream::SessionStream(Context& context, const BegunCall& call, std::shared_ptr<const Caller> caller)
+    : ServerStream(call.connection, call.id, context.loop, context.patience),
+      context_(context),
+      caller_(std::move(caller)) {}
+
+SessionStream::~SessionStream() { loop().CancelTimer(greeting_); }
+
+void SessionStream::Start() {
+  if (caller_->IsRemote()) {
+    AuditEntry entry{.action = "Session", .caller = caller_.get(), .rule = "tcp"};
+    if (caller_->peer) entry.use.destination = *caller_->peer;
+    context_.broker.gate().Administered(false, entry, Loop::Now());
     return Refuse({.status = NdkStatus::kAccessDenied,
                    .hint = "session: sessions are opened on the control socket of the broker's node only"});
   }
-  patience_ = context_.watcher.StartTimer(Watcher::Now() + context_.patience, [weak = weak_from_this()] {
-    const auto self = weak.lock();
-    if (self) self->Finish(GrpcStatusOf(Malformed("message: neither open nor resume came in time")));
+  greeting_ = loop().StartTimer(Loop::Now() + context_.patience, [this] {
+    greeting_ = TimerId::kNone;
+    FinishWith(Malformed("message: neither open nor resume came in time"));
   });
   Read();
 }
 
-void SessionStream::Read() {
-  // What was in the last message is not kept until the next one comes.
-  message_.Clear();
-  stream_.Read(&message_, context_.unary.loop.Tag([self = shared_from_this()](bool ok) { self->TakeMessage(ok); }));
-}
-
-void SessionStream::TakeMessage(bool ok) {
-  if (finishing_) return;
-  if (!ok) {
-    // The client has closed its side, or is gone; then nobody sees the status.
-    half_closed_ = true;
-    return LeaveOnceAnswered();
+void SessionStream::TakeMessage(const std::string& message) {
+  if (const rpc::Status read = ReadMessage(message, &message_); !read.ok()) {
+    LeaveSession(StreamEnd::kBroker);
+    return Finish(read);
   }
   next_request_ = 0;
+  if (turn_ != loop().turn()) return TakeParsed();
+  // The stream has asked for requests in this turn. Others have their turn first.
+  loop().Post([weak = weak_from_this(), this] {
+    if (const auto self = weak.lock(); self && !finishing()) TakeParsed();
+  });
+}
+
+void SessionStream::TakeParsed() {
   if (session_) {
     TakeLaterMessage();
   } else if (!std::exchange(greeted_, true)) {
@@ -91,29 +96,34 @@ void SessionStream::TakeMessage(bool ok) {
   GoOn();
 }
 
+void SessionStream::TakeHalfClose() {
+  half_closed_ = true;
+  LeaveOnceAnswered();
+}
+
 void SessionStream::LeaveOnceAnswered() {
   if (replies_.HasAnswers()) SendNext();
-  if (writing_ && replies_.HasAnswers()) return;
-  LeaveSession(abandoned_ ? StreamEnd::kBroker : StreamEnd::kClient);
-  Finish(grpc::Status::OK);
+  if (writing() && replies_.HasAnswers()) return;
+  LeaveSession(StreamEnd::kClient);
+  Finish({});
 }
 
 void SessionStream::OpenOrResume() {
-  context_.watcher.CancelTimer(std::exchange(patience_, TimerId::kNone));
+  loop().CancelTimer(std::exchange(greeting_, TimerId::kNone));
   const bool resumes = message_.has_resume();
   if (!resumes && !message_.has_open()) {
-    return Finish(GrpcStatusOf(Malformed("message: the first one must be open or resume")));
+    return FinishWith(Malformed("message: the first one must be open or resume"));
   }
   const v1::ResumeSession& resume = message_.resume();
   const auto features = resumes ? ReadFeatures(resume.api_minor(), resume.features())
                                 : ReadFeatures(message_.open().api_minor(), message_.open().features());
-  if (const auto* malformed = std::get_if<Outcome>(&features)) return Finish(GrpcStatusOf(*malformed));
+  if (const auto* malformed = std::get_if<Outcome>(&features)) return FinishWith(*malformed);
   features_ = std::get<Features>(features);
   SessionSecret secret = {};
   Broker::Opened opened;
   if (resumes) {
     if (!SecretFromBytes(resume.session_secret(), &secret)) {
-      return Finish(GrpcStatusOf(Malformed("resume.session_secret: not 16 bytes")));
+      return FinishWith(Malformed("resume.session_secret: not 16 bytes"));
     }
     sent_ = EventNumber(resume.acknowledged_event());
     opened = context_.broker.Resume(*this, caller_, SessionId(resume.session_id()), secret, sent_, resume.lineage(),
@@ -128,14 +138,15 @@ void SessionStream::OpenOrResume() {
 }
 
 void SessionStream::SendOpened(bool resumed, const SessionSecret& secret) {
-  v1::SessionOpened* opened = reply_.mutable_opened();
+  v1::SessionReply reply;
+  v1::SessionOpened* opened = reply.mutable_opened();
   ToProto(features_, opened);
   opened->set_session_id(session_.value());
   if (!resumed) opened->set_session_secret(BytesToProto(secret));
   opened->set_api_minor(kApiMinor);
   ToProto(context_.broker.core().limits(), opened->mutable_limits());
   opened->set_lineage(context_.broker.core().records().lineage);
-  Write();
+  Write(reply);
 }
 
 void SessionStream::TakeLaterMessage() {
@@ -157,49 +168,60 @@ void SessionStream::TakeLaterMessage() {
                 ? absl::StrCat("requests: ", requests, " in a batch; 1 to ", most, ", as Limits.answers_kept says")
                 : "requests: the client has not named \"requests-on-stream\"";
   }
-  const Outcome refusal = Malformed(cause);
   LeaveSession(StreamEnd::kBroker);
-  Finish(GrpcStatusOf(refusal));
+  FinishWith(Malformed(cause));
 }
 
 void SessionStream::TakeRequests() {
+  turn_ = loop().turn();
   const v1::RequestBatch& batch = message_.requests();
   const int end = std::min(batch.requests_size(), next_request_ + kTurn);
-  std::vector<ClientRequest> asked;
   for (; next_request_ < end; ++next_request_) {
     const v1::BatchedRequest& item = batch.requests(next_request_);
     Translated translated = FromProto(item);
     if (const auto* malformed = std::get_if<Outcome>(&translated)) {
-      context_.unary.metrics.CountRequest(NameOf(item), malformed->status);
+      context_.metrics.CountRequest(NameOf(item), malformed->status);
       replies_.Answer(item.request_id(), *malformed);
       continue;
     }
-    asked.push_back({.session = session_,
-                     .id = RequestId(item.request_id()),
-                     .acknowledged = EventNumber(batch.acknowledged_event()),
-                     .request = std::get<Request>(std::move(translated))});
+    ++unanswered_;
+    context_.broker.Ask(*this, {.session = session_,
+                                .id = RequestId(item.request_id()),
+                                .acknowledged = EventNumber(batch.acknowledged_event()),
+                                .request = std::get<Request>(std::move(translated))});
   }
-  taking_ = true;
-  context_.broker.AskAll(*this, std::move(asked));
-  taking_ = false;
-  replies_.Took(batch.requests(end - 1).request_id());
-  SendNext();
+  last_asked_ = batch.requests(end - 1).request_id();
+  if (unanswered_ == 0) AllAnswered();
 }
 
 void SessionStream::Answered(const ClientRequest& request, const Outcome& outcome) {
-  context_.unary.metrics.CountRequest(kRequestNames[request.request.index()], outcome.status);
+  context_.metrics.CountRequest(kRequestNames[request.request.index()], outcome.status);
   replies_.Answer(request.id.value(), outcome);
+  if (--unanswered_ > 0) return;
+  AllAnswered();
+  GoOn();
+}
+
+void SessionStream::AllAnswered() {
+  replies_.Took(last_asked_);
+  SendSoon();
 }
 
 void SessionStream::GoOn() {
-  if (finishing_) return;
-  held_up_ = writing_ && replies_.waiting() >= kTurn;
-  if (held_up_) return;
-  // Reading also tells of the client's end.
-  if (!session_ || next_request_ == message_.requests().requests_size()) return Read();
-  context_.unary.loop.Post([self = shared_from_this()] {
-    if (self->session_) self->TakeRequests();
-    self->GoOn();
+  if (finishing()) return;
+  held_up_ = writing() && replies_.waiting() >= kTurn;
+  if (held_up_ || unanswered_ > 0) return;
+  if (!session_ || next_request_ == message_.requests().requests_size()) {
+    // What was in the last message is not kept until the next one comes.
+    message_.Clear();
+    next_request_ = 0;
+    return Read();
+  }
+  loop().Post([weak = weak_from_this(), this] {
+    const auto self = weak.lock();
+    if (!self || !session_ || finishing()) return;
+    TakeRequests();
+    GoOn();
   });
 }
 
@@ -209,75 +231,68 @@ const SessionRecord* SessionStream::Session() const {
   return found == sessions.end() ? nullptr : &found->second;
 }
 
+void SessionStream::SendSoon() {
+  if (std::exchange(sends_soon_, true)) return;
+  loop().AtTurnEnd(Loop::Stage::kReply, [weak = weak_from_this(), this] {
+    const auto self = weak.lock();
+    if (!self) return;
+    sends_soon_ = false;
+    SendNext();
+  });
+}
+
 void SessionStream::SendNext() {
-  if (writing_ || finishing_ || taking_ || !session_) return;
+  if (writing() || finishing() || !session_) return;
   const SessionRecord* const session = Session();
   if (session == nullptr) return;
   // What the client has acknowledged already, by another request's number, need not be sent.
   sent_ = std::max(sent_, session->acknowledged);
-  reply_.Clear();
-  const bool said = features_.requests_on_stream ? replies_.Fill(*session, &sent_, &reply_) : FillEvent(*session);
-  if (said) Write();
+  v1::SessionReply reply;
+  const bool said =
+      features_.requests_on_stream ? replies_.Fill(*session, &sent_, &reply) : FillEvent(*session, &reply);
+  if (said) Write(reply);
 }
 
-bool SessionStream::FillEvent(const SessionRecord& session) {
+bool SessionStream::FillEvent(const SessionRecord& session, v1::SessionReply* reply) {
   if (sent_ == session.last_event) return false;
-  *reply_.mutable_event() = NextEvent(session, &sent_);
+  *reply->mutable_event() = NextEvent(session, &sent_);
   return true;
 }
 
-void SessionStream::Write() {
-  writing_ = true;
-  patience_ = context_.watcher.StartTimer(Watcher::Now() + context_.patience, [weak = weak_from_this()] {
-    if (const auto self = weak.lock()) self->Abandon();
-  });
-  stream_.Write(reply_, context_.unary.loop.Tag([self = shared_from_this()](bool ok) { self->Written(ok); }));
-}
-
-void SessionStream::Written(bool ok) {
-  writing_ = false;
-  context_.watcher.CancelTimer(std::exchange(patience_, TimerId::kNone));
-  if (finishing_) return FinishNow();
-  // A failed write is the client's end, which the reading side and the call's done notification tell of.
+void SessionStream::Written() {
   if (half_closed_) return LeaveOnceAnswered();
-  if (ok) SendNext();
+  SendNext();
   if (held_up_) GoOn();
 }
 
 void SessionStream::End(StreamEnding ending) {
+  SendNext();
   session_ = SessionId();
-  Finish(GrpcStatusOf(OutcomeOf(ending)));
+  FinishWith(OutcomeOf(ending));
+}
+
+void SessionStream::Ended(std::optional<rpc::CallLost::Why> why) {
+  loop().CancelTimer(std::exchange(greeting_, TimerId::kNone));
+  LeaveSession(why ? EndOf(*why, features_, caller_->identity) : StreamEnd::kBroker);
 }
 
 void SessionStream::Refuse(const Outcome& refusal) {
-  context_.unary.metrics.CountRefusedSession(refusal.status);
-  Finish(GrpcStatusOf(refusal));
+  context_.metrics.CountRefusedSession(refusal.status);
+  FinishWith(refusal);
 }
 
-void SessionStream::Finish(grpc::Status status) {
-  if (std::exchange(finishing_, true)) return;
-  final_status_ = std::move(status);
-  if (!writing_) FinishNow();
-}
+void SessionStream::FinishWith(const Outcome& outcome) { Finish(RpcStatusOf(outcome)); }
 
-void SessionStream::FinishNow() {
-  context_.watcher.CancelTimer(std::exchange(patience_, TimerId::kNone));
-  stream_.Finish(final_status_, context_.unary.loop.Tag([self = shared_from_this()](bool) {}));
-}
-
-void SessionStream::Abandon() {
-  patience_ = TimerId::kNone;
-  if (const auto left_out = context_.unread.Pass(Watcher::Now())) {
+void SessionStream::Unread() {
+  if (const auto left_out = context_.unread.Pass(Loop::Now())) {
     LogWarning("stream ended, as the client does not read", {{"session", session_.value()}, {"left_out", *left_out}});
   }
-  abandoned_ = !half_closed_;
-  LeaveSession(abandoned_ ? StreamEnd::kBroker : StreamEnd::kClient);
-  call_.TryCancel();
+  LeaveSession(half_closed_ ? StreamEnd::kClient : StreamEnd::kBroker);
 }
 
 void SessionStream::LeaveSession(StreamEnd end) {
-  if (session_) context_.broker.CloseStream(*this, end);
-  session_ = SessionId();
+  // First: the broker must not hear of it twice.
+  if (std::exchange(session_, SessionId())) context_.broker.CloseStream(*this, end);
 }
 
 }  // namespace rdmabroker

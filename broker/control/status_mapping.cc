@@ -12,67 +12,67 @@ namespace {
 
 struct Row {
   NdkStatus status;
-  grpc::StatusCode code;
+  absl::StatusCode code;
 };
 
 constexpr Row kRows[] = {
-    {NdkStatus::kUnsuccessful, grpc::StatusCode::UNKNOWN},
-    {NdkStatus::kInvalidParameter, grpc::StatusCode::INVALID_ARGUMENT},
-    {NdkStatus::kInvalidDeviceRequest, grpc::StatusCode::FAILED_PRECONDITION},
-    {NdkStatus::kNoMemory, grpc::StatusCode::RESOURCE_EXHAUSTED},
-    {NdkStatus::kAccessDenied, grpc::StatusCode::PERMISSION_DENIED},
-    {NdkStatus::kInvalidParameterMix, grpc::StatusCode::INVALID_ARGUMENT},
-    {NdkStatus::kObjectNameNotFound, grpc::StatusCode::NOT_FOUND},
-    {NdkStatus::kSharingViolation, grpc::StatusCode::ALREADY_EXISTS},
-    {NdkStatus::kInsufficientResources, grpc::StatusCode::RESOURCE_EXHAUSTED},
-    {NdkStatus::kIoTimeout, grpc::StatusCode::DEADLINE_EXCEEDED},
-    {NdkStatus::kNotSupported, grpc::StatusCode::UNIMPLEMENTED},
-    {NdkStatus::kInternalError, grpc::StatusCode::INTERNAL},
-    {NdkStatus::kCancelled, grpc::StatusCode::CANCELLED},
-    {NdkStatus::kInvalidAddress, grpc::StatusCode::INVALID_ARGUMENT},
-    {NdkStatus::kInvalidDeviceState, grpc::StatusCode::FAILED_PRECONDITION},
-    {NdkStatus::kInvalidBufferSize, grpc::StatusCode::INVALID_ARGUMENT},
-    {NdkStatus::kTooManyAddresses, grpc::StatusCode::RESOURCE_EXHAUSTED},
-    {NdkStatus::kAddressAlreadyExists, grpc::StatusCode::ALREADY_EXISTS},
-    {NdkStatus::kConnectionDisconnected, grpc::StatusCode::UNAVAILABLE},
-    {NdkStatus::kConnectionRefused, grpc::StatusCode::UNAVAILABLE},
-    {NdkStatus::kAddressAlreadyAssociated, grpc::StatusCode::FAILED_PRECONDITION},
-    {NdkStatus::kAddressNotAssociated, grpc::StatusCode::FAILED_PRECONDITION},
-    {NdkStatus::kConnectionInvalid, grpc::StatusCode::FAILED_PRECONDITION},
-    {NdkStatus::kConnectionActive, grpc::StatusCode::FAILED_PRECONDITION},
-    {NdkStatus::kNetworkUnreachable, grpc::StatusCode::UNAVAILABLE},
-    {NdkStatus::kHostUnreachable, grpc::StatusCode::UNAVAILABLE},
-    {NdkStatus::kRequestAborted, grpc::StatusCode::ABORTED},
-    {NdkStatus::kConnectionAborted, grpc::StatusCode::ABORTED},
-    {NdkStatus::kDeviceRemoved, grpc::StatusCode::UNAVAILABLE},
-    {NdkStatus::kImplementationLimit, grpc::StatusCode::RESOURCE_EXHAUSTED},
-    {NdkStatus::kBadVersion, grpc::StatusCode::FAILED_PRECONDITION},
-    {NdkStatus::kAdapterNotReady, grpc::StatusCode::UNAVAILABLE},
+    {NdkStatus::kUnsuccessful, absl::StatusCode::kUnknown},
+    {NdkStatus::kInvalidParameter, absl::StatusCode::kInvalidArgument},
+    {NdkStatus::kInvalidDeviceRequest, absl::StatusCode::kFailedPrecondition},
+    {NdkStatus::kNoMemory, absl::StatusCode::kResourceExhausted},
+    {NdkStatus::kAccessDenied, absl::StatusCode::kPermissionDenied},
+    {NdkStatus::kInvalidParameterMix, absl::StatusCode::kInvalidArgument},
+    {NdkStatus::kObjectNameNotFound, absl::StatusCode::kNotFound},
+    {NdkStatus::kSharingViolation, absl::StatusCode::kAlreadyExists},
+    {NdkStatus::kInsufficientResources, absl::StatusCode::kResourceExhausted},
+    {NdkStatus::kIoTimeout, absl::StatusCode::kDeadlineExceeded},
+    {NdkStatus::kNotSupported, absl::StatusCode::kUnimplemented},
+    {NdkStatus::kInternalError, absl::StatusCode::kInternal},
+    {NdkStatus::kCancelled, absl::StatusCode::kCancelled},
+    {NdkStatus::kInvalidAddress, absl::StatusCode::kInvalidArgument},
+    {NdkStatus::kInvalidDeviceState, absl::StatusCode::kFailedPrecondition},
+    {NdkStatus::kInvalidBufferSize, absl::StatusCode::kInvalidArgument},
+    {NdkStatus::kTooManyAddresses, absl::StatusCode::kResourceExhausted},
+    {NdkStatus::kAddressAlreadyExists, absl::StatusCode::kAlreadyExists},
+    {NdkStatus::kConnectionDisconnected, absl::StatusCode::kUnavailable},
+    {NdkStatus::kConnectionRefused, absl::StatusCode::kUnavailable},
+    {NdkStatus::kAddressAlreadyAssociated, absl::StatusCode::kFailedPrecondition},
+    {NdkStatus::kAddressNotAssociated, absl::StatusCode::kFailedPrecondition},
+    {NdkStatus::kConnectionInvalid, absl::StatusCode::kFailedPrecondition},
+    {NdkStatus::kConnectionActive, absl::StatusCode::kFailedPrecondition},
+    {NdkStatus::kNetworkUnreachable, absl::StatusCode::kUnavailable},
+    {NdkStatus::kHostUnreachable, absl::StatusCode::kUnavailable},
+    {NdkStatus::kRequestAborted, absl::StatusCode::kAborted},
+    {NdkStatus::kConnectionAborted, absl::StatusCode::kAborted},
+    {NdkStatus::kDeviceRemoved, absl::StatusCode::kUnavailable},
+    {NdkStatus::kImplementationLimit, absl::StatusCode::kResourceExhausted},
+    {NdkStatus::kBadVersion, absl::StatusCode::kFailedPrecondition},
+    {NdkStatus::kAdapterNotReady, absl::StatusCode::kUnavailable},
 };
 
 }  // namespace
 
-grpc::StatusCode GrpcCodeOf(NdkStatus status) {
-  if (IsSuccess(status)) return grpc::StatusCode::OK;
+absl::StatusCode RpcCodeOf(NdkStatus status) {
+  if (IsSuccess(status)) return absl::StatusCode::kOk;
   for (const Row& row : kRows) {
     if (row.status == status) return row.code;
   }
-  return grpc::StatusCode::INTERNAL;
+  return absl::StatusCode::kInternal;
 }
 
-grpc::Status GrpcStatusOf(const Outcome& outcome) {
-  if (IsSuccess(outcome.status)) return grpc::Status::OK;
-  return GrpcStatusOf(outcome, GrpcCodeOf(outcome.status));
+rpc::Status RpcStatusOf(const Outcome& outcome) {
+  if (IsSuccess(outcome.status)) return {};
+  return RpcStatusOf(outcome, RpcCodeOf(outcome.status));
 }
 
-grpc::Status GrpcStatusOf(const Outcome& outcome, grpc::StatusCode code) {
+rpc::Status RpcStatusOf(const Outcome& outcome, absl::StatusCode code) {
   v1::Outcome detail;
   ToProto(outcome, &detail);
   v1::RpcStatus status;
-  status.set_code(code);
+  status.set_code(static_cast<int>(code));
   status.set_message(std::string(StatusName(outcome.status)) + ": " + detail.hint());
   status.add_details()->PackFrom(detail);
-  return grpc::Status(code, status.message(), status.SerializeAsString());
+  return {.code = code, .message = status.message(), .details = status.SerializeAsString()};
 }
 
 }  // namespace rdmabroker

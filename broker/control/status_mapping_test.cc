@@ -16,21 +16,21 @@
 namespace rdmabroker {
 namespace {
 
-const std::map<std::string, grpc::StatusCode> kCodes = {
-    {"OK", grpc::StatusCode::OK},
-    {"UNKNOWN", grpc::StatusCode::UNKNOWN},
-    {"INVALID_ARGUMENT", grpc::StatusCode::INVALID_ARGUMENT},
-    {"FAILED_PRECONDITION", grpc::StatusCode::FAILED_PRECONDITION},
-    {"RESOURCE_EXHAUSTED", grpc::StatusCode::RESOURCE_EXHAUSTED},
-    {"PERMISSION_DENIED", grpc::StatusCode::PERMISSION_DENIED},
-    {"NOT_FOUND", grpc::StatusCode::NOT_FOUND},
-    {"ALREADY_EXISTS", grpc::StatusCode::ALREADY_EXISTS},
-    {"DEADLINE_EXCEEDED", grpc::StatusCode::DEADLINE_EXCEEDED},
-    {"UNIMPLEMENTED", grpc::StatusCode::UNIMPLEMENTED},
-    {"INTERNAL", grpc::StatusCode::INTERNAL},
-    {"CANCELLED", grpc::StatusCode::CANCELLED},
-    {"UNAVAILABLE", grpc::StatusCode::UNAVAILABLE},
-    {"ABORTED", grpc::StatusCode::ABORTED},
+const std::map<std::string, absl::StatusCode> kCodes = {
+    {"OK", absl::StatusCode::kOk},
+    {"UNKNOWN", absl::StatusCode::kUnknown},
+    {"INVALID_ARGUMENT", absl::StatusCode::kInvalidArgument},
+    {"FAILED_PRECONDITION", absl::StatusCode::kFailedPrecondition},
+    {"RESOURCE_EXHAUSTED", absl::StatusCode::kResourceExhausted},
+    {"PERMISSION_DENIED", absl::StatusCode::kPermissionDenied},
+    {"NOT_FOUND", absl::StatusCode::kNotFound},
+    {"ALREADY_EXISTS", absl::StatusCode::kAlreadyExists},
+    {"DEADLINE_EXCEEDED", absl::StatusCode::kDeadlineExceeded},
+    {"UNIMPLEMENTED", absl::StatusCode::kUnimplemented},
+    {"INTERNAL", absl::StatusCode::kInternal},
+    {"CANCELLED", absl::StatusCode::kCancelled},
+    {"UNAVAILABLE", absl::StatusCode::kUnavailable},
+    {"ABORTED", absl::StatusCode::kAborted},
 };
 
 // What the comments of ndk_status.proto promise: the code of each status that has one.
@@ -56,7 +56,7 @@ std::map<std::string, std::string> PromisedCodes() {
   return codes;
 }
 
-TEST(GrpcCodeOf, IsWhatTheProtoPromisesOfEveryStatus) {
+TEST(RpcCodeOf, IsWhatTheProtoPromisesOfEveryStatus) {
   const auto promised = PromisedCodes();
   EXPECT_GT(promised.size(), 30u);
   const auto* statuses = v1::NdkStatus_descriptor();
@@ -66,30 +66,30 @@ TEST(GrpcCodeOf, IsWhatTheProtoPromisesOfEveryStatus) {
     ASSERT_TRUE(status) << name;
     const auto promise = promised.find(name);
     const auto expected = promise != promised.end() ? kCodes.at(promise->second)
-                          : IsSuccess(*status)      ? grpc::StatusCode::OK
-                                                    : grpc::StatusCode::INTERNAL;
-    EXPECT_EQ(GrpcCodeOf(*status), expected) << name;
+                          : IsSuccess(*status)      ? absl::StatusCode::kOk
+                                                    : absl::StatusCode::kInternal;
+    EXPECT_EQ(RpcCodeOf(*status), expected) << name;
   }
 }
 
-TEST(GrpcStatusOf, IsOkForASuccess) {
-  EXPECT_TRUE(GrpcStatusOf({}).ok());
-  EXPECT_TRUE(GrpcStatusOf({.status = NdkStatus::kPending}).ok());
+TEST(RpcStatusOf, IsOkForASuccess) {
+  EXPECT_TRUE(RpcStatusOf({}).ok());
+  EXPECT_TRUE(RpcStatusOf({.status = NdkStatus::kPending}).ok());
 }
 
-TEST(GrpcStatusOf, CarriesTheOutcomeAsItsDetail) {
-  const grpc::Status status = GrpcStatusOf({.status = NdkStatus::kConnectionRefused,
-                                            .payload = ConnectionData{.private_data = {1, 2, 3}},
-                                            .provider_error = 28,
-                                            .retryable = true,
-                                            .retry_same_qp = true,
-                                            .hint = "destination: nobody listens"});
-  EXPECT_EQ(status.error_code(), grpc::StatusCode::UNAVAILABLE);
-  EXPECT_EQ(status.error_message(), "STATUS_CONNECTION_REFUSED: destination: nobody listens");
+TEST(RpcStatusOf, CarriesTheOutcomeAsItsDetail) {
+  const rpc::Status status = RpcStatusOf({.status = NdkStatus::kConnectionRefused,
+                                          .payload = ConnectionData{.private_data = {1, 2, 3}},
+                                          .provider_error = 28,
+                                          .retryable = true,
+                                          .retry_same_qp = true,
+                                          .hint = "destination: nobody listens"});
+  EXPECT_EQ(status.code, absl::StatusCode::kUnavailable);
+  EXPECT_EQ(status.message, "STATUS_CONNECTION_REFUSED: destination: nobody listens");
   v1::RpcStatus rpc;
-  ASSERT_TRUE(rpc.ParseFromString(status.error_details()));
-  EXPECT_EQ(rpc.code(), status.error_code());
-  EXPECT_EQ(rpc.message(), status.error_message());
+  ASSERT_TRUE(rpc.ParseFromString(status.details));
+  EXPECT_EQ(rpc.code(), static_cast<int>(status.code));
+  EXPECT_EQ(rpc.message(), status.message);
   ASSERT_EQ(rpc.details_size(), 1);
   EXPECT_EQ(rpc.details(0).type_url(), "type.googleapis.com/rdmabroker.v1.Outcome");
   v1::Outcome outcome;

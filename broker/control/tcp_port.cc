@@ -2,10 +2,8 @@
 
 #include "broker/control/tcp_port.h"
 
-#include <fcntl.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
-#include <sys/epoll.h>
 #include <sys/socket.h>
 
 #include <algorithm>
@@ -13,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "absl/strings/str_replace.h"
+#include "absl/time/clock.h"
 #include "broker/log/log.h"
 #include "broker/runtime/tcp_listener.h"
 #include "dataplane/ndk/kernel_address.h"
@@ -61,76 +59,92 @@ IpAddress HostOf(IpAddress ip) {
 
 }  // namespace
 
-std::optional<SocketAddress> TcpPeerOf(const std::string& peer) {
-  // A URI of gRPC's: ipv4:192.0.2.1:4711, ipv6:%5Bfe80::1%253%5D:4711.
-  const size_t scheme = peer.find(':');
-  if (scheme == std::string::npos) return std::nullopt;
-  return SocketAddress::Parse(absl::StrReplaceAll(peer.substr(scheme + 1), {{"%5B", "["}, {"%5D", "]"}, {"%25", "%"}}));
-}
-
-TcpPort::TcpPort(UniqueFd listener, std::unique_ptr<grpc::experimental::ExternalConnectionAcceptor> give,
-                 Watcher& watcher, const TcpBounds& bounds)
-    : address_(AddressOf(listener).ToString()),
-      give_(std::move(give)),
-      watcher_(watcher),
+TcpPort::TcpPort(UniqueFd listener, const Services& services, AcceptingThread& accepting, Loop& loop,
+                 const TcpBounds& bounds, AdmitCall admit)
+    : listener_(std::move(listener)),
+      address_(AddressOf(listener_).ToString()),
+      services_(services),
+      accepting_(accepting),
+      loop_(loop),
       bounds_(bounds),
-      acceptor_(std::move(listener), "tcp", watcher, [this](UniqueFd fd) { Take(std::move(fd)); }) {}
+      admit_(std::move(admit)),
+      hosts_(loop) {}
 
 TcpPort::~TcpPort() {
   StopAccepting();
-  for (const auto& [id, connection] : connections_) {
-    watcher_.Unwatch(connection.watch);
-    watcher_.CancelTimer(connection.end);
-  }
+  for (const auto& [id, connection] : connections_) loop_.CancelTimer(connection.end);
 }
 
-size_t TcpPort::CountOfHost(const IpAddress& ip) const {
-  return static_cast<size_t>(std::count_if(connections_.begin(), connections_.end(), [&](const auto& entry) {
-    return HostOf(entry.second.peer.ip) == HostOf(ip);
-  }));
+void TcpPort::StartAccepting() {
+  listening_ = accepting_.Accept(
+      std::move(listener_),
+      {.name = "tcp", .may_enter = nullptr, .take = [this](UniqueFd socket) { Take(std::move(socket)); }});
 }
 
-void TcpPort::Take(UniqueFd fd) {
+void TcpPort::Take(UniqueFd socket) {
   KernelAddress kernel;
   // It has gone already.
-  if (::getpeername(fd.get(), kernel.get(), &kernel.length) != 0) return;
+  if (::getpeername(socket.get(), kernel.get(), &kernel.length) != 0) return;
   const SocketAddress peer = Unmapped(FromKernel(kernel));
-  const bool has_room = connections_.size() < bounds_.connections && CountOfHost(peer.ip) < bounds_.of_host;
-  UniqueFd duplicate(has_room ? ::fcntl(fd.get(), F_DUPFD_CLOEXEC, 0) : -1);
-  if (!duplicate) return RefuseFor(peer);
-  KeepAlive(fd.get());
+  const IpAddress host = HostOf(peer.ip);
+  if (connections_.size() >= bounds_.connections || hosts_.CountOf(host) >= bounds_.of_host) return Refuse(peer);
+  KeepAlive(socket.get());
   const uint64_t id = ++last_id_;
   Connection& connection = connections_[id];
+  connection.budget = hosts_.Enter(host);
   connection.peer = peer;
-  connection.begin = Watcher::Now();
-  connection.watch = watcher_.Watch(duplicate.get(), EPOLLRDHUP, [this, id](uint32_t) { Note(id); });
-  connection.duplicate = std::move(duplicate);
-  connection.end = watcher_.StartTimer(connection.begin + bounds_.patience, [this, id] { End(id); });
-  grpc::experimental::ExternalConnectionAcceptor::NewConnectionParameters parameters;
-  parameters.fd = fd.Release();
-  give_->HandleNewConnection(&parameters);
+  connection.begin = Loop::Now();
+  accepting_.Shake(std::move(socket), tls_, connection.begin + bounds_.patience,
+                   [this, id, server = tls_](UniqueFd shaken, std::unique_ptr<TlsConnection> tls) {
+                     Serve(id, std::move(shaken), std::move(tls), server);
+                   });
 }
 
-void TcpPort::RefuseFor(const SocketAddress& peer) {
-  const auto left_out = too_many_.Pass(Watcher::Now());
+void TcpPort::Serve(uint64_t id, UniqueFd socket, std::unique_ptr<TlsConnection> tls,
+                    const std::shared_ptr<const TlsServer>& server) {
+  Connection& connection = connections_.at(id);
+  const bool is_open = tls != nullptr && tls->state() == TlsConnection::State::kOpen;
+  if (!is_open && tls != nullptr) LogFailure(connection.peer, *tls);
+  // Whom the former authorities have signed is perhaps not believed any more.
+  if (!is_open || server != tls_) return Release(id);
+  connection.chain = tls->chain();
+  connection.served = std::make_shared<ServedConnection>(std::move(socket), std::move(tls), *this, services_,
+                                                         rpc::ServerConnection::Limits(), connection.budget, loop_);
+  served_[connection.served.get()] = id;
+  connection.end = loop_.StartTimer(connection.begin + bounds_.patience, [this, id] {
+    if (const auto served = connections_.at(id).served) served->End();
+  });
+  const auto served = connection.served;
+  served->Start();
+}
+
+void TcpPort::LogFailure(const SocketAddress& peer, const TlsConnection& tls) {
+  const auto left_out = failures_.Pass(Loop::Now());
+  if (!left_out) return;
+  LogWarning("tls handshake failed", {{"peer", peer.ip.ToString()},
+                                      {"cause", tls.why().empty() ? "it has taken too long" : tls.why()},
+                                      {"left_out", *left_out}});
+}
+
+void TcpPort::Refuse(const SocketAddress& peer) {
+  const auto left_out = too_many_.Pass(Loop::Now());
   if (!left_out) return;
   LogWarning("connection over tcp refused", {{"peer", peer.ip.ToString()},
-                                             {"of_peer", CountOfHost(peer.ip)},
+                                             {"of_peer", hosts_.CountOf(HostOf(peer.ip))},
                                              {"connections", connections_.size()},
                                              {"left_out", *left_out}});
 }
 
-// There may be more than one, from behind a router that translates addresses to several of this machine's. It is all
-// the same host as far as anybody here can tell.
-void TcpPort::Keep(const SocketAddress& peer, absl::Duration time, std::shared_ptr<const PresentedChain> chain) {
-  for (auto& [number, connection] : connections_) {
-    if (connection.peer != peer || connection.kept || !connection.duplicate) continue;
-    connection.kept = true;
-    connection.chain = chain;
-    watcher_.CancelTimer(connection.end);
-    connection.end = watcher_.StartTimer(std::min(connection.begin + bounds_.longest, Watcher::Now() + time),
-                                         [this, id = number] { End(id); });
-  }
+rpc::Status TcpPort::Admit(ServedConnection& served, absl::string_view action, std::shared_ptr<const Caller>* caller) {
+  const uint64_t id = served_.at(&served);
+  Connection& connection = connections_.at(id);
+  rpc::Status admitted = admit_(connection.chain, connection.peer.ip, action, caller);
+  if (!admitted.ok() || std::exchange(connection.kept, true)) return admitted;
+  const absl::Duration time = connection.chain.End() - absl::Now();
+  loop_.CancelTimer(connection.end);
+  connection.end =
+      loop_.StartTimer(std::min(connection.begin + bounds_.longest, Loop::Now() + time), [this, id] { EndSoon(id); });
+  return admitted;
 }
 
 void TcpPort::EndConnections() {
@@ -138,34 +152,47 @@ void TcpPort::EndConnections() {
 }
 
 void TcpPort::EndConnections(const std::function<bool(const PresentedChain&)>& of) {
-  EndThose([&of](const Connection& connection) { return connection.chain != nullptr && of(*connection.chain); });
+  EndThose([&of](const Connection& connection) { return of(connection.chain); });
 }
 
 void TcpPort::EndThose(const std::function<bool(const Connection&)>& which) {
   std::vector<uint64_t> ids;
   for (const auto& [id, connection] : connections_) {
-    if (connection.duplicate && which(connection)) ids.push_back(id);
+    if (connection.served != nullptr && which(connection)) ids.push_back(id);
   }
-  for (const uint64_t id : ids) End(id);
+  for (const uint64_t id : ids) EndSoon(id);
 }
 
-void TcpPort::End(uint64_t id) {
-  ::shutdown(connections_.at(id).duplicate.get(), SHUT_RDWR);
-  Note(id);
+void TcpPort::EndSoon(uint64_t id) {
+  Connection& connection = connections_.at(id);
+  loop_.CancelTimer(connection.end);
+  connection.end = loop_.StartTimer(Loop::Now() + kLastWords, [this, id] { connections_.at(id).served->End(); });
+  connection.served->Drain();
 }
 
-void TcpPort::Note(uint64_t id) {
-  const auto found = connections_.find(id);
-  Connection& connection = found->second;
-  watcher_.Unwatch(std::exchange(connection.watch, WatchId::kNone));
-  watcher_.CancelTimer(std::exchange(connection.end, TimerId::kNone));
-  connection.duplicate.Reset();
+void TcpPort::Drain() {
+  for (const auto& [id, connection] : connections_) {
+    if (connection.served != nullptr) connection.served->Drain();
+  }
+}
+
+void TcpPort::Ended(ServedConnection& connection) {
+  const auto known = served_.extract(&connection);
+  connections_.at(known.mapped()).served.reset();
+  Release(known.mapped());
+}
+
+void TcpPort::Release(uint64_t id) {
+  Connection& connection = connections_.at(id);
+  loop_.CancelTimer(std::exchange(connection.end, TimerId::kNone));
   const absl::Time counts_until = connection.begin + bounds_.patience;
-  if (connection.kept || Watcher::Now() >= counts_until) {
-    connections_.erase(found);
-  } else {
-    connection.end = watcher_.StartTimer(counts_until, [this, id] { connections_.erase(id); });
-  }
+  if (connection.kept || Loop::Now() >= counts_until) return Erase(id);
+  connection.end = loop_.StartTimer(counts_until, [this, id] { Erase(id); });
+}
+
+void TcpPort::Erase(uint64_t id) {
+  const auto connection = connections_.extract(id);
+  hosts_.Leave(HostOf(connection.mapped().peer.ip));
 }
 
 }  // namespace rdmabroker

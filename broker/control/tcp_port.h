@@ -3,95 +3,121 @@
 #ifndef BROKER_CONTROL_TCP_PORT_H_
 #define BROKER_CONTROL_TCP_PORT_H_
 
-#include <grpcpp/server_builder.h>
-
 #include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <map>
 #include <memory>
-#include <optional>
 #include <string>
+#include <unordered_map>
 
 #include "absl/time/time.h"
-#include "broker/control/acceptor.h"
+#include "broker/control/accepting_thread.h"
+#include "broker/control/frame_budgets.h"
 #include "broker/control/presented_chain.h"
+#include "broker/control/served_connection.h"
+#include "broker/control/services.h"
+#include "broker/control/tls.h"
+#include "broker/runtime/loop.h"
 #include "broker/runtime/warning_limit.h"
-#include "broker/runtime/watcher.h"
 #include "dataplane/ndk/socket_address.h"
 #include "dataplane/unique_fd.h"
 
 namespace rdmabroker {
-
-// Whose connection a call has come over, by grpc::ServerContext::peer(). Nothing for what is no IP address.
-std::optional<SocketAddress> TcpPeerOf(const std::string& peer);
 
 struct TcpBounds {
   // People and their tools have a few each; a node has a handful of them.
   size_t connections = 256;
   // Of one address; of IPv6's, of one network of 64 bits, since each host has a whole one.
   size_t of_host = 32;
-  // For a connection's handshake and its first call that is admitted. It counts as long where it ends before without
-  // one: a handshake costs the loop thread a millisecond, whoever the other end is, so that at most so many connections
+  // For a connection's handshake and its first call that is admitted. A connection that ends before without one counts
+  // as long: a handshake costs a millisecond of processor time, whoever the other end is, so that so many connections
   // in so long a time bound what strangers cost.
   absl::Duration patience = absl::Seconds(10);
   // For who watches a stream, too, who connects again.
   absl::Duration longest = absl::Hours(1);
 };
 
-// Accepts connections to the TCP port and gives them to gRPC, which does the TLS handshake. Loop thread only.
-//
-// gRPC would accept by itself, but it shares its ports with whoever asks, has no bound, and lets go of no connection
-// whose certificate has expired or whose authority is not believed any more.
-class TcpPort {
+// Serves connections to the TCP port, over TLS. Loop thread only.
+class TcpPort final : public ServedConnection::Port {
  public:
-  // `give` is gRPC's, of the server that has the services.
-  TcpPort(UniqueFd listener, std::unique_ptr<grpc::experimental::ExternalConnectionAcceptor> give, Watcher& watcher,
-          const TcpBounds& bounds);
-  ~TcpPort();
+  // How a connection's client may use it still once its end has come: for the answers to calls that are under way.
+  static constexpr absl::Duration kLastWords = absl::Milliseconds(500);
+
+  // Says who makes a call, of the name `action` in the contract, by what the client presents.
+  using AdmitCall = std::function<rpc::Status(const PresentedChain& chain, const IpAddress& peer,
+                                              absl::string_view action, std::shared_ptr<const Caller>* caller)>;
+
+  // All that is referred to must outlive it.
+  TcpPort(UniqueFd listener, const Services& services, AcceptingThread& accepting, Loop& loop, const TcpBounds& bounds,
+          AdmitCall admit);
+  ~TcpPort() override;
   TcpPort(const TcpPort&) = delete;
   TcpPort& operator=(const TcpPort&) = delete;
 
+  // For handshakes that begin from now on. Connections with the former one that are in their handshake end. Before the
+  // first call there must be no connection.
+  void Use(std::shared_ptr<const TlsServer> tls) { tls_ = std::move(tls); }
+
   // Before, and after StopAccepting, there are no new connections.
-  void StartAccepting() { acceptor_.Start(); }
-  void StopAccepting() { acceptor_.Stop(); }
-  // A call has been admitted that came over this one, whose client has presented `chain`: it may stay so long, but no
-  // longer than the bounds say.
-  void Keep(const SocketAddress& peer, absl::Duration time, std::shared_ptr<const PresentedChain> chain);
-  // All that there are: whom one lets in is another matter now.
+  void StartAccepting();
+  void StopAccepting() { accepting_.Stop(listening_); }
+
+  // Has all connections end, or those whose chain `of` is true of, kLastWords from now at the latest.
   void EndConnections();
-  // Those that are kept for a chain of which `of` is true.
   void EndConnections(const std::function<bool(const PresentedChain&)>& of);
+  // Has each connection end once its calls have ended, at once if it has none.
+  void Drain();
+  // Whether there are connections that have ended their handshake.
+  [[nodiscard]] bool HasConnections() const { return !served_.empty(); }
 
   const std::string& address() const { return address_; }
+  // Those that count: also in their handshake, or ended without a call.
+  [[nodiscard]] size_t connections() const { return connections_.size(); }
+
+  rpc::Status Admit(ServedConnection& connection, absl::string_view action,
+                    std::shared_ptr<const Caller>* caller) override;
+  void Ended(ServedConnection& connection) override;
 
  private:
   struct Connection {
-    UniqueFd duplicate;  // Of gRPC's descriptor: to see the connection's end, and to end it. None once it has ended.
     SocketAddress peer;
     absl::Time begin;
-    bool kept = false;
-    std::shared_ptr<const PresentedChain> chain;  // Of one that is kept.
-    WatchId watch = WatchId::kNone;
-    TimerId end = TimerId::kNone;  // Of the connection, and after that of its counting.
+    // From the handshake's end to the connection's.
+    std::shared_ptr<ServedConnection> served;
+    PresentedChain chain;
+    std::shared_ptr<rpc::FrameBudget> budget;
+    bool kept = false;             // A call has been admitted.
+    TimerId end = TimerId::kNone;  // Of the connection, or of its counting once it has ended.
   };
 
-  void Take(UniqueFd fd);
-  size_t CountOfHost(const IpAddress& ip) const;
-  void RefuseFor(const SocketAddress& peer);
+  void Take(UniqueFd socket);
+  void Serve(uint64_t id, UniqueFd socket, std::unique_ptr<TlsConnection> tls,
+             const std::shared_ptr<const TlsServer>& server);
+  void LogFailure(const SocketAddress& peer, const TlsConnection& tls);
+  void Refuse(const SocketAddress& peer);
   void EndThose(const std::function<bool(const Connection&)>& which);
-  // It has ended by itself.
-  void Note(uint64_t id);
-  void End(uint64_t id);
+  // Drains it, and ends it after kLastWords.
+  void EndSoon(uint64_t id);
+  // It has ended, but perhaps it still counts.
+  void Release(uint64_t id);
+  void Erase(uint64_t id);
 
+  UniqueFd listener_;  // Until StartAccepting.
   const std::string address_;
-  const std::unique_ptr<grpc::experimental::ExternalConnectionAcceptor> give_;
-  Watcher& watcher_;
+  const Services& services_;
+  AcceptingThread& accepting_;
+  Loop& loop_;
   const TcpBounds bounds_;
+  const AdmitCall admit_;
+  std::shared_ptr<const TlsServer> tls_;
+  AcceptingThread::ListenerId listening_ = AcceptingThread::ListenerId::kNone;
   uint64_t last_id_ = 0;
   std::map<uint64_t, Connection> connections_;
+  std::unordered_map<const ServedConnection*, uint64_t> served_;
+  FrameBudgets<IpAddress> hosts_;
   WarningLimit too_many_;
-  Acceptor acceptor_;  // Last: it calls the others.
+  WarningLimit failures_;
 };
 
 }  // namespace rdmabroker

@@ -3,13 +3,11 @@
 #include "broker/control/tls.h"
 
 #include <openssl/err.h>
-#include <openssl/pem.h>
 #include <openssl/x509_vfy.h>
 
 #include <array>
 #include <utility>
 
-#include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 
 namespace rdmabroker {
@@ -20,10 +18,6 @@ constexpr long kMostOfChain = long{64} << 10;
 
 // ALPN's name of the only protocol that is served.
 constexpr std::string_view kHttp2 = "h2";
-
-absl::Status Refused(const char* what) {
-  return absl::InvalidArgumentError(absl::StrCat("OpenSSL does not take the ", what, ": ", ReasonOfOpenSsl()));
-}
 
 int SelectHttp2(SSL*, const unsigned char** chosen, unsigned char* chosen_size, const unsigned char* offered,
                 unsigned int offered_size, void*) {
@@ -53,27 +47,10 @@ void Configure(SSL_CTX& context) {
 
 }  // namespace
 
-absl::StatusOr<std::shared_ptr<const TlsServer>> TlsServer::Make(const ServerCertificates& certificates) {
-  Context context(SSL_CTX_new(TLS_server_method()));
-  if (context == nullptr) return Refused("configuration");
-  Configure(*context);
-  const Bio chain = BioOf(certificates.chain);
-  const Certificate own = ReadCertificate(chain.get());
-  if (own == nullptr || SSL_CTX_use_certificate(context.get(), own.get()) != 1) return Refused("certificate");
-  while (const Certificate issuer = ReadCertificate(chain.get())) {
-    if (SSL_CTX_add1_chain_cert(context.get(), issuer.get()) != 1) return Refused("certificate's issuer");
-  }
-  const PrivateKey key = ReadPrivateKey(certificates.private_key);
-  if (key == nullptr || SSL_CTX_use_PrivateKey(context.get(), key.get()) != 1) return Refused("private key");
-  const Bio authorities = BioOf(certificates.client_authorities);
-  while (const Certificate authority = ReadCertificate(authorities.get())) {
-    if (X509_STORE_add_cert(SSL_CTX_get_cert_store(context.get()), authority.get()) != 1 ||
-        SSL_CTX_add_client_CA(context.get(), authority.get()) != 1) {
-      return Refused("authority of clients");
-    }
-  }
-  ERR_clear_error();
-  return std::shared_ptr<const TlsServer>(new TlsServer(std::move(context)));
+TlsContext MakeTlsContext() {
+  TlsContext context(SSL_CTX_new(TLS_server_method()));
+  if (context != nullptr) Configure(*context);
+  return context;
 }
 
 TlsConnection::TlsConnection(std::shared_ptr<const TlsServer> server)

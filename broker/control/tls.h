@@ -9,29 +9,31 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
 
-#include "absl/status/statusor.h"
 #include "broker/control/openssl_objects.h"
 #include "broker/control/presented_chain.h"
-#include "broker/control/server_certificates.h"
 
 namespace rdmabroker {
 
-// The TLS settings of a server, which its connections share: TLS 1.2 and 1.3, ALPN "h2", and a certificate of each
-// client that one of the authorities has signed. No session is resumed, so each connection shows its certificate. Any
-// thread may use it.
+using TlsContext = std::unique_ptr<SSL_CTX, Freed<SSL_CTX_free>>;
+
+// Returns the settings of a server that has no certificates yet: TLS 1.2 and 1.3, ALPN "h2", and a certificate of each
+// client that one of the authorities has signed. No session is resumed, so each connection shows its certificate. Null
+// if OpenSSL has no TLS; its error says why.
+TlsContext MakeTlsContext();
+
+// The TLS settings of a server, which its connections share. Any thread may use it.
 class TlsServer {
  public:
-  // From certificates that ReadServerCertificates has checked; INVALID_ARGUMENT where OpenSSL does not take them.
-  static absl::StatusOr<std::shared_ptr<const TlsServer>> Make(const ServerCertificates& certificates);
+  // `context` is of MakeTlsContext, and has the server's certificates, their key, and the authorities of clients. Not
+  // null.
+  explicit TlsServer(TlsContext context) : context_(std::move(context)) {}
 
  private:
   friend class TlsConnection;
-  using Context = std::unique_ptr<SSL_CTX, Freed<SSL_CTX_free>>;
 
-  explicit TlsServer(Context context) : context_(std::move(context)) {}
-
-  const Context context_;
+  const TlsContext context_;
 };
 
 // The server's end of one TLS connection, without input or output: the caller carries the encrypted octets. One thread

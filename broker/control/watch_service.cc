@@ -10,7 +10,9 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "broker/control/row_feed.h"
+#include "broker/control/server_stream.h"
 #include "broker/control/status_mapping.h"
+#include "broker/control/unary_call.h"
 #include "broker/log/log.h"
 
 namespace rdmabroker {
@@ -50,159 +52,123 @@ std::optional<Outcome> RefuseUnlessKnown(const v1::WatchRequest& request) {
 
 }  // namespace
 
-// One call, which the operations under way own.
-class WatchService::Watch : public std::enable_shared_from_this<Watch> {
+// One call.
+class WatchService::Watch final : public ServerStream {
  public:
-  explicit Watch(WatchService& service) : service_(service) {}
+  Watch(WatchService& service, const BegunCall& call, const v1::WatchRequest& request, const Caller& caller)
+      : ServerStream(call.connection, call.id, service.loop_, service.patience_),
+        service_(service),
+        who_(WhoIs(caller)),
+        feed_(service.broker_.core().records(), service.broker_.core().index(),
+              View(caller, service.broker_.core().records(), service.broker_.gate()), KindsOf(request)) {}
+  ~Watch() override { loop().CancelTimer(pause_); }
 
-  void Wait() {
-    const auto self = shared_from_this();
-    GrpcLoop& loop = service_.context_.loop;
-    void* done = loop.Tag([self](bool) { self->service_.Forget(*self); });
-    call_.AsyncNotifyWhenDone(done);
-    auto* queue = loop.queue();
-    service_.service_.RequestWatch(&call_, &request_, &writer_, queue, queue, loop.Tag([self, done](bool ok) {
-      if (!ok) return self->service_.context_.loop.Drop(done);
-      self->service_.Serve();
-      self->service_.Begin(self);
-    }));
-  }
-
-  const v1::WatchRequest& request() const { return request_; }
-  const grpc::ServerContext& call() const { return call_; }
   const std::string& who() const { return who_; }
 
-  void Start(const BrokerCore& core, const Gate& gate, const Caller& caller) {
-    who_ = WhoIs(caller);
-    std::vector<v1::RowKind> kinds;
-    for (const int kind : request_.kinds()) kinds.push_back(static_cast<v1::RowKind>(kind));
-    feed_ = std::make_unique<RowFeed>(core.records(), core.index(), View(caller, core.records(), gate), kinds);
-    SendNext();
+  void SendNext() {
+    if (writing() || finishing() || pause_ != TimerId::kNone) return;
+    v1::WatchReply reply;
+    if (!feed_.Next(&reply)) return;
+    *reply.mutable_time() = google::protobuf::util::TimeUtil::NanosecondsToTimestamp(absl::ToUnixNanos(absl::Now()));
+    Write(reply);
   }
 
   void Note(const Changes& changes) {
-    if (finishing_) return;
-    if (!feed_->Note(changes)) return Finish(Overrun());
+    if (finishing()) return;
+    if (!feed_.Note(changes)) return FinishWith(Overrun());
     SendNext();
   }
 
-  void Finish(const Outcome& outcome) { Finish(GrpcStatusOf(outcome)); }
-  void Finish(const grpc::Status& status) {
-    if (std::exchange(finishing_, true)) return;
-    final_status_ = status;
-    if (!writing_) FinishNow();
-  }
+  void FinishWith(const Outcome& outcome) { Finish(RpcStatusOf(outcome)); }
 
-  void CancelTimers() {
-    service_.watcher_.CancelTimer(std::exchange(patience_, TimerId::kNone));
-    service_.watcher_.CancelTimer(std::exchange(pause_, TimerId::kNone));
+  void Ended(std::optional<rpc::CallLost::Why>) override {
+    loop().CancelTimer(std::exchange(pause_, TimerId::kNone));
+    service_.Forget(*this);
   }
 
  private:
-  void SendNext() {
-    if (writing_ || finishing_ || pause_ != TimerId::kNone) return;
-    reply_.Clear();
-    if (!feed_->Next(&reply_)) return;
-    *reply_.mutable_time() = google::protobuf::util::TimeUtil::NanosecondsToTimestamp(absl::ToUnixNanos(absl::Now()));
-    writing_ = true;
-    patience_ = service_.watcher_.StartTimer(Watcher::Now() + service_.patience_, [weak = weak_from_this()] {
-      if (const auto self = weak.lock()) self->Abandon();
-    });
-    writer_.Write(reply_, service_.context_.loop.Tag([self = shared_from_this()](bool ok) { self->Written(ok); }));
+  static std::vector<v1::RowKind> KindsOf(const v1::WatchRequest& request) {
+    std::vector<v1::RowKind> kinds;
+    for (const int kind : request.kinds()) kinds.push_back(static_cast<v1::RowKind>(kind));
+    return kinds;
   }
 
-  void Written(bool ok) {
-    writing_ = false;
-    service_.watcher_.CancelTimer(std::exchange(patience_, TimerId::kNone));
-    if (finishing_) return FinishNow();
-    // A failed write is the caller's end, which the call's done notification tells of.
-    if (!ok) return;
+  // It has one request, which has come with the call.
+  void TakeMessage(const std::string&) override {}
+  void TakeHalfClose() override {}
+
+  void Written() override {
     // Who reads is not kept behind.
-    if (!feed_->complete() || feed_->waiting() > RowFeed::kRowsAtATime) return SendNext();
-    pause_ = service_.watcher_.StartTimer(Watcher::Now() + kBetweenMessages, [weak = weak_from_this()] {
-      const auto self = weak.lock();
-      if (!self) return;
-      self->pause_ = TimerId::kNone;
-      self->SendNext();
+    if (!feed_.complete() || feed_.waiting() > RowFeed::kRowsAtATime) return SendNext();
+    pause_ = loop().StartTimer(Loop::Now() + kBetweenMessages, [this] {
+      pause_ = TimerId::kNone;
+      SendNext();
     });
-  }
-
-  void FinishNow() {
-    CancelTimers();
-    writer_.Finish(final_status_, service_.context_.loop.Tag([self = shared_from_this()](bool) {}));
   }
 
   // What is unread is lost, and the status with it: it would come after it.
-  void Abandon() {
-    patience_ = TimerId::kNone;
-    if (const auto left_out = service_.unread_.Pass(Watcher::Now())) {
+  void Unread() override {
+    if (const auto left_out = service_.unread_.Pass(Loop::Now())) {
       LogWarning("watch ended, as the client does not read", {{"by", who_}, {"left_out", *left_out}});
     }
-    call_.TryCancel();
   }
 
   WatchService& service_;
-  grpc::ServerContext call_;
-  v1::WatchRequest request_;
-  v1::WatchReply reply_;
-  grpc::ServerAsyncWriter<v1::WatchReply> writer_{&call_};
-  std::unique_ptr<RowFeed> feed_;  // Once it has started.
-  std::string who_;
-  bool writing_ = false;
-  bool finishing_ = false;
-  grpc::Status final_status_;
-  TimerId patience_ = TimerId::kNone;  // While a message is being written.
-  TimerId pause_ = TimerId::kNone;     // After one of changes.
+  const std::string who_;
+  RowFeed feed_;
+  TimerId pause_ = TimerId::kNone;  // After a message of changes.
 };
 
-WatchService::WatchService(UnaryContext& context, Watcher& watcher, Broker& broker,
-                           v1::Inspection::AsyncService& service, absl::Duration patience)
-    : context_(context), watcher_(watcher), broker_(broker), service_(service), patience_(patience) {
-  Serve();
+WatchService::WatchService(Services& services, Loop& loop, Broker& broker, const absl::Duration& patience)
+    : loop_(loop), broker_(broker), patience_(patience) {
+  services.Add(PathOf(v1::WatchRequest::descriptor()), rpc::Requests::kOne,
+               [this](const BegunCall& call) { Begin(call); });
 }
 
-void WatchService::Serve() { std::make_shared<Watch>(*this)->Wait(); }
-
-std::optional<Outcome> WatchService::RefuseTo(const Caller* caller) const {
+std::optional<Outcome> WatchService::RefuseTo(const Caller& caller, const v1::WatchRequest& request) const {
+  if (auto refusal = RefuseUnlessKnown(request)) return refusal;
   if (stopping_) return Stopping();
   if (auto refusal = open_.RefuseTo(caller)) return refusal;
-  return broker_.gate().Look(*caller, "Watch", Watcher::Now());
+  return broker_.gate().Look(caller, "Watch", Loop::Now());
 }
 
-void WatchService::Begin(const std::shared_ptr<Watch>& watch) {
+void WatchService::Begin(const BegunCall& call) {
   std::shared_ptr<const Caller> caller;
-  const grpc::Status admitted = context_.Admit(watch->call(), "Watch", &caller);
-  if (!admitted.ok()) return watch->Finish(admitted);
-  if (const auto refusal = RefuseUnlessKnown(watch->request())) return watch->Finish(*refusal);
-  if (const auto refusal = RefuseTo(caller.get())) return watch->Finish(*refusal);
+  rpc::Status refusal = call.connection.port().Admit(call.connection, "Watch", &caller);
+  v1::WatchRequest request;
+  if (refusal.ok()) refusal = ReadMessage(call.request, &request);
+  if (refusal.ok()) {
+    if (const auto outcome = RefuseTo(*caller, request)) refusal = RpcStatusOf(*outcome);
+  }
+  if (!refusal.ok()) return call.connection.Finish(call.id, refusal);
   if (watches_.empty()) broker_.Follow([this](const Changes& changes) { Note(changes); });
-  watches_.push_back(watch);
-  open_.Enter(WhoIs(*caller));
-  watch->Start(broker_.core(), broker_.gate(), *caller);
+  const auto watch = std::make_shared<Watch>(*this, call, request, *caller);
+  watches_.push_back(watch.get());
+  open_.Enter(watch->who());
+  call.connection.Open(call.id, watch);
+  watch->SendNext();
 }
 
 void WatchService::Note(const Changes& changes) {
-  for (const auto& watch : watches_) watch->Note(changes);
+  // A watch that cannot be told ends, and is forgotten.
+  for (Watch* const watch : std::vector<Watch*>(watches_)) watch->Note(changes);
 }
 
 void WatchService::Forget(const Watch& watch) {
-  const auto found =
-      std::find_if(watches_.begin(), watches_.end(), [&](const auto& each) { return each.get() == &watch; });
-  if (found == watches_.end()) return;
-  (*found)->CancelTimers();
-  open_.Leave((*found)->who());
-  watches_.erase(found);
+  watches_.erase(std::find(watches_.begin(), watches_.end(), &watch));
+  open_.Leave(watch.who());
   if (watches_.empty()) broker_.Follow(nullptr);
 }
 
-void WatchService::Apply(absl::Duration patience) {
-  patience_ = patience;
-  for (const auto& watch : watches_) watch->Finish(Reloaded());
-}
+void WatchService::EndAll() { FinishAll(Reloaded()); }
 
 void WatchService::Stop() {
   stopping_ = true;
-  for (const auto& watch : watches_) watch->Finish(Stopping());
+  FinishAll(Stopping());
+}
+
+void WatchService::FinishAll(const Outcome& outcome) {
+  for (Watch* const watch : std::vector<Watch*>(watches_)) watch->FinishWith(outcome);
 }
 
 }  // namespace rdmabroker

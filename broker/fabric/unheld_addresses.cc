@@ -5,14 +5,14 @@
 #include <cstring>
 
 #include "broker/log/log.h"
-#include "broker/runtime/watcher.h"
+#include "broker/runtime/loop.h"
 
 namespace rdmabroker {
 
 void UnheldAddresses::Miss(EndpointId endpoint, const SocketAddress& address, int error, absl::Duration pause) {
   if (const auto told = told_.find(endpoint); told != told_.end() && told->second.contains(address.ip)) return;
   // What is left out now is told of when it is tried again.
-  if (!warnings_.Pass(Watcher::Now())) return;
+  if (!warnings_.Pass(Loop::Now())) return;
   told_[endpoint].insert(address.ip);
   LogWarning("address of an endpoint not held", {{"address", address.ToString()},
                                                  {"cause", std::strerror(error)},

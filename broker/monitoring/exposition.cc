@@ -13,7 +13,7 @@
 
 #include "broker/monitoring/families.h"
 #include "broker/monitoring/process.h"
-#include "broker/runtime/watcher.h"
+#include "broker/runtime/loop.h"
 
 namespace rdmabroker {
 
@@ -47,7 +47,7 @@ void Exposition::Close() {
 std::shared_ptr<const Snapshot> Exposition::AskLoop() {
   std::unique_lock lock(question_->mutex);
   if (question_->closed) return nullptr;
-  const absl::Time now = Watcher::Now();
+  const absl::Time now = Loop::Now();
   if (now - question_->taken < kFreshness) return question_->last;
   // One at a time: a loop that is stuck must not find a heap of them.
   if (!std::exchange(question_->asked, true)) {
@@ -56,7 +56,7 @@ std::shared_ptr<const Snapshot> Exposition::AskLoop() {
       question->asked = false;
       if (question->closed) return;
       question->last = std::make_shared<const Snapshot>(take());
-      question->taken = Watcher::Now();
+      question->taken = Loop::Now();
       question->changed.notify_all();
     });
   }

@@ -5,7 +5,7 @@
 
 #include "absl/time/time.h"
 #include "broker/monitoring/metrics.h"
-#include "broker/runtime/watcher.h"
+#include "broker/runtime/loop.h"
 
 namespace rdmabroker {
 
@@ -16,22 +16,22 @@ class LoopLag {
   static constexpr absl::Duration kPeriod = absl::Seconds(1);
 
   // Both outlive it.
-  LoopLag(Metrics& metrics, Watcher& watcher) : metrics_(metrics), watcher_(watcher) { Wait(); }
-  ~LoopLag() { watcher_.CancelTimer(timer_); }
+  LoopLag(Metrics& metrics, Loop& loop) : metrics_(metrics), loop_(loop) { Wait(); }
+  ~LoopLag() { loop_.CancelTimer(timer_); }
   LoopLag(const LoopLag&) = delete;
   LoopLag& operator=(const LoopLag&) = delete;
 
  private:
   void Wait() {
-    const absl::Time due = Watcher::Now() + kPeriod;
-    timer_ = watcher_.StartTimer(due, [this, due] {
-      metrics_.CountLag(Watcher::Now() - due);
+    const absl::Time due = Loop::Now() + kPeriod;
+    timer_ = loop_.StartTimer(due, [this, due] {
+      metrics_.CountLag(Loop::Now() - due);
       Wait();
     });
   }
 
   Metrics& metrics_;
-  Watcher& watcher_;
+  Loop& loop_;
   TimerId timer_ = TimerId::kNone;
 };
 

@@ -42,8 +42,8 @@ constexpr std::array<StepRow, kHandshakeSteps> kStepRows = {{{"bind", true, true
 enum Ending : size_t { kGoodbye, kClientGone, kAdministrator, kGraceOver };
 
 constexpr std::array<const char*, 4> kEndings = {"goodbye", "client_gone", "administrator", "grace_over"};
-constexpr std::array<const char*, kCallerRefusals> kCallers = {
-    "too_many_connections", "no_descriptor", "silent", "hand_off", "not_named", "revoked"};
+constexpr std::array<const char*, kCallerRefusals> kCallers = {"too_many_connections", "silent", "hand_off",
+                                                               "not_named", "revoked"};
 // Of a limit that is reached there is an alert, and Prometheus sees no increase in a series that begins with its first
 // count: these are there from the beginning.
 constexpr NdkStatus kOfLimits = NdkStatus::kInsufficientResources;
@@ -95,6 +95,8 @@ Metrics::Metrics()
       commit_seconds_(Times(registry_, "rdma_broker_store_commit_seconds", "How long commits took.", kCommits)),
       lag_(
           Times(registry_, "rdma_broker_loop_lag_seconds", "How late the loop came to a timer of each second.", kLags)),
+      long_turns_(Plain(registry_, "rdma_broker_loop_long_turns_total",
+                        "Turns of the loop that took more than 10 ms, in which clients waited.")),
       recovery_(BuildGauge()
                     .Name("rdma_broker_recovery_seconds")
                     .Help("From the process's start until it served.")

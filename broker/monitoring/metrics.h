@@ -28,7 +28,6 @@ namespace rdmabroker {
 // Why somebody was not served who came to a socket of the broker's.
 enum class CallerRefusal : uint8_t {
   kTooManyConnections,  // control.connections_per_uid.
-  kNoDescriptor,        // The daemon has none left.
   kSilent,              // Said nothing for control.patience_ms.
   kHandOff,             // Asked for a transport that is not the caller's.
   kNotNamed,            // Over TCP: by its certificate nobody who may do anything.
@@ -51,13 +50,17 @@ class Metrics {
   // Such a request was answered so at once.
   void CountRequest(absl::string_view request, NdkStatus status);
   void CountRefusedSession(NdkStatus status);
-  void CountRefusedCaller(CallerRefusal refusal) { callers_[static_cast<size_t>(refusal)]->Increment(); }
+  void CountRefusedCaller(CallerRefusal refusal, uint64_t count = 1) {
+    callers_[static_cast<size_t>(refusal)]->Increment(static_cast<double>(count));
+  }
   // A decision by the configured rules on what a caller may do.
   void CountDecision(bool allowed) { decisions_[allowed ? 0 : 1]->Increment(); }
   // A commit of the store, which took so long.
   void CountCommit(absl::Duration took, bool stored);
   // How much later than asked for the loop thread came to something.
   void CountLag(absl::Duration lag) { lag_.Observe(absl::ToDoubleSeconds(lag)); }
+  // A turn of the loop that has held clients up.
+  void CountLongTurn() { long_turns_.Increment(); }
   // From the process's start until it served.
   void ShowRecovery(absl::Duration took) { recovery_.Set(absl::ToDoubleSeconds(took)); }
 
@@ -85,6 +88,7 @@ class Metrics {
   prometheus::Counter& commit_failures_;
   prometheus::Histogram& commit_seconds_;
   prometheus::Histogram& lag_;
+  prometheus::Counter& long_turns_;
   prometheus::Gauge& recovery_;
   std::array<std::array<prometheus::Histogram*, kHandshakeSteps>, 2> step_seconds_ = {};  // By Side and HandshakeStep.
 };

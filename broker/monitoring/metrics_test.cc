@@ -19,7 +19,7 @@
 #include "broker/core/broker_core.h"
 #include "broker/monitoring/exposition.h"
 #include "broker/monitoring/snapshot.h"
-#include "broker/runtime/queue_executor_for_test.h"
+#include "broker/runtime/loop_for_test.h"
 #include "tests/control/temporary_folder.h"
 
 namespace rdmabroker {
@@ -53,9 +53,9 @@ class MetricsTest : public testing::Test {
     bool made = false;
     std::thread scraper([&] {
       page = exposition_.Page();
-      executor_.Post([&] { made = true; });
+      loop_.Post([&] { made = true; });
     });
-    EXPECT_TRUE(executor_.RunUntil([&] { return made; }));
+    EXPECT_TRUE(RunUntil(loop_, [&] { return made; }));
     scraper.join();
     absl::SleepFor(Exposition::kFreshness);
     return page;
@@ -66,10 +66,10 @@ class MetricsTest : public testing::Test {
   Limits limits_;
   BrokerCore core_{limits_};
   Metrics metrics_;
-  QueueExecutor executor_;
+  Loop loop_;
   TemporaryFolder devices_;  // The kernel's.
   Exposition exposition_{
-      executor_, [this] { return TakeSnapshot(core_); }, metrics_, {"/", devices_.path()}, absl::Seconds(30)};
+      loop_, [this] { return TakeSnapshot(core_); }, metrics_, {"/", devices_.path()}, absl::Seconds(30)};
 };
 
 TEST_F(MetricsTest, ASessionsEndHasItsReason) {
@@ -271,9 +271,9 @@ TEST_F(MetricsTest, TheProcessAndTheStoreAreLookedAt) {
   EXPECT_GT(std::stod(ValueOf(page, "process_resident_memory_bytes")), 1e6);
 }
 
-// No thread takes the tasks that it posts.
+// No thread runs the loop.
 TEST_F(MetricsTest, APageComesWithoutTheLoopThreadWhereThatIsStuck) {
-  QueueExecutor stuck;
+  Loop stuck;
   int taken = 0;
   const auto take = [&] {
     ++taken;
@@ -287,18 +287,17 @@ TEST_F(MetricsTest, APageComesWithoutTheLoopThreadWhereThatIsStuck) {
     EXPECT_THAT(page, Not(HasSubstr("rdma_broker_sessions{")));
   }
   // It finds one question, not one for each page.
-  bool all = false;
-  stuck.Post([&] { all = true; });
-  EXPECT_TRUE(stuck.RunUntil([&] { return all; }));
+  EXPECT_TRUE(stuck.RunTurn(Loop::Now()));
+  EXPECT_FALSE(stuck.RunTurn(Loop::Now()));
   EXPECT_EQ(taken, 1);
 }
 
 TEST_F(MetricsTest, APageThatWaitsEndsWhenItIsClosed) {
   Exposition patient(
-      executor_, [] { return Snapshot(); }, metrics_, {}, absl::Hours(1));
+      loop_, [] { return Snapshot(); }, metrics_, {}, absl::Hours(1));
   std::string page;
   std::thread scraper([&] { page = patient.Page(); });
-  EXPECT_TRUE(executor_.WaitForTasks(1));
+  EXPECT_TRUE(loop_.Wait(Loop::Now() + absl::Seconds(30)));
   patient.Close();
   scraper.join();
   EXPECT_EQ(ValueOf(page, "rdma_broker_scrape_complete"), "0");

@@ -14,7 +14,7 @@
 
 #include "absl/time/clock.h"
 #include "broker/monitoring/http_request.h"
-#include "broker/runtime/watcher.h"
+#include "broker/runtime/loop.h"
 #include "dataplane/start_thread.h"
 
 namespace rdmabroker {
@@ -50,7 +50,7 @@ void ScrapeServer::Run() {
     for (const Connection& connection : connections_) {
       const bool sends = connection.sent < connection.answer.size();
       waits.push_back({connection.socket.get(), static_cast<short>(sends ? POLLOUT : POLLIN), 0});
-      longest = std::min(longest, connection.end - Watcher::Now());
+      longest = std::min(longest, connection.end - Loop::Now());
     }
     // A millisecond more than it takes, so that what is waited for has happened then.
     const auto timeout = longest == absl::InfiniteDuration()
@@ -62,7 +62,7 @@ void ScrapeServer::Run() {
     for (auto connection = connections_.begin(); connection != connections_.end(); ++wait) {
       const bool answered = !connection->answer.empty();
       const bool goes_on = wait->revents == 0 || (answered ? Send(*connection) : Receive(*connection));
-      connection = goes_on && Watcher::Now() < connection->end ? std::next(connection) : connections_.erase(connection);
+      connection = goes_on && Loop::Now() < connection->end ? std::next(connection) : connections_.erase(connection);
     }
     if (waits[1].revents != 0) Accept();
   }
@@ -76,7 +76,7 @@ void ScrapeServer::Accept() {
     return;
   }
   if (connections_.size() == kMostConnections) connections_.pop_front();
-  connections_.push_back({.socket = std::move(socket), .end = Watcher::Now() + patience_});
+  connections_.push_back({.socket = std::move(socket), .end = Loop::Now() + patience_});
 }
 
 bool ScrapeServer::Receive(Connection& connection) {

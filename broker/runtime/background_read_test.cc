@@ -10,7 +10,7 @@
 #include <mutex>
 #include <vector>
 
-#include "broker/runtime/queue_executor_for_test.h"
+#include "broker/runtime/loop_for_test.h"
 
 namespace rdmabroker {
 namespace {
@@ -52,11 +52,11 @@ class BackgroundReadTest : public testing::Test {
 
   void Make() {
     reader_ = std::make_unique<BackgroundRead<int>>(
-        executor_, [file = file_] { return file->Read(); }, [this](int value) { seen_.push_back(value); });
+        loop_, [file = file_] { return file->Read(); }, [this](int value) { seen_.push_back(value); });
   }
 
   const std::shared_ptr<SlowFile> file_ = std::make_shared<SlowFile>();
-  QueueExecutor executor_;
+  Loop loop_;
   std::vector<int> seen_;
   std::unique_ptr<BackgroundRead<int>> reader_;
 };
@@ -67,14 +67,14 @@ TEST_F(BackgroundReadTest, AReadThatIsAskedForMeanwhileBeginsAfterwardsOnceForAl
   EXPECT_FALSE(reader_->Ask());
   EXPECT_FALSE(reader_->Ask());
   file_->Write(1);
-  executor_.RunUntil([&] { return seen_.size() == 1; });
+  EXPECT_TRUE(RunUntil(loop_, [&] { return seen_.size() == 1; }));
   file_->AwaitReader(2);
   file_->Write(2);
-  executor_.RunUntil([&] { return seen_.size() == 2; });
+  EXPECT_TRUE(RunUntil(loop_, [&] { return seen_.size() == 2; }));
   EXPECT_THAT(seen_, ElementsAre(1, 2));
   EXPECT_TRUE(reader_->Ask()) << "no third one is under way";
   file_->Write(3);
-  executor_.RunUntil([&] { return seen_.size() == 3; });
+  EXPECT_TRUE(RunUntil(loop_, [&] { return seen_.size() == 3; }));
 }
 
 TEST_F(BackgroundReadTest, AReadThatHangsHoldsNobodyUp) {
@@ -86,7 +86,7 @@ TEST_F(BackgroundReadTest, AReadThatHangsHoldsNobodyUp) {
   file_->AwaitReader(2);
   file_->Write(1);
   file_->Write(2);
-  executor_.RunUntil([&] { return !seen_.empty(); });
+  EXPECT_TRUE(RunUntil(loop_, [&] { return !seen_.empty(); }));
   EXPECT_EQ(seen_.size(), 1u) << "nobody is told what a reader has read that is gone";
 }
 

@@ -7,6 +7,8 @@
 #include <thread>
 #include <utility>
 
+#include "dataplane/start_thread.h"
+
 namespace rdmabroker {
 
 // Shared with the threads, which may outlive the pool.
@@ -18,11 +20,14 @@ struct BlockingPool::State {
   std::condition_variable changed;
   WorkQueue queue;
   uint64_t last_id = 0;
+  int threads = 0;
+  int idle = 0;  // Threads that wait for work.
   bool stopped = false;
 };
 
 BlockingPool::BlockingPool(Executor& executor) : state_(std::make_shared<State>(executor)) {
-  for (int i = 0; i < kPoolThreads; ++i) std::thread(Serve, state_).detach();
+  state_->threads = 1;
+  std::thread(Serve, state_).detach();
 }
 
 BlockingPool::~BlockingPool() {
@@ -35,8 +40,19 @@ WorkId BlockingPool::Run(Work work, Done done, std::optional<Towards> towards) {
   const std::lock_guard lock(state_->mutex);
   const WorkId id{++state_->last_id};
   state_->queue.Add({id, std::move(towards), std::move(work), std::move(done)});
-  if (state_->queue.MayBegin()) state_->changed.notify_one();
+  WakeOne(state_);
   return id;
+}
+
+void BlockingPool::WakeOne(const std::shared_ptr<State>& state) {
+  if (!state->queue.MayBegin()) return;
+  if (state->idle > 0) return state->changed.notify_one();
+  if (state->threads == kPoolThreads) return;
+  std::thread another = StartThread([state] { Serve(state); });
+  // Without it the work waits for a thread that there is.
+  if (!another.joinable()) return;
+  ++state->threads;
+  another.detach();
 }
 
 bool BlockingPool::Cancel(WorkId id) {
@@ -48,10 +64,12 @@ void BlockingPool::Serve(const std::shared_ptr<State>& state) {
   std::unique_lock lock(state->mutex);
   while (true) {
     std::optional<WorkItem> item;
+    ++state->idle;
     state->changed.wait(lock, [&] { return state->stopped || (item = state->queue.Begin()); });
+    --state->idle;
     if (state->stopped) return;
     // Whoever is woken for new work, or has ended some, wakes the next one if there is more that may begin.
-    if (state->queue.MayBegin()) state->changed.notify_one();
+    WakeOne(state);
     lock.unlock();
     const int outcome = item->work();
     item->work = nullptr;

@@ -12,8 +12,9 @@
 
 namespace rdmabroker {
 
-// Does on threads of its own what may block, and brings each outcome back to the loop thread. All functions are called
-// on the loop thread. Its queue is bounded by those who give it work: an object has one piece there at a time.
+// Does on threads of its own what may block, and brings each outcome back to the loop thread. It begins with one thread
+// and starts others as work waits for one, up to kPoolThreads. All functions are called on the loop thread. Its queue
+// is bounded by those who give it work: an object has one piece there at a time.
 //
 // Work that waits for a peer may block for minutes or for ever, other work for seconds. So that peers that do not
 // answer delay nobody else, the former has shares of the threads: kWorkShares.
@@ -22,7 +23,8 @@ class BlockingPool {
   using Work = std::function<int()>;      // On a thread of the pool. Owns what it uses.
   using Done = std::function<void(int)>;  // On the loop thread, with what the work returned.
 
-  // `executor` outlives the pool. The process ends where the system has not kPoolThreads to give.
+  // `executor` outlives the pool. The process ends where the system has not one thread to give. Where it has none more
+  // later, work waits for the threads that there are.
   explicit BlockingPool(Executor& executor);
   // Does not wait for work that blocks: its thread ends with the process. No Done runs any more.
   ~BlockingPool();
@@ -38,6 +40,8 @@ class BlockingPool {
   struct State;
 
   static void Serve(const std::shared_ptr<State>& state);
+  // Has a thread look for work, if there is any that may begin. With the mutex held.
+  static void WakeOne(const std::shared_ptr<State>& state);
 
   const std::shared_ptr<State> state_;
 };

@@ -11,7 +11,7 @@
 #include <string>
 #include <utility>
 
-#include "broker/runtime/queue_executor_for_test.h"
+#include "broker/runtime/loop_for_test.h"
 
 namespace rdmabroker {
 namespace {
@@ -66,19 +66,19 @@ class BlockingPoolTest : public ::testing::Test {
   void RunAndAwait() {
     bool over = false;
     pool_.Run([] { return 0; }, [&](int) { over = true; });
-    EXPECT_TRUE(executor_.RunUntil([&] { return over; }));
+    EXPECT_TRUE(RunUntil(loop_, [&] { return over; }));
   }
 
-  QueueExecutor executor_;
+  Loop loop_;
   const std::shared_ptr<Gate> gate_ = std::make_shared<Gate>();
-  BlockingPool pool_{executor_};
+  BlockingPool pool_{loop_};
   int done_ = 0;
 };
 
 TEST_F(BlockingPoolTest, WorkReturnsItsOutcomeOnTheLoopThread) {
   int outcome = 0;
   pool_.Run([] { return 42; }, [&](int returned) { outcome = returned; });
-  EXPECT_TRUE(executor_.RunUntil([&] { return outcome == 42; }));
+  EXPECT_TRUE(RunUntil(loop_, [&] { return outcome == 42; }));
 }
 
 TEST_F(BlockingPoolTest, OtherWorkGoesOnWhileSilentPeersHaveAllOfTheirShares) {
@@ -101,7 +101,7 @@ TEST_F(BlockingPoolTest, WhatWaitedForItsShareIsDoneInTheEnd) {
   for (int i = 0; i < kPoolThreads; ++i) Block(kSlow);
   gate_->AwaitInside(kSlowAtATime);
   gate_->Open();
-  EXPECT_TRUE(executor_.RunUntil([&] { return done_ == kPoolThreads; }));
+  EXPECT_TRUE(RunUntil(loop_, [&] { return done_ == kPoolThreads; }));
 }
 
 // Each end lets work of two kinds begin: that of the same peer and that of the same session.
@@ -124,7 +124,7 @@ TEST_F(BlockingPoolTest, AllThatMayBeginDoesWhenOtherWorkEnds) {
   gate_->Open();
   next->AwaitInside(kAtATime);
   next->Open();
-  EXPECT_TRUE(executor_.RunUntil([&] { return done_ == 2 * kAtATime; }));
+  EXPECT_TRUE(RunUntil(loop_, [&] { return done_ == 2 * kAtATime; }));
 }
 
 TEST_F(BlockingPoolTest, WorkThatHasNotBegunCanBeCancelled) {
@@ -137,12 +137,12 @@ TEST_F(BlockingPoolTest, WorkThatHasNotBegunCanBeCancelled) {
   EXPECT_FALSE(pool_.Cancel(waiting));
   EXPECT_FALSE(pool_.Cancel(begun));
   gate_->Open();
-  EXPECT_TRUE(executor_.RunUntil([&] { return done_ == kSlowAtATime; }));
+  EXPECT_TRUE(RunUntil(loop_, [&] { return done_ == kSlowAtATime; }));
   EXPECT_FALSE(ran);
 }
 
 TEST_F(BlockingPoolTest, APoolWhoseWorkBlocksCanBeDestroyed) {
-  auto pool = std::make_unique<BlockingPool>(executor_);
+  auto pool = std::make_unique<BlockingPool>(loop_);
   pool->Run(
       [gate = gate_] {
         gate->Pass();

@@ -3,7 +3,6 @@
 #include "broker/runtime/core_runner.h"
 
 #include <algorithm>
-#include <iterator>
 #include <utility>
 
 #include "broker/crash_points/crash_points.h"
@@ -22,9 +21,8 @@ static_assert(static_cast<size_t>(Step::kFabricAdopted) - static_cast<size_t>(St
 
 }  // namespace
 
-CoreRunner::CoreRunner(BrokerCore core, Watcher& watcher, EffectSink sink, Commit commit, Observer observer,
-                       Preparer prepare)
-    : watcher_(watcher),
+CoreRunner::CoreRunner(BrokerCore core, Loop& loop, EffectSink sink, Commit commit, Observer observer, Preparer prepare)
+    : loop_(loop),
       sink_(std::move(sink)),
       commit_(std::move(commit)),
       observer_(std::move(observer)),
@@ -50,9 +48,18 @@ void CoreRunner::Run(Event event) {
   Drain();
 }
 
-void CoreRunner::Run(std::vector<Event> events) {
-  std::move(events.begin(), events.end(), std::back_inserter(waiting_));
-  Drain();
+void CoreRunner::Queue(Event event) {
+  waiting_.push_back(std::move(event));
+  // What is being handled now takes it along.
+  if (running_ || std::exchange(queued_, true)) return;
+  loop_.AtTurnEnd(Loop::Stage::kHandle, [this] {
+    queued_ = false;
+    HandleQueued();
+  });
+}
+
+void CoreRunner::HandleQueued() {
+  if (!waiting_.empty()) Drain();
 }
 
 void CoreRunner::Follow(ChangeFollower follower) {
@@ -67,7 +74,7 @@ void CoreRunner::MakeWay() {
   if (fabrics_.empty()) return;
   for (const auto& fabric : fabrics_) fabric->MakeWay();
   // The next process may come before the time to try again.
-  watcher_.CancelTimer(std::exchange(commit_retry_, TimerId::kNone));
+  loop_.CancelTimer(std::exchange(commit_retry_, TimerId::kNone));
   Drain();
 }
 
@@ -86,8 +93,7 @@ Route CoreRunner::RouteTo(ConnectorId connector, const SocketAddress& destinatio
 void CoreRunner::Report(Fabric* fabric, FabricReport report) {
   if (const auto* changed = std::get_if<DeviceChanged>(&report)) fabric_of_device_[changed->device.id] = fabric;
   if (const auto* removed = std::get_if<DeviceRemoved>(&report)) fabric_of_device_[removed->device] = fabric;
-  waiting_.push_back(std::move(report));
-  Drain();
+  Queue(std::move(report));
 }
 
 void CoreRunner::Drain() {
@@ -97,7 +103,8 @@ void CoreRunner::Drain() {
   CommitTheRest();
   running_ = false;
   SetTimer();
-  if (change_follower_) change_follower_(core_.TakeChanges(ChangeReader::kWatches));
+  // It may end following, and with that itself.
+  if (const ChangeFollower follower = change_follower_) follower(core_.TakeChanges(ChangeReader::kWatches));
 }
 
 void CoreRunner::CommitTheRest() {
@@ -112,7 +119,7 @@ void CoreRunner::CommitUnlessPutOff() {
     return;
   }
   const absl::Duration wait = std::exchange(retry_after_, std::min(retry_after_ * 2, kLastRetry));
-  commit_retry_ = watcher_.StartTimer(Watcher::Now() + wait, [this] {
+  commit_retry_ = loop_.StartTimer(Loop::Now() + wait, [this] {
     commit_retry_ = TimerId::kNone;
     CommitTheRest();
   });
@@ -124,7 +131,7 @@ void CoreRunner::HandleAll() {
   std::vector<Effects> effects;
   for (Event& event : events) {
     if (prepare_) prepare_(event);
-    const Instant now = Watcher::Now();
+    const Instant now = Loop::Now();
     effects.push_back(core_.Handle(now, event));
     if (observer_) observer_(now, event, effects.back());
   }
@@ -149,13 +156,13 @@ void CoreRunner::Carry(const Event& cause, const Effect& effect) {
 void CoreRunner::SetTimer() {
   const Instant next = core_.NextDeadline();
   if (next == deadline_) return;
-  watcher_.CancelTimer(timer_);
+  loop_.CancelTimer(timer_);
   timer_ = TimerId::kNone;
   deadline_ = next;
   if (next == absl::InfiniteFuture()) return;
-  timer_ = watcher_.StartTimer(next, [this] {
+  timer_ = loop_.StartTimer(next, [this] {
     deadline_ = absl::InfiniteFuture();
-    Run(DeadlineReached{});
+    Queue(DeadlineReached{});
   });
 }
 

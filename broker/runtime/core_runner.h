@@ -11,12 +11,12 @@
 
 #include "broker/core/broker_core.h"
 #include "broker/fabric/fabric.h"
-#include "broker/runtime/watcher.h"
+#include "broker/runtime/loop.h"
 
 namespace rdmabroker {
 
-// Runs the core: takes events one at a time, has what they changed stored, carries its effects out in order, keeps its
-// timer. Loop thread only.
+// Runs the core: takes the events of one turn of the loop, has what they changed stored, carries the core's effects out
+// in order, keeps its timer. Loop thread only.
 class CoreRunner {
  public:
   // Completes an event with what is only known when its turn comes. Must not call Run.
@@ -37,7 +37,8 @@ class CoreRunner {
 
   // `commit` is called after the events that wait have been handled and before their effects are carried out, and once
   // more after those of the last.
-  CoreRunner(BrokerCore core, Watcher& watcher, EffectSink sink, Commit commit, Observer observer = nullptr,
+  // `loop` outlives it, and runs no turn after its end.
+  CoreRunner(BrokerCore core, Loop& loop, EffectSink sink, Commit commit, Observer observer = nullptr,
              Preparer prepare = nullptr);
   CoreRunner(const CoreRunner&) = delete;
   CoreRunner& operator=(const CoreRunner&) = delete;
@@ -49,10 +50,13 @@ class CoreRunner {
   // what these fabrics report, and they are asked to adopt before all else.
   void Recover(std::vector<std::unique_ptr<Fabric>> fabrics);
 
-  // Handles `event` and carries out all that follows at once, reports that a fabric makes meanwhile included.
+  // Queues `event` for the end of the loop's turn, when all that is queued is handled in its order, with one commit.
+  void Queue(Event event);
+  // Handles what is queued and then `event` at once, and carries out all that follows, reports that a fabric makes
+  // meanwhile included.
   void Run(Event event);
-  // Handles several events likewise, with one commit.
-  void Run(std::vector<Event> events);
+  // Handles what is queued at once.
+  void HandleQueued();
 
   // From the connector's device's fabric; none where there is no such connector.
   Route RouteTo(ConnectorId connector, const SocketAddress& destination) const;
@@ -74,7 +78,6 @@ class CoreRunner {
   static constexpr absl::Duration kFirstRetry = absl::Seconds(1);
   static constexpr absl::Duration kLastRetry = absl::Seconds(16);
 
-  // Waits behind whatever is being handled.
   void Report(Fabric* fabric, FabricReport report);
   void Drain();
   void HandleAll();
@@ -85,7 +88,7 @@ class CoreRunner {
   void CommitUnlessPutOff();
   void SetTimer();
 
-  Watcher& watcher_;
+  Loop& loop_;
   EffectSink sink_;
   Commit commit_;
   const Observer observer_;
@@ -94,8 +97,10 @@ class CoreRunner {
   ChangeFollower change_follower_;
   std::vector<std::unique_ptr<Fabric>> fabrics_;
   std::map<DeviceId, Fabric*> fabric_of_device_;
-  // Bounded by the fabrics: each object they hold has at most one report under way for each request and state.
+  // Bounded by the fabrics, each of whose objects has at most one report under way for each request and state, and by
+  // what clients may ask in one turn of the loop.
   std::deque<Event> waiting_;
+  bool queued_ = false;  // The loop calls Drain at the end of this turn.
   bool running_ = false;
   Instant deadline_ = absl::InfiniteFuture();  // That the timer waits for.
   TimerId timer_ = TimerId::kNone;

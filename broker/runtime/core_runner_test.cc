@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "broker/runtime/queue_executor_for_test.h"
+#include "broker/runtime/loop_for_test.h"
 
 namespace rdmabroker {
 namespace {
@@ -43,6 +43,11 @@ class PromptFabric final : public Fabric {
 
   void MakeWay() override { ++ways_made; }
   bool HasHandshakes() const override { return has_handshakes; }
+  // By itself.
+  void Rename(const std::string& name) {
+    device_.name = name;
+    sink_(DeviceChanged{device_});
+  }
 
   bool inside() const { return inside_; }
   const Device& device() const { return device_; }
@@ -83,15 +88,15 @@ class CoreRunnerTest : public testing::Test {
   }
 
   void Open() { runner_->Run(OpenSession{StreamId(1), {}, {}}); }
+  bool RunTurn() { return loop_.RunTurn(Loop::Now()); }
 
-  QueueExecutor executor_;
-  Watcher watcher_{executor_};
+  Loop loop_;
   Limits limits_;
   std::vector<Effect> effects_;
   std::vector<PromptFabric*> fabrics_;
   // A sink that runs inside a fabric's Perform would see the core in the middle of its effects.
   std::unique_ptr<CoreRunner> runner_ = std::make_unique<CoreRunner>(
-      BrokerCore(limits_), watcher_,
+      BrokerCore(limits_), loop_,
       [this](const Event&, const Effect& effect) {
         for (const PromptFabric* fabric : fabrics_) EXPECT_FALSE(fabric->inside());
         effects_.push_back(effect);
@@ -126,7 +131,7 @@ TEST_F(CoreRunnerTest, RequestsGoToTheFabricOfTheDevice) {
 TEST_F(CoreRunnerTest, DeadlinesOfTheCoreAreKept) {
   limits_.session_grace = absl::Milliseconds(1);
   runner_ = std::make_unique<CoreRunner>(
-      BrokerCore(limits_), watcher_, [this](const Event&, const Effect& effect) { effects_.push_back(effect); },
+      BrokerCore(limits_), loop_, [this](const Event&, const Effect& effect) { effects_.push_back(effect); },
       [](BrokerCore&) { return true; });
   Open();
   effects_.clear();
@@ -136,20 +141,20 @@ TEST_F(CoreRunnerTest, DeadlinesOfTheCoreAreKept) {
                        [](const Effect& effect) { return std::holds_alternative<SessionEnded>(effect); });
   };
   EXPECT_FALSE(ended());
-  EXPECT_TRUE(executor_.RunUntil(ended));
+  EXPECT_TRUE(RunUntil(loop_, ended));
 }
 
 TEST_F(CoreRunnerTest, ADeadlineThatIsNoLongerThereDoesNotRun) {
   limits_.session_grace = absl::Milliseconds(20);
   runner_ = std::make_unique<CoreRunner>(
-      BrokerCore(limits_), watcher_, [this](const Event&, const Effect& effect) { effects_.push_back(effect); },
+      BrokerCore(limits_), loop_, [this](const Event&, const Effect& effect) { effects_.push_back(effect); },
       [](BrokerCore&) { return true; });
   Open();
   runner_->Run(StreamLost{SessionId(1), StreamId(1), StreamEnd::kBroker});
   runner_->Run(ResumeSession{StreamId(2), SessionId(1), {}, {}, EventNumber(0)});
   bool later = false;
-  watcher_.StartTimer(Watcher::Now() + absl::Milliseconds(40), [&] { later = true; });
-  ASSERT_TRUE(executor_.RunUntil([&] { return later; }));
+  loop_.StartTimer(Loop::Now() + absl::Milliseconds(40), [&] { later = true; });
+  ASSERT_TRUE(RunUntil(loop_, [&] { return later; }));
   EXPECT_TRUE(runner_->core().records().sessions.contains(SessionId(1)));
 }
 
@@ -160,7 +165,7 @@ TEST_F(CoreRunnerTest, WhatAnEventHasChangedIsStoredBeforeAnybodyHearsOfIt) {
   CoreRunner* running = nullptr;
   Records stored;
   runner_ = std::make_unique<CoreRunner>(
-      BrokerCore(limits_), watcher_,
+      BrokerCore(limits_), loop_,
       [&](const Event&, const Effect& effect) {
         effects_.push_back(effect);
         heard.emplace_back(commits, stored == running->core().records() ? 1 : 0);
@@ -187,7 +192,7 @@ TEST_F(CoreRunnerTest, OneCommitServesAllThatWaits) {
   size_t commits = 0;
   std::vector<size_t> heard;  // How many commits there had been.
   runner_ = std::make_unique<CoreRunner>(
-      BrokerCore(limits_), watcher_,
+      BrokerCore(limits_), loop_,
       [&](const Event&, const Effect& effect) {
         effects_.push_back(effect);
         heard.push_back(commits);
@@ -208,11 +213,11 @@ TEST_F(CoreRunnerTest, OneCommitServesAllThatWaits) {
   EXPECT_EQ(commits, before + 3) << "once more for what the fabric may have noted";
 }
 
-TEST_F(CoreRunnerTest, SeveralEventsHaveOneCommitAndEachEffectItsCause) {
+TEST_F(CoreRunnerTest, EventsThatAreQueuedInOneTurnAreHandledInTheirOrderWithOneCommit) {
   size_t commits = 0;
   std::vector<uint64_t> causes;  // Requests, by their ids.
   runner_ = std::make_unique<CoreRunner>(
-      BrokerCore(limits_), watcher_,
+      BrokerCore(limits_), loop_,
       [&](const Event& cause, const Effect& effect) {
         if (!std::holds_alternative<Answer>(effect)) return;
         EXPECT_EQ(commits, 1u);
@@ -222,24 +227,85 @@ TEST_F(CoreRunnerTest, SeveralEventsHaveOneCommitAndEachEffectItsCause) {
       [&](BrokerCore&) { return ++commits > 0; });
   Open();
   commits = 0;
-  std::vector<Event> events;
   for (uint64_t id = 1; id <= 3; ++id) {
-    events.push_back(ClientRequest{SessionId(1), RequestId(id), EventNumber(0), CreateConnector{AdapterId(id)}});
+    loop_.Post([this, id] {
+      runner_->Queue(ClientRequest{SessionId(1), RequestId(id), EventNumber(0), CreateConnector{AdapterId(id)}});
+    });
   }
-  runner_->Run(std::move(events));
+  loop_.Post([&] { EXPECT_TRUE(causes.empty()) << "handled before the turn's end"; });
+  EXPECT_TRUE(RunTurn());
   EXPECT_EQ(causes, (std::vector<uint64_t>{1, 2, 3}));
   EXPECT_EQ(commits, 2u) << "once more for what a fabric may have noted";
+  EXPECT_FALSE(RunTurn());
+}
+
+TEST_F(CoreRunnerTest, WhatRunIsGivenComesAfterWhatIsQueued) {
+  std::vector<uint64_t> opened;  // Streams.
+  runner_ = std::make_unique<CoreRunner>(
+      BrokerCore(limits_), loop_,
+      [&](const Event& cause, const Effect&) { opened.push_back(std::get<OpenSession>(cause).stream.value()); },
+      [](BrokerCore&) { return true; });
+  runner_->Queue(OpenSession{StreamId(1), {}, {}});
+  EXPECT_TRUE(opened.empty());
+  runner_->Run(OpenSession{StreamId(2), {}, {}});
+  EXPECT_EQ(opened, (std::vector<uint64_t>{1, 2}));
+  runner_->Queue(OpenSession{StreamId(3), {}, {}});
+  runner_->HandleQueued();
+  EXPECT_EQ(opened, (std::vector<uint64_t>{1, 2, 3}));
+  EXPECT_TRUE(RunTurn());
+  EXPECT_EQ(opened.size(), 3u) << "handled twice";
+}
+
+TEST_F(CoreRunnerTest, WhereNothingIsQueuedNothingIsHandled) {
+  int commits = 0;
+  runner_ = std::make_unique<CoreRunner>(
+      BrokerCore(limits_), loop_, [](const Event&, const Effect&) {}, [&](BrokerCore&) { return ++commits > 0; });
+  runner_->HandleQueued();
+  EXPECT_EQ(commits, 0);
+  runner_->Queue(OpenSession{StreamId(1), {}, {}});
+  Open();
+  const int before = commits;
+  EXPECT_TRUE(RunTurn());
+  EXPECT_EQ(commits, before);
+}
+
+TEST_F(CoreRunnerTest, WhatIsQueuedFromInsideASinkIsTakenAlong) {
+  std::vector<uint64_t> opened;
+  runner_ = std::make_unique<CoreRunner>(
+      BrokerCore(limits_), loop_,
+      [&](const Event& cause, const Effect&) {
+        opened.push_back(std::get<OpenSession>(cause).stream.value());
+        if (opened.back() < 3) runner_->Queue(OpenSession{StreamId(opened.back() + 1), {}, {}});
+      },
+      [](BrokerCore&) { return true; });
+  Open();
+  EXPECT_EQ(opened, (std::vector<uint64_t>{1, 2, 3}));
+  EXPECT_FALSE(RunTurn());
+}
+
+TEST_F(CoreRunnerTest, AReportThatAFabricMakesByItselfIsHandledAtTheTurnsEnd) {
+  PromptFabric* fabric = AddFabric(1);
+  const auto name = [this] { return runner_->core().records().devices.at(DeviceId(1)).device.name; };
+  Open();
+  loop_.Post([&] {
+    fabric->Rename("other1");
+    EXPECT_EQ(name(), "prompt1");
+    loop_.AtTurnEnd(Loop::Stage::kReply, [&] { EXPECT_EQ(name(), "other1"); });
+  });
+  EXPECT_TRUE(RunTurn());
+  EXPECT_EQ(name(), "other1");
 }
 
 TEST_F(CoreRunnerTest, EachEventIsPreparedWhenTheOnesBeforeItHaveBeenHandled) {
   std::vector<size_t> sessions;
   runner_ = std::make_unique<CoreRunner>(
-      BrokerCore(limits_), watcher_, [](const Event&, const Effect&) {}, [](BrokerCore&) { return true; }, nullptr,
+      BrokerCore(limits_), loop_, [](const Event&, const Effect&) {}, [](BrokerCore&) { return true; }, nullptr,
       [&](Event& event) {
         sessions.push_back(runner_->core().records().sessions.size());
         std::get<OpenSession>(event).identity.uid = 77;
       });
-  runner_->Run({OpenSession{StreamId(1), {}, {}}, OpenSession{StreamId(2), {}, {}}});
+  for (const uint64_t stream : {1, 2}) runner_->Queue(OpenSession{StreamId(stream), {}, {}});
+  EXPECT_TRUE(RunTurn());
   EXPECT_EQ(sessions, (std::vector<size_t>{0, 1}));
   for (const auto& [id, session] : runner_->core().records().sessions) EXPECT_EQ(session.identity.uid, 77u);
 }
@@ -261,32 +327,32 @@ TEST_F(CoreRunnerTest, AFollowerHearsOfWhatChangesWhileItFollows) {
 TEST_F(CoreRunnerTest, WhatCouldNotBeStoredIsTriedAgainThoughNothingHappens) {
   int commits = 0;
   runner_ = std::make_unique<CoreRunner>(
-      BrokerCore(limits_), watcher_, [](const Event&, const Effect&) {}, [&](BrokerCore&) { return ++commits > 2; });
+      BrokerCore(limits_), loop_, [](const Event&, const Effect&) {}, [&](BrokerCore&) { return ++commits > 2; });
   Open();
   EXPECT_EQ(commits, 1);
-  EXPECT_TRUE(executor_.RunUntil([&] { return commits == 3; }));
+  EXPECT_TRUE(RunUntil(loop_, [&] { return commits == 3; }));
 }
 
 TEST_F(CoreRunnerTest, WhatCannotBeStoredIsTriedLessAndLessOftenUntilItIs) {
   std::vector<Instant> tries;
   bool room = false;
   runner_ = std::make_unique<CoreRunner>(
-      BrokerCore(limits_), watcher_, [](const Event&, const Effect&) {},
+      BrokerCore(limits_), loop_, [](const Event&, const Effect&) {},
       [&](BrokerCore&) {
-        tries.push_back(Watcher::Now());
+        tries.push_back(Loop::Now());
         return room;
       });
   Open();
-  ASSERT_TRUE(executor_.RunUntil([&] { return tries.size() == 3; }));
+  ASSERT_TRUE(RunUntil(loop_, [&] { return tries.size() == 3; }));
   EXPECT_GE(tries[1] - tries[0], absl::Seconds(1));
   EXPECT_GE(tries[2] - tries[1], absl::Seconds(2));
   room = true;
-  ASSERT_TRUE(executor_.RunUntil([&] { return tries.size() == 4; }));
+  ASSERT_TRUE(RunUntil(loop_, [&] { return tries.size() == 4; }));
   EXPECT_GE(tries[3] - tries[2], absl::Seconds(4));
   room = false;
   Open();
   const size_t before = tries.size();
-  ASSERT_TRUE(executor_.RunUntil([&] { return tries.size() == before + 1; }));
+  ASSERT_TRUE(RunUntil(loop_, [&] { return tries.size() == before + 1; }));
   EXPECT_LT(tries[before] - tries[before - 1], absl::Seconds(8)) << "it was stored meanwhile";
 }
 
@@ -294,15 +360,15 @@ TEST_F(CoreRunnerTest, WhatCouldNotBeStoredIsNotTriedAgainWithEachEvent) {
   int commits = 0;
   bool room = false;
   runner_ = std::make_unique<CoreRunner>(
-      BrokerCore(limits_), watcher_, [](const Event&, const Effect&) {},
+      BrokerCore(limits_), loop_, [](const Event&, const Effect&) {},
       [&](BrokerCore&) { return ++commits > 0 && room; });
   for (int i = 0; i < 3; ++i) Open();
   EXPECT_EQ(commits, 1);
-  ASSERT_TRUE(executor_.RunUntil([&] { return commits == 2; }));
+  ASSERT_TRUE(RunUntil(loop_, [&] { return commits == 2; }));
   Open();
   EXPECT_EQ(commits, 2);
   room = true;
-  ASSERT_TRUE(executor_.RunUntil([&] { return commits == 3; }));
+  ASSERT_TRUE(RunUntil(loop_, [&] { return commits == 3; }));
   Open();
   EXPECT_EQ(commits, 5);
 }
@@ -310,8 +376,9 @@ TEST_F(CoreRunnerTest, WhatCouldNotBeStoredIsNotTriedAgainWithEachEvent) {
 TEST_F(CoreRunnerTest, WhatCouldNotBeStoredIsTriedAgainBeforeTheNextProcess) {
   int commits = 0;
   runner_ = std::make_unique<CoreRunner>(
-      BrokerCore(limits_), watcher_, [](const Event&, const Effect&) {}, [&](BrokerCore&) { return ++commits > 1; });
+      BrokerCore(limits_), loop_, [](const Event&, const Effect&) {}, [&](BrokerCore&) { return ++commits > 1; });
   AddFabric(1);
+  EXPECT_TRUE(RunTurn());
   EXPECT_EQ(commits, 1);
   runner_->MakeWay();
   EXPECT_EQ(commits, 2);
@@ -321,7 +388,7 @@ TEST_F(CoreRunnerTest, EveryFabricMakesWayAndWhatItNotesIsStored) {
   PromptFabric* fabrics[2] = {};
   int ways_stored = 0;
   runner_ = std::make_unique<CoreRunner>(
-      BrokerCore(limits_), watcher_, [](const Event&, const Effect&) {},
+      BrokerCore(limits_), loop_, [](const Event&, const Effect&) {},
       [&](BrokerCore&) {
         ways_stored = 0;
         for (const PromptFabric* fabric : fabrics) ways_stored += fabric == nullptr ? 0 : fabric->ways_made;
@@ -338,7 +405,7 @@ TEST_F(CoreRunnerTest, EveryFabricMakesWayAndWhatItNotesIsStored) {
 TEST_F(CoreRunnerTest, WhereThereIsNoFabricYetNothingIsStored) {
   int commits = 0;
   runner_ = std::make_unique<CoreRunner>(
-      BrokerCore(limits_), watcher_, [](const Event&, const Effect&) {}, [&](BrokerCore&) { return ++commits > 0; });
+      BrokerCore(limits_), loop_, [](const Event&, const Effect&) {}, [&](BrokerCore&) { return ++commits > 0; });
   runner_->MakeWay();
   EXPECT_EQ(commits, 0);
 }
@@ -361,7 +428,7 @@ class HeirFabric final : public Fabric {
 // A wildcard listener on each of two devices, whose addresses are others by the time of the recovery.
 TEST_F(CoreRunnerTest, FabricsAreAskedToAdoptBeforeAllElse) {
   BrokerCore former(limits_);
-  const auto handle = [&](const Event& event) { (void)former.Handle(Watcher::Now(), event); };
+  const auto handle = [&](const Event& event) { (void)former.Handle(Loop::Now(), event); };
   uint64_t request = 0;
   handle(OpenSession{StreamId(1), {}, {}});
   for (const uint64_t id : {1, 2}) {
@@ -376,7 +443,7 @@ TEST_F(CoreRunnerTest, FabricsAreAskedToAdoptBeforeAllElse) {
   }
   ASSERT_EQ(former.records().endpoints.size(), 2u);
   runner_ = std::make_unique<CoreRunner>(
-      *BrokerCore::Restore(limits_, former.records()), watcher_, [](const Event&, const Effect&) {},
+      *BrokerCore::Restore(limits_, former.records()), loop_, [](const Event&, const Effect&) {},
       [](BrokerCore&) { return true; });
   std::vector<FabricRequest> asked;
   std::vector<std::unique_ptr<Fabric>> fabrics;

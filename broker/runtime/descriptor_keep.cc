@@ -10,7 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "broker/crash_points/crash_points.h"
 #include "broker/log/log.h"
-#include "broker/runtime/watcher.h"
+#include "broker/runtime/loop.h"
 
 namespace rdmabroker {
 namespace {
@@ -52,7 +52,7 @@ bool DescriptorKeep::KeepIfThereIsRoom(const std::string& name, int fd, double s
   if (!IsThere()) return false;
   if (static_cast<double>(kept_.size()) < share * static_cast<double>(supervisor_.most_kept()))
     return Store(name, fd).ok();
-  if (const auto left_out = left_out_.Pass(Watcher::Now())) {
+  if (const auto left_out = left_out_.Pass(Loop::Now())) {
     LogWarning("the supervisor has no room for a descriptor, which a death of this process ends",
                {{"name", name}, {"left_out", *left_out}});
   }
@@ -77,7 +77,7 @@ absl::Status DescriptorKeep::AwaitSupervisor() {
   const CrashPoints points(Step::kAwaitSupervisor);
   absl::Status done = supervisor_.Barrier(kPatience);
   if (done.ok()) return done;
-  if (const auto left_out = silences_.Pass(Watcher::Now())) {
+  if (const auto left_out = silences_.Pass(Loop::Now())) {
     LogWarning("the supervisor has not said that it has done what it was told",
                {{"cause", done.message()}, {"left_out", *left_out}});
   }
@@ -118,7 +118,7 @@ void DescriptorKeep::ForgetTheRest() {
 
 void DescriptorKeep::LogUnless(const absl::Status& done, const std::string& name) {
   if (done.ok()) return;
-  if (const auto left_out = failures_.Pass(Watcher::Now())) {
+  if (const auto left_out = failures_.Pass(Loop::Now())) {
     LogWarning("the supervisor was not told of a descriptor",
                {{"name", name}, {"cause", done.message()}, {"left_out", *left_out}});
   }

@@ -4,16 +4,16 @@
 
 namespace rdmabroker {
 
-Heartbeat::Heartbeat(Supervisor& supervisor, Watcher& watcher) : supervisor_(supervisor), watcher_(watcher) {
+Heartbeat::Heartbeat(Supervisor& supervisor, Loop& loop) : supervisor_(supervisor), loop_(loop) {
   if (supervisor_.watchdog_interval() < absl::InfiniteDuration()) Beat();
 }
 
-Heartbeat::~Heartbeat() { watcher_.CancelTimer(timer_); }
+Heartbeat::~Heartbeat() { loop_.CancelTimer(timer_); }
 
 void Heartbeat::Beat() {
   // A supervisor that cannot hear it does what it does after silence; there is nothing to do about that here.
   supervisor_.PingWatchdog().IgnoreError();
-  timer_ = watcher_.StartTimer(Watcher::Now() + PeriodOf(supervisor_.watchdog_interval()), [this] { Beat(); });
+  timer_ = loop_.StartTimer(Loop::Now() + PeriodOf(supervisor_.watchdog_interval()), [this] { Beat(); });
 }
 
 }  // namespace rdmabroker

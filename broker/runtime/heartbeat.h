@@ -4,8 +4,8 @@
 #define BROKER_RUNTIME_HEARTBEAT_H_
 
 #include "absl/time/time.h"
+#include "broker/runtime/loop.h"
 #include "broker/runtime/supervisor.h"
-#include "broker/runtime/watcher.h"
 
 namespace rdmabroker {
 
@@ -16,8 +16,8 @@ class Heartbeat {
   // Half of the supervisor's interval, as sd_watchdog_enabled(3) recommends.
   static absl::Duration PeriodOf(absl::Duration watchdog_interval) { return watchdog_interval / 2; }
 
-  // Both outlive it. On the loop thread or before that runs, as all functions of the watcher.
-  Heartbeat(Supervisor& supervisor, Watcher& watcher);
+  // Both outlive it. On the loop thread or before that runs, as all functions of the loop.
+  Heartbeat(Supervisor& supervisor, Loop& loop);
   ~Heartbeat();
   Heartbeat(const Heartbeat&) = delete;
   Heartbeat& operator=(const Heartbeat&) = delete;
@@ -26,7 +26,7 @@ class Heartbeat {
   void Beat();
 
   Supervisor& supervisor_;
-  Watcher& watcher_;
+  Loop& loop_;
   TimerId timer_ = TimerId::kNone;
 };
 

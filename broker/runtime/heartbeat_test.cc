@@ -8,7 +8,7 @@
 #include <memory>
 
 #include "broker/runtime/fake_supervisor.h"
-#include "broker/runtime/queue_executor_for_test.h"
+#include "broker/runtime/loop_for_test.h"
 
 namespace rdmabroker {
 namespace {
@@ -22,45 +22,44 @@ class HeartbeatTest : public testing::Test {
   size_t HeardWithin(const FakeSupervisor& supervisor, absl::Duration time) {
     const size_t before = supervisor.told().size();
     bool over = false;
-    watcher_.StartTimer(Watcher::Now() + time, [&] { over = true; });
-    EXPECT_TRUE(executor_.RunUntil([&] { return over; }));
+    loop_.StartTimer(Loop::Now() + time, [&] { over = true; });
+    EXPECT_TRUE(RunUntil(loop_, [&] { return over; }));
     return supervisor.told().size() - before;
   }
 
-  QueueExecutor executor_;
-  Watcher watcher_{executor_};
+  Loop loop_;
 };
 
 TEST_F(HeartbeatTest, IsHeardTwiceWithinTheWatchdogsInterval) {
   EXPECT_EQ(Heartbeat::PeriodOf(absl::Seconds(30)), absl::Seconds(15));
   constexpr absl::Duration kInterval = absl::Milliseconds(20);
   FakeSupervisor supervisor(true, kInterval);
-  const absl::Time begin = Watcher::Now();
-  const Heartbeat heartbeat(supervisor, watcher_);
+  const absl::Time begin = Loop::Now();
+  const Heartbeat heartbeat(supervisor, loop_);
   EXPECT_THAT(supervisor.told(), SizeIs(1)) << "the first is heard at once";
-  ASSERT_TRUE(executor_.RunUntil([&] { return supervisor.told().size() == 5; }));
-  EXPECT_GE(Watcher::Now() - begin, 4 * Heartbeat::PeriodOf(kInterval)) << "oftener is a waste";
+  ASSERT_TRUE(RunUntil(loop_, [&] { return supervisor.told().size() == 5; }));
+  EXPECT_GE(Loop::Now() - begin, 4 * Heartbeat::PeriodOf(kInterval)) << "oftener is a waste";
   EXPECT_THAT(supervisor.told(), Each("ping"));
 }
 
 TEST_F(HeartbeatTest, GoesOnWhereTheSupervisorDoesNotHear) {
   FakeSupervisor supervisor(true, absl::Milliseconds(2));
   supervisor.Answer(absl::UnavailableError("gone"));
-  const Heartbeat heartbeat(supervisor, watcher_);
+  const Heartbeat heartbeat(supervisor, loop_);
   EXPECT_EQ(HeardWithin(supervisor, absl::Milliseconds(5)), 0u);
   supervisor.Answer(absl::OkStatus());
-  EXPECT_TRUE(executor_.RunUntil([&] { return !supervisor.told().empty(); }));
+  EXPECT_TRUE(RunUntil(loop_, [&] { return !supervisor.told().empty(); }));
 }
 
 TEST_F(HeartbeatTest, EndsWithItsObject) {
   FakeSupervisor supervisor(true, absl::Milliseconds(2));
-  std::make_unique<Heartbeat>(supervisor, watcher_).reset();
+  std::make_unique<Heartbeat>(supervisor, loop_).reset();
   EXPECT_EQ(HeardWithin(supervisor, absl::Milliseconds(20)), 0u);
 }
 
 TEST_F(HeartbeatTest, IsNotHeardWhereNobodyWaitsForIt) {
   FakeSupervisor supervisor;
-  const Heartbeat heartbeat(supervisor, watcher_);
+  const Heartbeat heartbeat(supervisor, loop_);
   EXPECT_THAT(supervisor.told(), SizeIs(0));
 }
 

@@ -19,8 +19,8 @@
 #include "broker/core/new_ids.h"
 #include "broker/fabric/unknown_records.h"
 #include "broker/log/log.h"
+#include "broker/runtime/loop.h"
 #include "broker/runtime/randomness.h"
-#include "broker/runtime/watcher.h"
 
 namespace rdmabroker {
 namespace {
@@ -82,7 +82,7 @@ absl::Status Survival::Restore(const Limits& limits, const std::string& boot_id)
   if (!stored.ok()) return stored.status();
   // The connections are no more.
   if (stored->boot_id != boot_id) return absl::OkStatus();
-  if (stored->records.now > Watcher::Now()) return SetAside(absl::DataLossError("the records are of the future"));
+  if (stored->records.now > Loop::Now()) return SetAside(absl::DataLossError("the records are of the future"));
   // An empty store has none.
   const bool empty = stored->records.lineage == 0;
   if (empty) stored->records.lineage = core_.records().lineage;
@@ -121,15 +121,15 @@ bool Survival::Commit(BrokerCore& core) {
   const Changes changes = core.TakeChanges();
   const uint64_t before = store_->last_commit();
   // Asked for only where somebody wants to know: this is where the broker is busiest.
-  const absl::Time began = heard_ ? Watcher::Now() : absl::Time();
+  const absl::Time began = heard_ ? Loop::Now() : absl::Time();
   const absl::Status committed = store_->Commit(core.records(), changes, of_fabrics_, TakeChanges(of_fabrics_));
   const bool tried = !committed.ok() || store_->last_commit() != before;
-  if (heard_ && tried) heard_(Watcher::Now() - began, committed.ok());
+  if (heard_ && tried) heard_(Loop::Now() - began, committed.ok());
   if (committed.ok()) {
     descriptors_.Committed();
     return true;
   }
-  if (const auto left_out = failures_.Pass(Watcher::Now())) {
+  if (const auto left_out = failures_.Pass(Loop::Now())) {
     LogError("changes not stored, so that a crash would lose them",
              {{"cause", committed.message()}, {"left_out", *left_out}});
   }

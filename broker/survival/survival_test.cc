@@ -19,7 +19,7 @@
 #include "broker/core/messages.h"
 #include "broker/runtime/descriptor_keep.h"
 #include "broker/runtime/fake_supervisor.h"
-#include "broker/runtime/watcher.h"
+#include "broker/runtime/loop.h"
 #include "broker/store/store.h"
 #include "tests/captured_log.h"
 #include "tests/children_end_by.h"
@@ -47,7 +47,7 @@ class SurvivalTest : public testing::Test {
     auto life = Open();
     ASSERT_TRUE(life.ok()) << life.status();
     BrokerCore core = (*life)->TakeCore();
-    for (const Event& event : events) (void)core.Handle(Watcher::Now(), event);
+    for (const Event& event : events) (void)core.Handle(Loop::Now(), event);
     (*life)->Commit(core);
     supervisor_.Restart();
   }
@@ -103,7 +103,7 @@ TEST_F(SurvivalTest, GivesIdsOfItsOwnKindWhereAnEarlierBrokerCounted) {
     ASSERT_TRUE(life.ok()) << life.status();
     BrokerCore core = (*life)->TakeCore();
     core = BrokerCore(Limits{}, core.records().lineage);
-    for (const uint64_t stream : {1, 2}) (void)core.Handle(Watcher::Now(), OpenSession{StreamId(stream), {}, {}});
+    for (const uint64_t stream : {1, 2}) (void)core.Handle(Loop::Now(), OpenSession{StreamId(stream), {}, {}});
     (*life)->Commit(core);
   }
   auto life = Open();
@@ -112,7 +112,7 @@ TEST_F(SurvivalTest, GivesIdsOfItsOwnKindWhereAnEarlierBrokerCounted) {
   EXPECT_TRUE(core.records().sessions.contains(SessionId(2)));
   const Counters before = core.records().counters;
   EXPECT_NE(before.id_key, 0u);
-  (void)core.Handle(Watcher::Now(), OpenSession{StreamId(3), {}, {}});
+  (void)core.Handle(Loop::Now(), OpenSession{StreamId(3), {}, {}});
   EXPECT_EQ(core.records().sessions.size(), 3u);
   EXPECT_FALSE(core.records().sessions.contains(SessionId(3)));
   (*life)->Commit(core);
@@ -131,7 +131,7 @@ TEST_F(SurvivalTest, GoesOnWithWhatFabricsKnewOfTheCoresObjects) {
   ASSERT_TRUE(life.ok()) << life.status();
   BrokerCore core = (*life)->TakeCore();
   const Records& records = core.records();
-  const auto handle = [&core](const Event& event) { (void)core.Handle(Watcher::Now(), event); };
+  const auto handle = [&core](const Event& event) { (void)core.Handle(Loop::Now(), event); };
   handle(FabricReport(DeviceChanged{device}));
   handle(OpenSession{StreamId(1), {}, {}});
   const SessionId session = records.sessions.begin()->first;
@@ -171,7 +171,7 @@ TEST_F(SurvivalTest, WhatCannotBeStoredIsStoredLater) {
   (*life)->descriptors().Keep("a", UniqueFd(::memfd_create("a", MFD_CLOEXEC)).get());
   std::filesystem::rename(directory(), directory() + ".away");
   std::ofstream(directory()) << "in the way";
-  (void)core.Handle(Watcher::Now(), OpenSession{StreamId(1), {}, {}});
+  (void)core.Handle(Loop::Now(), OpenSession{StreamId(1), {}, {}});
   (*life)->descriptors().Forget("a");
   for (int i = 0; i < 3; ++i) {
     core = *BrokerCore::Restore(Limits{}, core.records());
@@ -221,7 +221,7 @@ TEST_F(SurvivalTest, RecordsOfTheFutureAreSetAside) {
   auto life = Open();
   ASSERT_TRUE(life.ok()) << life.status();
   BrokerCore core = (*life)->TakeCore();
-  (void)core.Handle(Watcher::Now() + absl::Hours(1), OpenSession{StreamId(1), {}, {}});
+  (void)core.Handle(Loop::Now() + absl::Hours(1), OpenSession{StreamId(1), {}, {}});
   (*life)->Commit(core);
   life->reset();
   EXPECT_EQ(SessionsOfTheNext(), 0u) << "a core whose time goes back ends the process";
@@ -308,7 +308,7 @@ TEST_F(SurvivalTest, TellsOfEachCommitThatHadSomethingToStore) {
   EXPECT_EQ(stored, std::vector<bool>({true}));
   EXPECT_TRUE((*life)->Commit(core));
   EXPECT_EQ(stored.size(), 1u);
-  (void)core.Handle(Watcher::Now(), OpenSession{StreamId(1), {}, {}});
+  (void)core.Handle(Loop::Now(), OpenSession{StreamId(1), {}, {}});
   EXPECT_TRUE((*life)->Commit(core));
   EXPECT_EQ(stored, std::vector<bool>({true, true}));
 }

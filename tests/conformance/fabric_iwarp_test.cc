@@ -14,9 +14,8 @@
 #include <vector>
 
 #include "broker/fabric/iwarp/iwarp_fabric.h"
-#include "broker/fabric/iwarp/testing/task_queue.h"
 #include "broker/runtime/handoff_table.h"
-#include "broker/runtime/watcher.h"
+#include "broker/runtime/loop.h"
 #include "dataplane/ndk/kernel_address.h"
 #include "dataplane/unique_fd.h"
 #include "tests/conformance/fabric_conformance.h"
@@ -54,7 +53,7 @@ class IwarpPair final : public FabricPair {
   // What has been done is stored before anything else happens, and what is done then, too.
   bool Step(absl::Duration at_most) override {
     Commit();
-    const bool went_on = tasks_.RunOne(at_most);
+    const bool went_on = loop_.RunTurn(Loop::Now() + at_most);
     Commit();
     return went_on;
   }
@@ -106,15 +105,14 @@ class IwarpPair final : public FabricPair {
   static constexpr uint64_t kLastId = 1000;  // More connections than any test makes.
 
   absl::StatusOr<std::unique_ptr<IwarpFabric>> Open(DeviceId id, FabricPast& past) {
-    return IwarpFabric::Open(id, IwarpOptions(), watcher_, handoffs_, past.keep(), past.records());
+    return IwarpFabric::Open(id, IwarpOptions(), loop_, handoffs_, past.keep(), past.records());
   }
 
   void Commit() {
     for (const auto& past : pasts_) past->keep().Committed();
   }
 
-  TaskQueue tasks_;
-  Watcher watcher_{tasks_};
+  Loop loop_;
   HandoffTable handoffs_;
   std::vector<std::unique_ptr<FabricPast>> pasts_;
   std::vector<std::unique_ptr<IwarpFabric>> fabrics_;

@@ -25,7 +25,6 @@
 
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
-#include "broker/fabric/iwarp/testing/task_queue.h"
 #include "broker/fabric/rdmacm/cm_file.h"
 #include "broker/fabric/rdmacm/rdmacm_fabric.h"
 #include "broker/fabric/rdmacm/testing/cm_process.h"
@@ -34,7 +33,7 @@
 #include "broker/fabric/rdmacm/testing/queue_pairs.h"
 #include "broker/fabric/rdmacm/testing/silent_peers.h"
 #include "broker/fabric/rdmacm/unwanted_ids.h"
-#include "broker/runtime/watcher.h"
+#include "broker/runtime/loop.h"
 #include "broker/runtime/work_queue.h"
 #include "tests/conformance/fabric_conformance.h"
 #include "tests/conformance/fabric_past.h"
@@ -66,7 +65,7 @@ class RdmaCmPair final : public FabricPair {
   // What has been done is stored before anything else happens, and what is done then, too.
   bool Step(absl::Duration at_most) override {
     Commit();
-    const bool went_on = tasks_.RunOne(at_most);
+    const bool went_on = loop_.RunTurn(Loop::Now() + at_most);
     Commit();
     return went_on;
   }
@@ -116,14 +115,13 @@ class RdmaCmPair final : public FabricPair {
  private:
   absl::StatusOr<std::unique_ptr<RdmaCmFabric>> Open(DeviceId first, const RdmaCmOptions& options, FabricPast& past,
                                                      std::vector<RdmaCmPast::Device> devices) {
-    return RdmaCmFabric::Open(first, options, {past.keep(), past.records(), std::move(devices)}, tasks_, watcher_);
+    return RdmaCmFabric::Open(first, options, {past.keep(), past.records(), std::move(devices)}, loop_);
   }
   void Commit() {
     for (const auto& past : pasts_) past->keep().Committed();
   }
 
-  TaskQueue tasks_;
-  Watcher watcher_{tasks_};
+  Loop loop_;
   QueuePairs queue_pairs_;
   std::shared_ptr<const CmFile> outsider_;
   std::vector<std::unique_ptr<FabricPast>> pasts_;

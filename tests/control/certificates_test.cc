@@ -5,11 +5,17 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <openssl/err.h>
+#include <openssl/x509.h>
 
 #include <fstream>
+#include <memory>
 #include <string>
+#include <utility>
+#include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "broker/control/openssl_objects.h"
 #include "broker/control/presented_chain.h"
 #include "broker/control/revocations.h"
 #include "broker/control/server_certificates.h"
@@ -45,6 +51,8 @@ TEST_F(CertificatesTest, GoodOnesAreTakenAsTheyAre) {
   EXPECT_EQ(read->chain, pair_.certificate);
   EXPECT_EQ(read->private_key, pair_.private_key);
   EXPECT_EQ(read->client_authorities, authority_.certificate());
+  EXPECT_NE(read->tls, nullptr);
+  EXPECT_EQ(ERR_peek_error(), 0u);
   const TestAuthority former("former", -60);
   const std::string chain = pair_.certificate + authority_.certificate();
   const std::string several = "a comment\n" + former.certificate() + authority_.certificate();
@@ -66,6 +74,25 @@ TEST_F(CertificatesTest, AnAuthorityThatIsWeakOrThereTwiceIsNoError) {
   EXPECT_TRUE(Read().ok()) << Read().status();
 }
 
+TEST_F(CertificatesTest, TheyAreTheSameWhereTheFilesSayTheSame) {
+  const auto read = Read();
+  const auto again = Read();
+  EXPECT_EQ(*again, *read);
+  EXPECT_NE(again->tls, read->tls);
+  Write(pair_.certificate, pair_.private_key, authority_.certificate() + "a comment\n");
+  EXPECT_NE(*Read(), *read);
+}
+
+TEST_F(CertificatesTest, AuthoritiesWhoseNamesTlsCannotSendAreRefused) {
+  std::string many;
+  for (int i = 0; i < 850; ++i) many += TestAuthority(absl::StrCat(std::string(60, 'x'), 1000 + i)).certificate();
+  Write(pair_.certificate, pair_.private_key, many + authority_.certificate());
+  const absl::Status status = Read().status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(status.message(), absl::StrCat("tcp.client_authorities: ", files_.client_authorities,
+                                           ": its authorities' names are longer than TLS can send; leave some out"));
+}
+
 TEST_F(CertificatesTest, RevocationListsAreTakenOrRefusedWithTheirKeyAndFile) {
   EXPECT_EQ(Read()->revocations->lists(), 0u);
   files_.revoked = folder_.path() + "/crl.pem";
@@ -74,7 +101,7 @@ TEST_F(CertificatesTest, RevocationListsAreTakenOrRefusedWithTheirKeyAndFile) {
   const auto read = Read();
   ASSERT_TRUE(read.ok()) << read.status();
   EXPECT_EQ(read->revoked, list);
-  EXPECT_EQ(read->revocations->Check(PresentedChain(another_.certificate, "")), Revocations::Verdict::kRevoked);
+  EXPECT_EQ(read->revocations->Check(ChainOf(another_.certificate)), Revocations::Verdict::kRevoked);
   std::ofstream(files_.revoked) << authority_.Revoke({});
   EXPECT_NE(*Read(), *read);
   const std::string at = "tcp.revoked: " + files_.revoked + ": ";
@@ -92,11 +119,12 @@ TEST_F(CertificatesTest, RevocationListsAreTakenOrRefusedWithTheirKeyAndFile) {
 }
 
 TEST_F(CertificatesTest, ACertificateHasAnEnd) {
-  const absl::Duration left = PresentedChain(authority_.Sign({.not_after = 1800}).certificate, "").End() - absl::Now();
+  const absl::Duration left = ChainOf(authority_.Sign({.not_after = 1800}).certificate).End() - absl::Now();
   EXPECT_LE(left, absl::Minutes(30));
   EXPECT_GT(left, absl::Minutes(20));
-  for (const std::string& text : {std::string(), std::string("nonsense"), pair_.private_key}) {
-    EXPECT_EQ(PresentedChain(text, "").End(), absl::InfinitePast());
+  const Certificate without_dates(X509_new());
+  for (X509* certificate : {static_cast<X509*>(nullptr), without_dates.get()}) {
+    EXPECT_EQ(PresentedChain(certificate, nullptr).End(), absl::InfinitePast());
   }
 }
 

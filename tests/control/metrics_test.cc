@@ -480,7 +480,7 @@ TEST_F(MetricsTest, APortThatComesFreeIsServedThen) {
   std::unique_ptr<Metrics> metrics = std::make_unique<Metrics>();
   daemon_->OnServer([&](ControlServer& server) {
     port = std::make_unique<MetricsPort>(UniqueFd(), MetricsPort::Settings{address, {}, nullptr, absl::Milliseconds(1)},
-                                         server.broker(), *metrics, server.watcher(), server.executor());
+                                         server.broker(), *metrics, server.loop());
   });
   used->Reset();
   EXPECT_TRUE(Becomes([&] { return AskByHttp(address, "GET /metrics HTTP/1.1\r\n\r\n").find("200 OK") == 9; }));

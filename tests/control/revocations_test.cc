@@ -39,7 +39,7 @@ class RevocationsTest : public testing::Test {
   }
   // Of the client's certificate, and those of its issuers that it presents.
   Verdict Check(const TestPair& client, const std::string& issuers) const {
-    return revocations_.Check(PresentedChain(client.certificate, issuers));
+    return revocations_.Check(ChainOf(client.certificate, issuers));
   }
   void Use(const std::string& lists, const std::vector<const TestAuthority*>& authorities) {
     absl::StatusOr<Revocations> parsed = Parse(lists, authorities);
@@ -88,7 +88,7 @@ TEST_F(RevocationsTest, TheCertificateOfAnIssuerIsLookedForToo) {
   Use(list, {&authority_});
   EXPECT_EQ(Check(of_below, below.certificate()), Verdict::kRevoked);
   EXPECT_EQ(Check(of_beside, beside.certificate()), Verdict::kNotRevoked);
-  // As of a TLS session that is resumed: its issuer may be either.
+  // Its issuer may be either.
   EXPECT_EQ(Check(of_below, ""), Verdict::kIssuerUnknown);
   EXPECT_EQ(Check(of_beside, ""), Verdict::kIssuerUnknown);
   EXPECT_EQ(Check(of_beside, below.certificate()), Verdict::kRevoked) << "it has presented it";

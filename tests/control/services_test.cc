@@ -16,7 +16,7 @@
 #include "absl/time/time.h"
 #include "broker/control/health_service.h"
 #include "broker/fabric/fabric.h"
-#include "broker/runtime/watcher.h"
+#include "broker/runtime/loop.h"
 #include "proto/grpc/health/v1/health.grpc.pb.h"
 #include "proto/rdmabroker/v1/administration.grpc.pb.h"
 #include "proto/rdmabroker/v1/inspection.grpc.pb.h"
@@ -599,10 +599,10 @@ absl::Duration StopsWithin(absl::Duration patience, int looks) {
   std::vector<std::unique_ptr<Fabric>> fabrics;
   fabrics.push_back(std::make_unique<BusyFabric>(looks));
   (*server)->Recover(std::move(fabrics));
-  const Instant began = Watcher::Now();
+  const Instant began = Loop::Now();
   (*server)->Stop(patience);
   (*server)->Run();
-  return Watcher::Now() - began;
+  return Loop::Now() - began;
 }
 
 TEST_F(ShutdownTest, AHandshakeThatNobodyEndsIsWaitedForNoLongerThanTheStopsPatience) {

@@ -360,7 +360,7 @@ TEST_F(SessionTest, AConnectionOnWhichNobodySaysAnythingEnds) {
   const UniqueFd silent = ConnectAs(::getuid(), ::getgid(), daemon_->control_path(), SOCK_STREAM);
   ASSERT_TRUE(silent);
   char bytes[256];
-  // gRPC's greeting, then the end.
+  // HTTP/2's greeting, then the end.
   ssize_t length = 1;
   while (length > 0) length = ::read(silent.get(), bytes, sizeof bytes);
   EXPECT_EQ(length, 0);

@@ -4,6 +4,7 @@
 
 #include <openssl/bio.h>
 #include <openssl/ec.h>
+#include <openssl/err.h>
 #include <openssl/evp.h>
 #include <openssl/pem.h>
 #include <openssl/rsa.h>
@@ -11,6 +12,8 @@
 
 #include <cstdio>
 #include <cstdlib>
+
+#include "broker/control/openssl_objects.h"
 
 namespace rdmabroker {
 namespace {
@@ -155,6 +158,17 @@ TestPair TestAuthority::Sign(const TestCertificate& wanted) const {
   X509_free(leaf);
   EVP_PKEY_free(key);
   return pair;
+}
+
+PresentedChain ChainOf(const std::string& certificate, const std::string& issuers) {
+  const Certificate own = ReadCertificate(BioOf(certificate).get());
+  STACK_OF(X509)* presented = sk_X509_new_null();
+  const Bio bio = BioOf(issuers);
+  while (Certificate next = ReadCertificate(bio.get())) sk_X509_push(presented, next.release());
+  ERR_clear_error();
+  PresentedChain chain(own.get(), presented);
+  sk_X509_pop_free(presented, X509_free);
+  return chain;
 }
 
 }  // namespace rdmabroker

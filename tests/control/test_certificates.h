@@ -9,6 +9,8 @@
 #include <string>
 #include <vector>
 
+#include "broker/control/presented_chain.h"
+
 namespace rdmabroker {
 
 // A private key and its certificate, in PEM.
@@ -62,6 +64,9 @@ class TestAuthority {
   EVP_PKEY* key_ = nullptr;
   X509* own_ = nullptr;
 };
+
+// What a client presents in a handshake: its own certificate, and those of its issuers, all in PEM.
+PresentedChain ChainOf(const std::string& certificate, const std::string& issuers = "");
 
 }  // namespace rdmabroker
 

@@ -99,7 +99,7 @@ void TestDaemon::Start() {
   auto server = configuration_.state_directory.empty() ? StartAlone(configuration_, tcp_bounds_) : StartStored();
   Require(server.ok(), server.status().ToString());
   server_ = *std::move(server);
-  auto relay = std::make_unique<FabricRelay>(network_, devices_, server_->executor(), server_->handoffs());
+  auto relay = std::make_unique<FabricRelay>(network_, devices_, server_->loop(), server_->handoffs());
   relay_ = relay.get();
   std::vector<std::unique_ptr<Fabric>> fabrics;
   fabrics.push_back(std::move(relay));
@@ -125,7 +125,7 @@ void TestDaemon::Apply(const LoadedConfiguration& loaded) {
 
 void TestDaemon::OnLoop(const std::function<void(const Broker&)>& task) {
   std::promise<void> done;
-  server_->executor().Post([&] {
+  server_->loop().Post([&] {
     task(server_->broker());
     done.set_value();
   });

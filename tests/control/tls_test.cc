@@ -8,16 +8,19 @@
 #include <openssl/pem.h>
 #include <openssl/ssl.h>
 
-#include <algorithm>
+#include <fstream>
 #include <functional>
 #include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
+#include "absl/time/clock.h"
 #include "broker/control/openssl_objects.h"
 #include "broker/control/server_certificates.h"
+#include "tests/control/temporary_folder.h"
 #include "tests/control/test_certificates.h"
 
 namespace rdmabroker {
@@ -27,7 +30,6 @@ using State = TlsConnection::State;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-using Context = std::unique_ptr<SSL_CTX, Freed<SSL_CTX_free>>;
 using Connection = std::unique_ptr<SSL, Freed<SSL_free>>;
 using Session = std::unique_ptr<SSL_SESSION, Freed<SSL_SESSION_free>>;
 
@@ -82,7 +84,7 @@ class Client {
   bool ended = false;  // In order.
 
  private:
-  const Context context_;
+  const TlsContext context_;
   Connection tls_;
   BIO* in_ = nullptr;
   BIO* out_ = nullptr;
@@ -111,19 +113,27 @@ class TlsTest : public testing::Test {
     }
   }
 
-  std::shared_ptr<const TlsServer> MakeServer() {
-    const TestPair own = authority_.Sign({.dns_names = {"localhost"}});
-    auto made = TlsServer::Make({.chain = own.certificate,
-                                 .private_key = own.private_key,
-                                 .client_authorities = authority_.certificate(),
-                                 .revoked = ""});
-    EXPECT_TRUE(made.ok()) << made.status();
-    return *made;
+  // The server of these certificates, by way of files.
+  std::shared_ptr<const TlsServer> ServerOf(const std::string& certificates, const std::string& key,
+                                            const std::string& authorities) const {
+    const CertificateFiles files = {folder_.path() + "/cert.pem", folder_.path() + "/key.pem",
+                                    folder_.path() + "/ca.pem", ""};
+    std::ofstream(files.certificate) << certificates;
+    std::ofstream(files.private_key) << key;
+    std::ofstream(files.client_authorities) << authorities;
+    const auto read = ReadServerCertificates(files, absl::Now());
+    EXPECT_TRUE(read.ok()) << read.status();
+    return read.ok() ? read->tls : nullptr;
+  }
+  std::shared_ptr<const TlsServer> ServerFor(const std::string& authorities) const {
+    return ServerOf(own_.certificate, own_.private_key, authorities);
   }
 
+  const TemporaryFolder folder_;
   const TestAuthority authority_{"authority"};
   const TestPair good_ = authority_.Sign({.uris = {"spiffe://example.org/client"}});
-  const std::shared_ptr<const TlsServer> context_ = MakeServer();
+  const TestPair own_ = authority_.Sign({.dns_names = {"localhost"}});
+  const std::shared_ptr<const TlsServer> context_ = ServerFor(authority_.certificate());
   std::optional<TlsConnection> server_{context_};
 };
 
@@ -335,29 +345,75 @@ TEST_F(TlsTest, NewKeysBesideDataAreFine) {
   }
 }
 
-TEST_F(TlsTest, IsMadeOfWhatOpenSslTakes) {
-  const TestPair own = authority_.Sign({.dns_names = {"localhost"}});
-  const ServerCertificates fine = {.chain = own.certificate,
-                                   .private_key = own.private_key,
-                                   .client_authorities = authority_.certificate(),
-                                   .revoked = ""};
-  struct Row {
-    const char* what;
-    std::string ServerCertificates::*field;
-    std::string value;
-  };
-  for (const Row& row : {Row{"certificate", &ServerCertificates::chain, ""},
-                         Row{"certificate", &ServerCertificates::chain,
-                             authority_.Sign({.strength = TestStrength::kShortKey}).certificate},
-                         Row{"private key", &ServerCertificates::private_key, ""},
-                         Row{"private key", &ServerCertificates::private_key, good_.private_key}}) {
-    ServerCertificates changed = fine;
-    changed.*row.field = row.value;
-    const auto made = TlsServer::Make(changed);
-    EXPECT_EQ(made.status().code(), absl::StatusCode::kInvalidArgument);
-    EXPECT_THAT(std::string(made.status().message()), HasSubstr(row.what));
+// A client that checks the server's certificates as well.
+void Believe(SSL_CTX* context, const std::string& authority) {
+  SSL_CTX_set_verify(context, SSL_VERIFY_PEER, nullptr);
+  X509_STORE_add_cert(SSL_CTX_get_cert_store(context), ReadCertificate(BioOf(authority).get()).get());
+}
+
+TEST_F(TlsTest, ServesClientsOfEachAuthority) {
+  const TestAuthority second("second");
+  const TestPair of_second = second.Sign({.uris = {"spiffe://example.org/client"}});
+  const auto both = ServerFor(authority_.certificate() + second.certificate());
+  for (const TestPair* pair : {&good_, &of_second}) {
+    server_.emplace(both);
+    Client client(pair, [this](SSL_CTX* context) { Believe(context, authority_.certificate()); });
+    Exchange(client);
+    ASSERT_EQ(server_->state(), State::kOpen) << server_->why();
+    EXPECT_EQ(sk_X509_NAME_num(SSL_get0_peer_CA_list(client.tls())), 2);
+    client.Send("question");
+    Exchange(client);
+    EXPECT_EQ(server_->TakePlain(), "question");
   }
-  EXPECT_TRUE(TlsServer::Make(fine).ok());
+  server_.emplace(ServerFor(authority_.certificate()));
+  Client client(&of_second);
+  Exchange(client);
+  EXPECT_EQ(server_->state(), State::kEnded);
+}
+
+// In its own file or in that of the authorities.
+TEST_F(TlsTest, ShowsTheIssuersOfItsCertificate) {
+  const TestAuthority below("below", authority_);
+  const TestPair own = below.Sign({.dns_names = {"localhost"}});
+  for (const auto& [certificates, authorities] :
+       {std::pair(own.certificate + below.certificate(), authority_.certificate()),
+        std::pair(own.certificate, below.certificate() + authority_.certificate()),
+        std::pair(own.certificate, authority_.certificate() + below.certificate())}) {
+    server_.emplace(ServerOf(certificates, own.private_key, authorities));
+    Client client(&good_, [this](SSL_CTX* context) { Believe(context, authority_.certificate()); });
+    Exchange(client);
+    EXPECT_EQ(server_->state(), State::kOpen) << server_->why();
+    EXPECT_EQ(SSL_get_verify_result(client.tls()), X509_V_OK);
+  }
+}
+
+TEST_F(TlsTest, AConnectionKeepsTheCertificatesThatItBeganWith) {
+  for (const bool open : {true, false}) {
+    SCOPED_TRACE(open ? "open" : "in the handshake");
+    server_.emplace(ServerFor(authority_.certificate()));
+    Client client(&good_);
+    if (open) {
+      Exchange(client);
+      ASSERT_EQ(server_->state(), State::kOpen) << server_->why();
+    } else {
+      server_->Receive(client.TakeOutput());
+      ASSERT_EQ(server_->state(), State::kHandshake) << server_->why();
+    }
+    // Nobody but the connection has the former ones.
+    const auto others = ServerFor(TestAuthority("others").certificate());
+    Exchange(client);
+    ASSERT_EQ(server_->state(), State::kOpen) << server_->why();
+    client.Send("question");
+    Exchange(client);
+    EXPECT_EQ(server_->TakePlain(), "question");
+    server_->Send("answer");
+    Exchange(client);
+    EXPECT_EQ(client.received, "answer");
+    server_.emplace(others);
+    Client late(&good_);
+    Exchange(late);
+    EXPECT_EQ(server_->state(), State::kEnded);
+  }
 }
 
 }  // namespace

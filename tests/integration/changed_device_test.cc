@@ -21,14 +21,12 @@
 #include <variant>
 #include <vector>
 
-#include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "broker/core/fabric_messages.h"
-#include "broker/fabric/iwarp/testing/task_queue.h"
 #include "broker/fabric/rdmacm/cm_file.h"
 #include "broker/fabric/rdmacm/rdmacm_fabric.h"
 #include "broker/fabric/rdmacm/testing/no_past.h"
-#include "broker/runtime/watcher.h"
+#include "broker/runtime/loop.h"
 #include "dataplane/unique_fd.h"
 #include "tests/control/child_process.h"
 #include "tests/control/patience.h"
@@ -48,17 +46,17 @@ class ChangedDevice : public testing::Test {
   }
 
   void Open() {
-    auto opened = RdmaCmFabric::Open(DeviceId(1), {}, no_past_.past(), tasks_, watcher_);
+    auto opened = RdmaCmFabric::Open(DeviceId(1), {}, no_past_.past(), loop_);
     ASSERT_TRUE(opened.ok()) << opened.status();
     fabric_ = *std::move(opened);
     fabric_->Start([this](FabricReport report) { reports_.push_back(std::move(report)); });
   }
   // Whether it becomes so, while the fabric goes on.
   bool Becomes(const std::function<bool()>& condition) {
-    const absl::Time end = absl::Now() + kTestPatience;
+    const absl::Time end = Loop::Now() + kTestPatience;
     while (!condition()) {
-      if (absl::Now() >= end) return false;
-      tasks_.RunOne(end - absl::Now());
+      if (Loop::Now() >= end) return false;
+      loop_.RunTurn(end);
     }
     return true;
   }
@@ -77,9 +75,9 @@ class ChangedDevice : public testing::Test {
   // Until it looks at devices no more.
   void LookToTheEnd() {
     const auto& looks = RdmaCmFabric::kLooksAgain;
-    const absl::Time end = absl::Now() + std::accumulate(looks.begin(), looks.end(), absl::ZeroDuration());
-    while (absl::Now() < end) tasks_.RunOne(end - absl::Now());
-    while (tasks_.RunOne(kQuiet)) continue;
+    const absl::Time end = Loop::Now() + std::accumulate(looks.begin(), looks.end(), absl::ZeroDuration());
+    while (Loop::Now() < end) loop_.RunTurn(end);
+    while (loop_.RunTurn(Loop::Now() + kQuiet)) continue;
   }
   // By which it is opened.
   std::string FileOfDevice() const {
@@ -95,8 +93,7 @@ class ChangedDevice : public testing::Test {
   }
 
   std::string device_;
-  TaskQueue tasks_;
-  Watcher watcher_{tasks_};
+  Loop loop_;
   std::vector<FabricReport> reports_;
   NoPast no_past_;
   std::unique_ptr<RdmaCmFabric> fabric_;
@@ -201,19 +198,19 @@ TEST_F(MovedAddress, ToAnotherDeviceWhileItWasLookedForTakesTheFirstDeviceNotAlo
   Address("add", kFrom);
   ASSERT_TRUE(rdmabroker::Becomes([] { return TakenFor() != 0; }));
   const uint32_t index = TakenFor();
-  ASSERT_TRUE(tasks_.RunOne(kTestPatience)) << "nothing tells of the new address";
-  ASSERT_TRUE(tasks_.Wait(kTestPatience)) << "nobody looks whose it is";
+  ASSERT_TRUE(loop_.RunTurn(Loop::Now() + kTestPatience)) << "nothing tells of the new address";
+  ASSERT_TRUE(loop_.Wait(Loop::Now() + kTestPatience)) << "nobody looks whose it is";
   Address("del", kFrom);
   Address("add", kTo);
   ASSERT_TRUE(rdmabroker::Becomes([&] { return TakenFor() != 0 && TakenFor() != index; }));
-  ASSERT_TRUE(tasks_.RunOne(absl::ZeroDuration()));
+  ASSERT_TRUE(loop_.RunTurn(Loop::Now()));
   ASSERT_EQ(Last(kFrom).addresses, std::vector{*IpAddress::Parse(kAddress)}) << "it had moved too early";
 
   ASSERT_TRUE(Becomes([this] { return Last(kFrom).addresses.empty() && !Last(kTo).addresses.empty(); }));
   ChildProcess removal({"rdma", "link", "del", kTo});
   EXPECT_TRUE(Becomes([&] { return Removed(to); }));
   EXPECT_EQ(removal.End(), 0);
-  while (tasks_.RunOne(kQuiet)) continue;
+  while (loop_.RunTurn(Loop::Now() + kQuiet)) continue;
   EXPECT_FALSE(Removed(from));
 }
 

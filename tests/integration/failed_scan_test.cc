@@ -14,14 +14,13 @@
 #include <variant>
 #include <vector>
 
-#include "absl/time/clock.h"
+#include "absl/time/time.h"
 #include "broker/core/fabric_messages.h"
-#include "broker/fabric/iwarp/testing/task_queue.h"
 #include "broker/fabric/local_addresses.h"
 #include "broker/fabric/rdmacm/device_scan.h"
 #include "broker/fabric/rdmacm/rdmacm_fabric.h"
 #include "broker/fabric/rdmacm/testing/no_past.h"
-#include "broker/runtime/watcher.h"
+#include "broker/runtime/loop.h"
 #include "dataplane/testing/descriptor_shortage.h"
 #include "dataplane/unique_fd.h"
 #include "tests/captured_log.h"
@@ -73,11 +72,10 @@ TEST_F(FailedScan, FindsWhatThereIsOrSaysThatItDoesNotKnow) {
 }
 
 TEST_F(FailedScan, LosesNoDeviceAndIsMadeAgain) {
-  TaskQueue tasks;
-  Watcher watcher(tasks);
+  Loop loop;
   CapturedLog log;
   NoPast no_past;
-  const auto fabric = RdmaCmFabric::Open(DeviceId(1), {}, no_past.past(), tasks, watcher);
+  const auto fabric = RdmaCmFabric::Open(DeviceId(1), {}, no_past.past(), loop);
   ASSERT_TRUE(fabric.ok()) << fabric.status();
   std::vector<FabricReport> reports;
   (*fabric)->Start([&](FabricReport report) { reports.push_back(std::move(report)); });
@@ -93,8 +91,8 @@ TEST_F(FailedScan, LosesNoDeviceAndIsMadeAgain) {
   {
     const DescriptorShortage none(0);
     ASSERT_EQ(::write(uevent.get(), "change", 6), 6);
-    for (const absl::Time end = absl::Now() + kTestPatience; failed_scans() < 2 && absl::Now() < end;) {
-      tasks.RunOne(end - absl::Now());
+    for (const absl::Time end = Loop::Now() + kTestPatience; failed_scans() < 2 && Loop::Now() < end;) {
+      loop.RunTurn(end);
     }
     EXPECT_EQ(failed_scans(), 2U) << "the second by itself";
   }

@@ -17,20 +17,20 @@
 
 namespace rdmabroker {
 
-absl::StatusOr<std::unique_ptr<DistantFabric>> DistantFabric::Open(const std::string& path, bool goes_on,
-                                                                   Watcher& watcher, HandoffTable& handoffs) {
+absl::StatusOr<std::unique_ptr<DistantFabric>> DistantFabric::Open(const std::string& path, bool goes_on, Loop& loop,
+                                                                   HandoffTable& handoffs) {
   UniqueFd socket = ConnectTo(path);
   if (!socket || !SendWithDescriptor(socket.get(), Encode(goes_on), -1, 0)) {
     return absl::ErrnoToStatus(errno, absl::StrCat("the network at ", path));
   }
-  return absl::WrapUnique(new DistantFabric(std::move(socket), watcher, handoffs));
+  return absl::WrapUnique(new DistantFabric(std::move(socket), loop, handoffs));
 }
 
 void DistantFabric::Start(ReportSink sink) {
   sink_ = std::move(sink);
   // The runtime sends requests by device, so that has to be known at once.
   while (Receive(0)) continue;
-  watch_ = watcher_.Watch(socket_.get(), EPOLLIN, [this](uint32_t events) { OnReadable(events); });
+  watch_ = loop_.Watch(socket_.get(), EPOLLIN, [this](uint32_t events) { OnReadable(events); });
 }
 
 void DistantFabric::Perform(const FabricRequest& request) {
@@ -51,14 +51,16 @@ bool DistantFabric::Receive(int flags) {
   Deliver(*report, std::move(packet.descriptor), handoffs_, sink_,
           [this](const HostRequest& request) { Ask(request); });
   const auto* requested = std::get_if<FabricConnectRequested>(&report->report);
-  if (requested != nullptr) Ask(ConnectRequestStored{requested->connection});
+  if (requested == nullptr) return true;
+  // Once the core has handled it, and what that has changed is stored.
+  loop_.AtTurnEnd(Loop::Stage::kReply, [this, stored = ConnectRequestStored{requested->connection}] { Ask(stored); });
   return true;
 }
 
 void DistantFabric::OnReadable(uint32_t events) {
   Receive(MSG_DONTWAIT);
   // Where the network has gone, so has the test.
-  if ((events & EPOLLHUP) == 0) watcher_.Rearm(watch_, EPOLLIN);
+  if ((events & EPOLLHUP) == 0) loop_.Rearm(watch_, EPOLLIN);
 }
 
 }  // namespace rdmabroker

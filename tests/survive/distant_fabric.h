@@ -12,7 +12,7 @@
 #include "broker/core/fabric_messages.h"
 #include "broker/fabric/fabric.h"
 #include "broker/runtime/handoff_table.h"
-#include "broker/runtime/watcher.h"
+#include "broker/runtime/loop.h"
 #include "dataplane/unique_fd.h"
 #include "tests/control/network_thread.h"
 
@@ -23,15 +23,15 @@ namespace rdmabroker {
 class DistantFabric final : public Fabric {
  public:
   // `path` is the network's. `goes_on`: the core knows the host's device, of a process before this one.
-  static absl::StatusOr<std::unique_ptr<DistantFabric>> Open(const std::string& path, bool goes_on, Watcher& watcher,
+  static absl::StatusOr<std::unique_ptr<DistantFabric>> Open(const std::string& path, bool goes_on, Loop& loop,
                                                              HandoffTable& handoffs);
 
   void Start(ReportSink sink) override;
   void Perform(const FabricRequest& request) override;
 
  private:
-  DistantFabric(UniqueFd socket, Watcher& watcher, HandoffTable& handoffs)
-      : socket_(std::move(socket)), watcher_(watcher), handoffs_(handoffs) {}
+  DistantFabric(UniqueFd socket, Loop& loop, HandoffTable& handoffs)
+      : socket_(std::move(socket)), loop_(loop), handoffs_(handoffs) {}
 
   void Ask(const HostRequest& request);
   // The next report; false where it was the last so far, or nothing waits.
@@ -39,7 +39,7 @@ class DistantFabric final : public Fabric {
   void OnReadable(uint32_t events);
 
   const UniqueFd socket_;
-  Watcher& watcher_;
+  Loop& loop_;
   HandoffTable& handoffs_;
   ReportSink sink_;
   WatchId watch_ = WatchId::kNone;

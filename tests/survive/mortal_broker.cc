@@ -118,12 +118,12 @@ class Death {
 std::unique_ptr<Fabric> Open(const std::string& adapter, const Configuration& configuration, ControlServer& control,
                              Survival& survival) {
   if (adapter == "iwarp") {
-    return Required(IwarpFabric::Open(kDevice, {.crc = configuration.iwarp_crc}, control.watcher(), control.handoffs(),
+    return Required(IwarpFabric::Open(kDevice, {.crc = configuration.iwarp_crc}, control.loop(), control.handoffs(),
                                       survival.descriptors(), survival.of_fabrics()));
   }
   const auto& known = control.broker().core().records().devices;
   if (adapter.find('/') != std::string::npos) {
-    return Required(DistantFabric::Open(adapter, known.contains(kDevice), control.watcher(), control.handoffs()));
+    return Required(DistantFabric::Open(adapter, known.contains(kDevice), control.loop(), control.handoffs()));
   }
   std::vector<RdmaCmPast::Device> devices;
   for (const auto& [id, record] : known) {
@@ -131,7 +131,7 @@ std::unique_ptr<Fabric> Open(const std::string& adapter, const Configuration& co
   }
   return Required(RdmaCmFabric::Open(kDevice, {.trust_qp_numbers = configuration.trust_qp_numbers},
                                      {survival.descriptors(), survival.of_fabrics(), devices, survival.begins_anew()},
-                                     control.executor(), control.watcher()));
+                                     control.loop()));
 }
 
 void TakeLines(Death& death) {
@@ -172,7 +172,7 @@ void Serve(const std::string& adapter, const std::string& file) {
   fabrics.push_back(Open(adapter, configuration, *control, *survival));
   control->Recover(std::move(fabrics));
   keep.ForgetTheRest();
-  control->executor().Post([&supervisor] { Require(supervisor->Ready().ok(), "nobody supervises it"); });
+  control->loop().Post([&supervisor] { Require(supervisor->Ready().ok(), "nobody supervises it"); });
   std::thread(TakeLines, std::ref(death)).detach();
   control->Run();
 }

@@ -52,7 +52,7 @@ void ActiveConnection::LeaveToNext() {
 
 void ActiveConnection::OnTurn() {
   // The time before it is not the handshake's.
-  if (first_turn_ == absl::InfinitePast()) first_turn_ = Watcher::Now();
+  if (first_turn_ == absl::InfinitePast()) first_turn_ = Loop::Now();
   StartConnecting();
 }
 
@@ -73,7 +73,7 @@ void ActiveConnection::StartConnecting() {
 void ActiveConnection::TryLater(int error) {
   const absl::Duration waits =
       IsOpen(wanted_.local, wanted_.peer) ? surroundings_.options.open_wait : surroundings_.options.time_wait;
-  if (Watcher::Now() >= first_turn_ + waits) return Refuse(error);
+  if (Loop::Now() >= first_turn_ + waits) return Refuse(error);
   CloseSocket();
   state_ = State::kWaiting;
   SetDeadline(surroundings_.options.time_wait_poll);

@@ -186,7 +186,7 @@ TEST_P(ActiveConnectionTest, ACompleteTowardsATwoWayPeerThatHasResetTheConnectio
   const ConnectionId connection = Replied(peer, TwoWayReply());
   Settle();
   peer.Reset();
-  ASSERT_TRUE(tasks_.Wait(kPatience)) << "the reset does not arrive";
+  ASSERT_TRUE(loop_.Wait(Loop::Now() + kPatience)) << "the reset does not arrive";
   Complete(connection);
   RunUntil([&] { return !reports_.empty(); }, "what becomes of it");
   FabricFailed failed;
@@ -287,9 +287,9 @@ TEST_P(ImpatientActiveConnectionTest, AddressesThatAnOpenConnectionHasFailTheAtt
 TEST_P(ImpatientActiveConnectionTest, AddressesThatAnEndingConnectionHasDoNot) {
   const Bound shared = Bind(EndpointUse::kShared);
   const RawPeer former = EndingConnection(shared.address);
-  const absl::Time end = Watcher::Now() + absl::Milliseconds(120);
+  const absl::Time end = Loop::Now() + absl::Milliseconds(120);
   const ConnectionId connection = Connect(shared, listener_.address());
-  RunUntil([&] { return Watcher::Now() >= end; }, "twice the time for open ones");
+  RunUntil([&] { return Loop::Now() >= end; }, "twice the time for open ones");
   EXPECT_TRUE(reports_.empty());
   Release(connection);
 }
@@ -408,12 +408,12 @@ TEST_P(LateTurnTest, AnAttemptHasAllItsTimeOnceItsTurnHasCome) {
   const Bound shared = Bind(EndpointUse::kShared);
   RawPeer former = RawPeer::ConnectFrom(shared.address, listener_.address());
   const ConnectionId late = Connect(shared, listener_.address());
-  const absl::Time end = Watcher::Now() + kTimeWait;
-  RunUntil([&] { return Watcher::Now() >= end; }, "the time for addresses");
+  const absl::Time end = Loop::Now() + kTimeWait;
+  RunUntil([&] { return Loop::Now() >= end; }, "the time for addresses");
   Release(holds_turn);
-  const absl::Time turn = Watcher::Now();
+  const absl::Time turn = Loop::Now();
   EXPECT_EQ(Await<FabricConnectFailed>().connection, late);
-  EXPECT_GE(Watcher::Now() - turn, kTimeWait);
+  EXPECT_GE(Loop::Now() - turn, kTimeWait);
 }
 
 INSTANTIATE_TEST_SUITE_P(Iwarp, LateTurnTest, ::testing::Values(IpFamily::kIpv4, IpFamily::kIpv6), FamilyName);

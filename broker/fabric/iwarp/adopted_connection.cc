@@ -60,7 +60,7 @@ void AdoptedConnection::GoOnAsEstablished() {
 
 void AdoptedConnection::EndAsLost(FabricReport report) {
   const bool established = state_ == State::kEstablished;
-  if (const auto left_out = surroundings_.losses.Pass(Watcher::Now())) {
+  if (const auto left_out = surroundings_.losses.Pass(Loop::Now())) {
     LogWarning("connection lost with the process before",
                {{"connection", id_.value()},
                 {"peer", peer_.ToString()},

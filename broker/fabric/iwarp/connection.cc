@@ -37,16 +37,16 @@ bool Connection::in_handshake() const {
 }
 
 void Connection::Await(uint32_t events) {
-  if (watch_ != WatchId::kNone) return surroundings_.watcher.Rearm(watch_, events);
-  watch_ = surroundings_.watcher.Watch(socket_.get(), events, [this](uint32_t) {
+  if (watch_ != WatchId::kNone) return surroundings_.loop.Rearm(watch_, events);
+  watch_ = surroundings_.loop.Watch(socket_.get(), events, [this](uint32_t) {
     ReportQueue::Entry entry(surroundings_.reports);
     OnReady();
   });
 }
 
 void Connection::SetDeadline(absl::Duration after) {
-  surroundings_.watcher.CancelTimer(deadline_);
-  deadline_ = surroundings_.watcher.StartTimer(Watcher::Now() + after, [this] {
+  surroundings_.loop.CancelTimer(deadline_);
+  deadline_ = surroundings_.loop.StartTimer(Loop::Now() + after, [this] {
     ReportQueue::Entry entry(surroundings_.reports);
     OnDeadline();
   });
@@ -67,8 +67,8 @@ void Connection::EndTurn() {
 }
 
 void Connection::StopWaiting() {
-  surroundings_.watcher.CancelTimer(deadline_);
-  surroundings_.watcher.Unwatch(std::exchange(watch_, WatchId::kNone));
+  surroundings_.loop.CancelTimer(deadline_);
+  surroundings_.loop.Unwatch(std::exchange(watch_, WatchId::kNone));
 }
 
 void Connection::Forget() {

@@ -18,8 +18,8 @@
 #include "broker/fabric/report_queue.h"
 #include "broker/runtime/descriptor_keep.h"
 #include "broker/runtime/handoff_table.h"
+#include "broker/runtime/loop.h"
 #include "broker/runtime/warning_limit.h"
-#include "broker/runtime/watcher.h"
 #include "dataplane/iwarp/wire/connection_state.h"
 #include "dataplane/iwarp/wire/negotiation.h"
 #include "dataplane/unique_fd.h"
@@ -30,7 +30,7 @@ namespace rdmabroker {
 struct IwarpSurroundings {
   const IwarpOptions& options;
   const LocalAddresses& addresses;
-  Watcher& watcher;
+  Loop& loop;
   HandoffTable& handoffs;
   DescriptorKeep& keep;
   FabricRecords& records;

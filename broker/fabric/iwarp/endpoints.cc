@@ -39,7 +39,7 @@ Endpoints::Endpoints(const IwarpSurroundings& surroundings, Sink sink, Crowded c
 
 Endpoints::~Endpoints() {
   for (auto& [id, endpoint] : endpoints_) {
-    surroundings_.watcher.CancelTimer(endpoint.retry);
+    surroundings_.loop.CancelTimer(endpoint.retry);
     for (auto& [ip, anchor] : endpoint.anchors) StopWatching(anchor);
   }
 }
@@ -102,8 +102,8 @@ void Endpoints::PutAside(const KeptDescriptor& kept) {
 }
 
 void Endpoints::StopWatching(Anchor& anchor) {
-  surroundings_.watcher.Unwatch(std::exchange(anchor.watch, WatchId::kNone));
-  surroundings_.watcher.CancelTimer(anchor.pause);
+  surroundings_.loop.Unwatch(std::exchange(anchor.watch, WatchId::kNone));
+  surroundings_.loop.CancelTimer(anchor.pause);
 }
 
 void Endpoints::RemoveAnchor(Anchor& anchor) {
@@ -114,7 +114,7 @@ void Endpoints::RemoveAnchor(Anchor& anchor) {
 }
 
 void Endpoints::Release(Endpoint& endpoint) {
-  surroundings_.watcher.CancelTimer(endpoint.retry);
+  surroundings_.loop.CancelTimer(endpoint.retry);
   for (auto& [ip, anchor] : endpoint.anchors) RemoveAnchor(anchor);
 }
 
@@ -168,7 +168,7 @@ void Endpoints::Rebind(const FabricRebind& request) {
 
 void Endpoints::AddMissing(EndpointId id) {
   Endpoint& endpoint = endpoints_.at(id);
-  surroundings_.watcher.CancelTimer(std::exchange(endpoint.retry, TimerId::kNone));
+  surroundings_.loop.CancelTimer(std::exchange(endpoint.retry, TimerId::kNone));
   bool missing = false;
   for (const IpAddress& ip : endpoint.wanted) {
     if (endpoint.anchors.contains(ip)) continue;
@@ -181,7 +181,7 @@ void Endpoints::AddMissing(EndpointId id) {
     unheld_.Miss(id, {ip, endpoint.port}, error, kMissingPause);
   }
   if (!missing) return;
-  endpoint.retry = surroundings_.watcher.StartTimer(Watcher::Now() + kMissingPause, [this, id] {
+  endpoint.retry = surroundings_.loop.StartTimer(Loop::Now() + kMissingPause, [this, id] {
     if (const auto found = endpoints_.find(id); found != endpoints_.end()) AddMissing(id);
   });
 }
@@ -225,7 +225,7 @@ void Endpoints::MakeWay() {
 
 void Endpoints::Watch(EndpointId id, const IpAddress& ip, Anchor& anchor) {
   if (makes_way_ && anchor.kept) return;
-  anchor.watch = surroundings_.watcher.Watch(anchor.socket.get(), EPOLLIN, [this, id, ip](uint32_t) {
+  anchor.watch = surroundings_.loop.Watch(anchor.socket.get(), EPOLLIN, [this, id, ip](uint32_t) {
     ReportQueue::Entry entry(surroundings_.reports);
     Accept(id, ip);
   });
@@ -233,9 +233,9 @@ void Endpoints::Watch(EndpointId id, const IpAddress& ip, Anchor& anchor) {
 
 void Endpoints::Accept(EndpointId id, const IpAddress& ip) {
   Anchor& anchor = *Find(id, ip);
-  if (AcceptUpTo(kAcceptsAtATime, id, anchor)) return surroundings_.watcher.Rearm(anchor.watch, EPOLLIN);
-  anchor.pause = surroundings_.watcher.StartTimer(Watcher::Now() + kAcceptPause, [this, id, ip] {
-    if (const Anchor* paused = Find(id, ip)) surroundings_.watcher.Rearm(paused->watch, EPOLLIN);
+  if (AcceptUpTo(kAcceptsAtATime, id, anchor)) return surroundings_.loop.Rearm(anchor.watch, EPOLLIN);
+  anchor.pause = surroundings_.loop.StartTimer(Loop::Now() + kAcceptPause, [this, id, ip] {
+    if (const Anchor* paused = Find(id, ip)) surroundings_.loop.Rearm(paused->watch, EPOLLIN);
   });
 }
 

@@ -36,9 +36,9 @@ void HalfOpenSockets::Add(EndpointId listener, UniqueFd socket) {
   added.listener = listener;
   added.socket = std::move(socket);
   of_listener_[listener].insert(number);
-  added.deadline = surroundings_.watcher.StartTimer(Watcher::Now() + surroundings_.options.request_timeout,
-                                                    [this, number] { Close(number); });
-  added.watch = surroundings_.watcher.Watch(added.socket.get(), EPOLLIN, [this, number](uint32_t) {
+  added.deadline = surroundings_.loop.StartTimer(Loop::Now() + surroundings_.options.request_timeout,
+                                                 [this, number] { Close(number); });
+  added.watch = surroundings_.loop.Watch(added.socket.get(), EPOLLIN, [this, number](uint32_t) {
     ReportQueue::Entry entry(surroundings_.reports);
     Receive(number);
   });
@@ -62,11 +62,11 @@ void HalfOpenSockets::Receive(Number number) {
   // One byte more than a request may have, so that what stands behind one is seen.
   const size_t room = kMaxRequest + 1 - half_open.input.size();
   const int error = rdmabroker::Receive(half_open.socket.get(), room, &half_open.input);
-  if (error == EAGAIN) return surroundings_.watcher.Rearm(half_open.watch, EPOLLIN);
+  if (error == EAGAIN) return surroundings_.loop.Rearm(half_open.watch, EPOLLIN);
   if (error != 0) return Close(number);
   const auto request = iwarp::DecodeStartupFrame(iwarp::AsBytes(half_open.input), iwarp::StartupKind::kRequest);
   if (!request.ok()) return Refuse(number, std::string(request.status().message()));
-  if (!request->has_value()) return surroundings_.watcher.Rearm(half_open.watch, EPOLLIN);
+  if (!request->has_value()) return surroundings_.loop.Rearm(half_open.watch, EPOLLIN);
   // An initiator sends nothing more before it has the reply (RFC 5044, section 7.1.2).
   if ((*request)->length != half_open.input.size()) return Refuse(number, "MPA request: bytes follow it");
   HalfOpen done = Take(number);
@@ -74,7 +74,7 @@ void HalfOpenSockets::Receive(Number number) {
 }
 
 void HalfOpenSockets::Refuse(Number number, const std::string& cause) {
-  if (const auto left_out = refusals_.Pass(Watcher::Now())) {
+  if (const auto left_out = refusals_.Pass(Loop::Now())) {
     const int socket = sockets_.at(number).socket.get();
     LogWarning("connect request refused", {{"local", LocalAddress(socket).ToString()},
                                            {"peer", PeerAddress(socket).ToString()},
@@ -90,8 +90,8 @@ HalfOpenSockets::HalfOpen HalfOpenSockets::Take(Number number) {
   const auto found = sockets_.find(number);
   HalfOpen taken = std::move(found->second);
   sockets_.erase(found);
-  surroundings_.watcher.Unwatch(taken.watch);
-  surroundings_.watcher.CancelTimer(taken.deadline);
+  surroundings_.loop.Unwatch(taken.watch);
+  surroundings_.loop.CancelTimer(taken.deadline);
   const auto siblings = of_listener_.find(taken.listener);
   siblings->second.erase(number);
   if (siblings->second.empty()) of_listener_.erase(siblings);

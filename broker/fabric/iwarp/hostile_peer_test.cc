@@ -148,7 +148,7 @@ TEST_P(HostilePeerTest, APeerThatComesWhenDescriptorsHaveRunOutIsServedLater) {
     const DescriptorShortage shortage;
     peer.Send(ThreeWayRequest());
     // The listener's turn, and its pause, after which it looks again in vain.
-    for (int tasks = 0; tasks < 3; ++tasks) EXPECT_TRUE(tasks_.RunOne(kPatience));
+    for (int turns = 0; turns < 3; ++turns) EXPECT_TRUE(loop_.RunTurn(Loop::Now() + kPatience));
     EXPECT_TRUE(reports_.empty());
   }
   Release(Await<FabricConnectRequested>().connection);

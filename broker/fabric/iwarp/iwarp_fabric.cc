@@ -20,18 +20,18 @@ constexpr char kDeviceName[] = "iwarp0";
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<IwarpFabric>> IwarpFabric::Open(DeviceId device, const IwarpOptions& options,
-                                                               Watcher& watcher, HandoffTable& handoffs,
-                                                               DescriptorKeep& keep, FabricRecords& records) {
+absl::StatusOr<std::unique_ptr<IwarpFabric>> IwarpFabric::Open(DeviceId device, const IwarpOptions& options, Loop& loop,
+                                                               HandoffTable& handoffs, DescriptorKeep& keep,
+                                                               FabricRecords& records) {
   const absl::StatusOr<uint64_t> network_namespace = NetworkNamespace();
   if (!network_namespace.ok()) return network_namespace.status();
   absl::StatusOr<std::unique_ptr<LocalAddresses>> addresses = LocalAddresses::Open();
   if (!addresses.ok()) return addresses.status();
   return std::unique_ptr<IwarpFabric>(
-      new IwarpFabric(device, options, watcher, handoffs, keep, records, *std::move(addresses), *network_namespace));
+      new IwarpFabric(device, options, loop, handoffs, keep, records, *std::move(addresses), *network_namespace));
 }
 
-IwarpFabric::IwarpFabric(DeviceId device, const IwarpOptions& options, Watcher& watcher, HandoffTable& handoffs,
+IwarpFabric::IwarpFabric(DeviceId device, const IwarpOptions& options, Loop& loop, HandoffTable& handoffs,
                          DescriptorKeep& keep, FabricRecords& records, std::unique_ptr<LocalAddresses> addresses,
                          uint64_t network_namespace)
     : device_(device),
@@ -40,7 +40,7 @@ IwarpFabric::IwarpFabric(DeviceId device, const IwarpOptions& options, Watcher& 
       addresses_(std::move(addresses)),
       reports_([this](FabricReport report) { Deliver(std::move(report)); }),
       turns_(options_.handshakes.per_listener),
-      surroundings_{options_, *addresses_, watcher, handoffs, keep, records, reports_, turns_, losses_},
+      surroundings_{options_, *addresses_, loop, handoffs, keep, records, reports_, turns_, losses_},
       half_open_(surroundings_,
                  [this](EndpointId listener, UniqueFd socket, iwarp::StartupFrame request) {
                    OnRequest(listener, std::move(socket), std::move(request));
@@ -50,13 +50,13 @@ IwarpFabric::IwarpFabric(DeviceId device, const IwarpOptions& options, Watcher& 
           [this] { return half_open_.CloseOldest(); }),
       incoming_ids_(device) {}
 
-IwarpFabric::~IwarpFabric() { surroundings_.watcher.Unwatch(address_watch_); }
+IwarpFabric::~IwarpFabric() { surroundings_.loop.Unwatch(address_watch_); }
 
 void IwarpFabric::Start(ReportSink sink) {
   ReportQueue::Entry entry(reports_);
   sink_ = std::move(sink);
   address_watch_ =
-      surroundings_.watcher.Watch(addresses_->descriptor(), EPOLLIN, [this](uint32_t) { OnAddressesChanged(); });
+      surroundings_.loop.Watch(addresses_->descriptor(), EPOLLIN, [this](uint32_t) { OnAddressesChanged(); });
   ReportDevice();
 }
 
@@ -97,7 +97,7 @@ void IwarpFabric::ReportDevice() {
 void IwarpFabric::OnAddressesChanged() {
   ReportQueue::Entry entry(reports_);
   if (addresses_->Refresh()) ReportDevice();
-  surroundings_.watcher.Rearm(address_watch_, EPOLLIN);
+  surroundings_.loop.Rearm(address_watch_, EPOLLIN);
 }
 
 void IwarpFabric::OnRequest(EndpointId listener, UniqueFd socket, iwarp::StartupFrame request) {

@@ -30,9 +30,9 @@ class IwarpFabric final : public Fabric {
  public:
   // The four outlive it. What `keep` and `records` have of the fabric before it is taken over as the core asks.
   // UNAVAILABLE where the kernel does not tell the local addresses.
-  static absl::StatusOr<std::unique_ptr<IwarpFabric>> Open(DeviceId device, const IwarpOptions& options,
-                                                           Watcher& watcher, HandoffTable& handoffs,
-                                                           DescriptorKeep& keep, FabricRecords& records);
+  static absl::StatusOr<std::unique_ptr<IwarpFabric>> Open(DeviceId device, const IwarpOptions& options, Loop& loop,
+                                                           HandoffTable& handoffs, DescriptorKeep& keep,
+                                                           FabricRecords& records);
   ~IwarpFabric() override;
   IwarpFabric(const IwarpFabric&) = delete;
   IwarpFabric& operator=(const IwarpFabric&) = delete;
@@ -44,9 +44,8 @@ class IwarpFabric final : public Fabric {
   bool HasHandshakes() const override;
 
  private:
-  IwarpFabric(DeviceId device, const IwarpOptions& options, Watcher& watcher, HandoffTable& handoffs,
-              DescriptorKeep& keep, FabricRecords& records, std::unique_ptr<LocalAddresses> addresses,
-              uint64_t network_namespace);
+  IwarpFabric(DeviceId device, const IwarpOptions& options, Loop& loop, HandoffTable& handoffs, DescriptorKeep& keep,
+              FabricRecords& records, std::unique_ptr<LocalAddresses> addresses, uint64_t network_namespace);
 
   void ReportDevice();
   void OnAddressesChanged();

@@ -14,11 +14,10 @@
 
 #include "broker/fabric/fabric_records.h"
 #include "broker/fabric/iwarp/testing/fabric_life.h"
-#include "broker/fabric/iwarp/testing/task_queue.h"
 #include "broker/runtime/descriptor_keep.h"
 #include "broker/runtime/fake_supervisor.h"
 #include "broker/runtime/handoff_table.h"
-#include "broker/runtime/watcher.h"
+#include "broker/runtime/loop.h"
 #include "dataplane/ndk/socket_address.h"
 #include "tests/integration/interface.h"
 
@@ -27,19 +26,18 @@ namespace {
 
 void ExpectUnusableUntilThereIsAnAddress() {
   ASSERT_EQ(::unshare(CLONE_NEWNET), 0) << "a network namespace of one's own needs root: " << std::strerror(errno);
-  TaskQueue tasks;
-  Watcher watcher(tasks);
+  Loop loop;
   HandoffTable handoffs;
   FakeSupervisor supervisor(false);
   DescriptorKeep keep(supervisor);
   FabricRecords records;
-  auto fabric = IwarpFabric::Open(DeviceId(1), IwarpOptions(), watcher, handoffs, keep, records);
+  auto fabric = IwarpFabric::Open(DeviceId(1), IwarpOptions(), loop, handoffs, keep, records);
   ASSERT_TRUE(fabric.ok()) << fabric.status();
   std::vector<Device> devices;
   (*fabric)->Start([&](const FabricReport& report) { devices.push_back(std::get<DeviceChanged>(report).device); });
   const auto run_until = [&](const auto& done) {
-    const absl::Time end = Watcher::Now() + absl::Seconds(20);
-    while (!done() && Watcher::Now() < end) tasks.RunOne(absl::Seconds(1));
+    const absl::Time end = Loop::Now() + absl::Seconds(20);
+    while (!done() && Loop::Now() < end) loop.RunTurn(end);
     return done();
   };
   ASSERT_TRUE(run_until([&] { return !devices.empty(); }));

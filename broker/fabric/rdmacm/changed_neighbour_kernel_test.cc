@@ -18,17 +18,15 @@
 #include <variant>
 #include <vector>
 
-#include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "broker/core/fabric_messages.h"
 #include "broker/fabric/fabric_records.h"
-#include "broker/fabric/iwarp/testing/task_queue.h"
 #include "broker/fabric/rdmacm/rdmacm_fabric.h"
 #include "broker/fabric/rdmacm/testing/cm_process.h"
 #include "broker/fabric/rdmacm/testing/queue_pairs.h"
 #include "broker/runtime/descriptor_keep.h"
 #include "broker/runtime/fake_supervisor.h"
-#include "broker/runtime/watcher.h"
+#include "broker/runtime/loop.h"
 #include "dataplane/ndk/socket_address.h"
 #include "dataplane/ndk/status.h"
 #include "dataplane/verbs/device/connection_ids.h"
@@ -74,7 +72,7 @@ class ChangedNeighbour : public testing::Test {
 
   void Begin(std::vector<RdmaCmPast::Device> devices, bool unrecorded = false) {
     keep_ = std::make_unique<DescriptorKeep>(supervisor_);
-    auto opened = RdmaCmFabric::Open(kDevice, {}, {*keep_, records_, std::move(devices), unrecorded}, tasks_, watcher_);
+    auto opened = RdmaCmFabric::Open(kDevice, {}, {*keep_, records_, std::move(devices), unrecorded}, loop_);
     ASSERT_TRUE(opened.ok()) << opened.status();
     fabric_ = *std::move(opened);
     fabric_->Start([this](FabricReport report) { reports_.push_back(std::move(report)); });
@@ -100,8 +98,8 @@ class ChangedNeighbour : public testing::Test {
   // The first report of its kind since the last that was awaited; an empty one fails the test.
   template <typename Report>
   Report Await(const char* what) {
-    const absl::Time end = absl::Now() + kTestPatience;
-    while (!Find<Report>() && absl::Now() < end) tasks_.RunOne(end - absl::Now());
+    const absl::Time end = Loop::Now() + kTestPatience;
+    while (!Find<Report>() && Loop::Now() < end) loop_.RunTurn(end);
     const auto report = Find<Report>();
     EXPECT_TRUE(report) << "no report: " << what;
     std::erase_if(reports_, [](const FabricReport& each) { return std::holds_alternative<Report>(each); });
@@ -115,7 +113,7 @@ class ChangedNeighbour : public testing::Test {
     EXPECT_EQ(Await<FabricReleased>("refused attempt's release").connection, kRefused);
   }
   void Settle() {
-    while (tasks_.RunOne(kQuiet)) continue;
+    while (loop_.RunTurn(Loop::Now() + kQuiet)) continue;
   }
 
   FabricConnect Connect(ConnectionId id, const SocketAddress& to) {
@@ -152,8 +150,8 @@ class ChangedNeighbour : public testing::Test {
                return std::holds_alternative<FabricEstablished>(report);
              }) == 2;
     };
-    const absl::Time end = absl::Now() + kTestPatience;
-    while (!both() && absl::Now() < end) tasks_.RunOne(end - absl::Now());
+    const absl::Time end = Loop::Now() + kTestPatience;
+    while (!both() && Loop::Now() < end) loop_.RunTurn(end);
     EXPECT_TRUE(both()) << "established at one side only";
   }
   void ExpectNoEnd() {
@@ -176,8 +174,7 @@ class ChangedNeighbour : public testing::Test {
   FabricRecords records_;
   SocketAddress from_, listener_;
   ConnectionId incoming_;
-  TaskQueue tasks_;
-  Watcher watcher_{tasks_};
+  Loop loop_;
   std::unique_ptr<DescriptorKeep> keep_;
   std::vector<FabricReport> reports_;
   std::unique_ptr<RdmaCmFabric> fabric_;

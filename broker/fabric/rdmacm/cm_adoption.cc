@@ -86,7 +86,7 @@ bool CmConnection::WasAccepted(const FabricAccept& request) const {
 
 void CmConnection::Lose() {
   if (state_ == State::kOver) return;
-  if (const auto left_out = surroundings_.losses.Pass(Watcher::Now())) {
+  if (const auto left_out = surroundings_.losses.Pass(Loop::Now())) {
     LogWarning("connection lost with the process before", {{"connection", id_.value()},
                                                            {"established", state_ == State::kEstablished},
                                                            {"status", StatusName(NdkStatus::kConnectionAborted)},

@@ -211,7 +211,7 @@ bool CmConnection::IsOfNeighbour(const CmEvent& event) const {
 
 void CmConnection::OnNeighbourChanged() {
   if (std::exchange(moved_, true)) return;
-  if (const auto left_out = surroundings_.moves.Pass(Watcher::Now())) {
+  if (const auto left_out = surroundings_.moves.Pass(Loop::Now())) {
     LogInfo("mac address of a peer changed",
             {{"connection", id_.value()}, {"peer", towards_.peer}, {"left_out", *left_out}});
   }
@@ -417,10 +417,10 @@ void CmConnection::Perform(const FabricAccept& request) {
   if (done) return UseQueuePair(CmStep::kFinish, request.qp, request.process, nullptr);
   Save();
   if (device_.three_way) return CarryOut(request);
-  // Not before that is stored: iWARP drivers do not bear a second ACCEPT (siw_accept lets go of the same reference
-  // twice).
+  // Not before that is stored, at this turn's end: iWARP drivers do not bear a second ACCEPT (siw_accept lets go of the
+  // same reference twice).
   self_ = std::make_shared<CmConnection*>(this);
-  surroundings_.executor.Post([weak = std::weak_ptr<CmConnection*>(self_), request] {
+  surroundings_.loop.Post([weak = std::weak_ptr<CmConnection*>(self_), request] {
     if (const auto self = weak.lock()) (*self)->CarryOut(request);
   });
 }

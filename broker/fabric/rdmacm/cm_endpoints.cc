@@ -27,8 +27,8 @@ bool Names(const std::vector<IpAddress>& ips, const IpAddress& ip) {
 }  // namespace
 
 CmEndpoints::~CmEndpoints() {
-  for (auto& [id, endpoint] : endpoints_) surroundings_.watcher.CancelTimer(endpoint.retry);
-  for (const auto& [id, timer] : binds_) surroundings_.watcher.CancelTimer(timer);
+  for (auto& [id, endpoint] : endpoints_) surroundings_.loop.CancelTimer(endpoint.retry);
+  for (const auto& [id, timer] : binds_) surroundings_.loop.CancelTimer(timer);
 }
 
 int CmEndpoints::Prepare(CmAnchor& anchor, EndpointUse use, bool adopted) const {
@@ -79,7 +79,7 @@ void CmEndpoints::LetGo(EndpointId id, Endpoint& endpoint, const IpAddress& ip) 
 }
 
 void CmEndpoints::Release(const Endpoint& endpoint, const std::function<void()>& done) {
-  surroundings_.watcher.CancelTimer(endpoint.retry);
+  surroundings_.loop.CancelTimer(endpoint.retry);
   if (endpoint.anchors.empty()) return done();
   const auto left = std::make_shared<size_t>(endpoint.anchors.size());
   for (const auto& [ip, anchor] : endpoint.anchors) {
@@ -97,7 +97,7 @@ void CmEndpoints::Bind(const FabricBind& request, uint32_t device_index, const s
     if (error == 0) continue;
     const NdkStatus status = CmBindStatus(error, std::binary_search(local.begin(), local.end(), ip));
     return Release(endpoint, [this, request, device_index, local, status, error] {
-      if (error == EADDRINUSE && Watcher::Now() < released_by_) return BindLater(request, device_index, local);
+      if (error == EADDRINUSE && Loop::Now() < released_by_) return BindLater(request, device_index, local);
       surroundings_.reports.Push(FabricBindFailed{request.endpoint, status, static_cast<uint32_t>(error)});
     });
   }
@@ -108,7 +108,7 @@ void CmEndpoints::Bind(const FabricBind& request, uint32_t device_index, const s
 
 void CmEndpoints::BindLater(const FabricBind& request, uint32_t device_index, const std::vector<IpAddress>& local) {
   binds_[request.endpoint] =
-      surroundings_.watcher.StartTimer(Watcher::Now() + kClosingPause, [this, request, device_index, local] {
+      surroundings_.loop.StartTimer(Loop::Now() + kClosingPause, [this, request, device_index, local] {
         ReportQueue::Entry entry(surroundings_.reports);
         binds_.erase(request.endpoint);
         Bind(request, device_index, local);
@@ -147,9 +147,9 @@ void CmEndpoints::Rebind(const FabricRebind& request, uint32_t device_index) {
 
 void CmEndpoints::AddMissing(EndpointId id) {
   Endpoint& endpoint = endpoints_.at(id);
-  surroundings_.watcher.CancelTimer(std::exchange(endpoint.retry, TimerId::kNone));
+  surroundings_.loop.CancelTimer(std::exchange(endpoint.retry, TimerId::kNone));
   if (endpoint.leaving != 0) return;
-  const absl::Time now = Watcher::Now();
+  const absl::Time now = Loop::Now();
   const bool closing = now < released_by_;
   const absl::Duration pause = closing ? kClosingPause : kMissingPause;
   bool missing = false;
@@ -167,7 +167,7 @@ void CmEndpoints::AddMissing(EndpointId id) {
   }
   Save(id, endpoint);
   if (!missing) return;
-  endpoint.retry = surroundings_.watcher.StartTimer(now + pause, [this, id] {
+  endpoint.retry = surroundings_.loop.StartTimer(now + pause, [this, id] {
     if (endpoints_.contains(id)) AddMissing(id);
   });
 }
@@ -234,7 +234,7 @@ void CmEndpoints::Save(EndpointId id, const Endpoint& endpoint) {
 
 void CmEndpoints::LoseIds() {
   for (auto& [id, endpoint] : endpoints_) {
-    surroundings_.watcher.CancelTimer(std::exchange(endpoint.retry, TimerId::kNone));
+    surroundings_.loop.CancelTimer(std::exchange(endpoint.retry, TimerId::kNone));
     endpoint.anchors.clear();
     endpoint.wanted.clear();
     endpoint.leaving = 0;

@@ -34,16 +34,14 @@
 #include <utility>
 #include <vector>
 
-#include "absl/time/clock.h"
 #include "absl/time/time.h"
-#include "broker/fabric/iwarp/testing/task_queue.h"
 #include "broker/fabric/rdmacm/cm_file.h"
 #include "broker/fabric/rdmacm/rdmacm_fabric.h"
 #include "broker/fabric/rdmacm/testing/cm_process.h"
 #include "broker/fabric/rdmacm/testing/no_past.h"
 #include "broker/fabric/rdmacm/testing/plain_listener.h"
 #include "broker/fabric/rdmacm/testing/queue_pairs.h"
-#include "broker/runtime/watcher.h"
+#include "broker/runtime/loop.h"
 #include "dataplane/ndk/socket_address.h"
 
 namespace rdmabroker {
@@ -86,7 +84,7 @@ class Kernel : public CmProcess {
  public:
   Kernel() : CmProcess(*IpAddress::Parse(kLocal)) {
     // So that a queue pair that nobody has gets as far as the kernel.
-    auto opened = RdmaCmFabric::Open(DeviceId(1), {.trust_qp_numbers = true}, no_past_.past(), tasks_, watcher_);
+    auto opened = RdmaCmFabric::Open(DeviceId(1), {.trust_qp_numbers = true}, no_past_.past(), loop_);
     EXPECT_TRUE(opened.ok()) << opened.status();
     fabric_ = *std::move(opened);
     fabric_->Start([this](FabricReport report) { reports_.push_back(std::move(report)); });
@@ -191,8 +189,8 @@ class Kernel : public CmProcess {
     return std::nullopt;
   }
   void RunUntil(const auto& done) {
-    const absl::Time end = absl::Now() + kPatience;
-    while (!done() && absl::Now() < end) tasks_.RunOne(end - absl::Now());
+    const absl::Time end = Loop::Now() + kPatience;
+    while (!done() && Loop::Now() < end) loop_.RunTurn(end);
     EXPECT_TRUE(done()) << "no report has come";
   }
   template <typename Good, typename Bad>
@@ -202,8 +200,7 @@ class Kernel : public CmProcess {
     return bad ? Failure{bad->provider_error, bad->status} : Failure();
   }
 
-  TaskQueue tasks_;
-  Watcher watcher_{tasks_};
+  Loop loop_;
   QueuePairs others_, peers_;
   NoPast no_past_;
   std::unique_ptr<RdmaCmFabric> fabric_;

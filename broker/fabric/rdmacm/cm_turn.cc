@@ -8,7 +8,7 @@
 
 namespace rdmabroker {
 
-CmConnection::~CmConnection() { surroundings_.watcher.CancelTimer(reply_wait_); }
+CmConnection::~CmConnection() { surroundings_.loop.CancelTimer(reply_wait_); }
 
 void CmConnection::Start(const FabricConnect& request) {
   request_ = request;
@@ -24,13 +24,13 @@ void CmConnection::AwaitTurn() {
 
 void CmConnection::OnTurn() {
   // The reply is waited for on.
-  reply_wait_ = surroundings_.watcher.StartTimer(Watcher::Now() + surroundings_.options.handshakes.reply_wait,
-                                                 [this] { EndTurn(); });
+  reply_wait_ =
+      surroundings_.loop.StartTimer(Loop::Now() + surroundings_.options.handshakes.reply_wait, [this] { EndTurn(); });
   Resolve();
 }
 
 void CmConnection::EndTurn() {
-  surroundings_.watcher.CancelTimer(std::exchange(reply_wait_, TimerId::kNone));
+  surroundings_.loop.CancelTimer(std::exchange(reply_wait_, TimerId::kNone));
   if (surroundings_.turns.End(id_)) surroundings_.begin_next();
 }
 

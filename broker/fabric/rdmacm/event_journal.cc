@@ -75,7 +75,7 @@ struct EventJournal::Memory {
   std::array<Slot, kSlots> slots;
 };
 
-absl::StatusOr<std::unique_ptr<EventJournal>> EventJournal::Open(DescriptorKeep& keep, Executor& executor,
+absl::StatusOr<std::unique_ptr<EventJournal>> EventJournal::Open(DescriptorKeep& keep, Loop& loop,
                                                                  std::function<void()> on_room) {
   const std::vector<KeptDescriptor> kept = keep.Take(kPrefix);
   Memory* memory = nullptr;
@@ -98,11 +98,11 @@ absl::StatusOr<std::unique_ptr<EventJournal>> EventJournal::Open(DescriptorKeep&
     memory->magic = kMagic;
     keep.Keep(kName, file->get());
   }
-  return std::unique_ptr<EventJournal>(new EventJournal(memory, executor, std::move(on_room)));
+  return std::unique_ptr<EventJournal>(new EventJournal(memory, loop, std::move(on_room)));
 }
 
-EventJournal::EventJournal(Memory* memory, Executor& executor, std::function<void()> on_room)
-    : memory_(memory), executor_(executor), on_room_(std::move(on_room)) {
+EventJournal::EventJournal(Memory* memory, Loop& loop, std::function<void()> on_room)
+    : memory_(memory), loop_(loop), on_room_(std::move(on_room)) {
   for (size_t slot = 0; slot < kSlots; ++slot) {
     last_ = std::max(last_, memory_->slots[slot].number);
     if (memory_->slots[slot].number == 0) free_.push_back(slot);
@@ -161,7 +161,8 @@ CmEvent EventJournal::Held(size_t slot) {
 void EventJournal::Leave(size_t slot) {
   left_.push_back(slot);
   if (left_.size() > 1) return;
-  executor_.Post([self = std::weak_ptr(self_)] {
+  // Not before what was reported in this turn is stored.
+  loop_.AtTurnEnd(Loop::Stage::kReply, [self = std::weak_ptr(self_)] {
     if (const auto journal = self.lock()) (*journal)->Free();
   });
 }
@@ -172,7 +173,11 @@ void EventJournal::Free() {
     memory_->slots[slot].number = 0;
     free_.push_back(slot);
   }
-  if (was_full) on_room_();
+  if (!was_full) return;
+  // Whoever reads on at once might do so without end.
+  loop_.Post([self = std::weak_ptr(self_)] {
+    if (const auto journal = self.lock()) (*journal)->on_room_();
+  });
 }
 
 }  // namespace rdmabroker

@@ -16,9 +16,9 @@
 #include <vector>
 
 #include "absl/time/time.h"
-#include "broker/fabric/iwarp/testing/task_queue.h"
 #include "broker/runtime/descriptor_keep.h"
 #include "broker/runtime/fake_supervisor.h"
+#include "broker/runtime/loop.h"
 #include "dataplane/unique_fd.h"
 #include "tests/captured_log.h"
 
@@ -37,14 +37,13 @@ class EventJournalTest : public testing::Test {
     Settle();
     supervisor_.Restart();
     keep_ = std::make_unique<DescriptorKeep>(supervisor_);
-    auto opened = EventJournal::Open(*keep_, tasks_, [this] { ++rooms_; });
+    auto opened = EventJournal::Open(*keep_, loop_, [this] { ++rooms_; });
     ASSERT_TRUE(opened.ok()) << opened.status();
     journal_ = *std::move(opened);
   }
-  // The turns of the loop that are due.
+  // The turns of the loop that have something to do.
   void Settle() {
-    while (tasks_.RunOne(absl::ZeroDuration())) {
-    }
+    while (loop_.RunTurn(Loop::Now())) continue;
   }
   // As the kernel writes it.
   static RawCmEvent Raw(uint64_t cookie) {
@@ -71,9 +70,19 @@ class EventJournalTest : public testing::Test {
     for (const CmEvent& event : journal_->TakeOld()) cookies.push_back(event.cookie);
     return cookies;
   }
+  // Those of whoever takes over at this moment.
+  Cookies OldOfSuccessor() {
+    supervisor_.Restart();
+    DescriptorKeep keep(supervisor_);
+    Cookies cookies;
+    const auto successor = EventJournal::Open(keep, loop_, [] {});
+    EXPECT_TRUE(successor.ok()) << successor.status();
+    for (const CmEvent& event : (*successor)->TakeOld()) cookies.push_back(event.cookie);
+    return cookies;
+  }
 
   FakeSupervisor supervisor_;
-  TaskQueue tasks_;
+  Loop loop_;
   int rooms_ = 0;
   std::unique_ptr<DescriptorKeep> keep_;
   std::unique_ptr<EventJournal> journal_;
@@ -91,13 +100,30 @@ TEST_F(EventJournalTest, LeavesItsSuccessorTheEventsOfWhichThereIsACopy) {
   EXPECT_EQ(first.private_data, Bytes{77});
 }
 
-TEST_F(EventJournalTest, ForgetsAnEventInTheNextTurnOfTheLoop) {
+TEST_F(EventJournalTest, ForgetsAnEventAtTheTurnsEnd) {
   Read(1);
   Begin();
   EXPECT_EQ(Old(), Cookies{1}) << "what came of it may not be stored yet";
   Settle();
   Begin();
   EXPECT_EQ(Old(), Cookies{});
+}
+
+// One event leaves in the turn before, and two at different places in the turn.
+TEST_F(EventJournalTest, HasAnEventUntilWhatWasReportedOfItInItsTurnIsHandled) {
+  const auto expect_until_handled = [this](Cookies cookies) {
+    loop_.AtTurnEnd(Loop::Stage::kHandle, [this, cookies] { EXPECT_EQ(OldOfSuccessor(), cookies); });
+    loop_.AtTurnEnd(Loop::Stage::kWrite, [this] { EXPECT_EQ(OldOfSuccessor(), Cookies{}); });
+  };
+  Read(1);
+  expect_until_handled({1});
+  ASSERT_TRUE(loop_.RunTurn(Loop::Now()));
+  loop_.Post([&] {
+    Read(2);
+    expect_until_handled({2, 3});
+  });
+  loop_.StartTimer(Loop::Now(), [&] { Read(3); });
+  ASSERT_TRUE(loop_.RunTurn(Loop::Now()));
 }
 
 TEST_F(EventJournalTest, ForgetsAtOnceWhatASuccessorMustNotHear) {
@@ -125,21 +151,12 @@ TEST_F(EventJournalTest, KeepsAnOldEventOverTheNextDeathWhereNobodyHasDealtWithI
 TEST_F(EventJournalTest, HasTheEventFromTheMomentAtWhichTheKernelHasWrittenIt) {
   Read(1);
   Settle();
-  // Whoever takes over between any two steps of the reading.
-  const auto old = [this] {
-    supervisor_.Restart();
-    DescriptorKeep keep(supervisor_);
-    Cookies cookies;
-    const auto successor = EventJournal::Open(keep, tasks_, [] {});
-    EXPECT_TRUE(successor.ok()) << successor.status();
-    for (const CmEvent& event : (*successor)->TakeOld()) cookies.push_back(event.cookie);
-    return cookies;
-  };
+  // Between any two steps of the reading.
   CmEvent event;
   const auto read = [&](RawCmEvent* into) {
-    EXPECT_EQ(old(), Cookies{}) << "as where the last one was there is none now";
+    EXPECT_EQ(OldOfSuccessor(), Cookies{}) << "as where the last one was there is none now";
     *into = Raw(2);
-    EXPECT_EQ(old(), Cookies{2});
+    EXPECT_EQ(OldOfSuccessor(), Cookies{2});
     return 0;
   };
   EXPECT_EQ(journal_->Next(read, &event), 0);

@@ -77,12 +77,12 @@ bool IsOver(const Orphan& orphan) {
 
 bool Orphans::AreKept(const DescriptorKeep& keep) { return keep.HasInherited(kNames); }
 
-Orphans::Orphans(DescriptorKeep& keep, BlockingPool& pool, Watcher& watcher)
-    : files_(keep, kNames), pool_(pool), watcher_(watcher) {}
+Orphans::Orphans(DescriptorKeep& keep, BlockingPool& pool, Loop& loop)
+    : files_(keep, kNames), pool_(pool), loop_(loop) {}
 
 Orphans::~Orphans() {
-  watcher_.Unwatch(watch_);
-  watcher_.CancelTimer(look_);
+  loop_.Unwatch(watch_);
+  loop_.CancelTimer(look_);
 }
 
 absl::Status Orphans::TakeOver(const KeptFiles* unrecorded) {
@@ -142,7 +142,7 @@ void Orphans::EndAnchors(std::function<void()> done) {
 // With a listener's end its requests have gone, so that the file has events of orphans only.
 void Orphans::Begin() {
   if (orphans_.empty()) return Close();
-  watch_ = watcher_.Watch(file_->descriptor(), EPOLLIN, [this](uint32_t) { OnReadable(); });
+  watch_ = loop_.Watch(file_->descriptor(), EPOLLIN, [this](uint32_t) { OnReadable(); });
   Look();
 }
 
@@ -157,12 +157,12 @@ void Orphans::OnReadable() {
     }
     if (IsEnd(event.type)) End(event.id);
   }
-  if (file_ != nullptr) watcher_.Rearm(watch_, EPOLLIN);
+  if (file_ != nullptr) loop_.Rearm(watch_, EPOLLIN);
 }
 
 void Orphans::LookLater() {
   if (orphans_.empty()) return;
-  look_ = watcher_.StartTimer(Watcher::Now() + kLook, [this] { Look(); });
+  look_ = loop_.StartTimer(Loop::Now() + kLook, [this] { Look(); });
 }
 
 void Orphans::Look() {
@@ -200,8 +200,8 @@ void Orphans::End(KernelId id) {
 }
 
 void Orphans::Close() {
-  watcher_.Unwatch(std::exchange(watch_, WatchId::kNone));
-  watcher_.CancelTimer(std::exchange(look_, TimerId::kNone));
+  loop_.Unwatch(std::exchange(watch_, WatchId::kNone));
+  loop_.CancelTimer(std::exchange(look_, TimerId::kNone));
   orphans_.clear();
   files_.ForgetOwn();
   // The kernel ends what is left in it, which may block.

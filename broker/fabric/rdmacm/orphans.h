@@ -18,7 +18,7 @@
 #include "broker/fabric/rdmacm/kept_files.h"
 #include "broker/runtime/blocking_pool.h"
 #include "broker/runtime/descriptor_keep.h"
-#include "broker/runtime/watcher.h"
+#include "broker/runtime/loop.h"
 #include "dataplane/ndk/socket_address.h"
 
 namespace rdmabroker {
@@ -46,7 +46,7 @@ class Orphans {
   static bool AreKept(const DescriptorKeep& keep);
 
   // All outlive it.
-  Orphans(DescriptorKeep& keep, BlockingPool& pool, Watcher& watcher);
+  Orphans(DescriptorKeep& keep, BlockingPool& pool, Loop& loop);
   ~Orphans();
   Orphans(const Orphans&) = delete;
   Orphans& operator=(const Orphans&) = delete;
@@ -72,7 +72,7 @@ class Orphans {
 
   KeptFiles files_;
   BlockingPool& pool_;
-  Watcher& watcher_;
+  Loop& loop_;
   std::shared_ptr<const CmFile> file_;  // Null: there are none.
   WatchId watch_ = WatchId::kNone;
   TimerId look_ = TimerId::kNone;

@@ -35,17 +35,15 @@ bool RdmaCmPast::HoldsConnections() const {
 }
 
 absl::StatusOr<std::unique_ptr<RdmaCmFabric>> RdmaCmFabric::Open(DeviceId first_device, const RdmaCmOptions& options,
-                                                                 const RdmaCmPast& past, Executor& executor,
-                                                                 Watcher& watcher) {
+                                                                 const RdmaCmPast& past, Loop& loop) {
   const absl::StatusOr<uint64_t> network_namespace = NetworkNamespace();
   if (!network_namespace.ok()) return network_namespace.status();
   absl::StatusOr<std::unique_ptr<LocalAddresses>> addresses = LocalAddresses::Open();
   if (!addresses.ok()) return addresses.status();
   absl::StatusOr<DeviceEvents> device_events = DeviceEvents::Open();
   if (!device_events.ok()) return device_events.status();
-  std::unique_ptr<RdmaCmFabric> fabric(new RdmaCmFabric(first_device, options, past, executor, watcher,
-                                                        *std::move(addresses), *std::move(device_events),
-                                                        *network_namespace));
+  std::unique_ptr<RdmaCmFabric> fabric(new RdmaCmFabric(first_device, options, past, loop, *std::move(addresses),
+                                                        *std::move(device_events), *network_namespace));
   if (absl::Status prepared = fabric->Prepare(past.keep); !prepared.ok()) {
     fabric->files_.GiveUpOwn();
     return prepared;
@@ -53,9 +51,9 @@ absl::StatusOr<std::unique_ptr<RdmaCmFabric>> RdmaCmFabric::Open(DeviceId first_
   return fabric;
 }
 
-RdmaCmFabric::RdmaCmFabric(DeviceId first_device, const RdmaCmOptions& options, const RdmaCmPast& past,
-                           Executor& executor, Watcher& watcher, std::unique_ptr<LocalAddresses> addresses,
-                           DeviceEvents device_events, uint64_t network_namespace)
+RdmaCmFabric::RdmaCmFabric(DeviceId first_device, const RdmaCmOptions& options, const RdmaCmPast& past, Loop& loop,
+                           std::unique_ptr<LocalAddresses> addresses, DeviceEvents device_events,
+                           uint64_t network_namespace)
     : options_(options),
       records_(past.records),
       network_namespace_(network_namespace),
@@ -68,16 +66,15 @@ RdmaCmFabric::RdmaCmFabric(DeviceId first_device, const RdmaCmOptions& options, 
       unrecorded_(past.unrecorded),
       files_(past.keep, kFileNames),
       reports_([this](FabricReport report) { Deliver(std::move(report)); }),
-      pool_(executor),
-      unwanted_([this] { surroundings_.watcher.Rearm(file_watch_, EPOLLIN); }),
+      pool_(loop),
+      unwanted_([this] { surroundings_.loop.Rearm(file_watch_, EPOLLIN); }),
       turns_(options_.handshakes.per_listener),
-      orphans_(past.keep, pool_, watcher),
+      orphans_(past.keep, pool_, loop),
       surroundings_{options_,
                     file_,
                     records_,
-                    executor,
+                    loop,
                     pool_,
-                    watcher,
                     reports_,
                     unwanted_,
                     losses_,
@@ -94,12 +91,12 @@ RdmaCmFabric::RdmaCmFabric(DeviceId first_device, const RdmaCmOptions& options, 
 }
 
 RdmaCmFabric::~RdmaCmFabric() {
-  for (const WatchId watch : {file_watch_, address_watch_, device_watch_}) surroundings_.watcher.Unwatch(watch);
-  for (const TimerId timer : {scan_timer_, go_on_, begin_}) surroundings_.watcher.CancelTimer(timer);
+  for (const WatchId watch : {file_watch_, address_watch_, device_watch_}) surroundings_.loop.Unwatch(watch);
+  for (const TimerId timer : {scan_timer_, go_on_, begin_}) surroundings_.loop.CancelTimer(timer);
 }
 
 absl::Status RdmaCmFabric::Prepare(DescriptorKeep& keep) {
-  auto journal = EventJournal::Open(keep, surroundings_.executor, [this] { OnJournalRoom(); });
+  auto journal = EventJournal::Open(keep, surroundings_.loop, [this] { OnJournalRoom(); });
   if (!journal.ok()) return journal.status();
   journal_ = *std::move(journal);
   OpenFile();
@@ -118,9 +115,9 @@ absl::Status RdmaCmFabric::Prepare(DescriptorKeep& keep) {
 
 void RdmaCmFabric::Start(ReportSink sink) {
   sink_ = std::move(sink);
-  Watcher& watcher = surroundings_.watcher;
-  address_watch_ = watcher.Watch(addresses_->descriptor(), EPOLLIN, [this](uint32_t) { OnAddressesChanged(); });
-  device_watch_ = watcher.Watch(device_events_.descriptor(), EPOLLIN, [this](uint32_t) { OnDeviceEvents(); });
+  Loop& loop = surroundings_.loop;
+  address_watch_ = loop.Watch(addresses_->descriptor(), EPOLLIN, [this](uint32_t) { OnAddressesChanged(); });
+  device_watch_ = loop.Watch(device_events_.descriptor(), EPOLLIN, [this](uint32_t) { OnDeviceEvents(); });
   // Here and not in the pool: nobody is served yet, and whoever is first finds all devices.
   ReportQueue::Entry entry(reports_);
   OnScanned(file_watch_, first_scan_ ? *std::move(first_scan_) : ScanDevices(NextScan()));
@@ -164,18 +161,18 @@ void RdmaCmFabric::OpenFile() {
   if (!opened.ok()) return;
   file_ = *std::move(opened);
   files_.Keep(file_->descriptor());
-  file_watch_ = surroundings_.watcher.Watch(file_->descriptor(), EPOLLIN, [this](uint32_t) { OnFileReadable(); });
+  file_watch_ = surroundings_.loop.Watch(file_->descriptor(), EPOLLIN, [this](uint32_t) { OnFileReadable(); });
 }
 
 void RdmaCmFabric::OnDeviceEvents() {
   if (device_events_.Take()) OnChange();
-  surroundings_.watcher.Rearm(device_watch_, EPOLLIN);
+  surroundings_.loop.Rearm(device_watch_, EPOLLIN);
 }
 
 void RdmaCmFabric::OnAddressesChanged() {
   addresses_->Refresh();
   OnChange();
-  surroundings_.watcher.Rearm(address_watch_, EPOLLIN);
+  surroundings_.loop.Rearm(address_watch_, EPOLLIN);
 }
 
 void RdmaCmFabric::OnChange() {
@@ -212,8 +209,8 @@ ScanTask RdmaCmFabric::NextScan() const {
 }
 
 void RdmaCmFabric::ScanAfter(absl::Duration pause) {
-  surroundings_.watcher.CancelTimer(scan_timer_);
-  scan_timer_ = surroundings_.watcher.StartTimer(Watcher::Now() + pause, [this] {
+  surroundings_.loop.CancelTimer(scan_timer_);
+  scan_timer_ = surroundings_.loop.StartTimer(Loop::Now() + pause, [this] {
     const absl::Status before = file_status_;
     if (file_ == nullptr) OpenFile();
     // Nothing is to be found out at the devices as long as somebody must let us have the file.
@@ -346,18 +343,18 @@ void RdmaCmFabric::OnFileReadable() {
     if (error != 0) return LoseFile(error);
     OnEvent(event);
   }
-  if (!unwanted_.many() && !journal_->full()) surroundings_.watcher.Rearm(file_watch_, EPOLLIN);
+  if (!unwanted_.many() && !journal_->full()) surroundings_.loop.Rearm(file_watch_, EPOLLIN);
 }
 
 void RdmaCmFabric::OnJournalRoom() {
-  if (all_read_) return surroundings_.watcher.Rearm(file_watch_, EPOLLIN);
+  if (all_read_) return surroundings_.loop.Rearm(file_watch_, EPOLLIN);
   ReportQueue::Entry entry(reports_);
   ReadAllEvents();
 }
 
 void RdmaCmFabric::LoseFile(int error) {
   LogError("connection manager lost", {{"cause", std::strerror(error)}});
-  surroundings_.watcher.Unwatch(std::exchange(file_watch_, WatchId::kNone));
+  surroundings_.loop.Unwatch(std::exchange(file_watch_, WatchId::kNone));
   files_.ForgetOwn();
   for (const auto& [id, connection] : connections_) connection->LoseId();
   endpoints_.LoseIds();
@@ -409,11 +406,11 @@ void RdmaCmFabric::Refuse(const CmEvent& request) {
   surroundings_.DestroyUnwanted(request.id, [] {});
 }
 
-// In a turn of the loop in which no events are read: their ids are stored at its end, and the events that let a CONNECT
-// leave are read afterwards. So the next process finds all that has left.
+// In a timer, as a turn of the loop reads events before it runs timers: what begins is stored with its id at the turn's
+// end, and the events that let its CONNECT leave are read in a later turn. So the next process finds all that has left.
 void RdmaCmFabric::BeginNext() {
   if (begin_ != TimerId::kNone) return;
-  begin_ = surroundings_.watcher.StartTimer(Watcher::Now(), [this] {
+  begin_ = surroundings_.loop.StartTimer(Loop::Now(), [this] {
     ReportQueue::Entry entry(reports_);
     begin_ = TimerId::kNone;
     turns_.BeginNext();

@@ -33,7 +33,6 @@
 #include "broker/fabric/rdmacm/unwanted_ids.h"
 #include "broker/fabric/route.h"
 #include "broker/runtime/descriptor_keep.h"
-#include "broker/runtime/executor.h"
 
 namespace rdmabroker {
 
@@ -69,13 +68,12 @@ class RdmaCmFabric final : public Fabric {
   // before. A work queue takes milliseconds, and seconds on a machine that is too busy.
   static constexpr std::array kLooksAgain = {absl::Milliseconds(100), absl::Seconds(1), absl::Seconds(10)};
 
-  // Devices are numbered from `first_device`, which has 15 bits, and above those of `past`. Executor and watcher
-  // outlive it. UNAVAILABLE where the kernel does not tell of addresses or devices; that it has none is no error. Nor
-  // is it that the kernel's connection manager cannot be opened, but where there is something of the process before in
-  // it: after another error nothing of that is lost, and another process may take it over.
+  // Devices are numbered from `first_device`, which has 15 bits, and above those of `past`. The loop outlives it.
+  // UNAVAILABLE where the kernel does not tell of addresses or devices; that it has none is no error. Nor is it that
+  // the kernel's connection manager cannot be opened, but where there is something of the process before in it: after
+  // another error nothing of that is lost, and another process may take it over.
   static absl::StatusOr<std::unique_ptr<RdmaCmFabric>> Open(DeviceId first_device, const RdmaCmOptions& options,
-                                                            const RdmaCmPast& past, Executor& executor,
-                                                            Watcher& watcher);
+                                                            const RdmaCmPast& past, Loop& loop);
   ~RdmaCmFabric() override;
   RdmaCmFabric(const RdmaCmFabric&) = delete;
   RdmaCmFabric& operator=(const RdmaCmFabric&) = delete;
@@ -94,9 +92,8 @@ class RdmaCmFabric final : public Fabric {
     std::optional<KernelId> sentinel;
   };
 
-  RdmaCmFabric(DeviceId first_device, const RdmaCmOptions& options, const RdmaCmPast& past, Executor& executor,
-               Watcher& watcher, std::unique_ptr<LocalAddresses> addresses, DeviceEvents device_events,
-               uint64_t network_namespace);
+  RdmaCmFabric(DeviceId first_device, const RdmaCmOptions& options, const RdmaCmPast& past, Loop& loop,
+               std::unique_ptr<LocalAddresses> addresses, DeviceEvents device_events, uint64_t network_namespace);
 
   // What may fail of taking over. After an error nothing has been moved.
   absl::Status Prepare(DescriptorKeep& keep);

@@ -15,9 +15,8 @@
 #include "broker/fabric/rdmacm/unwanted_ids.h"
 #include "broker/fabric/report_queue.h"
 #include "broker/runtime/blocking_pool.h"
-#include "broker/runtime/executor.h"
+#include "broker/runtime/loop.h"
 #include "broker/runtime/warning_limit.h"
-#include "broker/runtime/watcher.h"
 
 namespace rdmabroker {
 
@@ -35,9 +34,8 @@ struct RdmaCmSurroundings {
   const RdmaCmOptions& options;
   const std::shared_ptr<const CmFile>& file;  // Shared with work in the pool.
   FabricRecords& records;                     // The device's endpoints' and connections', for the next process.
-  Executor& executor;
+  Loop& loop;
   BlockingPool& pool;
-  Watcher& watcher;
   ReportQueue& reports;
   UnwantedIds& unwanted;
   WarningLimit& losses;  // Of what ended with the process before.

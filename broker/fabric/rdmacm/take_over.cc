@@ -148,7 +148,7 @@ void RdmaCmFabric::ReadAllEvents() {
   }
   all_read_ = true;
   if (error == EAGAIN) {
-    surroundings_.watcher.Rearm(file_watch_, EPOLLIN);
+    surroundings_.loop.Rearm(file_watch_, EPOLLIN);
   } else {
     LoseFile(error);
   }
@@ -160,7 +160,7 @@ void RdmaCmFabric::ReadAllEvents() {
 
 void RdmaCmFabric::GoOn() {
   taking_over_ = false;
-  endpoints_.BindMissing(Watcher::Now() + kClosingPatience);
+  endpoints_.BindMissing(Loop::Now() + kClosingPatience);
   for (const FabricRequest& request : std::exchange(waiting_, {})) Perform(request);
   GoOnWithConnections(ConnectionId());
 }
@@ -172,7 +172,7 @@ void RdmaCmFabric::GoOnWithConnections(ConnectionId from) {
   StoreRecords();
   go_on_ = TimerId::kNone;
   if (next == connections_.end()) return former_.Forget();
-  go_on_ = surroundings_.watcher.StartTimer(Watcher::Now(), [this, id = next->first] {
+  go_on_ = surroundings_.loop.StartTimer(Loop::Now(), [this, id = next->first] {
     ReportQueue::Entry entry(reports_);
     GoOnWithConnections(id);
   });

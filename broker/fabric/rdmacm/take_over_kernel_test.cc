@@ -33,7 +33,6 @@
 #include "absl/time/time.h"
 #include "broker/core/fabric_messages.h"
 #include "broker/fabric/fabric_records.h"
-#include "broker/fabric/iwarp/testing/task_queue.h"
 #include "broker/fabric/rdmacm/cm_file.h"
 #include "broker/fabric/rdmacm/cm_records.h"
 #include "broker/fabric/rdmacm/cookie.h"
@@ -44,7 +43,7 @@
 #include "broker/fabric/rdmacm/testing/silent_peers.h"
 #include "broker/runtime/descriptor_keep.h"
 #include "broker/runtime/fake_supervisor.h"
-#include "broker/runtime/watcher.h"
+#include "broker/runtime/loop.h"
 #include "dataplane/ndk/kernel_address.h"
 #include "dataplane/ndk/socket_address.h"
 #include "dataplane/ndk/status.h"
@@ -120,7 +119,7 @@ class TakeOver : public testing::Test {
   }
   void OpenJournal() {
     DescriptorKeep keep(supervisor_);
-    auto opened = EventJournal::Open(keep, tasks_, [] {});
+    auto opened = EventJournal::Open(keep, loop_, [] {});
     ASSERT_TRUE(opened.ok()) << opened.status();
     journal_ = *std::move(opened);
   }
@@ -219,8 +218,7 @@ class TakeOver : public testing::Test {
     old_.reset();
     supervisor_.Restart();
     keep_ = std::make_unique<DescriptorKeep>(supervisor_);
-    auto opened = RdmaCmFabric::Open(kFirstDevice, options_, {*keep_, records_, std::move(devices), unrecorded}, tasks_,
-                                     watcher_);
+    auto opened = RdmaCmFabric::Open(kFirstDevice, options_, {*keep_, records_, std::move(devices), unrecorded}, loop_);
     ASSERT_TRUE(opened.ok()) << opened.status();
     fabric_ = *std::move(opened);
     fabric_->Start([this](FabricReport report) { reports_.push_back(std::move(report)); });
@@ -271,11 +269,11 @@ class TakeOver : public testing::Test {
   // The first report of the kind; fails the test where none comes.
   template <typename Report>
   Report Await() {
-    const absl::Time end = absl::Now() + kPatience;
+    const absl::Time end = Loop::Now() + kPatience;
     while (true) {
       if (auto report = Take<Report>()) return *report;
-      if (absl::Now() >= end) break;
-      tasks_.RunOne(end - absl::Now());
+      if (Loop::Now() >= end) break;
+      loop_.RunTurn(end);
     }
     ADD_FAILURE() << "no " << typeid(Report).name() << " has come";
     return {};
@@ -292,12 +290,12 @@ class TakeOver : public testing::Test {
     return std::nullopt;
   }
   void Settle() {
-    while (tasks_.RunOne(kQuiet)) {
-    }
+    while (loop_.RunTurn(Loop::Now() + kQuiet)) continue;
   }
   CmEvent AwaitPeer() {
-    const absl::Time end = absl::Now() + kPatience;
-    while (!peer_.HasEvent(absl::ZeroDuration()) && absl::Now() < end) tasks_.RunOne(absl::Milliseconds(10));
+    const absl::Time end = Loop::Now() + kPatience;
+    while (!peer_.HasEvent(absl::ZeroDuration()) && Loop::Now() < end)
+      loop_.RunTurn(Loop::Now() + absl::Milliseconds(10));
     return peer_.Await();
   }
   // The peer accepts what it was asked by this connection.
@@ -339,8 +337,7 @@ class TakeOver : public testing::Test {
   SocketAddress from_, listener_, peers_listener_;
   CmAddresses requested_;
   KernelId active_{};  // The peer's.
-  TaskQueue tasks_;
-  Watcher watcher_{tasks_};
+  Loop loop_;
   std::unique_ptr<DescriptorKeep> keep_;
   std::vector<FabricReport> reports_;
   std::unique_ptr<RdmaCmFabric> fabric_;
@@ -547,10 +544,10 @@ TEST_F(TakeOver, TellsOfAnAddressThatSomebodyHasTakenAndBindsItOnceItIsFree) {
   const auto told = [&] {
     return log.LinesWith("address of an endpoint not held address=" + listener_.ToString() + " cause=").size();
   };
-  const absl::Time end = absl::Now() + kPatience;
-  while (told() == 0 && absl::Now() < end) tasks_.RunOne(absl::Milliseconds(10));
+  const absl::Time end = Loop::Now() + kPatience;
+  while (told() == 0 && Loop::Now() < end) loop_.RunTurn(Loop::Now() + absl::Milliseconds(10));
   ASSERT_EQ(peer_.file->Destroy(outsiders), 0);
-  while (IsFree(listener_) && absl::Now() < end) tasks_.RunOne(absl::Milliseconds(10));
+  while (IsFree(listener_) && Loop::Now() < end) loop_.RunTurn(Loop::Now() + absl::Milliseconds(10));
   EXPECT_FALSE(IsFree(listener_));
   EXPECT_EQ(told(), 1u);
 }
@@ -729,8 +726,8 @@ TEST_P(TakeOverOnIwarp, LeavesAnIdWhoseEndWaitsForThePeerToItsSuccessor) {
   Perform(OwnConnect());
   const KernelId request = AwaitPeer().id;
   const auto due = [this] { return DecodeConnection(records_.connections.at(kOwn))->answer_due; };
-  const absl::Time end = absl::Now() + kPatience;
-  while (!due() && absl::Now() < end) tasks_.RunOne(absl::Milliseconds(10));
+  const absl::Time end = Loop::Now() + kPatience;
+  while (!due() && Loop::Now() < end) loop_.RunTurn(Loop::Now() + absl::Milliseconds(10));
   ASSERT_TRUE(due());
   Perform(FabricRelease{kDevice, kOwn});
   Settle();
@@ -953,8 +950,8 @@ class TakeOverWithoutRecords : public TakeOver {
            });
   }
   void AwaitEnd(const SocketAddress& local) {
-    const absl::Time end = absl::Now() + kPatience;
-    while (IsConnected(local) && absl::Now() < end) tasks_.RunOne(absl::Milliseconds(10));
+    const absl::Time end = Loop::Now() + kPatience;
+    while (IsConnected(local) && Loop::Now() < end) loop_.RunTurn(Loop::Now() + absl::Milliseconds(10));
     EXPECT_FALSE(IsConnected(local));
   }
 };
@@ -978,8 +975,9 @@ TEST_F(TakeOverWithoutRecords, KeepsAConnectionWhileItHasNoDescriptorToLookForIt
   Begin({}, true);
   {
     const DescriptorShortage shortage;
-    const absl::Time end = absl::Now() + kLooks;
-    while (!peer_.HasEvent(absl::ZeroDuration()) && absl::Now() < end) tasks_.RunOne(absl::Milliseconds(10));
+    const absl::Time end = Loop::Now() + kLooks;
+    while (!peer_.HasEvent(absl::ZeroDuration()) && Loop::Now() < end)
+      loop_.RunTurn(Loop::Now() + absl::Milliseconds(10));
   }
   EXPECT_FALSE(peer_.HasEvent(absl::ZeroDuration()));
   EXPECT_TRUE(IsConnected(from_));
@@ -1300,8 +1298,8 @@ TEST_F(TakeOverOfTurns, HasATurnStoredBeforeAnythingLeaves) {
   Reject(first);
   ASSERT_FALSE(NextHasBegun());
   reports_.clear();
-  const absl::Time end = absl::Now() + kPatience;
-  while (!NextHasBegun() && absl::Now() < end) tasks_.RunOne(end - absl::Now());
+  const absl::Time end = Loop::Now() + kPatience;
+  while (!NextHasBegun() && Loop::Now() < end) loop_.RunTurn(end);
   ASSERT_TRUE(NextHasBegun());
   EXPECT_TRUE(Take<DeviceChanged>()) << "without a report the record is not stored";
   EXPECT_FALSE(peer_.HasEvent(kQuiet)) << "it has left before that";

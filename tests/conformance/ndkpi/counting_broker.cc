@@ -93,16 +93,16 @@ class CountingBroker {
  private:
   std::unique_ptr<Fabric> Open(const std::string& adapter, const Configuration& configuration) {
     if (adapter == "iwarp") {
-      return Required(IwarpFabric::Open(kDevice, {.crc = configuration.iwarp_crc}, server_->watcher(),
-                                        server_->handoffs(), keep_, fabric_records_));
+      return Required(IwarpFabric::Open(kDevice, {.crc = configuration.iwarp_crc}, server_->loop(), server_->handoffs(),
+                                        keep_, fabric_records_));
     }
     if (adapter != "fake") {
       return Required(RdmaCmFabric::Open(kDevice, {.trust_qp_numbers = configuration.trust_qp_numbers}, no_past_.past(),
-                                         server_->executor(), server_->watcher()));
+                                         server_->loop()));
     }
     fake_ = std::make_unique<ndkpi::FakeSurroundings>();
     return std::make_unique<FabricRelay>(fake_->network(), std::vector<FakeDevice>{ndkpi::TheFakeDevice()},
-                                         server_->executor(), server_->handoffs());
+                                         server_->loop(), server_->handoffs());
   }
 
   std::atomic<uint64_t> count_ = 0;

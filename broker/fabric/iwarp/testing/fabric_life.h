@@ -14,11 +14,10 @@
 #include "broker/fabric/fabric_records.h"
 #include "broker/fabric/iwarp/iwarp_fabric.h"
 #include "broker/fabric/iwarp/testing/raw_peer.h"
-#include "broker/fabric/iwarp/testing/task_queue.h"
 #include "broker/runtime/descriptor_keep.h"
 #include "broker/runtime/fake_supervisor.h"
 #include "broker/runtime/handoff_table.h"
-#include "broker/runtime/watcher.h"
+#include "broker/runtime/loop.h"
 #include "dataplane/iwarp/wire/connection_state.h"
 
 namespace rdmabroker {
@@ -30,8 +29,10 @@ class FabricLife {
  public:
   // Far beyond what any of this takes: only what never comes waits so long.
   static constexpr absl::Duration kPatience = absl::Seconds(20);
-  // What still comes on one machine comes within this; too short, a test might pass that should fail.
-  static constexpr absl::Duration kQuiet = absl::Milliseconds(50);
+  // What still comes on one machine comes within this; too short, a test might pass that should fail. Shorter than the
+  // pause after which an attempt looks again for its addresses (IwarpOptions::time_wait_poll), or that would always
+  // come.
+  static constexpr absl::Duration kQuiet = absl::Milliseconds(30);
 
   // `supervisor` outlives it; without one, nothing outlives it. `records` and `last_id` are those of the life before.
   explicit FabricLife(IpFamily family, const IwarpOptions& options = {}, Supervisor* supervisor = nullptr,
@@ -40,7 +41,7 @@ class FabricLife {
         keep_(supervisor == nullptr ? nobody_ : *supervisor),
         records_(std::move(records)),
         last_id_(last_id) {
-    auto opened = IwarpFabric::Open(kDevice, options, watcher_, handoffs_, keep_, records_);
+    auto opened = IwarpFabric::Open(kDevice, options, loop_, handoffs_, keep_, records_);
     EXPECT_TRUE(opened.ok()) << opened.status();
     fabric_ = *std::move(opened);
     fabric_->Start([this](FabricReport report) { reports_.push_back(std::move(report)); });
@@ -61,18 +62,18 @@ class FabricLife {
 
   // Runs the loop until `done`.
   void RunUntil(const std::predicate auto& done, const char* what) {
-    const absl::Time end = Watcher::Now() + kPatience;
+    const absl::Time end = Loop::Now() + kPatience;
     while (!done()) {
-      if (Watcher::Now() >= end) {
+      if (Loop::Now() >= end) {
         ADD_FAILURE() << "in vain waited for: " << what;
         return;
       }
-      // A raw peer's bytes come without a task of the loop.
-      tasks_.RunOne(absl::Milliseconds(1));
+      // A raw peer's bytes come without a callback of the loop.
+      loop_.RunTurn(Loop::Now() + absl::Milliseconds(1));
     }
   }
   void Settle() {
-    while (tasks_.RunOne(kQuiet)) continue;
+    while (loop_.RunTurn(Loop::Now() + kQuiet)) continue;
   }
 
   template <typename Report>
@@ -141,8 +142,7 @@ class FabricLife {
 
  protected:
   const IpFamily family_;
-  TaskQueue tasks_;
-  Watcher watcher_{tasks_};
+  Loop loop_;
   HandoffTable handoffs_;
   FakeSupervisor nobody_{false};
   DescriptorKeep keep_;

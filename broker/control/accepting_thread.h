@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#ifndef BROKER_CONTROL_ACCEPTING_THREAD_H_
+#define BROKER_CONTROL_ACCEPTING_THREAD_H_
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <thread>
+#include <unordered_map>
+#include <vector>
+
+#include "absl/time/time.h"
+#include "broker/control/tls.h"
+#include "broker/runtime/loop.h"
+#include "dataplane/unique_fd.h"
+
+namespace rdmabroker {
+
+// Accepts connections and does their TLS handshakes on a thread of its own, and gives them to the loop thread. A
+// handshake costs a millisecond, and a user may connect and leave thousands of times a second; neither may hold the
+// loop up. All functions are called on the loop thread, or before that runs.
+class AcceptingThread {
+ public:
+  // Connections of one listening socket that are accepted and that the loop has not taken yet. While there are so many,
+  // others wait in the backlog.
+  static constexpr int kMostUnderWay = 64;
+
+  struct Listener {
+    const char* name = "";  // For logs.
+    // Whether a connection with this socket may come in now. Called on the accepting thread. Null: all may.
+    std::function<bool(int socket)> may_enter;
+    // Gets each connection that may enter. Called on the loop thread.
+    std::function<void(UniqueFd socket)> take;
+    // Is told how many might not enter since the last time. Called on the loop thread.
+    std::function<void(uint64_t count)> refused;
+  };
+  // Names a listening socket.
+  enum class ListenerId : uint64_t { kNone = 0 };
+
+  // `loop` outlives it.
+  explicit AcceptingThread(Loop& loop);
+  // Ends the thread, and with it the handshakes under way.
+  ~AcceptingThread();
+  AcceptingThread(const AcceptingThread&) = delete;
+  AcceptingThread& operator=(const AcceptingThread&) = delete;
+
+  // Accepts on `socket` from now on.
+  ListenerId Accept(UniqueFd socket, Listener listener);
+  // Closes the socket soon, and takes nothing any more. kNone and unknown ids are ignored.
+  void Stop(ListenerId id);
+
+  // Does the server's part of a handshake, until `end` at most. `done` is called on the loop thread, with a connection
+  // that is open; or with one that is not, as the handshake has failed or taken too long; or with null, as the socket
+  // has broken.
+  using Shaken = std::function<void(UniqueFd socket, std::unique_ptr<TlsConnection> tls)>;
+  void Shake(UniqueFd socket, std::shared_ptr<const TlsServer> server, absl::Time end, Shaken done);
+
+ private:
+  class Entrance;
+  class Handshake;
+
+  Loop& loop_;
+  Loop accepting_;
+  std::unordered_map<uint64_t, std::shared_ptr<Entrance>> entrances_;  // By ListenerId.
+  uint64_t last_id_ = 0;
+  std::unordered_map<Handshake*, std::unique_ptr<Handshake>> handshakes_;  // Accepting thread only.
+  std::thread thread_;
+};
+
+}  // namespace rdmabroker
+
+#endif  // BROKER_CONTROL_ACCEPTING_THREAD_H_

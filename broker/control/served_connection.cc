@@ -1,0 +1,240 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "broker/control/served_connection.h"
+
+#include <sys/epoll.h>
+#include <sys/socket.h>
+
+#include <array>
+#include <cerrno>
+#include <utility>
+#include <variant>
+
+#include "broker/control/server_stream.h"
+#include "broker/core/overloaded.h"
+
+namespace rdmabroker {
+namespace {
+
+// Octets that a connection reads in one turn of the loop; as many as the longest record of TLS has.
+constexpr size_t kInputAtATime = 16384;
+
+}  // namespace
+
+ServedConnection::ServedConnection(UniqueFd socket, std::unique_ptr<TlsConnection> tls, Port& port,
+                                   const Services& services, const rpc::ServerConnection::Limits& limits,
+                                   std::shared_ptr<rpc::FrameBudget> budget, Loop& loop)
+    : socket_(std::move(socket)),
+      tls_(std::move(tls)),
+      port_(port),
+      services_(services),
+      loop_(loop),
+      budget_(std::move(budget)),
+      rpc_(services.methods(), limits, *budget_, Loop::Now()) {}
+
+ServedConnection::~ServedConnection() {
+  loop_.Unwatch(watch_);
+  loop_.CancelTimer(timer_);
+}
+
+void ServedConnection::Start() {
+  watch_ = loop_.Watch(socket_.get(), EPOLLIN, [this](uint32_t) { Ready(); });
+  // A client may send its first call with the end of the handshake.
+  if (tls_ != nullptr) input_ = tls_->TakePlain();
+  const auto self = shared_from_this();
+  ServeInput();
+}
+
+void ServedConnection::Drain() {
+  rpc_.Drain(Loop::Now());
+  Touch();
+}
+
+void ServedConnection::End() {
+  if (std::exchange(ended_, true)) return;
+  const auto self = shared_from_this();
+  rpc_.Disconnected();
+  ServeEvents();
+  loop_.Unwatch(std::exchange(watch_, WatchId::kNone));
+  loop_.CancelTimer(std::exchange(timer_, TimerId::kNone));
+  socket_.Reset();
+  port_.Ended(*this);
+}
+
+void ServedConnection::Ready() {
+  const auto self = shared_from_this();
+  if (!output_.empty()) {
+    if (!WriteOutput()) return End();
+    Touch();
+  }
+  if (output_.empty() && !later_) ReadSome();
+  if (!ended_) Rearm();
+}
+
+void ServedConnection::ReadSome() {
+  if (input_.empty() && !ReadSocket()) {
+    // Said once more, as TLS may have an alert.
+    TakeOutput();
+    (void)WriteOutput();
+    return End();
+  }
+  ServeInput();
+}
+
+bool ServedConnection::ReadSocket() {
+  std::array<char, kInputAtATime> octets;
+  const ssize_t size = ::recv(socket_.get(), octets.data(), octets.size(), MSG_DONTWAIT);
+  if (size == 0) return false;
+  if (size < 0) return errno == EAGAIN || errno == EINTR;
+  const std::string_view read(octets.data(), static_cast<size_t>(size));
+  if (tls_ == nullptr) {
+    input_ = read;
+    return true;
+  }
+  tls_->Receive(read);
+  input_ = tls_->TakePlain();
+  return tls_->state() == TlsConnection::State::kOpen || !input_.empty();
+}
+
+void ServedConnection::ServeInput() {
+  input_.erase(0, rpc_.Receive(input_, Loop::Now()));
+  ServeEvents();
+  Touch();
+  if (input_.empty() || later_) return;
+  // Others have their turn first.
+  later_ = true;
+  loop_.Post([weak = weak_from_this()] {
+    const auto self = weak.lock();
+    if (!self) return;
+    self->later_ = false;
+    if (!self->ended_ && self->output_.empty()) self->ReadSome();
+  });
+}
+
+void ServedConnection::ServeEvents() {
+  while (const auto event = rpc_.NextEvent()) Serve(*event);
+}
+
+void ServedConnection::Serve(const rpc::ServerEvent& event) {
+  const auto stream_of = [this](rpc::CallId call) -> std::shared_ptr<ServerStream> {
+    const auto found = streams_.find(call);
+    return found == streams_.end() ? nullptr : found->second;
+  };
+  std::visit(Overloaded{
+                 [&](const rpc::CallBegan& began) {
+                   services_.at(began.path)({.connection = *this, .id = began.call, .request = began.request});
+                 },
+                 [&](const rpc::RequestArrived& arrived) {
+                   if (const auto stream = stream_of(arrived.call)) stream->Arrived(arrived.request);
+                 },
+                 [&](const rpc::RepliesSent& sent) {
+                   if (const auto stream = stream_of(sent.call)) stream->Sent();
+                 },
+                 [&](const rpc::CallLost& lost) { Forget(lost.call, lost.why); },
+             },
+             event);
+}
+
+void ServedConnection::Open(rpc::CallId call, std::shared_ptr<ServerStream> stream) {
+  streams_[call] = std::move(stream);
+}
+
+void ServedConnection::Read(rpc::CallId call) {
+  rpc_.Read(call);
+  Touch();
+}
+
+void ServedConnection::Send(rpc::CallId call, absl::string_view reply) {
+  rpc_.Send(call, {reply.data(), reply.size()});
+  Touch();
+}
+
+void ServedConnection::Finish(rpc::CallId call, const rpc::Status& status) {
+  rpc_.Finish(call, status);
+  Forget(call, std::nullopt);
+  Touch();
+}
+
+void ServedConnection::Abandon(rpc::CallId call) {
+  rpc_.Abandon(call);
+  Forget(call, std::nullopt);
+  Touch();
+}
+
+void ServedConnection::Forget(rpc::CallId call, std::optional<rpc::CallLost::Why> why) {
+  auto found = streams_.extract(call);
+  if (!found) return;
+  over_.push_back(found.mapped());
+  found.mapped()->Ended(why);
+}
+
+void ServedConnection::Touch() {
+  if (ended_ || std::exchange(touched_, true)) return;
+  const auto flush = [weak = weak_from_this()] {
+    if (const auto self = weak.lock()) self->Flush();
+  };
+  if (flushing_) {
+    loop_.Post(flush);
+  } else {
+    loop_.AtTurnEnd(Loop::Stage::kWrite, flush);
+  }
+}
+
+void ServedConnection::Flush() {
+  touched_ = false;
+  if (ended_) return;
+  flushing_ = true;
+  rpc_.PassTime(Loop::Now());
+  if (output_.empty()) {
+    TakeOutput();
+    if (!WriteOutput()) return End();
+    // The rest waits for the next turn.
+    if (output_.empty() && rpc_.HasOutput()) Touch();
+  }
+  ServeEvents();
+  flushing_ = false;
+  over_.clear();
+  if (output_.empty() && IsDone()) return End();
+  Rearm();
+  SetTimer();
+}
+
+bool ServedConnection::IsDone() const {
+  const bool tls_ended = tls_ != nullptr && tls_->state() == TlsConnection::State::kEnded;
+  return (tls_ended && input_.empty()) || (rpc_.IsDone() && !rpc_.HasOutput());
+}
+
+void ServedConnection::TakeOutput() {
+  std::string plain = rpc_.TakeOutput();
+  if (tls_ == nullptr) {
+    output_ += plain;
+    return;
+  }
+  tls_->Send(plain);
+  if (IsDone()) tls_->End();
+  output_ += tls_->TakeOutput();
+}
+
+bool ServedConnection::WriteOutput() {
+  if (output_.empty()) return true;
+  const ssize_t size = ::send(socket_.get(), output_.data(), output_.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
+  if (size < 0) return errno == EAGAIN || errno == EINTR;
+  output_.erase(0, static_cast<size_t>(size));
+  return true;
+}
+
+void ServedConnection::Rearm() { loop_.Rearm(watch_, output_.empty() ? EPOLLIN : EPOLLOUT); }
+
+void ServedConnection::SetTimer() {
+  const absl::Time next = rpc_.NextDeadline().value_or(absl::InfiniteFuture());
+  if (next == timer_end_) return;
+  loop_.CancelTimer(std::exchange(timer_, TimerId::kNone));
+  timer_end_ = next;
+  if (next == absl::InfiniteFuture()) return;
+  timer_ = loop_.StartTimer(next, [this] {
+    timer_end_ = absl::InfiniteFuture();
+    Touch();
+  });
+}
+
+}  // namespace rdmabroker

@@ -1,0 +1,214 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// How many connections the TCP port takes, and how long it keeps them.
+
+#include "broker/control/tcp_port.h"
+
+#include <arpa/inet.h>
+#include <grpcpp/grpcpp.h>
+#include <gtest/gtest.h>
+#include <sys/socket.h>
+
+#include <atomic>
+#include <cerrno>
+#include <fstream>
+#include <functional>
+#include <memory>
+#include <string>
+#include <thread>
+#include <utility>
+
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
+#include "broker/control/accepting_thread.h"
+#include "broker/control/health_service.h"
+#include "broker/control/server_certificates.h"
+#include "broker/control/services.h"
+#include "broker/runtime/loop.h"
+#include "broker/runtime/loop_for_test.h"
+#include "broker/runtime/tcp_listener.h"
+#include "dataplane/ndk/socket_address.h"
+#include "dataplane/unique_fd.h"
+#include "proto/grpc/health/v1/health.grpc.pb.h"
+#include "tests/control/temporary_folder.h"
+#include "tests/control/test_certificates.h"
+#include "tests/control/test_client.h"
+
+namespace rdmabroker {
+namespace {
+
+// Nothing that is to happen after it happens in a test.
+constexpr absl::Duration kNever = absl::Hours(24);
+
+class TcpPortTest : public testing::Test {
+ protected:
+  TcpPortTest() : pair_(authority_.Sign({.addresses = {"127.0.0.1"}})) {
+    const CertificateFiles files = {folder_.path() + "/cert.pem", folder_.path() + "/key.pem",
+                                    folder_.path() + "/ca.pem"};
+    std::ofstream(files.certificate) << pair_.certificate;
+    std::ofstream(files.private_key) << pair_.private_key;
+    std::ofstream(files.client_authorities) << authority_.certificate();
+    certificates_ = *ReadServerCertificates(files, absl::Now());
+  }
+
+  void Start(const TcpBounds& bounds, const char* address = "127.0.0.1:0") {
+    auto listener = ListenOnTcp("address", address, SOMAXCONN);
+    ASSERT_TRUE(listener.ok()) << listener.status();
+    const auto admit = [this](const PresentedChain&, const IpAddress&, absl::string_view,
+                              std::shared_ptr<const Caller>* caller) {
+      *caller = std::make_shared<Caller>();
+      return admitted_ ? rpc::Status() : rpc::Status{.code = absl::StatusCode::kPermissionDenied};
+    };
+    port_ = std::make_unique<TcpPort>(*std::move(listener), services_, accepting_, loop_, bounds, admit);
+    port_->Use(certificates_.tls);
+    port_->StartAccepting();
+  }
+
+  // A client's end; 127.0.0.1 and its neighbours are as many hosts.
+  UniqueFd ConnectFrom(const char* host) const {
+    const auto port = SocketAddress::Parse(port_->address())->port;
+    sockaddr_in from = {.sin_family = AF_INET};
+    sockaddr_in to = {.sin_family = AF_INET, .sin_port = htons(port), .sin_addr = {htonl(INADDR_LOOPBACK)}};
+    ::inet_pton(AF_INET, host, &from.sin_addr);
+    UniqueFd fd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    EXPECT_EQ(::bind(fd.get(), reinterpret_cast<const sockaddr*>(&from), sizeof from), 0);
+    EXPECT_EQ(::connect(fd.get(), reinterpret_cast<const sockaddr*>(&to), sizeof to), 0);
+    return fd;
+  }
+  static bool IsOver(const UniqueFd& client) {
+    char byte = 0;
+    const ssize_t size = ::recv(client.get(), &byte, 1, MSG_DONTWAIT);
+    return size == 0 || (size < 0 && errno == ECONNRESET);
+  }
+  // Whether the port has room for the connection, which has just been made.
+  bool IsTaken(const UniqueFd& client) {
+    const size_t before = port_->connections();
+    // Each turn waits for a while, as the accepting thread may not have come so far.
+    const auto is_decided = [&] { return port_->connections() > before || IsOver(client); };
+    const absl::Time end = Loop::Now() + absl::Seconds(30);
+    while (!is_decided() && Loop::Now() < end) loop_.RunTurn(Loop::Now() + absl::Milliseconds(1));
+    return port_->connections() > before;
+  }
+  bool Becomes(const std::function<bool()>& condition) {
+    const absl::Time end = Loop::Now() + absl::Seconds(30);
+    while (!condition()) {
+      if (Loop::Now() >= end) return false;
+      loop_.RunTurn(Loop::Now() + absl::Milliseconds(1));
+    }
+    return true;
+  }
+
+  // A client that connects from 127.0.0.1 and makes one call.
+  std::shared_ptr<grpc::Channel> Call(bool is_admitted) {
+    grpc::SslCredentialsOptions options;
+    options.pem_root_certs = authority_.certificate();
+    options.pem_cert_chain = pair_.certificate;
+    options.pem_private_key = pair_.private_key;
+    grpc::ChannelArguments arguments;
+    arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
+    arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
+    const auto channel = grpc::CreateCustomChannel(port_->address(), grpc::SslCredentials(options), arguments);
+    admitted_ = is_admitted;
+    std::atomic<bool> done = false;
+    std::thread caller([&] {
+      grpc::ClientContext context;
+      Limit(context);
+      grpc::health::v1::HealthCheckResponse reply;
+      const grpc::Status status = grpc::health::v1::Health::NewStub(channel)->Check(&context, {}, &reply);
+      EXPECT_EQ(status.ok(), is_admitted) << status.error_message();
+      done = true;
+      loop_.Post([] {});
+    });
+    EXPECT_TRUE(RunUntil(loop_, [&] { return done.load(); }));
+    caller.join();
+    return channel;
+  }
+
+  const TestAuthority authority_{"authority"};
+  const TestPair pair_;
+  const TemporaryFolder folder_;
+  ServerCertificates certificates_;
+  bool admitted_ = false;
+  const absl::Duration patience_ = kNever;
+  Loop loop_;
+  Services services_;
+  HealthService health_{services_, loop_, patience_};
+  AcceptingThread accepting_{loop_};
+  std::unique_ptr<TcpPort> port_;
+};
+
+TEST_F(TcpPortTest, OneHostTakesNoOthersConnections) {
+  Start({.connections = 4, .of_host = 2, .patience = kNever});
+  const UniqueFd first = ConnectFrom("127.0.0.2");
+  EXPECT_TRUE(IsTaken(first));
+  const UniqueFd second = ConnectFrom("127.0.0.2");
+  EXPECT_TRUE(IsTaken(second));
+  EXPECT_FALSE(IsTaken(ConnectFrom("127.0.0.2")));
+  const UniqueFd another = ConnectFrom("127.0.0.3");
+  EXPECT_TRUE(IsTaken(another));
+}
+
+TEST_F(TcpPortTest, AtEveryAddressAHostOfIpv4IsOneOfMany) {
+  Start({.of_host = 1, .patience = kNever}, "[::]:0");
+  const UniqueFd first = ConnectFrom("127.0.0.2");
+  EXPECT_TRUE(IsTaken(first));
+  EXPECT_FALSE(IsTaken(ConnectFrom("127.0.0.2")));
+  EXPECT_TRUE(IsTaken(ConnectFrom("127.0.0.3")));
+}
+
+TEST_F(TcpPortTest, ConnectionsAreBoundedInAll) {
+  Start({.connections = 2, .of_host = 2, .patience = kNever});
+  const UniqueFd first = ConnectFrom("127.0.0.2");
+  EXPECT_TRUE(IsTaken(first));
+  const UniqueFd second = ConnectFrom("127.0.0.3");
+  EXPECT_TRUE(IsTaken(second));
+  EXPECT_FALSE(IsTaken(ConnectFrom("127.0.0.4")));
+}
+
+TEST_F(TcpPortTest, AHandshakeThatIsNotDoneInTimeIsLetGoOf) {
+  Start({.of_host = 1, .patience = absl::Milliseconds(1)});
+  const UniqueFd silent = ConnectFrom("127.0.0.2");
+  EXPECT_TRUE(Becomes([&] { return IsOver(silent); }));
+  EXPECT_TRUE(Becomes([&] { return port_->connections() == 0; })) << "and leaves his place";
+}
+
+TEST_F(TcpPortTest, WhoIsNotAdmittedInTimeIsLetGoOf) {
+  Start({.of_host = 1, .patience = absl::Seconds(2)});
+  const auto channel = Call(false);
+  EXPECT_TRUE(port_->HasConnections());
+  EXPECT_TRUE(Becomes([&] { return port_->connections() == 0; }));
+}
+
+// Else there would be no bound to handshakes.
+TEST_F(TcpPortTest, WhoHasComeAndGoneCounts) {
+  Start({.of_host = 2, .patience = kNever});
+  for (int i = 0; i < 2; ++i) EXPECT_TRUE(IsTaken(ConnectFrom("127.0.0.2")));
+  EXPECT_TRUE(IsTaken(ConnectFrom("127.0.0.3")));
+  EXPECT_FALSE(IsTaken(ConnectFrom("127.0.0.2")));
+}
+
+TEST_F(TcpPortTest, WhoIsAdmittedStaysAndLeavesHisPlaceAtOnce) {
+  Start({.of_host = 1, .patience = kNever});
+  auto channel = Call(true);
+  EXPECT_FALSE(IsTaken(ConnectFrom("127.0.0.1"))) << "it is there";
+  channel.reset();
+  EXPECT_TRUE(Becomes([&] { return port_->connections() == 0; }));
+}
+
+TEST_F(TcpPortTest, AnAdmittedOneEndsWhenItHasLastedLongEnough) {
+  Start({.patience = kNever, .longest = absl::Milliseconds(1)});
+  const auto channel = Call(true);
+  EXPECT_TRUE(Becomes([&] { return !port_->HasConnections(); }));
+}
+
+TEST_F(TcpPortTest, ThoseOfWhichItIsTrueEndAndOthersStay) {
+  Start({.patience = kNever});
+  const auto channel = Call(true);
+  port_->EndConnections([](const PresentedChain&) { return false; });
+  EXPECT_TRUE(port_->HasConnections());
+  port_->EndConnections([](const PresentedChain& chain) { return chain.certificate() != nullptr; });
+  EXPECT_TRUE(Becomes([&] { return !port_->HasConnections(); }));
+}
+
+}  // namespace
+}  // namespace rdmabroker
