@@ -35,14 +35,15 @@ const void* ObjectOf(const void* address) {
 // called by a library, which has the same template: so each caller counts. The C++ library asks for whoever has called
 // it, and the C library calls main.
 bool ProgramAsks() {
-  static const std::array<const void*, 3> own = {ObjectOf(reinterpret_cast<const void*>(&ProgramAsks)),
-                                                 ObjectOf(reinterpret_cast<const void*>(&std::terminate)),
-                                                 ObjectOf(reinterpret_cast<const void*>(&::gnu_get_libc_version))};
+  static const std::array<const void*, 3> kOwn = {ObjectOf(reinterpret_cast<const void*>(&ProgramAsks)),
+                                                  ObjectOf(reinterpret_cast<const void*>(&std::terminate)),
+                                                  ObjectOf(reinterpret_cast<const void*>(&::gnu_get_libc_version))};
   constexpr int kMostFrames = 64;
   std::array<void*, kMostFrames> frames;
   const int count = ::backtrace(frames.data(), kMostFrames);
-  return std::all_of(frames.begin(), frames.begin() + count,
-                     [](const void* frame) { return std::find(own.begin(), own.end(), ObjectOf(frame)) != own.end(); });
+  return std::all_of(frames.begin(), frames.begin() + count, [](const void* frame) {
+    return std::find(kOwn.begin(), kOwn.end(), ObjectOf(frame)) != kOwn.end();
+  });
 }
 
 bool IsSpared() {

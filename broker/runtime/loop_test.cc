@@ -523,7 +523,7 @@ TEST_F(LoopTest, WaitingRunsNothing) {
 }
 
 TEST_F(LoopTest, AFollowerHearsWhichCallbackOfATurnTookLongest) {
-  constexpr absl::Duration kLong = absl::Milliseconds(2);
+  static constexpr absl::Duration kLong = absl::Milliseconds(2);
   std::vector<Loop::Turn> turns;
   loop_.FollowTurns([&](const Loop::Turn& turn) { turns.push_back(turn); });
   const auto take_long = [] { Take(kLong); };

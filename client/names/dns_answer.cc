@@ -89,9 +89,10 @@ NdkStatus ReadServices(DnsBytes answer, std::vector<Service>* services, uint32_t
   const size_t before = services->size();
   const NdkStatus status = ForEachRecord(answer, ns_t_srv, life, [&](const ns_msg& message, const ns_rr& record) {
     auto service = ReadService(message, record);
+    if (!service) return false;
     // A target "." says that there is no such service.
-    if (service && !service->host.empty() && service->port != 0) services->push_back(*std::move(service));
-    return service.has_value();
+    if (!service->host.empty() && service->port != 0) services->push_back(*std::move(service));
+    return true;
   });
   if (status != NdkStatus::kSuccess) services->resize(before);
   return status;

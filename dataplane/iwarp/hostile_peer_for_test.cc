@@ -34,7 +34,7 @@ Bytes HostilePeer::NextFpdu() {
   const Bytes payload = header.tagged ? FillTagged(wrong, &header) : FillUntagged(wrong, &header);
   if ((wrong & kTag) != 0) header.tagged = !header.tagged;
   if ((wrong & kNumber) != 0) {
-    const auto difference = static_cast<uint32_t>(static_cast<int8_t>(input_->Byte()));
+    const auto difference = static_cast<uint32_t>(int{static_cast<int8_t>(input_->Byte())});
     header.msn += difference;
     if (!header.tagged && difference != 0) Doom();
   }

@@ -7,6 +7,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <memory>
 #include <string>
 #include <vector>
@@ -183,6 +184,16 @@ TEST_F(DaemonTest, ASignalEndsItInOrderAndItsSocketsAreGone) {
     EXPECT_EQ(process->Finish(), 0) << process->ReadAll();
     EXPECT_FALSE(HasSockets());
   }
+}
+
+// docs/ARCHITECTURE.md names them. A sanitizer may have one of its own.
+TEST_F(DaemonTest, AnIdleDaemonHasThreeThreads) {
+  Configure();
+  const auto process = BeginToServe();
+  const auto threads = std::filesystem::directory_iterator("/proc/" + std::to_string(process->pid()) + "/task");
+  EXPECT_LE(std::distance(begin(threads), end(threads)), 4);
+  process->Signal(SIGTERM);
+  EXPECT_EQ(process->Finish(), 0);
 }
 
 TEST_F(DaemonTest, ASignalThatMeansNothingToItDoesNotEndIt) {

@@ -96,7 +96,7 @@ std::string SignalMasks() {
 std::string Variable(const Beginning& beginning, const std::string& name) {
   for (const std::string& variable : beginning.environment) {
     if (variable.rfind(name + "=", 0) != 0) continue;
-    const std::string value = variable.substr(name.size() + 1);
+    std::string value = variable.substr(name.size() + 1);
     if (name != "LISTEN_PID" && name != "WATCHDOG_PID") return value;
     return value == std::to_string(::getpid()) ? "mine" : "not mine";
   }

@@ -296,13 +296,13 @@ class CShortage : public testing::TestWithParam<misuse::Kind> {
 };
 
 TEST_P(CShortage, AWholeProgramRunsThoughEachCallIsRefusedFirst) {
-  static const ndkpi::Surroundings surroundings = ndkpi::Prepare("iwarp");
-  static const ndkpi::Case any = {.name = "CShortage"};
-  ndkpi::World world(surroundings, any);
+  static const ndkpi::Surroundings kSurroundings = ndkpi::Prepare("iwarp");
+  static const ndkpi::Case kAny = {.name = "CShortage"};
+  ndkpi::World world(kSurroundings, kAny);
   const std::string address = world.a().At().ToString();
   OpenSession(world.broker().control_socket());
   ListDevices();
-  OpenAdapter(surroundings.device);
+  OpenAdapter(kSurroundings.device);
   TakeAddresses(address);
   const rdma_broker_handle listener = NewListener();
   Makes("listen_with",

@@ -51,8 +51,8 @@ class ShortageTest : public testing::Test {
       : surroundings_(surroundings), run_(std::move(run)) {}
 
   void TestBody() override {
-    static const ndkpi::Case any = {.name = "Shortage"};
-    World world(surroundings_, any);
+    static const ndkpi::Case kAny = {.name = "Shortage"};
+    World world(surroundings_, kAny);
     world.Establish();
     if (!HasFailure()) run_(world);
   }
@@ -78,10 +78,10 @@ int Run(int argc, char** argv) {
     std::fprintf(stderr, "usage: shortage_test ADAPTER\n");
     return 64;
   }
-  static const ndkpi::Surroundings surroundings = ndkpi::Prepare(argv[1]);
+  static const ndkpi::Surroundings kSurroundings = ndkpi::Prepare(argv[1]);
   const auto add = [](const char* suite, const std::string& name, const std::function<void(World&)>& run) {
-    testing::RegisterTest(suite, (name + "/" + surroundings.adapter).c_str(), nullptr, nullptr, __FILE__, __LINE__,
-                          [run]() -> testing::Test* { return new ShortageTest(surroundings, run); });
+    testing::RegisterTest(suite, (name + "/" + kSurroundings.adapter).c_str(), nullptr, nullptr, __FILE__, __LINE__,
+                          [run]() -> testing::Test* { return new ShortageTest(kSurroundings, run); });
   };
   for (const auto rows : {BrokerRows(), DataRows()}) {
     for (const Row& row : rows) {

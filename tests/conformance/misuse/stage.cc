@@ -281,7 +281,7 @@ void Stage::Clear() {
 
 // --- Callbacks ---
 
-Callback::Callback(StagePtr stage, OwnedPtr owner, std::string what, Place place)
+Callback::Callback(StagePtr stage, OwnedPtr owner, const std::string& what, Place place)
     : stage_(std::move(stage)), owner_(std::move(owner)) {
   ++stage_->running_;
   if (owner_ != nullptr) {

@@ -229,7 +229,7 @@ using StagePtr = std::shared_ptr<Stage>;
 // it, if there is one.
 class Callback {
  public:
-  Callback(StagePtr stage, OwnedPtr owner, std::string what, Place place);
+  Callback(StagePtr stage, OwnedPtr owner, const std::string& what, Place place);
   ~Callback();
   Callback(const Callback&) = delete;
   Callback& operator=(const Callback&) = delete;

@@ -50,8 +50,8 @@ Call CloseHeld(World& w, const Closable& object, const HeldCallback& held) {
 
 // Its completion must not come before the callback has returned.
 Call CloseBehind(World& w, const Closable& object, const HeldCallback& held) {
-  const Call close = CloseWith(
-      w, object, [held] { EXPECT_TRUE(held.returned()) << "the close completes while a callback is running"; });
+  Call close = CloseWith(w, object,
+                         [held] { EXPECT_TRUE(held.returned()) << "the close completes while a callback is running"; });
   EXPECT_TRUE(close.pending());
   return close;
 }
@@ -744,7 +744,7 @@ void ExpectClosedLast(World& w, const Order& order) {
 }
 
 Call CloseNoting(World& w, const Closable& object, const Order& order) {
-  const Call close = CloseWith(w, object, [order] { order.Add("closed"); });
+  Call close = CloseWith(w, object, [order] { order.Add("closed"); });
   if (!close.pending()) order.Add("closed");
   return close;
 }

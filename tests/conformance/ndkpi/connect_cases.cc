@@ -142,7 +142,7 @@ struct Obstacle {
 
 Call ConnectToRejecting(World& w, const std::shared_ptr<client::Connector>& connector, QueuePair* qp) {
   const TestListener listener = w.b().Listening();
-  const Call connect = w.a().Connect(connector, qp, listener.address);
+  Call connect = w.a().Connect(connector, qp, listener.address);
   EXPECT_EQ(w.b().Reject(listener.Next()).Status(), NdkStatus::kSuccess);
   return connect;
 }

@@ -207,13 +207,13 @@ const std::vector<InlineRow>& PendingRows() {
        [](World& w) {
          const TestListener listener = w.b().Listening();
          const Connection connection = w.Establish(w.a(), w.b(), listener);
-         const Call close = w.b().Close(listener.object);
+         Call close = w.b().Close(listener.object);
          w.b().Close(connection.passive);
          return close;
        }},
       {"CloseOfAQueuePairWithAConnector", NdkStatus::kSuccess, [](World& w) {
          const Connection connection = w.Establish();
-         const Call close = w.a().Close(connection.active_qp);
+         Call close = w.a().Close(connection.active_qp);
          w.a().Close(connection.active);
          return close;
        }}};
