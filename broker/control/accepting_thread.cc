@@ -38,7 +38,7 @@ class AcceptingThread::Entrance : public std::enable_shared_from_this<Entrance> 
  private:
   void Enter(UniqueFd fd) {
     if (listener_.may_enter != nullptr && !listener_.may_enter(fd.get())) return Refuse();
-    if (++under_way_ == kMostUnderWay) acceptor_.Pause();
+    if (++under_way_ >= kMostUnderWay) acceptor_.Pause();
     loop_.Post([self = shared_from_this(), socket = std::make_shared<UniqueFd>(std::move(fd))] {
       self->Take(std::move(*socket));
     });

@@ -23,7 +23,7 @@ namespace rdmabroker {
 class AcceptingThread {
  public:
   // Connections of one listening socket that are accepted and that the loop has not taken yet. While there are so many,
-  // others wait in the backlog.
+  // or one more, others wait in the backlog.
   static constexpr int kMostUnderWay = 64;
 
   struct Listener {
@@ -47,7 +47,7 @@ class AcceptingThread {
 
   // Accepts on `socket` from now on.
   ListenerId Accept(UniqueFd socket, Listener listener);
-  // Closes the socket soon, and takes nothing any more. kNone and unknown ids are ignored.
+  // Closes the socket soon, and the connections that are under way. kNone and unknown ids are ignored.
   void Stop(ListenerId id);
 
   // Does the server's part of a handshake, until `end` at most. `done` is called on the loop thread, with a connection

@@ -68,6 +68,11 @@ rpc::Status End(Broker& broker, const v1::EndSessionRequest& request) {
                       .hint = absl::StrCat("session_id ", request.session_id(), ": no such session")});
 }
 
+rpc::Status UnknownDevice() {
+  return RpcStatusOf(
+      {.status = NdkStatus::kObjectNameNotFound, .hint = "device: unknown; ListAdapters names those there are"});
+}
+
 // Disables or enables the device of this name, which `device` then names.
 rpc::Status Switch(Broker& broker, const std::string& name, bool enabled, DeviceId* device) {
   if (name.empty()) return Missing("device");
@@ -77,10 +82,7 @@ rpc::Status Switch(Broker& broker, const std::string& name, bool enabled, Device
   }
   const auto devices = DeviceNames(broker.core().records());
   const auto found = devices.find(name);
-  if (found == devices.end()) {
-    return RpcStatusOf(
-        {.status = NdkStatus::kObjectNameNotFound, .hint = "device: unknown; ListAdapters names those there are"});
-  }
+  if (found == devices.end()) return UnknownDevice();
   *device = found->second;
   broker.SwitchDevice(*device, enabled);
   return {};
@@ -142,9 +144,12 @@ void ServeDevices(Services& services, Broker& broker) {
         DeviceId device;
         rpc::Status status = Switch(broker, request.device(), false, &device);
         if (!status.ok()) return status;
-        const DeviceRecord& record = broker.core().records().devices.at(device);
-        reply->set_state(ToState(record));
-        reply->set_adapters(record.adapters);
+        const auto& devices = broker.core().records().devices;
+        const auto found = devices.find(device);
+        // It may have been removed in the same turn of the loop.
+        if (found == devices.end()) return UnknownDevice();
+        reply->set_state(ToState(found->second));
+        reply->set_adapters(found->second.adapters);
         return status;
       };
   ServeOrder(services, broker, kWhat, AtOnce(disable));

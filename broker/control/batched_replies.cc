@@ -34,7 +34,9 @@ void BatchedReplies::Answer(uint64_t request, const Outcome& outcome) {
 }
 
 bool BatchedReplies::Fill(const SessionRecord& session, EventNumber* sent, v1::SessionReply* reply) {
-  if (!HasAnswers() && *sent == session.last_event) return false;
+  // The core drops the events of a session that ends.
+  const auto has_event = [&] { return !session.ended && *sent != session.last_event; };
+  if (!HasAnswers() && !has_event()) return false;
   v1::ReplyBatch& batch = *reply->mutable_batch();
   size_t size = kAround;
   // The first part goes whatever it measures: it would not fit better another time.
@@ -49,7 +51,7 @@ bool BatchedReplies::Fill(const SessionRecord& session, EventNumber* sent, v1::S
   // A client takes a request up to this number that has no answer for pending.
   if (answers_.empty()) told_ = taken_;
   batch.set_requests_taken(told_);
-  while (answers_.empty() && *sent != session.last_event) {
+  while (answers_.empty() && has_event()) {
     EventNumber next = *sent;
     v1::SessionEvent event = NextEvent(session, &next);
     if (!fits(event)) break;

@@ -99,6 +99,19 @@ TEST_F(BatchedRepliesTest, WhatDoesNotFitIntoAMessageComesWithTheNextAndNothingI
   EXPECT_LE(messages, 10);
 }
 
+// The core drops an ended session's events, and keeps the number of the last.
+TEST_F(BatchedRepliesTest, OfASessionThatHasEndedOnlyAnswersAreTold) {
+  HaveEvents(2);
+  session_.ended = true;
+  session_.events.clear();
+  EXPECT_FALSE(Fill());
+  replies_.Answer(1, {});
+  replies_.Took(1);
+  ASSERT_TRUE(Fill());
+  EXPECT_THAT(Answers(), ElementsAre(1));
+  EXPECT_THAT(Events(), ElementsAre());
+}
+
 TEST_F(BatchedRepliesTest, OneThatFitsIntoNoMessageGoesAlone) {
   HaveEvents(1);
   replies_.Answer(1, {.payload = ConnectionData{.private_data = Bytes(70'000)}});

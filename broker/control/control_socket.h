@@ -47,7 +47,8 @@ class ControlSocket final : public ServedConnection::Port {
   ControlSocket(const ControlSocket&) = delete;
   ControlSocket& operator=(const ControlSocket&) = delete;
 
-  // From now on these hold, for connections that there are, too: but who has more than is allowed keeps them.
+  // From now on these hold, for connections that there are, too; but a connection keeps its number of calls, and who
+  // has more connections than is allowed keeps them.
   void Set(const Settings& settings);
 
   // Before, and after StopAccepting, there are no new connections.

@@ -34,7 +34,7 @@ ServedConnection::ServedConnection(UniqueFd socket, std::unique_ptr<TlsConnectio
 
 ServedConnection::~ServedConnection() {
   loop_.Unwatch(watch_);
-  loop_.CancelTimer(timer_);
+  for (const TimerId timer : {timer_, unread_, last_words_}) loop_.CancelTimer(timer);
 }
 
 void ServedConnection::Start() {
@@ -56,7 +56,8 @@ void ServedConnection::End() {
   rpc_.Disconnected();
   ServeEvents();
   loop_.Unwatch(std::exchange(watch_, WatchId::kNone));
-  loop_.CancelTimer(std::exchange(timer_, TimerId::kNone));
+  for (TimerId* const timer : {&timer_, &unread_, &last_words_})
+    loop_.CancelTimer(std::exchange(*timer, TimerId::kNone));
   socket_.Reset();
   port_.Ended(*this);
 }
@@ -64,7 +65,7 @@ void ServedConnection::End() {
 void ServedConnection::Ready() {
   const auto self = shared_from_this();
   if (!output_.empty()) {
-    if (!WriteOutput()) return End();
+    WriteOutput();
     Touch();
   }
   if (output_.empty() && !later_) ReadSome();
@@ -72,13 +73,25 @@ void ServedConnection::Ready() {
 }
 
 void ServedConnection::ReadSome() {
-  if (input_.empty() && !ReadSocket()) {
-    // Said once more, as TLS may have an alert.
-    TakeOutput();
-    (void)WriteOutput();
-    return End();
-  }
+  if (input_.empty() && !ReadSocket()) return HearLastWords();
   ServeInput();
+}
+
+void ServedConnection::HearLastWords() {
+  if (last_words_ != TimerId::kNone) return;
+  // TLS may have an alert.
+  TakeOutput();
+  WriteOutput();
+  last_words_ = loop_.StartTimer(Loop::Now() + kLastWords, [this] { End(); });
+  EndOnceHeard();
+}
+
+void ServedConnection::EndOnceHeard() {
+  if (last_words_ == TimerId::kNone || rpc_.unread() > 0) return;
+  // Behind the messages that streams have put off to the next turn.
+  loop_.Post([weak = weak_from_this()] {
+    if (const auto self = weak.lock()) self->End();
+  });
 }
 
 bool ServedConnection::ReadSocket() {
@@ -187,14 +200,15 @@ void ServedConnection::Flush() {
   rpc_.PassTime(Loop::Now());
   if (output_.empty()) {
     TakeOutput();
-    if (!WriteOutput()) return End();
-    // The rest waits for the next turn.
-    if (output_.empty() && rpc_.HasOutput()) Touch();
+    WriteOutput();
   }
   ServeEvents();
+  // The rest waits for the next turn.
+  if (output_.empty() && rpc_.HasOutput()) Touch();
   flushing_ = false;
   over_.clear();
   if (output_.empty() && IsDone()) return End();
+  EndOnceHeard();
   Rearm();
   SetTimer();
 }
@@ -215,15 +229,24 @@ void ServedConnection::TakeOutput() {
   output_ += tls_->TakeOutput();
 }
 
-bool ServedConnection::WriteOutput() {
-  if (output_.empty()) return true;
-  const ssize_t size = ::send(socket_.get(), output_.data(), output_.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
-  if (size < 0) return errno == EAGAIN || errno == EINTR;
-  output_.erase(0, static_cast<size_t>(size));
-  return true;
+void ServedConnection::WriteOutput() {
+  ssize_t size = 0;
+  if (!unwritable_ && !output_.empty()) {
+    size = ::send(socket_.get(), output_.data(), output_.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
+    unwritable_ = size < 0 && errno != EAGAIN && errno != EINTR;
+  }
+  if (size > 0) output_.erase(0, static_cast<size_t>(size));
+  if (unwritable_) output_.clear();
+  if (size > 0 || output_.empty()) loop_.CancelTimer(std::exchange(unread_, TimerId::kNone));
+  if (output_.empty() || unread_ != TimerId::kNone) return;
+  unread_ = loop_.StartTimer(Loop::Now() + kUnreadPatience, [this] { End(); });
 }
 
-void ServedConnection::Rearm() { loop_.Rearm(watch_, output_.empty() ? EPOLLIN : EPOLLOUT); }
+void ServedConnection::Rearm() {
+  // The end of the connection is heard once.
+  if (last_words_ != TimerId::kNone) return;
+  loop_.Rearm(watch_, output_.empty() ? EPOLLIN : EPOLLOUT);
+}
 
 void ServedConnection::SetTimer() {
   const absl::Time next = rpc_.NextDeadline().value_or(absl::InfiniteFuture());

@@ -24,10 +24,16 @@ namespace rdmabroker {
 class ServerStream;
 
 // One client's connection, on which the broker serves gRPC: carries octets between a socket, TLS if there is any, and
-// rpc::ServerConnection, and gives each call to its service. It reads at most 16 KiB and writes once in a turn of the
-// loop, and reads nothing while output waits for the client. Loop thread only.
+// rpc::ServerConnection, and gives each call to its service. It reads at most 16 KiB in a turn of the loop, writes at
+// its end, and reads nothing while output waits for the client. Loop thread only.
 class ServedConnection : public std::enable_shared_from_this<ServedConnection> {
  public:
+  // For a client to read at least a part of what waits for it. A stream's patience is shorter, and ends the stream
+  // alone.
+  static constexpr absl::Duration kUnreadPatience = absl::Minutes(1);
+  // Once the client has ended the connection: for what it said before, of which a stream takes one message a turn.
+  static constexpr absl::Duration kLastWords = absl::Milliseconds(200);
+
   // The listening socket that the connection has come over.
   class Port {
    public:
@@ -82,8 +88,11 @@ class ServedConnection : public std::enable_shared_from_this<ServedConnection> {
   // All that there was to say has been said.
   bool IsDone() const;
   void TakeOutput();
-  // Writes once. False: the connection is broken.
-  bool WriteOutput();
+  // Writes once. Output for a client that has gone is dropped.
+  void WriteOutput();
+  // The client has ended the connection. Ends it, too, once the services have what the client said before.
+  void HearLastWords();
+  void EndOnceHeard();
   void Rearm();
   void SetTimer();
   void Forget(rpc::CallId call, std::optional<rpc::CallLost::Why> why);
@@ -101,11 +110,14 @@ class ServedConnection : public std::enable_shared_from_this<ServedConnection> {
   WatchId watch_ = WatchId::kNone;
   TimerId timer_ = TimerId::kNone;
   absl::Time timer_end_ = absl::InfiniteFuture();
-  std::string input_;   // Plain octets that rpc_ has not read. At most 16 KiB and one record of TLS.
-  std::string output_;  // Octets for the socket. At most those of one rpc_.TakeOutput.
-  bool later_ = false;  // ReadSome is posted.
+  std::string input_;                    // Plain octets that rpc_ has not read. At most 16 KiB and one record of TLS.
+  TimerId unread_ = TimerId::kNone;      // While output waits; since some of it was read.
+  TimerId last_words_ = TimerId::kNone;  // Since the client has ended the connection.
+  std::string output_;                   // Octets for the socket. At most those of one rpc_.TakeOutput.
+  bool later_ = false;                   // ReadSome is posted.
   bool touched_ = false;
   bool flushing_ = false;
+  bool unwritable_ = false;  // A write has failed. The client may have said something before it left.
   bool ended_ = false;
 };
 

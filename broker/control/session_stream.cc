@@ -81,13 +81,14 @@ void SessionStream::TakeMessage(const std::string& message) {
   }
   next_request_ = 0;
   if (turn_ != loop().turn()) return TakeParsed();
-  // The stream has asked for requests in this turn. Others have their turn first.
+  // The stream has had a message in this turn. Others have their turn first.
   loop().Post([weak = weak_from_this(), this] {
     if (const auto self = weak.lock(); self && !finishing()) TakeParsed();
   });
 }
 
 void SessionStream::TakeParsed() {
+  turn_ = loop().turn();
   if (session_) {
     TakeLaterMessage();
   } else if (!std::exchange(greeted_, true)) {
@@ -254,7 +255,8 @@ void SessionStream::SendNext() {
 }
 
 bool SessionStream::FillEvent(const SessionRecord& session, v1::SessionReply* reply) {
-  if (sent_ == session.last_event) return false;
+  // The core drops the events of a session that ends.
+  if (session.ended || sent_ == session.last_event) return false;
   *reply->mutable_event() = NextEvent(session, &sent_);
   return true;
 }

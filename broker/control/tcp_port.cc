@@ -119,10 +119,13 @@ void TcpPort::Serve(uint64_t id, UniqueFd socket, std::unique_ptr<TlsConnection>
 }
 
 void TcpPort::LogFailure(const SocketAddress& peer, const TlsConnection& tls) {
+  const bool in_time = tls.state() != TlsConnection::State::kHandshake;
+  // The client has ended the connection in order.
+  if (in_time && tls.why().empty()) return;
   const auto left_out = failures_.Pass(Loop::Now());
   if (!left_out) return;
   LogWarning("tls handshake failed", {{"peer", peer.ip.ToString()},
-                                      {"cause", tls.why().empty() ? "it has taken too long" : tls.why()},
+                                      {"cause", in_time ? tls.why() : "it has taken too long"},
                                       {"left_out", *left_out}});
 }
 
@@ -139,7 +142,7 @@ rpc::Status TcpPort::Admit(ServedConnection& served, absl::string_view action, s
   const uint64_t id = served_.at(&served);
   Connection& connection = connections_.at(id);
   rpc::Status admitted = admit_(connection.chain, connection.peer.ip, action, caller);
-  if (!admitted.ok() || std::exchange(connection.kept, true)) return admitted;
+  if (!admitted.ok() || connection.ending || std::exchange(connection.kept, true)) return admitted;
   const absl::Duration time = connection.chain.End() - absl::Now();
   loop_.CancelTimer(connection.end);
   connection.end =
@@ -165,6 +168,7 @@ void TcpPort::EndThose(const std::function<bool(const Connection&)>& which) {
 
 void TcpPort::EndSoon(uint64_t id) {
   Connection& connection = connections_.at(id);
+  connection.ending = true;
   loop_.CancelTimer(connection.end);
   connection.end = loop_.StartTimer(Loop::Now() + kLastWords, [this, id] { connections_.at(id).served->End(); });
   connection.served->Drain();

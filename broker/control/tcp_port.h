@@ -88,6 +88,7 @@ class TcpPort final : public ServedConnection::Port {
     PresentedChain chain;
     std::shared_ptr<rpc::FrameBudget> budget;
     bool kept = false;             // A call has been admitted.
+    bool ending = false;           // It ends after kLastWords, whatever is called.
     TimerId end = TimerId::kNone;  // Of the connection, or of its counting once it has ended.
   };
 

@@ -254,6 +254,9 @@ TEST_F(CoreRunnerTest, WhatRunIsGivenComesAfterWhatIsQueued) {
   EXPECT_EQ(opened, (std::vector<uint64_t>{1, 2, 3}));
   EXPECT_TRUE(RunTurn());
   EXPECT_EQ(opened.size(), 3u) << "handled twice";
+  runner_->Queue(OpenSession{StreamId(4), {}, {}});
+  EXPECT_TRUE(RunTurn());
+  EXPECT_EQ(opened.size(), 4u);
 }
 
 TEST_F(CoreRunnerTest, WhereNothingIsQueuedNothingIsHandled) {

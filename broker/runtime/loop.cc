@@ -10,6 +10,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <ctime>
+#include <iterator>
 #include <utility>
 
 namespace rdmabroker {
@@ -231,12 +232,17 @@ void Loop::Dispatch(uint64_t id, uint32_t events) {
 }
 
 void Loop::RunTasks(Tasks tasks) {
-  for (auto& task : tasks) {
-    task();
+  const absl::Duration before = turn_.took;
+  auto task = tasks.begin();
+  for (; task != tasks.end() && turn_.took - before <= kTurnTime; ++task) {
+    (*task)();
     // What it holds may matter to what comes next.
-    task = nullptr;
+    *task = nullptr;
     CountTime(kTaskPlace);
   }
+  if (task == tasks.end()) return;
+  const std::lock_guard lock(mutex_);
+  tasks_.insert(tasks_.begin(), std::make_move_iterator(task), std::make_move_iterator(tasks.end()));
 }
 
 void Loop::RunTimers(const std::vector<TimerKey>& due) {

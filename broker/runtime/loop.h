@@ -55,8 +55,8 @@ class Loop final : public Executor {
   // Descriptors whose callbacks run in one turn. Each costs some microseconds, so the others wait for less than a
   // millisecond.
   static constexpr int kEventsAtATime = 64;
-  // Where descriptors' callbacks have taken so long in a turn, it begins no more of them, and the same goes for timers:
-  // the rest runs in the next turn. Each has its own time, so that neither keeps the other from running.
+  // Where descriptors' callbacks have taken so long in a turn, it begins no more of them, and the same goes for tasks
+  // and for timers: the rest runs in the next turn. Each has its own time, so that none keeps the others from running.
   static constexpr absl::Duration kTurnTime = absl::Milliseconds(5);
 
   // The process ends if the kernel has no epoll, timer or watch for the loop. The kernel allows more watches

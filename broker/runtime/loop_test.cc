@@ -522,6 +522,21 @@ TEST_F(LoopTest, WaitingRunsNothing) {
   EXPECT_FALSE(loop_.Wait(Loop::Now() + kQuiet));
 }
 
+TEST_F(LoopTest, TasksThatTakeTooLongLeaveTheRestToTheNextTurnInOrder) {
+  std::vector<int> ran;
+  for (int i = 0; i < 3; ++i) {
+    loop_.Post([&ran, &loop = loop_, i] {
+      Take(Loop::kTurnTime + absl::Microseconds(1));
+      ran.push_back(i);
+      if (i == 0) loop.Post([&ran] { ran.push_back(3); });
+    });
+  }
+  EXPECT_TRUE(RunTurn());
+  EXPECT_THAT(ran, ElementsAre(0));
+  for (int turn = 0; turn < 3; ++turn) EXPECT_TRUE(RunTurn());
+  EXPECT_THAT(ran, ElementsAre(0, 1, 2, 3));
+}
+
 TEST_F(LoopTest, AFollowerHearsWhichCallbackOfATurnTookLongest) {
   static constexpr absl::Duration kLong = absl::Milliseconds(2);
   std::vector<Loop::Turn> turns;

@@ -12,8 +12,6 @@
 
 #include "absl/synchronization/mutex.h"
 #include "broker/control/listening_socket.h"
-#include "broker/control/transport_limits.h"
-#include "broker/core/limits.h"
 #include "tests/bench/require.h"
 
 namespace rdmabroker::bench {
@@ -25,7 +23,8 @@ QueueServer::QueueServer(const std::string& path, grpc::Service* service) {
   Require(listener.ok(), "no socket for a server");
   listener_ = *std::move(listener);
   grpc::ServerBuilder builder;
-  SetTransportLimits(builder, Limits().answers_kept);
+  // A window of 64 KiB for each stream, as the broker's clients have.
+  builder.AddChannelArgument(GRPC_ARG_HTTP2_BDP_PROBE, 0);
   builder.RegisterService(service);
   queue_ = builder.AddCompletionQueue();
   server_ = builder.BuildAndStart();

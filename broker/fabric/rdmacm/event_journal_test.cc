@@ -111,7 +111,7 @@ TEST_F(EventJournalTest, ForgetsAnEventAtTheTurnsEnd) {
 
 // One event leaves in the turn before, and two at different places in the turn.
 TEST_F(EventJournalTest, HasAnEventUntilWhatWasReportedOfItInItsTurnIsHandled) {
-  const auto expect_until_handled = [this](Cookies cookies) {
+  const auto expect_until_handled = [this](const Cookies& cookies) {
     loop_.AtTurnEnd(Loop::Stage::kHandle, [this, cookies] { EXPECT_EQ(OldOfSuccessor(), cookies); });
     loop_.AtTurnEnd(Loop::Stage::kWrite, [this] { EXPECT_EQ(OldOfSuccessor(), Cookies{}); });
   };
