@@ -13,13 +13,8 @@
 #include "broker/control/acceptor.h"
 
 namespace rdmabroker {
-namespace {
 
-constexpr size_t kInputAtATime = 16384;
-
-}  // namespace
-
-// One listening socket. Its acceptor belongs to the accepting thread, and to no thread once that has ended.
+// One listening socket. Only the accepting thread may use its acceptor; after the end of that thread, any thread may.
 class AcceptingThread::Entrance : public std::enable_shared_from_this<Entrance> {
  public:
   Entrance(UniqueFd socket, Listener listener, Loop& loop, Loop& accepting)
@@ -32,7 +27,7 @@ class AcceptingThread::Entrance : public std::enable_shared_from_this<Entrance> 
   void Start() { acceptor_.Start(); }
   void Stop() { acceptor_.Stop(); }
 
-  // Loop thread: takes nothing from now on.
+  // Loop thread only. Later connections are closed.
   void Close() { closed_ = true; }
 
  private:
@@ -63,7 +58,7 @@ class AcceptingThread::Entrance : public std::enable_shared_from_this<Entrance> 
   Loop& loop_;
   Loop& accepting_;
   std::atomic<int> under_way_ = 0;
-  std::atomic<uint64_t> refused_ = 0;  // That the loop thread was not told of.
+  std::atomic<uint64_t> refused_ = 0;  // Refusals that the loop thread has not counted yet.
   bool closed_ = false;                // Loop thread only.
   Acceptor acceptor_;                  // Last: it calls the others.
 };
@@ -89,12 +84,12 @@ class AcceptingThread::Handshake {
 
  private:
   void GoOn() {
-    std::array<char, kInputAtATime> octets;
+    std::array<char, TlsConnection::kLongestRecord> octets;
     const ssize_t size = ::recv(socket_.get(), octets.data(), octets.size(), MSG_DONTWAIT);
     const bool broken = size == 0 || (size < 0 && errno != EAGAIN && errno != EINTR);
     if (broken) return Break();
     if (size > 0) tls_->Receive({octets.data(), static_cast<size_t>(size)});
-    // A handshake's messages fit into the socket's buffer. A client that reads none of them gets no further.
+    // A handshake's messages fit into the socket's buffer, so a partial write means that the client does not read.
     const std::string output = tls_->TakeOutput();
     const ssize_t sent =
         output.empty() ? 0 : ::send(socket_.get(), output.data(), output.size(), MSG_DONTWAIT | MSG_NOSIGNAL);

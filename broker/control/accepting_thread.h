@@ -22,17 +22,17 @@ namespace rdmabroker {
 // loop up. All functions are called on the loop thread, or before that runs.
 class AcceptingThread {
  public:
-  // Connections of one listening socket that are accepted and that the loop has not taken yet. While there are so many,
-  // or one more, others wait in the backlog.
+  // The most connections of a listening socket that wait for the loop thread, give or take one. Further connections
+  // wait in the backlog.
   static constexpr int kMostUnderWay = 64;
 
   struct Listener {
     const char* name = "";  // For logs.
-    // Whether a connection with this socket may come in now. Called on the accepting thread. Null: all may.
+    // Returns whether to take this connection or to close it. Called on the accepting thread. Null: take all.
     std::function<bool(int socket)> may_enter;
-    // Gets each connection that may enter. Called on the loop thread.
+    // Receives each connection. Called on the loop thread.
     std::function<void(UniqueFd socket)> take;
-    // Is told how many might not enter since the last time. Called on the loop thread.
+    // Receives the number of connections that may_enter has refused since the last call. Called on the loop thread.
     std::function<void(uint64_t count)> refused;
   };
   // Names a listening socket.
@@ -47,12 +47,11 @@ class AcceptingThread {
 
   // Accepts on `socket` from now on.
   ListenerId Accept(UniqueFd socket, Listener listener);
-  // Closes the socket soon, and the connections that are under way. kNone and unknown ids are ignored.
+  // Closes the socket soon, and the connections that wait for the loop thread. Ignores kNone and unknown ids.
   void Stop(ListenerId id);
 
-  // Does the server's part of a handshake, until `end` at most. `done` is called on the loop thread, with a connection
-  // that is open; or with one that is not, as the handshake has failed or taken too long; or with null, as the socket
-  // has broken.
+  // Does the server's part of a TLS handshake, until `end` at most. Calls `done` on the loop thread. `tls` is open if
+  // the handshake has succeeded, null if the socket failed, and otherwise in the state in which the handshake ended.
   using Shaken = std::function<void(UniqueFd socket, std::unique_ptr<TlsConnection> tls)>;
   void Shake(UniqueFd socket, std::shared_ptr<const TlsServer> server, absl::Time end, Shaken done);
 

@@ -32,8 +32,8 @@ void Acceptor::Start() {
 }
 
 void Acceptor::Resume() {
-  if (std::exchange(paused_, false) && watch_ != WatchId::kNone && rest_ == TimerId::kNone)
-    loop_.Rearm(watch_, EPOLLIN);
+  if (!std::exchange(paused_, false) || watch_ == WatchId::kNone || rest_ != TimerId::kNone) return;
+  loop_.Rearm(watch_, EPOLLIN);
 }
 
 void Acceptor::Stop() {

@@ -112,7 +112,7 @@ Broker::Opened Broker::Attach(EventStream& stream, std::shared_ptr<const Caller>
 }
 
 void Broker::CloseStream(EventStream& stream, StreamEnd end) {
-  // What came on the stream before its end is handled before that.
+  // The stream's earlier requests are handled before its end.
   runner_.HandleQueued();
   const StreamId id = stream.id_;
   const auto attached = streams_.find(id.value());

@@ -123,7 +123,7 @@ class Broker {
   StreamEnding ending_ = StreamEnding::kEnded;
   absl::string_view why_;
   LifeLog life_;
-  // Who has asked the requests that the core has not answered, in their order, in which the core answers them.
+  // Where to send the answers that the core owes. The core answers requests in their order.
   std::deque<std::variant<Answerer, StreamId>> asked_;
   // How the event at hand was answered.
   std::optional<Opened> opened_;

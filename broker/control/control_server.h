@@ -84,8 +84,7 @@ class ControlServer {
  private:
   ControlServer() = default;
 
-  // What the services are served with, before there are sockets. INTERNAL where the contract has a method that nobody
-  // serves.
+  // Adds all services, before there are sockets. Returns INTERNAL if a method of the contract has no service.
   absl::Status Serve(const Configuration& configuration);
   void Reload(ReloadDone done);
   void NoteTurn(const Loop::Turn& turn);

@@ -22,7 +22,7 @@ class ConnectRates {
     socklen_t length = sizeof credentials;
     if (::getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &credentials, &length) != 0) return false;
     const absl::Time now = Loop::Now();
-    // More users than this begin anew together. A node has a few dozen.
+    // Above this number of users all buckets are reset. A node has a few dozen users.
     if (buckets_.size() >= kMostUsers && !buckets_.contains(credentials.uid)) buckets_.clear();
     return buckets_.try_emplace(credentials.uid, ControlSocket::kConnectRate, now).first->second.Take(now);
   }

@@ -14,7 +14,7 @@ namespace rdmabroker {
 using grpc::health::v1::HealthCheckRequest;
 using grpc::health::v1::HealthCheckResponse;
 
-// One Watch call. It has at most two things to say: what is, and that serving has stopped. Then it ends, as an open
+// One Watch call. It sends at most two states: the first, and the one when serving stops. Then it ends, because an open
 // stream delays the broker's stop.
 class HealthService::Watch final : public ServerStream {
  public:
@@ -24,7 +24,7 @@ class HealthService::Watch final : public ServerStream {
         name_(std::move(name)),
         who_(std::move(who)) {}
 
-  // What the service's state is now.
+  // Sends the service's state.
   void Say() {
     if (writing()) {
       again_ = true;
@@ -45,7 +45,7 @@ class HealthService::Watch final : public ServerStream {
   }
 
  private:
-  // It has one request, which has come with the call.
+  // The call's only request arrives with the call.
   void TakeMessage(const std::string&) override {}
   void TakeHalfClose() override {}
   void Written() override {
@@ -80,9 +80,8 @@ HealthCheckResponse::ServingStatus HealthService::StatusOf(const std::string& na
 
 void HealthService::Begin(const BegunCall& call) {
   std::shared_ptr<const Caller> caller;
-  rpc::Status refusal = call.connection.port().Admit(call.connection, "HealthWatch", &caller);
   HealthCheckRequest request;
-  if (refusal.ok()) refusal = ReadMessage(call.request, &request);
+  rpc::Status refusal = BeginCall(call, "HealthWatch", &caller, &request);
   if (refusal.ok()) {
     if (const auto too_many = open_.RefuseTo(*caller)) refusal = RpcStatusOf(*too_many);
   }
@@ -96,8 +95,7 @@ void HealthService::Begin(const BegunCall& call) {
 
 void HealthService::StopServing() {
   serving_ = false;
-  // Saying it may end a watch.
-  for (Watch* const watch : std::unordered_set<Watch*>(watches_)) watch->Say();
+  for (Watch* const watch : watches_) watch->Say();
 }
 
 }  // namespace rdmabroker

@@ -35,7 +35,7 @@ class RemoteAccess {
   // Nothing where the configuration has no TCP port. Errors as ListenOnTcp's.
   static absl::StatusOr<std::optional<Port>> Open(const LoadedConfiguration& loaded);
 
-  // What it serves with. All must outlive it.
+  // All of these must outlive it.
   struct Parts {
     const Services& services;
     AcceptingThread& accepting;
@@ -68,7 +68,7 @@ class RemoteAccess {
   void LookLater();
   void Take(const absl::StatusOr<ServerCertificates>& read);
   void Use(const ServerCertificates& certificates);
-  // Whose call it is that has come over TCP, as RemoteCallers says. A refusal is counted and logged.
+  // Identifies the caller as RemoteCallers does. Counts and logs a refusal.
   rpc::Status Admit(const PresentedChain& chain, const IpAddress& peer, absl::string_view action,
                     std::shared_ptr<const Caller>* caller);
 

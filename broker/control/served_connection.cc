@@ -14,12 +14,6 @@
 #include "broker/core/overloaded.h"
 
 namespace rdmabroker {
-namespace {
-
-// Octets that a connection reads in one turn of the loop; as many as the longest record of TLS has.
-constexpr size_t kInputAtATime = 16384;
-
-}  // namespace
 
 ServedConnection::ServedConnection(UniqueFd socket, std::unique_ptr<TlsConnection> tls, Port& port,
                                    const Services& services, const rpc::ServerConnection::Limits& limits,
@@ -56,8 +50,9 @@ void ServedConnection::End() {
   rpc_.Disconnected();
   ServeEvents();
   loop_.Unwatch(std::exchange(watch_, WatchId::kNone));
-  for (TimerId* const timer : {&timer_, &unread_, &last_words_})
+  for (TimerId* const timer : {&timer_, &unread_, &last_words_}) {
     loop_.CancelTimer(std::exchange(*timer, TimerId::kNone));
+  }
   socket_.Reset();
   port_.Ended(*this);
 }
@@ -89,13 +84,11 @@ void ServedConnection::HearLastWords() {
 void ServedConnection::EndOnceHeard() {
   if (last_words_ == TimerId::kNone || rpc_.unread() > 0) return;
   // Behind the messages that streams have put off to the next turn.
-  loop_.Post([weak = weak_from_this()] {
-    if (const auto self = weak.lock()) self->End();
-  });
+  Post([this] { End(); });
 }
 
 bool ServedConnection::ReadSocket() {
-  std::array<char, kInputAtATime> octets;
+  std::array<char, TlsConnection::kLongestRecord> octets;
   const ssize_t size = ::recv(socket_.get(), octets.data(), octets.size(), MSG_DONTWAIT);
   if (size == 0) return false;
   if (size < 0) return errno == EAGAIN || errno == EINTR;
@@ -116,36 +109,41 @@ void ServedConnection::ServeInput() {
   if (input_.empty() || later_) return;
   // Others have their turn first.
   later_ = true;
-  loop_.Post([weak = weak_from_this()] {
-    const auto self = weak.lock();
-    if (!self) return;
-    self->later_ = false;
-    if (!self->ended_ && self->output_.empty()) self->ReadSome();
+  Post([this] {
+    later_ = false;
+    if (!ended_ && output_.empty()) ReadSome();
+  });
+}
+
+void ServedConnection::Post(std::function<void()> task) {
+  loop_.Post([weak = weak_from_this(), task = std::move(task)] {
+    if (const auto self = weak.lock()) task();
   });
 }
 
 void ServedConnection::ServeEvents() {
-  while (const auto event = rpc_.NextEvent()) Serve(*event);
+  while (auto event = rpc_.NextEvent()) Serve(*std::move(event));
 }
 
-void ServedConnection::Serve(const rpc::ServerEvent& event) {
+void ServedConnection::Serve(rpc::ServerEvent event) {
   const auto stream_of = [this](rpc::CallId call) -> std::shared_ptr<ServerStream> {
     const auto found = streams_.find(call);
     return found == streams_.end() ? nullptr : found->second;
   };
-  std::visit(Overloaded{
-                 [&](const rpc::CallBegan& began) {
-                   services_.at(began.path)({.connection = *this, .id = began.call, .request = began.request});
-                 },
-                 [&](const rpc::RequestArrived& arrived) {
-                   if (const auto stream = stream_of(arrived.call)) stream->Arrived(arrived.request);
-                 },
-                 [&](const rpc::RepliesSent& sent) {
-                   if (const auto stream = stream_of(sent.call)) stream->Sent();
-                 },
-                 [&](const rpc::CallLost& lost) { Forget(lost.call, lost.why); },
-             },
-             event);
+  std::visit(
+      Overloaded{
+          [&](rpc::CallBegan& began) {
+            services_.at(began.path)({.connection = *this, .id = began.call, .request = std::move(began.request)});
+          },
+          [&](const rpc::RequestArrived& arrived) {
+            if (const auto stream = stream_of(arrived.call)) stream->Arrived(arrived.request);
+          },
+          [&](const rpc::RepliesSent& sent) {
+            if (const auto stream = stream_of(sent.call)) stream->Sent();
+          },
+          [&](const rpc::CallLost& lost) { Forget(lost.call, lost.why); },
+      },
+      event);
 }
 
 void ServedConnection::Open(rpc::CallId call, std::shared_ptr<ServerStream> stream) {
@@ -183,14 +181,10 @@ void ServedConnection::Forget(rpc::CallId call, std::optional<rpc::CallLost::Why
 
 void ServedConnection::Touch() {
   if (ended_ || std::exchange(touched_, true)) return;
-  const auto flush = [weak = weak_from_this()] {
+  if (flushing_) return Post([this] { Flush(); });
+  loop_.AtTurnEnd(Loop::Stage::kWrite, [weak = weak_from_this()] {
     if (const auto self = weak.lock()) self->Flush();
-  };
-  if (flushing_) {
-    loop_.Post(flush);
-  } else {
-    loop_.AtTurnEnd(Loop::Stage::kWrite, flush);
-  }
+  });
 }
 
 void ServedConnection::Flush() {

@@ -3,6 +3,7 @@
 #ifndef BROKER_CONTROL_SERVED_CONNECTION_H_
 #define BROKER_CONTROL_SERVED_CONNECTION_H_
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -23,50 +24,48 @@ namespace rdmabroker {
 
 class ServerStream;
 
-// One client's connection, on which the broker serves gRPC: carries octets between a socket, TLS if there is any, and
-// rpc::ServerConnection, and gives each call to its service. It reads at most 16 KiB in a turn of the loop, writes at
-// its end, and reads nothing while output waits for the client. Loop thread only.
+// Serves gRPC on one client's connection. It carries octets between the socket, TLS and rpc::ServerConnection, and
+// passes each call to its service. In a turn of the loop it reads at most 16 KiB, and it writes at the turn's end. It
+// does not read while output waits for the client. Loop thread only.
 class ServedConnection : public std::enable_shared_from_this<ServedConnection> {
  public:
-  // For a client to read at least a part of what waits for it. A stream's patience is shorter, and ends the stream
-  // alone.
+  // How long output may wait without the client reading any of it. After that the connection ends. A stream's patience
+  // is shorter and ends the stream alone.
   static constexpr absl::Duration kUnreadPatience = absl::Minutes(1);
-  // Once the client has ended the connection: for what it said before, of which a stream takes one message a turn.
+  // How long the connection serves earlier messages after the client has closed it. A stream takes one a turn.
   static constexpr absl::Duration kLastWords = absl::Milliseconds(200);
 
-  // The listening socket that the connection has come over.
+  // The owner of the listening socket from which the connection came.
   class Port {
    public:
     virtual ~Port() = default;
-    // Finds out who makes a call that begins. `action` is its name in the contract, for the log. Not OK: the call ends
-    // with this status.
+    // Identifies the caller of a new call. `action` is the call's name in the contract, for the log. If the status is
+    // not OK, the call ends with it.
     virtual rpc::Status Admit(ServedConnection& connection, absl::string_view action,
                               std::shared_ptr<const Caller>* caller) = 0;
-    // The connection has ended, and calls the port no more.
+    // The connection has ended. It does not call the port again.
     virtual void Ended(ServedConnection& connection) = 0;
   };
 
-  // `tls` is null for a connection without TLS, and otherwise has ended its handshake. What is referred to must outlive
-  // the connection, but the budget, which all connections of a user share.
+  // `tls` is null for a connection without TLS; otherwise its handshake must be complete. Everything passed by
+  // reference must outlive the connection. All connections of a user share `budget`.
   ServedConnection(UniqueFd socket, std::unique_ptr<TlsConnection> tls, Port& port, const Services& services,
                    const rpc::ServerConnection::Limits& limits, std::shared_ptr<rpc::FrameBudget> budget, Loop& loop);
   ~ServedConnection();
   ServedConnection(const ServedConnection&) = delete;
   ServedConnection& operator=(const ServedConnection&) = delete;
 
-  // Once: serves what comes.
+  // Begins to serve the connection. Call it once.
   void Start();
-  // Takes no new calls, and ends once those that are open have ended.
+  // Accepts no new calls. The connection ends when its open calls have ended.
   void Drain();
-  // Ends at once, and with it its calls. Not from within a call's service.
+  // Ends the connection and its calls at once. Must not be called from within a call's service.
   void End();
 
   Port& port() { return port_; }
   int socket() const { return socket_.get(); }
-  // Null if there is none.
-  const TlsConnection* tls() const { return tls_.get(); }
 
-  // For services. As rpc::ServerConnection's functions of these names.
+  // For services. Open gives the call's events to `stream`; the others are rpc::ServerConnection's.
   void Open(rpc::CallId call, std::shared_ptr<ServerStream> stream);
   void Read(rpc::CallId call);
   void Send(rpc::CallId call, absl::string_view reply);
@@ -75,27 +74,29 @@ class ServedConnection : public std::enable_shared_from_this<ServedConnection> {
 
  private:
   void Ready();
-  // Reads once from the socket, unless octets that were read before wait, and serves what has arrived.
+  // Serves the octets that wait in input_. If there are none, reads once from the socket first.
   void ReadSome();
-  // False: the client has ended the connection.
+  // Returns false if the client has ended the connection.
   bool ReadSocket();
   void ServeInput();
   void ServeEvents();
-  void Serve(const rpc::ServerEvent& event);
-  // Has Flush called at the end of this turn; in the next turn if it runs just now.
+  void Serve(rpc::ServerEvent event);
+  // Schedules Flush for the end of this turn, or for the next turn if Flush is running.
   void Touch();
   void Flush();
-  // All that there was to say has been said.
+  // Whether the connection is over and has no more output.
   bool IsDone() const;
   void TakeOutput();
   // Writes once. Output for a client that has gone is dropped.
   void WriteOutput();
-  // The client has ended the connection. Ends it, too, once the services have what the client said before.
+  // The client has ended the connection. The services get its earlier messages before the connection ends here.
   void HearLastWords();
   void EndOnceHeard();
   void Rearm();
   void SetTimer();
   void Forget(rpc::CallId call, std::optional<rpc::CallLost::Why> why);
+  // Runs `task` in the next turn, if the connection still exists then.
+  void Post(std::function<void()> task);
 
   UniqueFd socket_;
   const std::unique_ptr<TlsConnection> tls_;
@@ -105,19 +106,19 @@ class ServedConnection : public std::enable_shared_from_this<ServedConnection> {
   const std::shared_ptr<rpc::FrameBudget> budget_;
   rpc::ServerConnection rpc_;
   std::unordered_map<rpc::CallId, std::shared_ptr<ServerStream>> streams_;
-  // Streams whose calls have ended. Some of their functions may still be running.
+  // Streams whose calls have ended. They are destroyed later, because their functions may still be running.
   std::vector<std::shared_ptr<ServerStream>> over_;
   WatchId watch_ = WatchId::kNone;
   TimerId timer_ = TimerId::kNone;
   absl::Time timer_end_ = absl::InfiniteFuture();
   std::string input_;                    // Plain octets that rpc_ has not read. At most 16 KiB and one record of TLS.
-  TimerId unread_ = TimerId::kNone;      // While output waits; since some of it was read.
-  TimerId last_words_ = TimerId::kNone;  // Since the client has ended the connection.
+  TimerId unread_ = TimerId::kNone;      // Runs while output waits; restarts when some of it is written.
+  TimerId last_words_ = TimerId::kNone;  // Runs after the client has ended the connection.
   std::string output_;                   // Octets for the socket. At most those of one rpc_.TakeOutput.
   bool later_ = false;                   // ReadSome is posted.
   bool touched_ = false;
   bool flushing_ = false;
-  bool unwritable_ = false;  // A write has failed. The client may have said something before it left.
+  bool unwritable_ = false;  // A write has failed. Earlier messages of the client may still be unread.
   bool ended_ = false;
 };
 

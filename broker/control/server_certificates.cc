@@ -105,9 +105,10 @@ absl::Status UseAuthorities(SSL_CTX& tls, const std::vector<Certificate>& author
     }
     names += 2 + static_cast<size_t>(i2d_X509_NAME(X509_get_subject_name(each.get()), nullptr));
   }
-  if (names > kMostOfNames)
+  if (names > kMostOfNames) {
     return file.Complaint("its authorities' names are longer than TLS can send; leave some out");
-  // As handshakes would, this takes a way to no authority, or to one that has expired, as it is.
+  }
+  // A chain without an authority, or with an expired one, is no error, same as in a handshake.
   constexpr int kAsInHandshakes = SSL_BUILD_CHAIN_FLAG_IGNORE_ERROR | SSL_BUILD_CHAIN_FLAG_CLEAR_ERROR;
   if (alone && SSL_CTX_build_cert_chain(&tls, kAsInHandshakes) <= 0) {
     return Refusal(file, "tcp.certificate's authority in it");
@@ -138,7 +139,7 @@ absl::StatusOr<ServerCertificates> ReadServerCertificates(const CertificateFiles
   const auto certificates = CertificatesIn(*chain, chain_file);
   if (!certificates.ok()) return certificates.status();
   if (absl::Status valid = CheckDates(*certificates->front(), now, chain_file); !valid.ok()) return valid;
-  // OpenSSL checks each part as it takes it, and these settings are those that serve.
+  // OpenSSL checks each part when it is added. The TCP port then uses the same context.
   TlsContext tls = MakeTlsContext();
   if (tls == nullptr) {
     return chain_file.Complaint(absl::StrCat("OpenSSL has no TLS: ", ReasonOfOpenSsl(), "; see to openssl.cnf"));

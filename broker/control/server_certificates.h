@@ -32,10 +32,10 @@ struct ServerCertificates {
   std::string revoked;
   // What `revoked` says; never null.
   std::shared_ptr<const Revocations> revocations = std::make_shared<const Revocations>();
-  // What serves with them: the settings that TLS has taken them into. Null if they are not ReadServerCertificates'.
+  // The TLS settings with these certificates. Null unless ReadServerCertificates has made them.
   std::shared_ptr<const TlsServer> tls;
 
-  // Whether the files said the same.
+  // Whether the files had the same text.
   bool operator==(const ServerCertificates& other) const {
     return chain == other.chain && private_key == other.private_key && client_authorities == other.client_authorities &&
            revoked == other.revoked;

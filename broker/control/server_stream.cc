@@ -46,6 +46,12 @@ void ServerStream::Finish(rpc::Status status) {
   if (!writing_) connection_.Finish(call_, *finishing_);
 }
 
+void ServerStream::InNextTurn(std::function<void()> task) {
+  loop_.Post([weak = weak_from_this(), this, task = std::move(task)] {
+    if (const auto self = weak.lock(); self && !finishing()) task();
+  });
+}
+
 void ServerStream::Abandon() {
   Unread();
   connection_.Abandon(call_);

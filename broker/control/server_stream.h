@@ -5,6 +5,7 @@
 
 #include <google/protobuf/message_lite.h>
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -25,18 +26,18 @@ class ServerStream : public std::enable_shared_from_this<ServerStream> {
   ServerStream(const ServerStream&) = delete;
   ServerStream& operator=(const ServerStream&) = delete;
 
-  // For the connection. A message of the client; nothing if the client has half-closed the call.
+  // The next three are for the connection. A message has arrived; nothing if the client has half-closed the call.
   void Arrived(const std::optional<std::string>& message);
-  // What was written has left.
+  // The reply that was written has left.
   void Sent();
-  // The call has ended. `why`: as the client or its connection ended it; nothing if the broker did.
+  // The call has ended. `why` is nothing if the broker has ended it.
   virtual void Ended(std::optional<rpc::CallLost::Why> why) = 0;
 
  protected:
   // `patience` may change while the stream is open.
   ServerStream(ServedConnection& connection, rpc::CallId call, Loop& loop, const absl::Duration& patience);
 
-  // The next message of the client, which Read has asked for.
+  // Receives the message that Read has asked for.
   virtual void TakeMessage(const std::string& message) = 0;
   virtual void TakeHalfClose() = 0;
   // The reply has left, and the next one may be written.
@@ -51,6 +52,9 @@ class ServerStream : public std::enable_shared_from_this<ServerStream> {
   // Ends the call with `status` once the reply that is under way has left. Further calls change nothing.
   void Finish(rpc::Status status);
   [[nodiscard]] bool finishing() const { return finishing_.has_value(); }
+
+  // Runs `task` in the loop's next turn, if the call is still open then.
+  void InNextTurn(std::function<void()> task);
 
   Loop& loop() { return loop_; }
 

@@ -20,7 +20,7 @@ class ServedConnection;
 struct BegunCall {
   ServedConnection& connection;
   rpc::CallId id = 0;
-  std::string request;  // Of a method with one request; empty otherwise.
+  std::string request;  // Empty if the method has many requests.
 };
 
 // The path of the contract's method that takes this request ("/rdmabroker.v1.Broker/Listen"). Each method of the

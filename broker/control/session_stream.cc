@@ -82,9 +82,7 @@ void SessionStream::TakeMessage(const std::string& message) {
   next_request_ = 0;
   if (turn_ != loop().turn()) return TakeParsed();
   // The stream has had a message in this turn. Others have their turn first.
-  loop().Post([weak = weak_from_this(), this] {
-    if (const auto self = weak.lock(); self && !finishing()) TakeParsed();
-  });
+  InNextTurn([this] { TakeParsed(); });
 }
 
 void SessionStream::TakeParsed() {
@@ -213,14 +211,13 @@ void SessionStream::GoOn() {
   held_up_ = writing() && replies_.waiting() >= kTurn;
   if (held_up_ || unanswered_ > 0) return;
   if (!session_ || next_request_ == message_.requests().requests_size()) {
-    // What was in the last message is not kept until the next one comes.
+    // Frees the last message before the next one arrives.
     message_.Clear();
     next_request_ = 0;
     return Read();
   }
-  loop().Post([weak = weak_from_this(), this] {
-    const auto self = weak.lock();
-    if (!self || !session_ || finishing()) return;
+  InNextTurn([this] {
+    if (!session_) return;
     TakeRequests();
     GoOn();
   });

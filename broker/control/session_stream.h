@@ -59,7 +59,7 @@ class SessionStream final : public ServerStream, public EventStream {
   void TakeLaterMessage();
   // Asks for some of the message's requests. Others have their turn before the rest.
   void TakeRequests();
-  // What was asked for has been answered.
+  // The broker has answered all requests that the stream has asked for.
   void AllAnswered();
   // Takes the next requests or the next message, unless requests are being handled or too many answers wait for a
   // message that is under way.
@@ -85,12 +85,12 @@ class SessionStream final : public ServerStream, public EventStream {
   Features features_;
   BatchedReplies replies_;
   int next_request_ = 0;     // The first request of the message that was not asked for.
-  size_t unanswered_ = 0;    // Requests that were asked for and are not answered yet.
+  size_t unanswered_ = 0;    // Requests that the broker has not answered yet.
   uint64_t last_asked_ = 0;  // The id of the last request that was asked for, or was malformed.
   uint64_t turn_ = 0;        // The loop's turn in which a message or requests were taken last.
   bool sends_soon_ = false;  // SendNext is due in this turn.
-  bool held_up_ = false;     // Nothing is read or handled until the message under way has left.
-  bool greeted_ = false;     // The first message has come.
+  bool held_up_ = false;     // Reading waits until the message under way has left.
+  bool greeted_ = false;     // The first message has arrived.
   bool half_closed_ = false;
   TimerId greeting_ = TimerId::kNone;  // Until the first message.
 };

@@ -105,17 +105,15 @@ void TcpPort::Serve(uint64_t id, UniqueFd socket, std::unique_ptr<TlsConnection>
   Connection& connection = connections_.at(id);
   const bool is_open = tls != nullptr && tls->state() == TlsConnection::State::kOpen;
   if (!is_open && tls != nullptr) LogFailure(connection.peer, *tls);
-  // Whom the former authorities have signed is perhaps not believed any more.
+  // The current authorities may not include the one that has signed the client's certificate.
   if (!is_open || server != tls_) return Release(id);
   connection.chain = tls->chain();
   connection.served = std::make_shared<ServedConnection>(std::move(socket), std::move(tls), *this, services_,
                                                          rpc::ServerConnection::Limits(), connection.budget, loop_);
   served_[connection.served.get()] = id;
-  connection.end = loop_.StartTimer(connection.begin + bounds_.patience, [this, id] {
-    if (const auto served = connections_.at(id).served) served->End();
-  });
-  const auto served = connection.served;
-  served->Start();
+  connection.end =
+      loop_.StartTimer(connection.begin + bounds_.patience, [this, id] { connections_.at(id).served->End(); });
+  connection.served->Start();
 }
 
 void TcpPort::LogFailure(const SocketAddress& peer, const TlsConnection& tls) {
@@ -151,19 +149,13 @@ rpc::Status TcpPort::Admit(ServedConnection& served, absl::string_view action, s
 }
 
 void TcpPort::EndConnections() {
-  EndThose([](const Connection&) { return true; });
+  EndConnections([](const PresentedChain&) { return true; });
 }
 
 void TcpPort::EndConnections(const std::function<bool(const PresentedChain&)>& of) {
-  EndThose([&of](const Connection& connection) { return of(connection.chain); });
-}
-
-void TcpPort::EndThose(const std::function<bool(const Connection&)>& which) {
-  std::vector<uint64_t> ids;
-  for (const auto& [id, connection] : connections_) {
-    if (connection.served != nullptr && which(connection)) ids.push_back(id);
+  for (const auto& [served, id] : served_) {
+    if (of(connections_.at(id).chain)) EndSoon(id);
   }
-  for (const uint64_t id : ids) EndSoon(id);
 }
 
 void TcpPort::EndSoon(uint64_t id) {
@@ -175,9 +167,7 @@ void TcpPort::EndSoon(uint64_t id) {
 }
 
 void TcpPort::Drain() {
-  for (const auto& [id, connection] : connections_) {
-    if (connection.served != nullptr) connection.served->Drain();
-  }
+  for (const auto& [served, id] : served_) connections_.at(id).served->Drain();
 }
 
 void TcpPort::Ended(ServedConnection& connection) {

@@ -41,7 +41,7 @@ struct TcpBounds {
 // Serves connections to the TCP port, over TLS. Loop thread only.
 class TcpPort final : public ServedConnection::Port {
  public:
-  // How a connection's client may use it still once its end has come: for the answers to calls that are under way.
+  // How long a connection that is to end stays open for the replies to its open calls.
   static constexpr absl::Duration kLastWords = absl::Milliseconds(500);
 
   // Says who makes a call, of the name `action` in the contract, by what the client presents.
@@ -55,24 +55,24 @@ class TcpPort final : public ServedConnection::Port {
   TcpPort(const TcpPort&) = delete;
   TcpPort& operator=(const TcpPort&) = delete;
 
-  // For handshakes that begin from now on. Connections with the former one that are in their handshake end. Before the
-  // first call there must be no connection.
+  // Applies to later handshakes. Connections that are in a handshake with the former settings end. Must be called
+  // before StartAccepting.
   void Use(std::shared_ptr<const TlsServer> tls) { tls_ = std::move(tls); }
 
   // Before, and after StopAccepting, there are no new connections.
   void StartAccepting();
   void StopAccepting() { accepting_.Stop(listening_); }
 
-  // Has all connections end, or those whose chain `of` is true of, kLastWords from now at the latest.
+  // Ends all connections, or those for whose chain `of` returns true. Each stays open for up to kLastWords.
   void EndConnections();
   void EndConnections(const std::function<bool(const PresentedChain&)>& of);
-  // Has each connection end once its calls have ended, at once if it has none.
+  // Ends each connection when its open calls have ended.
   void Drain();
-  // Whether there are connections that have ended their handshake.
+  // Whether there are open connections whose handshake is complete.
   [[nodiscard]] bool HasConnections() const { return !served_.empty(); }
 
   const std::string& address() const { return address_; }
-  // Those that count: also in their handshake, or ended without a call.
+  // The number of connections that count against the bounds, including those in their handshake.
   [[nodiscard]] size_t connections() const { return connections_.size(); }
 
   rpc::Status Admit(ServedConnection& connection, absl::string_view action,
@@ -89,7 +89,7 @@ class TcpPort final : public ServedConnection::Port {
     std::shared_ptr<rpc::FrameBudget> budget;
     bool kept = false;             // A call has been admitted.
     bool ending = false;           // It ends after kLastWords, whatever is called.
-    TimerId end = TimerId::kNone;  // Of the connection, or of its counting once it has ended.
+    TimerId end = TimerId::kNone;  // Ends the connection, or erases it when it has ended.
   };
 
   void Take(UniqueFd socket);
@@ -97,7 +97,6 @@ class TcpPort final : public ServedConnection::Port {
              const std::shared_ptr<const TlsServer>& server);
   void LogFailure(const SocketAddress& peer, const TlsConnection& tls);
   void Refuse(const SocketAddress& peer);
-  void EndThose(const std::function<bool(const Connection&)>& which);
   // Drains it, and ends it after kLastWords.
   void EndSoon(uint64_t id);
   // It has ended, but perhaps it still counts.

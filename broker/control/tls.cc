@@ -95,7 +95,7 @@ void TlsConnection::Shake() {
 }
 
 void TlsConnection::ReadAll() {
-  std::array<char, 16384> record;  // The longest.
+  std::array<char, kLongestRecord> record;
   while (true) {
     ERR_clear_error();
     const int size = SSL_read(tls_.get(), record.data(), static_cast<int>(record.size()));

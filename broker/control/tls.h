@@ -42,6 +42,8 @@ class TlsConnection {
  public:
   enum class State { kHandshake, kOpen, kEnded };
 
+  // The octets of the longest record's data (RFC 8446 section 5.1).
+  static constexpr size_t kLongestRecord = 16384;
   // The most octets that a client may send after the handshake without any data in them: two of the longest records. A
   // KeyUpdate has 27 octets and costs as much as some kilobytes of data. OpenSSL itself bounds the handshake.
   static constexpr size_t kMostWithoutData = size_t{33} << 10;

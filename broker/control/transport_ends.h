@@ -9,9 +9,9 @@
 
 namespace rdmabroker {
 
-// What the loss of a session's stream means, as the contract has it (broker.proto, Session). A half-close, a Close
-// message and the end of the client's process end the session by themselves; everything else leaves it its grace
-// period, but for two kinds of clients:
+// Returns whether the loss of its stream ends a session (broker.proto, Session). A half-close, a CloseSession message
+// and the end of the client's process always end it. Any other loss leaves the session its grace period, except for two
+// kinds of clients:
 //
 //   the stream was lost by       | with "requests-on-stream" | without | process not visible (pid 0)
 //   RST_STREAM with CANCEL       | away                      | ended   | as in the columns before

@@ -36,7 +36,7 @@ absl::string_view CallOf() {
   return absl::StripSuffix(Request::descriptor()->name(), "Request");
 }
 
-// Reads a message that has come over a connection. Not OK if it is none of this type.
+// Reads a client's message. The status is not OK if the octets are not such a message.
 template <typename Request>
 rpc::Status ReadMessage(const std::string& octets, Request* request) {
   if (request->ParseFromString(octets)) return {};
@@ -44,15 +44,22 @@ rpc::Status ReadMessage(const std::string& octets, Request* request) {
           .message = absl::StrCat("The message is not a valid ", Request::descriptor()->full_name(), ".")};
 }
 
+// Identifies the caller of a new call and reads its request. If the status is not OK, the call must end with it.
+template <typename Request>
+rpc::Status BeginCall(const BegunCall& call, absl::string_view action, std::shared_ptr<const Caller>* caller,
+                      Request* request) {
+  const rpc::Status admitted = call.connection.port().Admit(call.connection, action, caller);
+  return admitted.ok() ? ReadMessage(call.request, request) : admitted;
+}
+
 // Serves the method at `path` on the loop thread.
 template <typename Request, typename Reply>
 void ServeSlowUnary(Services& services, const std::string& path, SlowUnaryHandler<Request, Reply> handler) {
   services.Add(path, rpc::Requests::kOne, [handler = std::move(handler)](const BegunCall& call) {
     std::shared_ptr<const Caller> caller;
-    rpc::Status admitted = call.connection.port().Admit(call.connection, CallOf<Request>(), &caller);
     Request request;
-    if (admitted.ok()) admitted = ReadMessage(call.request, &request);
-    if (!admitted.ok()) return call.connection.Finish(call.id, admitted);
+    const rpc::Status begun = BeginCall(call, CallOf<Request>(), &caller, &request);
+    if (!begun.ok()) return call.connection.Finish(call.id, begun);
     handler(*caller, request,
             [weak = call.connection.weak_from_this(), id = call.id](const rpc::Status& status, const Reply& reply) {
               const auto connection = weak.lock();

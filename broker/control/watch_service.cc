@@ -93,7 +93,7 @@ class WatchService::Watch final : public ServerStream {
     return kinds;
   }
 
-  // It has one request, which has come with the call.
+  // The call's only request arrives with the call.
   void TakeMessage(const std::string&) override {}
   void TakeHalfClose() override {}
 
@@ -134,9 +134,8 @@ std::optional<Outcome> WatchService::RefuseTo(const Caller& caller, const v1::Wa
 
 void WatchService::Begin(const BegunCall& call) {
   std::shared_ptr<const Caller> caller;
-  rpc::Status refusal = call.connection.port().Admit(call.connection, "Watch", &caller);
   v1::WatchRequest request;
-  if (refusal.ok()) refusal = ReadMessage(call.request, &request);
+  rpc::Status refusal = BeginCall(call, "Watch", &caller, &request);
   if (refusal.ok()) {
     if (const auto outcome = RefuseTo(*caller, request)) refusal = RpcStatusOf(*outcome);
   }

@@ -3,7 +3,6 @@
 // Inspection and administration from off the node: who is let in over TCP, who may do what there, and what becomes of
 // the certificates.
 
-#include <arpa/inet.h>
 #include <gmock/gmock.h>
 #include <google/protobuf/descriptor.h>
 #include <google/protobuf/message.h>
@@ -34,7 +33,6 @@
 #include "broker/control/server_certificates.h"
 #include "broker/control/tcp_port.h"
 #include "broker/policy/policy.h"
-#include "dataplane/ndk/socket_address.h"
 #include "dataplane/unique_fd.h"
 #include "proto/grpc/health/v1/health.grpc.pb.h"
 #include "proto/rdmabroker/v1/administration.grpc.pb.h"
@@ -177,14 +175,7 @@ class RemoteTest : public testing::Test {
 
   std::shared_ptr<grpc::Channel> Connect(const TestPair& pair) const { return Connect(pair, authority_); }
   std::shared_ptr<grpc::Channel> Connect(const TestPair& pair, const TestAuthority& believed) const {
-    grpc::SslCredentialsOptions options;
-    options.pem_root_certs = believed.certificate();
-    options.pem_cert_chain = pair.certificate;
-    options.pem_private_key = pair.private_key;
-    grpc::ChannelArguments arguments;
-    arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
-    arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
-    return grpc::CreateCustomChannel(daemon_->tcp_address(), grpc::SslCredentials(options), arguments);
+    return TlsChannel(daemon_->tcp_address(), believed.certificate(), pair.certificate, pair.private_key);
   }
   std::shared_ptr<grpc::Channel> ConnectAs(const char* id) const { return Connect(Of({id})); }
 
@@ -234,17 +225,8 @@ class RemoteTest : public testing::Test {
     if (stream->Read(&reply)) context.TryCancel();
     return stream->Finish();
   }
-  // The client's end of a connection that says nothing; 127.0.0.1 and its neighbours are as many hosts.
-  UniqueFd ConnectSilently(const char* host) const {
-    const auto port = SocketAddress::Parse(daemon_->tcp_address())->port;
-    sockaddr_in from = {.sin_family = AF_INET};
-    sockaddr_in to = {.sin_family = AF_INET, .sin_port = htons(port), .sin_addr = {htonl(INADDR_LOOPBACK)}};
-    ::inet_pton(AF_INET, host, &from.sin_addr);
-    UniqueFd fd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-    EXPECT_EQ(::bind(fd.get(), reinterpret_cast<const sockaddr*>(&from), sizeof from), 0);
-    EXPECT_EQ(::connect(fd.get(), reinterpret_cast<const sockaddr*>(&to), sizeof to), 0);
-    return fd;
-  }
+  // The client's end of a connection that sends nothing.
+  UniqueFd ConnectSilently(const char* host) const { return ConnectFrom(host, daemon_->tcp_address()); }
   // Whether it has ended, within the patience.
   static bool Ends(const std::shared_ptr<grpc::Channel>& channel) {
     return channel->WaitForStateChange(GRPC_CHANNEL_READY,

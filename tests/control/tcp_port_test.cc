@@ -4,7 +4,6 @@
 
 #include "broker/control/tcp_port.h"
 
-#include <arpa/inet.h>
 #include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
 #include <sys/socket.h>
@@ -27,7 +26,6 @@
 #include "broker/runtime/loop.h"
 #include "broker/runtime/loop_for_test.h"
 #include "broker/runtime/tcp_listener.h"
-#include "dataplane/ndk/socket_address.h"
 #include "dataplane/unique_fd.h"
 #include "proto/grpc/health/v1/health.grpc.pb.h"
 #include "tests/control/temporary_folder.h"
@@ -64,17 +62,7 @@ class TcpPortTest : public testing::Test {
     port_->StartAccepting();
   }
 
-  // A client's end; 127.0.0.1 and its neighbours are as many hosts.
-  UniqueFd ConnectFrom(const char* host) const {
-    const auto port = SocketAddress::Parse(port_->address())->port;
-    sockaddr_in from = {.sin_family = AF_INET};
-    sockaddr_in to = {.sin_family = AF_INET, .sin_port = htons(port), .sin_addr = {htonl(INADDR_LOOPBACK)}};
-    ::inet_pton(AF_INET, host, &from.sin_addr);
-    UniqueFd fd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-    EXPECT_EQ(::bind(fd.get(), reinterpret_cast<const sockaddr*>(&from), sizeof from), 0);
-    EXPECT_EQ(::connect(fd.get(), reinterpret_cast<const sockaddr*>(&to), sizeof to), 0);
-    return fd;
-  }
+  UniqueFd ConnectFrom(const char* host) const { return rdmabroker::ConnectFrom(host, port_->address()); }
   static bool IsOver(const UniqueFd& client) {
     char byte = 0;
     const ssize_t size = ::recv(client.get(), &byte, 1, MSG_DONTWAIT);
@@ -100,14 +88,7 @@ class TcpPortTest : public testing::Test {
 
   // A client that connects from 127.0.0.1 and makes one call.
   std::shared_ptr<grpc::Channel> Call(bool is_admitted) {
-    grpc::SslCredentialsOptions options;
-    options.pem_root_certs = authority_.certificate();
-    options.pem_cert_chain = pair_.certificate;
-    options.pem_private_key = pair_.private_key;
-    grpc::ChannelArguments arguments;
-    arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
-    arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
-    const auto channel = grpc::CreateCustomChannel(port_->address(), grpc::SslCredentials(options), arguments);
+    const auto channel = TlsChannel(port_->address(), authority_.certificate(), pair_.certificate, pair_.private_key);
     admitted_ = is_admitted;
     std::atomic<bool> done = false;
     std::thread caller([&] {

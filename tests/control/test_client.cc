@@ -2,6 +2,7 @@
 
 #include "tests/control/test_client.h"
 
+#include <arpa/inet.h>
 #include <fcntl.h>
 #include <grpcpp/create_channel_posix.h>
 #include <gtest/gtest.h>
@@ -70,6 +71,30 @@ UniqueFd ConnectAs(uid_t uid, gid_t gid, const std::string& path, int type) {
 std::shared_ptr<grpc::Channel> ChannelOver(UniqueFd connection) {
   ::fcntl(connection.get(), F_SETFL, ::fcntl(connection.get(), F_GETFL) | O_NONBLOCK);
   return grpc::CreateInsecureChannelFromFd("control", connection.Release());
+}
+
+UniqueFd ConnectFrom(const char* host, const std::string& address) {
+  sockaddr_in from = {.sin_family = AF_INET};
+  sockaddr_in to = {.sin_family = AF_INET,
+                    .sin_port = htons(SocketAddress::Parse(address)->port),
+                    .sin_addr = {htonl(INADDR_LOOPBACK)}};
+  ::inet_pton(AF_INET, host, &from.sin_addr);
+  UniqueFd fd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  EXPECT_EQ(::bind(fd.get(), reinterpret_cast<const sockaddr*>(&from), sizeof from), 0);
+  EXPECT_EQ(::connect(fd.get(), reinterpret_cast<const sockaddr*>(&to), sizeof to), 0);
+  return fd;
+}
+
+std::shared_ptr<grpc::Channel> TlsChannel(const std::string& address, const std::string& authority,
+                                          const std::string& certificate, const std::string& private_key) {
+  grpc::SslCredentialsOptions options;
+  options.pem_root_certs = authority;
+  options.pem_cert_chain = certificate;
+  options.pem_private_key = private_key;
+  grpc::ChannelArguments arguments;
+  arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
+  arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
+  return grpc::CreateCustomChannel(address, grpc::SslCredentials(options), arguments);
 }
 
 std::shared_ptr<grpc::Channel> ChannelAs(uid_t uid, const std::string& path) {
