@@ -95,7 +95,8 @@ absl::StatusOr<std::optional<RemoteAccess::Port>> OpenPort(const DaemonParts& pa
 void ServeMetrics(ControlServer& control, UniqueFd scrapes, const Configuration& configuration, Survival& survival) {
   if (configuration.metrics_address.empty()) return;
   survival.OnCommit([&control](absl::Duration took, bool stored) { control.metrics().CountCommit(took, stored); });
-  const auto complete = [&keep = survival.descriptors()](Snapshot& snapshot) {
+  const auto complete = [&keep = survival.descriptors(), &control](Snapshot& snapshot) {
+    snapshot.held_octets = control.costs().held();
     snapshot.kept_descriptors = keep.kept();
     snapshot.most_kept_descriptors = keep.most_kept();
   };

@@ -222,14 +222,14 @@ TEST(Configuration, IsDocumentedKeyByKey) {
   EXPECT_EQ(documented, tested);
 }
 
-// The first cell of each row below the heading "Limits".
+// The first cell of each row below the heading "Limits of the configuration".
 std::string DocumentedLimits() {
-  std::ifstream file("docs/operating.md");
+  std::ifstream file("docs/limits.md");
   EXPECT_TRUE(file.is_open());
   std::string cells;
   bool below = false;
   for (std::string line; std::getline(file, line);) {
-    if (absl::StartsWith(line, "## ")) below = line == "## Limits";
+    if (absl::StartsWith(line, "## ")) below = line == "## Limits of the configuration";
     if (below && absl::StartsWith(line, "| ")) absl::StrAppend(&cells, line.substr(0, line.find(" | ")), "\n");
   }
   return cells;

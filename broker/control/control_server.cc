@@ -29,14 +29,11 @@ constexpr absl::Duration kDrainLook = absl::Milliseconds(5);
 // A turn of the loop that is longer has held clients up. Others' requests take a tenth of that.
 constexpr absl::Duration kLongTurn = absl::Milliseconds(10);
 
-// Calls at a time on one connection beside a client's unanswered requests: its stream, and inspection.
-constexpr uint32_t kOtherCalls = 64;
-
 ControlSocket::Settings SettingsOf(const Configuration& configuration, const Administrators& administrators) {
   return {.administrators = administrators,
           .connections_per_uid = configuration.connections_per_uid,
           .silence_timeout = configuration.patience,
-          .calls = configuration.limits.answers_kept + kOtherCalls};
+          .calls = configuration.limits.answers_kept + ControlServer::kOtherCalls};
 }
 
 Administrators AdministratorsOf(const LoadedConfiguration& loaded) {
@@ -77,16 +74,19 @@ absl::StatusOr<std::unique_ptr<ControlServer>> ControlServer::Start(const Loaded
       configuration.policy, configuration.audit);
   self->broker_->gate().OnDecision([&metrics = self->metrics_](bool allowed) { metrics.CountDecision(allowed); });
   if (absl::Status served = self->Serve(configuration); !served.ok()) return served;
+  self->costs_ = std::make_unique<UserCosts>(
+      self->loop_, UserCosts::Bounds(), [&metrics = self->metrics_](uint64_t others) { metrics.CountOthers(others); });
   self->accepting_ = std::make_unique<AcceptingThread>(self->loop_);
   self->control_socket_ =
-      std::make_unique<ControlSocket>(*std::move(control), self->services_, *self->accepting_, self->loop_,
-                                      self->metrics_, SettingsOf(configuration, administrators));
+      std::make_unique<ControlSocket>(*std::move(control), self->services_, *self->accepting_, *self->costs_,
+                                      self->loop_, self->metrics_, SettingsOf(configuration, administrators));
   self->handoff_socket_ = std::make_unique<HandoffSocket>(
-      *std::move(handoff), *self->broker_, self->handoffs_, self->loop_, self->metrics_,
+      *std::move(handoff), *self->broker_, self->handoffs_, *self->costs_, self->loop_, self->metrics_,
       HandoffSocket::Settings{.administrators = administrators, .patience = configuration.patience});
-  self->remotes_ = std::make_unique<RemoteAccess>(
-      std::move(tcp_port), configuration,
-      RemoteAccess::Parts{self->services_, *self->accepting_, self->loop_, self->broker_->gate(), self->metrics_});
+  self->remotes_ =
+      std::make_unique<RemoteAccess>(std::move(tcp_port), configuration,
+                                     RemoteAccess::Parts{self->services_, *self->accepting_, *self->costs_, self->loop_,
+                                                         self->broker_->gate(), self->metrics_});
   return self;
 }
 

@@ -3,6 +3,7 @@
 #ifndef BROKER_CONTROL_CONTROL_SERVER_H_
 #define BROKER_CONTROL_CONTROL_SERVER_H_
 
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -24,6 +25,7 @@
 #include "broker/control/remote_access.h"
 #include "broker/control/services.h"
 #include "broker/control/session_stream.h"
+#include "broker/control/user_costs.h"
 #include "broker/control/watch_service.h"
 #include "broker/monitoring/metrics.h"
 #include "broker/runtime/descriptor_keep.h"
@@ -35,6 +37,9 @@ namespace rdmabroker {
 // The whole daemon but its fabrics: sockets, services, loop. Made, given its fabrics, run, and stopped once.
 class ControlServer {
  public:
+  // Calls at a time on one connection beside a client's unanswered requests: its stream, and inspection.
+  static constexpr uint32_t kOtherCalls = 64;
+
   // Makes the sockets, or takes over those that the process before has left in `keep`, and starts to serve with `core`,
   // whose changes `commit` stores, and on `tcp_port` if there is one; `keep` is for the time of the call. Errors as
   // those of ListenOnUnixSocket.
@@ -50,6 +55,8 @@ class ControlServer {
   HandoffTable& handoffs() { return handoffs_; }
   void Recover(std::vector<std::unique_ptr<Fabric>> fabrics) { broker_->Recover(std::move(fabrics)); }
   const Broker& broker() const { return *broker_; }
+  // Loop thread only.
+  const UserCosts& costs() const { return *costs_; }
   // What is counted, on the loop thread.
   Metrics& metrics() { return metrics_; }
   // Before Run, if at all: as MetricsPort, until it stops.
@@ -98,6 +105,7 @@ class ControlServer {
   Loop loop_;
   HandoffTable handoffs_;
   Metrics metrics_;
+  std::unique_ptr<UserCosts> costs_;
   std::unique_ptr<Broker> broker_;
   Services services_;
   // How long clients may take to say who they are, and to read (control.patience_ms).

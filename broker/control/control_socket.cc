@@ -9,41 +9,30 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "broker/control/connect_rates.h"
 #include "broker/log/log.h"
 
 namespace rdmabroker {
 namespace {
 
-// How often users connect. Accepting thread only.
-class ConnectRates {
- public:
-  bool MayEnter(int socket) {
-    ucred credentials = {};
-    socklen_t length = sizeof credentials;
-    if (::getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &credentials, &length) != 0) return false;
-    const absl::Time now = Loop::Now();
-    // Above this number of users all buckets are reset. A node has a few dozen users.
-    if (buckets_.size() >= kMostUsers && !buckets_.contains(credentials.uid)) buckets_.clear();
-    return buckets_.try_emplace(credentials.uid, ControlSocket::kConnectRate, now).first->second.Take(now);
-  }
-
- private:
-  static constexpr size_t kMostUsers = 4096;
-
-  std::unordered_map<uid_t, rpc::TokenBucket> buckets_;
-};
+// Accepting thread. False also if the kernel does not tell the user.
+bool MayEnter(ConnectRates& rates, int socket) {
+  ucred credentials = {};
+  socklen_t length = sizeof credentials;
+  return ::getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &credentials, &length) == 0 && rates.Take(credentials.uid);
+}
 
 }  // namespace
 
-ControlSocket::ControlSocket(UniqueFd listener, const Services& services, AcceptingThread& accepting, Loop& loop,
-                             Metrics& metrics, const Settings& settings)
+ControlSocket::ControlSocket(UniqueFd listener, const Services& services, AcceptingThread& accepting, UserCosts& costs,
+                             Loop& loop, Metrics& metrics, const Settings& settings)
     : listener_(std::move(listener)),
       services_(services),
       accepting_(accepting),
+      costs_(costs),
       loop_(loop),
       metrics_(metrics),
-      settings_(settings),
-      users_(loop) {}
+      settings_(settings) {}
 
 ControlSocket::~ControlSocket() {
   StopAccepting();
@@ -51,12 +40,12 @@ ControlSocket::~ControlSocket() {
 }
 
 void ControlSocket::StartAccepting() {
-  listening_ = accepting_.Accept(
-      std::move(listener_),
-      {.name = "control.sock",
-       .may_enter = [rates = std::make_shared<ConnectRates>()](int socket) { return rates->MayEnter(socket); },
-       .take = [this](UniqueFd socket) { Take(std::move(socket)); },
-       .refused = [this](uint64_t count) { RefuseHasty(count); }});
+  listening_ =
+      accepting_.Accept(std::move(listener_), {.name = "control.sock",
+                                               .may_enter = [rates = std::make_shared<ConnectRates>(kConnectRate)](
+                                                                int socket) { return MayEnter(*rates, socket); },
+                                               .take = [this](UniqueFd socket) { Take(std::move(socket)); },
+                                               .refused = [this](uint64_t count) { RefuseHasty(count); }});
 }
 
 void ControlSocket::Set(const Settings& settings) {
@@ -71,10 +60,11 @@ void ControlSocket::Take(UniqueFd socket) {
   const auto caller = CallerOf(socket.get(), settings_.administrators);
   if (!caller) return;
   const uid_t uid = caller->identity.uid;
-  if (users_.CountOf(uid) >= settings_.connections_per_uid) return Refuse(uid);
-  const auto served = std::make_shared<ServedConnection>(std::move(socket), nullptr, *this, services_,
-                                                         rpc::ServerConnection::Limits{.calls = settings_.calls},
-                                                         users_.Enter(uid), loop_);
+  if (of_user_.of(uid) >= settings_.connections_per_uid) return Refuse(uid);
+  const auto served =
+      std::make_shared<ServedConnection>(std::move(socket), nullptr, *this, services_,
+                                         rpc::ServerConnection::Limits{.calls = settings_.calls}, costs_, uid, loop_);
+  of_user_.Enter(uid);
   Connection& connection = connections_[served.get()];
   connection.served = served;
   connection.caller = std::make_shared<Caller>(*caller);
@@ -113,10 +103,19 @@ rpc::Status ControlSocket::Admit(ServedConnection& connection, absl::string_view
   return {};
 }
 
+void ControlSocket::Exceeds(ServedConnection& connection, absl::string_view cause) {
+  metrics_.CountRefusedCaller(CallerRefusal::kExcess);
+  if (const auto left_out = excess_.Pass(Loop::Now())) {
+    const Identity& client = connections_.at(&connection).caller->identity;
+    LogWarning("connection ended",
+               {{"uid", client.uid}, {"pid", client.pid}, {"cause", cause}, {"left_out", *left_out}});
+  }
+}
+
 void ControlSocket::Ended(ServedConnection& connection) {
   const auto known = connections_.extract(&connection);
   loop_.CancelTimer(known.mapped().silence);
-  users_.Leave(known.mapped().caller->identity.uid);
+  of_user_.Leave(known.mapped().caller->identity.uid);
 }
 
 void ControlSocket::Drain() {

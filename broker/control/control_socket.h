@@ -12,9 +12,10 @@
 #include "absl/time/time.h"
 #include "broker/control/accepting_thread.h"
 #include "broker/control/caller.h"
-#include "broker/control/frame_budgets.h"
+#include "broker/control/counts.h"
 #include "broker/control/served_connection.h"
 #include "broker/control/services.h"
+#include "broker/control/user_costs.h"
 #include "broker/monitoring/metrics.h"
 #include "broker/runtime/loop.h"
 #include "broker/runtime/warning_limit.h"
@@ -41,8 +42,8 @@ class ControlSocket final : public ServedConnection::Port {
   };
 
   // All must outlive it.
-  ControlSocket(UniqueFd listener, const Services& services, AcceptingThread& accepting, Loop& loop, Metrics& metrics,
-                const Settings& settings);
+  ControlSocket(UniqueFd listener, const Services& services, AcceptingThread& accepting, UserCosts& costs, Loop& loop,
+                Metrics& metrics, const Settings& settings);
   ~ControlSocket() override;
   ControlSocket(const ControlSocket&) = delete;
   ControlSocket& operator=(const ControlSocket&) = delete;
@@ -61,6 +62,7 @@ class ControlSocket final : public ServedConnection::Port {
 
   rpc::Status Admit(ServedConnection& connection, absl::string_view action,
                     std::shared_ptr<const Caller>* caller) override;
+  void Exceeds(ServedConnection& connection, absl::string_view cause) override;
   void Ended(ServedConnection& connection) override;
 
  private:
@@ -77,13 +79,15 @@ class ControlSocket final : public ServedConnection::Port {
   UniqueFd listener_;  // Until StartAccepting.
   const Services& services_;
   AcceptingThread& accepting_;
+  UserCosts& costs_;
   Loop& loop_;
   Metrics& metrics_;
   Settings settings_;
   AcceptingThread::ListenerId listening_ = AcceptingThread::ListenerId::kNone;
   std::unordered_map<ServedConnection*, Connection> connections_;
-  FrameBudgets<uid_t> users_;
+  Counts<uid_t> of_user_;
   WarningLimit too_many_;
+  WarningLimit excess_;
   WarningLimit hasty_;
 };
 

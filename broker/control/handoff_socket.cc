@@ -27,10 +27,11 @@ bool SendReply(int socket, const v1::HandoffReply& reply, int transport) {
 
 }  // namespace
 
-HandoffSocket::HandoffSocket(UniqueFd listener, const Broker& broker, HandoffTable& table, Loop& loop, Metrics& metrics,
-                             const Settings& settings)
+HandoffSocket::HandoffSocket(UniqueFd listener, const Broker& broker, HandoffTable& table, UserCosts& costs, Loop& loop,
+                             Metrics& metrics, const Settings& settings)
     : broker_(broker),
       table_(table),
+      costs_(costs),
       loop_(loop),
       metrics_(metrics),
       settings_(settings),
@@ -39,7 +40,7 @@ HandoffSocket::HandoffSocket(UniqueFd listener, const Broker& broker, HandoffTab
 HandoffSocket::~HandoffSocket() {
   acceptor_.Stop();
   // Who has been sent a transport keeps it: the process ends, and the connection does not.
-  for (const auto& [fd, fetcher] : fetchers_) {
+  for (const auto& [id, fetcher] : fetchers_) {
     loop_.Unwatch(fetcher.watch);
     loop_.CancelTimer(fetcher.patience);
   }
@@ -48,42 +49,50 @@ HandoffSocket::~HandoffSocket() {
 void HandoffSocket::Take(UniqueFd socket) {
   const auto caller = CallerOf(socket.get(), settings_.administrators);
   if (!caller) return;
-  size_t& of_uid = fetchers_of_uid_[caller->identity.uid];
-  if (of_uid == settings_.fetchers_per_uid) {
+  const uid_t uid = caller->identity.uid;
+  if (!rates_.Take(uid) || of_user_.of(uid) == settings_.fetchers_per_uid) {
     metrics_.CountRefusedCaller(CallerRefusal::kTooManyConnections);
     if (const auto left_out = too_many_.Pass(Loop::Now())) {
-      LogWarning("hand-off refused", {{"uid", caller->identity.uid},
+      LogWarning("hand-off refused", {{"uid", uid},
                                       {"pid", caller->identity.pid},
                                       {"status", StatusName(NdkStatus::kInsufficientResources)},
                                       {"left_out", *left_out}});
     }
     return;
   }
-  ++of_uid;
-  const int fd = socket.get();
-  Fetcher& fetcher = fetchers_[fd];
+  of_user_.Enter(uid);
+  const uint64_t id = ++last_id_;
+  Fetcher& fetcher = fetchers_[id];
+  fetcher.account = costs_.Enter(uid, [this, id] { Drop(id); });
+  fetcher.watch = loop_.Watch(socket.get(), EPOLLIN | EPOLLRDHUP, [this, id](uint32_t) { HearSoon(id); });
   fetcher.socket = std::move(socket);
   fetcher.caller = *caller;
-  fetcher.watch = loop_.Watch(fd, EPOLLIN | EPOLLRDHUP, [this, fd](uint32_t) { Hear(fd); });
-  StartPatience(fetcher);
+  StartPatience(id);
   if (fetchers_.size() == settings_.fetchers) acceptor_.Pause();
 }
 
-void HandoffSocket::Hear(int fd) {
-  Fetcher& fetcher = fetchers_.at(fd);
+void HandoffSocket::HearSoon(uint64_t id) {
+  fetchers_.at(id).account->InTurn([this, id] {
+    if (fetchers_.contains(id)) Hear(id);
+  });
+}
+
+void HandoffSocket::Hear(uint64_t id) {
+  Fetcher& fetcher = fetchers_.at(id);
+  fetcher.account->Charge(1);
   char buffer[kMaxRecord];
   iovec part = {buffer, sizeof buffer};
   msghdr message = {.msg_iov = &part, .msg_iovlen = 1};
-  const ssize_t length = ::recvmsg(fd, &message, MSG_DONTWAIT);
+  const ssize_t length = ::recvmsg(fetcher.socket.get(), &message, MSG_DONTWAIT);
   if (length < 0 && errno == EAGAIN) return loop_.Rearm(fetcher.watch, EPOLLIN | EPOLLRDHUP);
-  if (length <= 0) return Drop(fd);
+  if (length <= 0) return Drop(id);
   const std::string record(buffer, (message.msg_flags & MSG_TRUNC) != 0 ? 0 : static_cast<size_t>(length));
-  if (!fetcher.sent) return Answer(fetcher, record);
+  if (!fetcher.sent) return Answer(id, record);
   v1::HandoffAcknowledgement acknowledgement;
   if (acknowledgement.ParseFromString(record) && acknowledgement.connector_id() == fetcher.connector.value()) {
     table_.Settle(std::exchange(fetcher.sent, ConnectionId()), true);
   }
-  Drop(fd);
+  Drop(id);
 }
 
 Handoff* HandoffSocket::Authorise(const Fetcher& fetcher, const std::string& record, Outcome* outcome,
@@ -127,7 +136,8 @@ Handoff* HandoffSocket::Authorise(const Fetcher& fetcher, const std::string& rec
   return handoff;
 }
 
-void HandoffSocket::Answer(Fetcher& fetcher, const std::string& record) {
+void HandoffSocket::Answer(uint64_t id, const std::string& record) {
+  Fetcher& fetcher = fetchers_.at(id);
   const int fd = fetcher.socket.get();
   Outcome outcome;
   ConnectionId connection;
@@ -143,40 +153,38 @@ void HandoffSocket::Answer(Fetcher& fetcher, const std::string& record) {
     }
     ToProto(outcome, reply.mutable_outcome());
     SendReply(fd, reply, -1);
-    return Drop(fd);
+    return Drop(id);
   }
   ToProto(Outcome{}, reply.mutable_outcome());
   reply.set_connection_state(handoff->state);
   if (handoff->on_sending) handoff->on_sending(true);
   if (!SendReply(fd, reply, handoff->socket.get())) {
     if (handoff->on_sending) handoff->on_sending(false);
-    return Drop(fd);
+    return Drop(id);
   }
   handoff->sent = true;
   fetcher.sent = connection;
   loop_.Rearm(fetcher.watch, EPOLLIN | EPOLLRDHUP);
 }
 
-void HandoffSocket::StartPatience(Fetcher& fetcher) {
-  fetcher.patience =
-      loop_.StartTimer(Loop::Now() + settings_.patience, [this, fd = fetcher.socket.get()] { LosePatience(fd); });
+void HandoffSocket::StartPatience(uint64_t id) {
+  fetchers_.at(id).patience = loop_.StartTimer(Loop::Now() + settings_.patience, [this, id] { LosePatience(id); });
 }
 
 // A client may be stopped before it acknowledges: how long it has for that the core decides, by its own deadline.
-void HandoffSocket::LosePatience(int fd) {
-  Fetcher& fetcher = fetchers_.at(fd);
-  if (fetcher.sent && table_.Find(fetcher.sent) != nullptr) return StartPatience(fetcher);
-  Drop(fd);
+void HandoffSocket::LosePatience(uint64_t id) {
+  const Fetcher& fetcher = fetchers_.at(id);
+  if (fetcher.sent && table_.Find(fetcher.sent) != nullptr) return StartPatience(id);
+  Drop(id);
 }
 
-void HandoffSocket::Drop(int fd) {
-  const auto found = fetchers_.find(fd);
+void HandoffSocket::Drop(uint64_t id) {
+  const auto found = fetchers_.find(id);
   if (found == fetchers_.end()) return;
   loop_.Unwatch(found->second.watch);
   loop_.CancelTimer(found->second.patience);
   const ConnectionId lost = found->second.sent;
-  const auto of_uid = fetchers_of_uid_.find(found->second.caller.identity.uid);
-  if (--of_uid->second == 0) fetchers_of_uid_.erase(of_uid);
+  of_user_.Leave(found->second.caller.identity.uid);
   fetchers_.erase(found);
   if (lost) table_.Settle(lost, false);
   acceptor_.Resume();

@@ -3,12 +3,17 @@
 #ifndef BROKER_CONTROL_HANDOFF_SOCKET_H_
 #define BROKER_CONTROL_HANDOFF_SOCKET_H_
 
+#include <cstdint>
 #include <map>
+#include <memory>
 #include <string>
 
 #include "absl/time/time.h"
 #include "broker/control/acceptor.h"
 #include "broker/control/broker.h"
+#include "broker/control/connect_rates.h"
+#include "broker/control/counts.h"
+#include "broker/control/user_costs.h"
 #include "broker/monitoring/metrics.h"
 #include "broker/runtime/handoff_table.h"
 #include "broker/runtime/loop.h"
@@ -20,6 +25,10 @@ namespace rdmabroker {
 // Gives clients the transports of their established connections, as handoff.proto describes. Loop thread only.
 class HandoffSocket {
  public:
+  // New connections of one user. A client makes one for each connection, and a broker does some thousand handshakes a
+  // second at most.
+  static constexpr rpc::TokenRate kConnectRate = {.burst = 4096, .a_second = 5000};
+
   struct Settings {
     Administrators administrators;
     // Fetchers at a time; a client has one for a connection, for two round trips. Further ones wait in the backlog.
@@ -31,8 +40,8 @@ class HandoffSocket {
     absl::Duration patience = absl::Seconds(10);
   };
 
-  HandoffSocket(UniqueFd listener, const Broker& broker, HandoffTable& table, Loop& loop, Metrics& metrics,
-                const Settings& settings);
+  HandoffSocket(UniqueFd listener, const Broker& broker, HandoffTable& table, UserCosts& costs, Loop& loop,
+                Metrics& metrics, const Settings& settings);
   ~HandoffSocket();
   HandoffSocket(const HandoffSocket&) = delete;
   HandoffSocket& operator=(const HandoffSocket&) = delete;
@@ -51,6 +60,7 @@ class HandoffSocket {
   struct Fetcher {
     UniqueFd socket;
     Caller caller;
+    std::unique_ptr<UserCosts::Entry> account;
     WatchId watch = WatchId::kNone;
     TimerId patience = TimerId::kNone;
     ConnectionId sent;  // Its transport is on the way; the acknowledgement is awaited.
@@ -58,22 +68,27 @@ class HandoffSocket {
   };
 
   void Take(UniqueFd socket);
-  void Hear(int fd);
+  // Has Hear called when it is the user's turn.
+  void HearSoon(uint64_t id);
+  void Hear(uint64_t id);
   // Looks up and checks what was asked for. Null, with the refusal in `outcome`.
   Handoff* Authorise(const Fetcher& fetcher, const std::string& record, Outcome* outcome, ConnectionId* connection,
                      ConnectorId* connector) const;
-  void Answer(Fetcher& fetcher, const std::string& record);
-  void StartPatience(Fetcher& fetcher);
-  void LosePatience(int fd);
-  void Drop(int fd);
+  void Answer(uint64_t id, const std::string& record);
+  void StartPatience(uint64_t id);
+  void LosePatience(uint64_t id);
+  void Drop(uint64_t id);
 
   const Broker& broker_;
   HandoffTable& table_;
+  UserCosts& costs_;
   Loop& loop_;
   Metrics& metrics_;
   Settings settings_;
-  std::map<int, Fetcher> fetchers_;
-  std::map<uid_t, size_t> fetchers_of_uid_;
+  uint64_t last_id_ = 0;
+  std::map<uint64_t, Fetcher> fetchers_;
+  Counts<uid_t> of_user_;
+  ConnectRates rates_{kConnectRate};
   WarningLimit too_many_;
   WarningLimit denied_;
   Acceptor acceptor_;  // Last: it calls the others.

@@ -70,7 +70,8 @@ HealthService::HealthService(Services& services, Loop& loop, const absl::Duratio
       };
   // Both methods take the same request.
   ServeSlowUnary(services, "/grpc.health.v1.Health/Check", AtOnce(check));
-  services.Add("/grpc.health.v1.Health/Watch", rpc::Requests::kOne, [this](const BegunCall& call) { Begin(call); });
+  services.Add("/grpc.health.v1.Health/Watch", rpc::Requests::kOne,
+               {.begin = [this](const BegunCall& call) { Begin(call); }});
 }
 
 HealthCheckResponse::ServingStatus HealthService::StatusOf(const std::string& name) const {

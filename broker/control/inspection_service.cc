@@ -95,7 +95,7 @@ void ServeList(Services& services, Broker& broker, const TableType& table, Add a
     const View view(caller, broker.core().records(), broker.gate());
     return List(broker.core(), table, view, request.page(), reply, all, add);
   };
-  ServeUnary(services, handler);
+  ServeUnary(services, handler, Services::kPageCost);
 }
 
 }  // namespace
@@ -118,7 +118,7 @@ void ServeInspection(Services& services, Broker& broker) {
       [&broker](const Caller& caller, const v1::ListSessionsRequest& request, v1::ListSessionsReply* reply) {
         return ListSessions(broker, caller, request, reply);
       };
-  ServeUnary(services, list_sessions);
+  ServeUnary(services, list_sessions, Services::kPageCost);
   const UnaryHandler<v1::ExplainConnectorRequest, v1::ExplainConnectorReply> explain =
       [&broker](const Caller& caller, const v1::ExplainConnectorRequest& request, v1::ExplainConnectorReply* reply) {
         return ExplainConnector(broker, caller, request, reply);

@@ -32,7 +32,8 @@ RemoteAccess::RemoteAccess(std::optional<Port> port, const Configuration& config
   in_use_ = port->certificates;
   callers_.Set(in_use_.revocations);
   port_ = std::make_unique<TcpPort>(
-      std::move(port->listener), parts_.services, parts_.accepting, parts_.loop, port->bounds,
+      std::move(port->listener), parts_.services, parts_.accepting, parts_.costs, parts_.loop, parts_.metrics,
+      port->bounds,
       [this](const PresentedChain& chain, const IpAddress& peer, absl::string_view action,
              std::shared_ptr<const Caller>* caller) { return Admit(chain, peer, action, caller); });
   port_->Use(in_use_.tls);

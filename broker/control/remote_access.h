@@ -16,6 +16,7 @@
 #include "broker/control/remote_callers.h"
 #include "broker/control/services.h"
 #include "broker/control/tcp_port.h"
+#include "broker/control/user_costs.h"
 #include "broker/monitoring/metrics.h"
 #include "broker/runtime/background_read.h"
 #include "broker/runtime/loop.h"
@@ -39,6 +40,7 @@ class RemoteAccess {
   struct Parts {
     const Services& services;
     AcceptingThread& accepting;
+    UserCosts& costs;
     Loop& loop;
     Gate& gate;
     Metrics& metrics;

@@ -2,6 +2,7 @@
 
 #include "broker/control/served_connection.h"
 
+#include <nghttp2/nghttp2.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
 
@@ -14,17 +15,23 @@
 #include "broker/core/overloaded.h"
 
 namespace rdmabroker {
+namespace {
+
+// To write so many octets of replies takes about as long as to serve a request.
+constexpr size_t kOctetsAsARequest = 16384;
+
+}  // namespace
 
 ServedConnection::ServedConnection(UniqueFd socket, std::unique_ptr<TlsConnection> tls, Port& port,
                                    const Services& services, const rpc::ServerConnection::Limits& limits,
-                                   std::shared_ptr<rpc::FrameBudget> budget, Loop& loop)
+                                   UserCosts& costs, const Payer& payer, Loop& loop)
     : socket_(std::move(socket)),
       tls_(std::move(tls)),
       port_(port),
       services_(services),
       loop_(loop),
-      budget_(std::move(budget)),
-      rpc_(services.methods(), limits, *budget_, Loop::Now()) {}
+      account_(costs.Enter(payer, [this] { EndForRoom(); })),
+      rpc_(services.methods(), limits, account_->frames(), Loop::Now()) {}
 
 ServedConnection::~ServedConnection() {
   loop_.Unwatch(watch_);
@@ -32,7 +39,7 @@ ServedConnection::~ServedConnection() {
 }
 
 void ServedConnection::Start() {
-  watch_ = loop_.Watch(socket_.get(), EPOLLIN, [this](uint32_t) { Ready(); });
+  watch_ = loop_.Watch(socket_.get(), EPOLLIN, [this](uint32_t) { ServeSoon(); });
   // A client may send its first call with the end of the handshake.
   if (tls_ != nullptr) input_ = tls_->TakePlain();
   const auto self = shared_from_this();
@@ -48,7 +55,7 @@ void ServedConnection::End() {
   if (std::exchange(ended_, true)) return;
   const auto self = shared_from_this();
   rpc_.Disconnected();
-  ServeEvents();
+  while (auto event = rpc_.NextEvent()) Serve(*std::move(event));
   loop_.Unwatch(std::exchange(watch_, WatchId::kNone));
   for (TimerId* const timer : {&timer_, &unread_, &last_words_}) {
     loop_.CancelTimer(std::exchange(*timer, TimerId::kNone));
@@ -57,19 +64,50 @@ void ServedConnection::End() {
   port_.Ended(*this);
 }
 
-void ServedConnection::Ready() {
+void ServedConnection::EndForRoom() {
+  constexpr char kCause[] = "the client's unserved requests and unread replies take too much memory";
   const auto self = shared_from_this();
+  port_.Exceeds(*this, kCause);
+  rpc_.Terminate(NGHTTP2_ENHANCE_YOUR_CALM, kCause);
+  TakeOutput();
+  WriteOutput();
+  End();
+}
+
+void ServedConnection::ChargeTo(const Payer& payer) {
+  account_->MoveTo(payer);
+  rpc_.ChargeTo(account_->frames());
+}
+
+void ServedConnection::InTurn(std::function<void()> task) {
+  account_->InTurn([weak = weak_from_this(), task = std::move(task)] {
+    if (const auto self = weak.lock()) task();
+  });
+}
+
+void ServedConnection::ServeSoon() {
+  if (std::exchange(waits_, true)) return;
+  InTurn([this] {
+    waits_ = false;
+    if (!ended_) ServeClient();
+  });
+}
+
+void ServedConnection::ServeClient() {
   if (!output_.empty()) {
     WriteOutput();
     Touch();
   }
-  if (output_.empty() && !later_) ReadSome();
+  if (!ServeEvents()) {
+    ServeSoon();
+  } else if (output_.empty()) {
+    if (!input_.empty() || ReadSocket()) {
+      ServeInput();
+    } else {
+      HearLastWords();
+    }
+  }
   if (!ended_) Rearm();
-}
-
-void ServedConnection::ReadSome() {
-  if (input_.empty() && !ReadSocket()) return HearLastWords();
-  ServeInput();
 }
 
 void ServedConnection::HearLastWords() {
@@ -83,8 +121,8 @@ void ServedConnection::HearLastWords() {
 
 void ServedConnection::EndOnceHeard() {
   if (last_words_ == TimerId::kNone || rpc_.unread() > 0) return;
-  // Behind the messages that streams have put off to the next turn.
-  Post([this] { End(); });
+  // Behind the messages that streams have put off.
+  InTurn([this] { End(); });
 }
 
 bool ServedConnection::ReadSocket() {
@@ -104,46 +142,43 @@ bool ServedConnection::ReadSocket() {
 
 void ServedConnection::ServeInput() {
   input_.erase(0, rpc_.Receive(input_, Loop::Now()));
-  ServeEvents();
+  served_ = false;
+  if (!ServeEvents() || !input_.empty()) ServeSoon();
+  // Frames that bring no event take time, too.
+  if (!served_) Charge(1);
   Touch();
-  if (input_.empty() || later_) return;
-  // Others have their turn first.
-  later_ = true;
-  Post([this] {
-    later_ = false;
-    if (!ended_ && output_.empty()) ReadSome();
-  });
 }
 
-void ServedConnection::Post(std::function<void()> task) {
-  loop_.Post([weak = weak_from_this(), task = std::move(task)] {
-    if (const auto self = weak.lock()) task();
-  });
-}
-
-void ServedConnection::ServeEvents() {
-  while (auto event = rpc_.NextEvent()) Serve(*std::move(event));
+bool ServedConnection::ServeEvents() {
+  while (MayGoOn()) {
+    auto event = rpc_.NextEvent();
+    if (!event) return true;
+    Serve(*std::move(event));
+  }
+  return false;
 }
 
 void ServedConnection::Serve(rpc::ServerEvent event) {
+  served_ = true;
   const auto stream_of = [this](rpc::CallId call) -> std::shared_ptr<ServerStream> {
     const auto found = streams_.find(call);
     return found == streams_.end() ? nullptr : found->second;
   };
-  std::visit(
-      Overloaded{
-          [&](rpc::CallBegan& began) {
-            services_.at(began.path)({.connection = *this, .id = began.call, .request = std::move(began.request)});
-          },
-          [&](const rpc::RequestArrived& arrived) {
-            if (const auto stream = stream_of(arrived.call)) stream->Arrived(arrived.request);
-          },
-          [&](const rpc::RepliesSent& sent) {
-            if (const auto stream = stream_of(sent.call)) stream->Sent();
-          },
-          [&](const rpc::CallLost& lost) { Forget(lost.call, lost.why); },
-      },
-      event);
+  std::visit(Overloaded{
+                 [&](rpc::CallBegan& began) {
+                   const Services::Method& method = services_.at(began.path);
+                   Charge(method.cost);
+                   method.begin({.connection = *this, .id = began.call, .request = std::move(began.request)});
+                 },
+                 [&](const rpc::RequestArrived& arrived) {
+                   if (const auto stream = stream_of(arrived.call)) stream->Arrived(arrived.request);
+                 },
+                 [&](const rpc::RepliesSent& sent) {
+                   if (const auto stream = stream_of(sent.call)) stream->Sent();
+                 },
+                 [&](const rpc::CallLost& lost) { Forget(lost.call, lost.why); },
+             },
+             event);
 }
 
 void ServedConnection::Open(rpc::CallId call, std::shared_ptr<ServerStream> stream) {
@@ -181,7 +216,7 @@ void ServedConnection::Forget(rpc::CallId call, std::optional<rpc::CallLost::Why
 
 void ServedConnection::Touch() {
   if (ended_ || std::exchange(touched_, true)) return;
-  if (flushing_) return Post([this] { Flush(); });
+  if (flushing_) return InTurn([this] { Flush(); });
   loop_.AtTurnEnd(Loop::Stage::kWrite, [weak = weak_from_this()] {
     if (const auto self = weak.lock()) self->Flush();
   });
@@ -192,11 +227,12 @@ void ServedConnection::Flush() {
   if (ended_) return;
   flushing_ = true;
   rpc_.PassTime(Loop::Now());
+  if (!rpc_.flood().empty() && !std::exchange(told_, true)) port_.Exceeds(*this, rpc_.flood());
   if (output_.empty()) {
     TakeOutput();
     WriteOutput();
   }
-  ServeEvents();
+  if (!ServeEvents()) ServeSoon();
   // The rest waits for the next turn.
   if (output_.empty() && rpc_.HasOutput()) Touch();
   flushing_ = false;
@@ -205,6 +241,11 @@ void ServedConnection::Flush() {
   EndOnceHeard();
   Rearm();
   SetTimer();
+  account_->Hold(Held());
+}
+
+size_t ServedConnection::Held() const {
+  return input_.size() + rpc_.headers() + rpc_.unread() + rpc_.unsent() + output_.size();
 }
 
 bool ServedConnection::IsDone() const {
@@ -214,6 +255,7 @@ bool ServedConnection::IsDone() const {
 
 void ServedConnection::TakeOutput() {
   std::string plain = rpc_.TakeOutput();
+  Charge(static_cast<int64_t>(plain.size() / kOctetsAsARequest));
   if (tls_ == nullptr) {
     output_ += plain;
     return;
@@ -237,8 +279,8 @@ void ServedConnection::WriteOutput() {
 }
 
 void ServedConnection::Rearm() {
-  // The end of the connection is heard once.
-  if (last_words_ != TimerId::kNone) return;
+  // The end of the connection is heard once. Who waits for its turn is not asked for more.
+  if (last_words_ != TimerId::kNone || waits_) return;
   loop_.Rearm(watch_, output_.empty() ? EPOLLIN : EPOLLOUT);
 }
 

@@ -3,6 +3,8 @@
 #ifndef BROKER_CONTROL_SERVED_CONNECTION_H_
 #define BROKER_CONTROL_SERVED_CONNECTION_H_
 
+#include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -15,9 +17,9 @@
 #include "broker/control/caller.h"
 #include "broker/control/services.h"
 #include "broker/control/tls.h"
+#include "broker/control/user_costs.h"
 #include "broker/runtime/loop.h"
 #include "dataplane/unique_fd.h"
-#include "proto/rpc/frame_budget.h"
 #include "proto/rpc/server_connection.h"
 
 namespace rdmabroker {
@@ -25,8 +27,8 @@ namespace rdmabroker {
 class ServerStream;
 
 // Serves gRPC on one client's connection. It carries octets between the socket, TLS and rpc::ServerConnection, and
-// passes each call to its service. In a turn of the loop it reads at most 16 KiB, and it writes at the turn's end. It
-// does not read while output waits for the client. Loop thread only.
+// passes each call to its service, when it is its user's turn. At a time it reads at most 16 KiB. It writes at the end
+// of the loop's turn, and does not read while output waits for the client. Loop thread only.
 class ServedConnection : public std::enable_shared_from_this<ServedConnection> {
  public:
   // How long output may wait without the client reading any of it. After that the connection ends. A stream's patience
@@ -43,14 +45,16 @@ class ServedConnection : public std::enable_shared_from_this<ServedConnection> {
     // not OK, the call ends with it.
     virtual rpc::Status Admit(ServedConnection& connection, absl::string_view action,
                               std::shared_ptr<const Caller>* caller) = 0;
+    // The connection ends, because its client floods the broker or leaves too much with it. `cause` says which.
+    virtual void Exceeds(ServedConnection& connection, absl::string_view cause) = 0;
     // The connection has ended. It does not call the port again.
     virtual void Ended(ServedConnection& connection) = 0;
   };
 
   // `tls` is null for a connection without TLS; otherwise its handshake must be complete. Everything passed by
-  // reference must outlive the connection. All connections of a user share `budget`.
+  // reference must outlive the connection.
   ServedConnection(UniqueFd socket, std::unique_ptr<TlsConnection> tls, Port& port, const Services& services,
-                   const rpc::ServerConnection::Limits& limits, std::shared_ptr<rpc::FrameBudget> budget, Loop& loop);
+                   const rpc::ServerConnection::Limits& limits, UserCosts& costs, const Payer& payer, Loop& loop);
   ~ServedConnection();
   ServedConnection(const ServedConnection&) = delete;
   ServedConnection& operator=(const ServedConnection&) = delete;
@@ -61,6 +65,8 @@ class ServedConnection : public std::enable_shared_from_this<ServedConnection> {
   void Drain();
   // Ends the connection and its calls at once. Must not be called from within a call's service.
   void End();
+  // The connection is on this account from now on.
+  void ChargeTo(const Payer& payer);
 
   Port& port() { return port_; }
   int socket() const { return socket_.get(); }
@@ -72,14 +78,23 @@ class ServedConnection : public std::enable_shared_from_this<ServedConnection> {
   void Finish(rpc::CallId call, const rpc::Status& status);
   void Abandon(rpc::CallId call);
 
+  // Runs `task` when it is the turn of the connection's user, behind the user's earlier work, if the connection still
+  // exists then.
+  void InTurn(std::function<void()> task);
+  // As UserTurns', of the connection's user.
+  [[nodiscard]] bool MayGoOn() const { return account_->MayGoOn(); }
+  void Charge(int64_t requests) const { account_->Charge(requests); }
+
  private:
-  void Ready();
-  // Serves the octets that wait in input_. If there are none, reads once from the socket first.
-  void ReadSome();
+  // Has ServeClient called when it is the user's turn.
+  void ServeSoon();
+  // Serves events and octets that wait. If there are none, reads once from the socket first.
+  void ServeClient();
   // Returns false if the client has ended the connection.
   bool ReadSocket();
   void ServeInput();
-  void ServeEvents();
+  // Serves events while the user may go on. Returns false if there may be more.
+  bool ServeEvents();
   void Serve(rpc::ServerEvent event);
   // Schedules Flush for the end of this turn, or for the next turn if Flush is running.
   void Touch();
@@ -95,15 +110,17 @@ class ServedConnection : public std::enable_shared_from_this<ServedConnection> {
   void Rearm();
   void SetTimer();
   void Forget(rpc::CallId call, std::optional<rpc::CallLost::Why> why);
-  // Runs `task` in the next turn, if the connection still exists then.
-  void Post(std::function<void()> task);
+  // Ends the connection, because the user's connections hold too much.
+  void EndForRoom();
+  // Octets in memory that wait for the broker or for the client.
+  size_t Held() const;
 
   UniqueFd socket_;
   const std::unique_ptr<TlsConnection> tls_;
   Port& port_;
   const Services& services_;
   Loop& loop_;
-  const std::shared_ptr<rpc::FrameBudget> budget_;
+  const std::unique_ptr<UserCosts::Entry> account_;
   rpc::ServerConnection rpc_;
   std::unordered_map<rpc::CallId, std::shared_ptr<ServerStream>> streams_;
   // Streams whose calls have ended. They are destroyed later, because their functions may still be running.
@@ -115,7 +132,9 @@ class ServedConnection : public std::enable_shared_from_this<ServedConnection> {
   TimerId unread_ = TimerId::kNone;      // Runs while output waits; restarts when some of it is written.
   TimerId last_words_ = TimerId::kNone;  // Runs after the client has ended the connection.
   std::string output_;                   // Octets for the socket. At most those of one rpc_.TakeOutput.
-  bool later_ = false;                   // ReadSome is posted.
+  bool waits_ = false;                   // ServeClient waits for the user's turn.
+  bool served_ = false;                  // An event was served since the last Receive.
+  bool told_ = false;                    // The port knows that the client has flooded the broker.
   bool touched_ = false;
   bool flushing_ = false;
   bool unwritable_ = false;  // A write has failed. Earlier messages of the client may still be unread.

@@ -46,11 +46,15 @@ void ServerStream::Finish(rpc::Status status) {
   if (!writing_) connection_.Finish(call_, *finishing_);
 }
 
-void ServerStream::InNextTurn(std::function<void()> task) {
-  loop_.Post([weak = weak_from_this(), this, task = std::move(task)] {
+void ServerStream::InTurn(std::function<void()> task) {
+  connection_.InTurn([weak = weak_from_this(), this, task = std::move(task)] {
     if (const auto self = weak.lock(); self && !finishing()) task();
   });
 }
+
+bool ServerStream::MayGoOn() const { return connection_.MayGoOn(); }
+
+void ServerStream::Charge(int64_t requests) { connection_.Charge(requests); }
 
 void ServerStream::Abandon() {
   Unread();

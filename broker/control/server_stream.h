@@ -5,6 +5,7 @@
 
 #include <google/protobuf/message_lite.h>
 
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -53,8 +54,10 @@ class ServerStream : public std::enable_shared_from_this<ServerStream> {
   void Finish(rpc::Status status);
   [[nodiscard]] bool finishing() const { return finishing_.has_value(); }
 
-  // Runs `task` in the loop's next turn, if the call is still open then.
-  void InNextTurn(std::function<void()> task);
+  // As the functions of ServedConnection. The task does not run once the call has ended or is ending.
+  void InTurn(std::function<void()> task);
+  [[nodiscard]] bool MayGoOn() const;
+  void Charge(int64_t requests);
 
   Loop& loop() { return loop_; }
 

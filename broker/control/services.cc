@@ -37,9 +37,9 @@ std::string PathOf(const google::protobuf::Descriptor* request) {
   return "";
 }
 
-void Services::Add(const std::string& path, rpc::Requests requests, Begin begin) {
+void Services::Add(const std::string& path, rpc::Requests requests, Method method) {
   methods_.emplace(path, requests);
-  begins_.emplace(path, std::move(begin));
+  served_.emplace(path, std::move(method));
 }
 
 std::vector<std::string> Services::Missing() const {

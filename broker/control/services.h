@@ -10,6 +10,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "broker/control/user_turns.h"
 #include "proto/rpc/server_connection.h"
 
 namespace rdmabroker {
@@ -33,18 +34,25 @@ class Services {
   // Is called on the loop thread for each call of the method. It ends the call now or later (ServedConnection::Finish).
   using Begin = std::function<void(BegunCall call)>;
 
+  struct Method {
+    Begin begin;
+    int64_t cost = 1;  // What to charge the caller's user (UserTurns).
+  };
+  // A page of a list takes as long as this many requests.
+  static constexpr int64_t kPageCost = UserTurns::kShare;
+
   // Before the first connection. A path is added once.
-  void Add(const std::string& path, rpc::Requests requests, Begin begin);
+  void Add(const std::string& path, rpc::Requests requests, Method method);
 
   const rpc::Methods& methods() const { return methods_; }
   // `path` must have been added.
-  const Begin& at(const std::string& path) const { return begins_.at(path); }
+  const Method& at(const std::string& path) const { return served_.at(path); }
   // The methods of the contract and of grpc.health.v1.Health that were not added.
   std::vector<std::string> Missing() const;
 
  private:
   rpc::Methods methods_;
-  std::unordered_map<std::string, Begin> begins_;
+  std::unordered_map<std::string, Method> served_;
 };
 
 }  // namespace rdmabroker

@@ -20,7 +20,7 @@ namespace {
 
 // Requests of one session that are handled before it is others' turn, and answers that wait for a client which does not
 // read: each costs some microseconds and at most some KiB.
-constexpr int kTurn = 64;
+constexpr int kTurn = UserTurns::kShare;
 
 Outcome Malformed(const std::string& hint) { return {.status = NdkStatus::kInvalidParameter, .hint = hint}; }
 
@@ -42,14 +42,15 @@ Outcome OutcomeOf(StreamEnding ending) {
 }  // namespace
 
 void SessionStream::Serve(Services& services, Context& context) {
-  services.Add(PathOf(v1::SessionRequest::descriptor()), rpc::Requests::kMany, [&context](const BegunCall& call) {
+  const auto begin = [&context](const BegunCall& call) {
     std::shared_ptr<const Caller> caller;
     const rpc::Status admitted = call.connection.port().Admit(call.connection, "Session", &caller);
     if (!admitted.ok()) return call.connection.Finish(call.id, admitted);
     const auto stream = std::make_shared<SessionStream>(context, call, std::move(caller));
     call.connection.Open(call.id, stream);
     stream->Start();
-  });
+  };
+  services.Add(PathOf(v1::SessionRequest::descriptor()), rpc::Requests::kMany, {.begin = begin});
 }
 
 SessionStream::SessionStream(Context& context, const BegunCall& call, std::shared_ptr<const Caller> caller)
@@ -80,13 +81,12 @@ void SessionStream::TakeMessage(const std::string& message) {
     return Finish(read);
   }
   next_request_ = 0;
-  if (turn_ != loop().turn()) return TakeParsed();
-  // The stream has had a message in this turn. Others have their turn first.
-  InNextTurn([this] { TakeParsed(); });
+  if (MayGoOn()) return TakeParsed();
+  InTurn([this] { TakeParsed(); });
 }
 
 void SessionStream::TakeParsed() {
-  turn_ = loop().turn();
+  if (!message_.has_requests()) Charge(1);
   if (session_) {
     TakeLaterMessage();
   } else if (!std::exchange(greeted_, true)) {
@@ -172,9 +172,9 @@ void SessionStream::TakeLaterMessage() {
 }
 
 void SessionStream::TakeRequests() {
-  turn_ = loop().turn();
   const v1::RequestBatch& batch = message_.requests();
   const int end = std::min(batch.requests_size(), next_request_ + kTurn);
+  Charge(end - next_request_);
   for (; next_request_ < end; ++next_request_) {
     const v1::BatchedRequest& item = batch.requests(next_request_);
     Translated translated = FromProto(item);
@@ -216,7 +216,7 @@ void SessionStream::GoOn() {
     next_request_ = 0;
     return Read();
   }
-  InNextTurn([this] {
+  InTurn([this] {
     if (!session_) return;
     TakeRequests();
     GoOn();

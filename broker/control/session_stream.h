@@ -87,7 +87,6 @@ class SessionStream final : public ServerStream, public EventStream {
   int next_request_ = 0;     // The first request of the message that was not asked for.
   size_t unanswered_ = 0;    // Requests that the broker has not answered yet.
   uint64_t last_asked_ = 0;  // The id of the last request that was asked for, or was malformed.
-  uint64_t turn_ = 0;        // The loop's turn in which a message or requests were taken last.
   bool sends_soon_ = false;  // SendNext is due in this turn.
   bool held_up_ = false;     // Reading waits until the message under way has left.
   bool greeted_ = false;     // The first message has arrived.

@@ -59,16 +59,17 @@ IpAddress HostOf(IpAddress ip) {
 
 }  // namespace
 
-TcpPort::TcpPort(UniqueFd listener, const Services& services, AcceptingThread& accepting, Loop& loop,
-                 const TcpBounds& bounds, AdmitCall admit)
+TcpPort::TcpPort(UniqueFd listener, const Services& services, AcceptingThread& accepting, UserCosts& costs, Loop& loop,
+                 Metrics& metrics, const TcpBounds& bounds, AdmitCall admit)
     : listener_(std::move(listener)),
       address_(AddressOf(listener_).ToString()),
       services_(services),
       accepting_(accepting),
+      costs_(costs),
       loop_(loop),
+      metrics_(metrics),
       bounds_(bounds),
-      admit_(std::move(admit)),
-      hosts_(loop) {}
+      admit_(std::move(admit)) {}
 
 TcpPort::~TcpPort() {
   StopAccepting();
@@ -87,11 +88,11 @@ void TcpPort::Take(UniqueFd socket) {
   if (::getpeername(socket.get(), kernel.get(), &kernel.length) != 0) return;
   const SocketAddress peer = Unmapped(FromKernel(kernel));
   const IpAddress host = HostOf(peer.ip);
-  if (connections_.size() >= bounds_.connections || hosts_.CountOf(host) >= bounds_.of_host) return Refuse(peer);
+  if (connections_.size() >= bounds_.connections || of_host_.of(host) >= bounds_.of_host) return Refuse(peer);
   KeepAlive(socket.get());
   const uint64_t id = ++last_id_;
   Connection& connection = connections_[id];
-  connection.budget = hosts_.Enter(host);
+  of_host_.Enter(host);
   connection.peer = peer;
   connection.begin = Loop::Now();
   accepting_.Shake(std::move(socket), tls_, connection.begin + bounds_.patience,
@@ -108,8 +109,9 @@ void TcpPort::Serve(uint64_t id, UniqueFd socket, std::unique_ptr<TlsConnection>
   // The current authorities may not include the one that has signed the client's certificate.
   if (!is_open || server != tls_) return Release(id);
   connection.chain = tls->chain();
-  connection.served = std::make_shared<ServedConnection>(std::move(socket), std::move(tls), *this, services_,
-                                                         rpc::ServerConnection::Limits(), connection.budget, loop_);
+  connection.served =
+      std::make_shared<ServedConnection>(std::move(socket), std::move(tls), *this, services_,
+                                         rpc::ServerConnection::Limits(), costs_, HostOf(connection.peer.ip), loop_);
   served_[connection.served.get()] = id;
   connection.end =
       loop_.StartTimer(connection.begin + bounds_.patience, [this, id] { connections_.at(id).served->End(); });
@@ -131,7 +133,7 @@ void TcpPort::Refuse(const SocketAddress& peer) {
   const auto left_out = too_many_.Pass(Loop::Now());
   if (!left_out) return;
   LogWarning("connection over tcp refused", {{"peer", peer.ip.ToString()},
-                                             {"of_peer", hosts_.CountOf(HostOf(peer.ip))},
+                                             {"of_peer", of_host_.of(HostOf(peer.ip))},
                                              {"connections", connections_.size()},
                                              {"left_out", *left_out}});
 }
@@ -141,6 +143,7 @@ rpc::Status TcpPort::Admit(ServedConnection& served, absl::string_view action, s
   Connection& connection = connections_.at(id);
   rpc::Status admitted = admit_(connection.chain, connection.peer.ip, action, caller);
   if (!admitted.ok() || connection.ending || std::exchange(connection.kept, true)) return admitted;
+  served.ChargeTo((*caller)->spiffe_id);
   const absl::Duration time = connection.chain.End() - absl::Now();
   loop_.CancelTimer(connection.end);
   connection.end =
@@ -170,6 +173,14 @@ void TcpPort::Drain() {
   for (const auto& [served, id] : served_) connections_.at(id).served->Drain();
 }
 
+void TcpPort::Exceeds(ServedConnection& served, absl::string_view cause) {
+  metrics_.CountRefusedCaller(CallerRefusal::kExcess);
+  if (const auto left_out = excess_.Pass(Loop::Now())) {
+    const std::string peer = connections_.at(served_.at(&served)).peer.ip.ToString();
+    LogWarning("connection over tcp ended", {{"peer", peer}, {"cause", cause}, {"left_out", *left_out}});
+  }
+}
+
 void TcpPort::Ended(ServedConnection& connection) {
   const auto known = served_.extract(&connection);
   connections_.at(known.mapped()).served.reset();
@@ -186,7 +197,7 @@ void TcpPort::Release(uint64_t id) {
 
 void TcpPort::Erase(uint64_t id) {
   const auto connection = connections_.extract(id);
-  hosts_.Leave(HostOf(connection.mapped().peer.ip));
+  of_host_.Leave(HostOf(connection.mapped().peer.ip));
 }
 
 }  // namespace rdmabroker

@@ -13,11 +13,13 @@
 
 #include "absl/time/time.h"
 #include "broker/control/accepting_thread.h"
-#include "broker/control/frame_budgets.h"
+#include "broker/control/counts.h"
 #include "broker/control/presented_chain.h"
 #include "broker/control/served_connection.h"
 #include "broker/control/services.h"
 #include "broker/control/tls.h"
+#include "broker/control/user_costs.h"
+#include "broker/monitoring/metrics.h"
 #include "broker/runtime/loop.h"
 #include "broker/runtime/warning_limit.h"
 #include "dataplane/ndk/socket_address.h"
@@ -49,8 +51,8 @@ class TcpPort final : public ServedConnection::Port {
                                               absl::string_view action, std::shared_ptr<const Caller>* caller)>;
 
   // All that is referred to must outlive it.
-  TcpPort(UniqueFd listener, const Services& services, AcceptingThread& accepting, Loop& loop, const TcpBounds& bounds,
-          AdmitCall admit);
+  TcpPort(UniqueFd listener, const Services& services, AcceptingThread& accepting, UserCosts& costs, Loop& loop,
+          Metrics& metrics, const TcpBounds& bounds, AdmitCall admit);
   ~TcpPort() override;
   TcpPort(const TcpPort&) = delete;
   TcpPort& operator=(const TcpPort&) = delete;
@@ -77,6 +79,7 @@ class TcpPort final : public ServedConnection::Port {
 
   rpc::Status Admit(ServedConnection& connection, absl::string_view action,
                     std::shared_ptr<const Caller>* caller) override;
+  void Exceeds(ServedConnection& connection, absl::string_view cause) override;
   void Ended(ServedConnection& connection) override;
 
  private:
@@ -86,7 +89,6 @@ class TcpPort final : public ServedConnection::Port {
     // From the handshake's end to the connection's.
     std::shared_ptr<ServedConnection> served;
     PresentedChain chain;
-    std::shared_ptr<rpc::FrameBudget> budget;
     bool kept = false;             // A call has been admitted.
     bool ending = false;           // It ends after kLastWords, whatever is called.
     TimerId end = TimerId::kNone;  // Ends the connection, or erases it when it has ended.
@@ -107,7 +109,9 @@ class TcpPort final : public ServedConnection::Port {
   const std::string address_;
   const Services& services_;
   AcceptingThread& accepting_;
+  UserCosts& costs_;
   Loop& loop_;
+  Metrics& metrics_;
   const TcpBounds bounds_;
   const AdmitCall admit_;
   std::shared_ptr<const TlsServer> tls_;
@@ -115,8 +119,9 @@ class TcpPort final : public ServedConnection::Port {
   uint64_t last_id_ = 0;
   std::map<uint64_t, Connection> connections_;
   std::unordered_map<const ServedConnection*, uint64_t> served_;
-  FrameBudgets<IpAddress> hosts_;
+  Counts<IpAddress> of_host_;
   WarningLimit too_many_;
+  WarningLimit excess_;
   WarningLimit failures_;
 };
 

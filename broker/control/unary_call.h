@@ -52,10 +52,11 @@ rpc::Status BeginCall(const BegunCall& call, absl::string_view action, std::shar
   return admitted.ok() ? ReadMessage(call.request, request) : admitted;
 }
 
-// Serves the method at `path` on the loop thread.
+// Serves the method at `path` on the loop thread. `cost` is Services::Method's.
 template <typename Request, typename Reply>
-void ServeSlowUnary(Services& services, const std::string& path, SlowUnaryHandler<Request, Reply> handler) {
-  services.Add(path, rpc::Requests::kOne, [handler = std::move(handler)](const BegunCall& call) {
+void ServeSlowUnary(Services& services, const std::string& path, SlowUnaryHandler<Request, Reply> handler,
+                    int64_t cost = 1) {
+  const auto begin = [handler = std::move(handler)](const BegunCall& call) {
     std::shared_ptr<const Caller> caller;
     Request request;
     const rpc::Status begun = BeginCall(call, CallOf<Request>(), &caller, &request);
@@ -67,13 +68,14 @@ void ServeSlowUnary(Services& services, const std::string& path, SlowUnaryHandle
               if (status.ok()) connection->Send(id, reply.SerializeAsString());
               connection->Finish(id, status);
             });
-  });
+  };
+  services.Add(path, rpc::Requests::kOne, {.begin = begin, .cost = cost});
 }
 
 // Serves the contract's method that takes this request.
 template <typename Request, typename Reply>
-void ServeSlowUnary(Services& services, SlowUnaryHandler<Request, Reply> handler) {
-  ServeSlowUnary(services, PathOf(Request::descriptor()), std::move(handler));
+void ServeSlowUnary(Services& services, SlowUnaryHandler<Request, Reply> handler, int64_t cost = 1) {
+  ServeSlowUnary(services, PathOf(Request::descriptor()), std::move(handler), cost);
 }
 
 // The same handler, whose answer is there at once.
@@ -88,8 +90,8 @@ SlowUnaryHandler<Request, Reply> AtOnce(UnaryHandler<Request, Reply> handler) {
 }
 
 template <typename Request, typename Reply>
-void ServeUnary(Services& services, UnaryHandler<Request, Reply> handler) {
-  ServeSlowUnary(services, AtOnce(std::move(handler)));
+void ServeUnary(Services& services, UnaryHandler<Request, Reply> handler, int64_t cost = 1) {
+  ServeSlowUnary(services, AtOnce(std::move(handler)), cost);
 }
 
 }  // namespace rdmabroker

@@ -69,6 +69,7 @@ class WatchService::Watch final : public ServerStream {
     if (writing() || finishing() || pause_ != TimerId::kNone) return;
     v1::WatchReply reply;
     if (!feed_.Next(&reply)) return;
+    Charge(Services::kPageCost);
     *reply.mutable_time() = google::protobuf::util::TimeUtil::NanosecondsToTimestamp(absl::ToUnixNanos(absl::Now()));
     Write(reply);
   }
@@ -76,7 +77,7 @@ class WatchService::Watch final : public ServerStream {
   void Note(const Changes& changes) {
     if (finishing()) return;
     if (!feed_.Note(changes)) return FinishWith(Overrun());
-    SendNext();
+    SendSoon();
   }
 
   void FinishWith(const Outcome& outcome) { Finish(RpcStatusOf(outcome)); }
@@ -99,9 +100,18 @@ class WatchService::Watch final : public ServerStream {
 
   void Written() override {
     // Who reads is not kept behind.
-    if (!feed_.complete() || feed_.waiting() > RowFeed::kRowsAtATime) return SendNext();
+    if (!feed_.complete() || feed_.waiting() > RowFeed::kRowsAtATime) return SendSoon();
     pause_ = loop().StartTimer(Loop::Now() + kBetweenMessages, [this] {
       pause_ = TimerId::kNone;
+      SendSoon();
+    });
+  }
+
+  // Has SendNext called when it is the user's turn, unless it would have nothing to do.
+  void SendSoon() {
+    if (writing() || pause_ != TimerId::kNone || std::exchange(sends_soon_, true)) return;
+    InTurn([this] {
+      sends_soon_ = false;
       SendNext();
     });
   }
@@ -117,12 +127,13 @@ class WatchService::Watch final : public ServerStream {
   const std::string who_;
   RowFeed feed_;
   TimerId pause_ = TimerId::kNone;  // After a message of changes.
+  bool sends_soon_ = false;
 };
 
 WatchService::WatchService(Services& services, Loop& loop, Broker& broker, const absl::Duration& patience)
     : loop_(loop), broker_(broker), patience_(patience) {
   services.Add(PathOf(v1::WatchRequest::descriptor()), rpc::Requests::kOne,
-               [this](const BegunCall& call) { Begin(call); });
+               {.begin = [this](const BegunCall& call) { Begin(call); }});
 }
 
 std::optional<Outcome> WatchService::RefuseTo(const Caller& caller, const v1::WatchRequest& request) const {

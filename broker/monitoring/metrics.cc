@@ -25,6 +25,9 @@ const prometheus::Histogram::BucketBoundaries kCommits = {5e-6, 10e-6, 20e-6, 50
 const prometheus::Histogram::BucketBoundaries kLags = {100e-6, 200e-6, 500e-6, 1e-3, 2e-3, 5e-3, 0.01, 0.02, 0.05,
                                                        0.1,    0.2,    0.5,    1,    2,    5,    10,   30};
 
+// Half of a user's share of a turn (UserTurns), and multiples of what one user may delay another by.
+const prometheus::Histogram::BucketBoundaries kOthers = {0, 32, 64, 128, 256, 512, 1024, 2048, 4096};
+
 // By HandshakeStep, and whether a side has it.
 struct StepRow {
   const char* name;
@@ -42,8 +45,8 @@ constexpr std::array<StepRow, kHandshakeSteps> kStepRows = {{{"bind", true, true
 enum Ending : size_t { kGoodbye, kClientGone, kAdministrator, kGraceOver };
 
 constexpr std::array<const char*, 4> kEndings = {"goodbye", "client_gone", "administrator", "grace_over"};
-constexpr std::array<const char*, kCallerRefusals> kCallers = {"too_many_connections", "silent", "hand_off",
-                                                               "not_named", "revoked"};
+constexpr std::array<const char*, kCallerRefusals> kCallers = {
+    "too_many_connections", "silent", "hand_off", "not_named", "revoked", "excess"};
 // Of a limit that is reached there is an alert, and Prometheus sees no increase in a series that begins with its first
 // count: these are there from the beginning.
 constexpr NdkStatus kOfLimits = NdkStatus::kInsufficientResources;
@@ -62,8 +65,8 @@ std::array<Counter*, N> Labelled(Registry& registry, const char* name, const cha
   return counters;
 }
 
-prometheus::Histogram& Times(Registry& registry, const char* name, const char* help,
-                             const prometheus::Histogram::BucketBoundaries& buckets) {
+prometheus::Histogram& Distribution(Registry& registry, const char* name, const char* help,
+                                    const prometheus::Histogram::BucketBoundaries& buckets) {
   return BuildHistogram().Name(name).Help(help).Register(registry).Add({}, buckets);
 }
 
@@ -92,9 +95,11 @@ Metrics::Metrics()
                           "decision", kDecisions)),
       commits_(Plain(registry_, "rdma_broker_store_commits_total", "Commits of the store.")),
       commit_failures_(Plain(registry_, "rdma_broker_store_commit_failures_total", "Commits that failed.")),
-      commit_seconds_(Times(registry_, "rdma_broker_store_commit_seconds", "How long commits took.", kCommits)),
-      lag_(
-          Times(registry_, "rdma_broker_loop_lag_seconds", "How late the loop came to a timer of each second.", kLags)),
+      commit_seconds_(Distribution(registry_, "rdma_broker_store_commit_seconds", "How long commits took.", kCommits)),
+      lag_(Distribution(registry_, "rdma_broker_loop_lag_seconds", "How late the loop came to a timer of each second.",
+                        kLags)),
+      others_(Distribution(registry_, "rdma_broker_requests_of_others_before",
+                           "Requests of other users that were served while a client's work waited.", kOthers)),
       long_turns_(Plain(registry_, "rdma_broker_loop_long_turns_total",
                         "Turns of the loop that took more than 10 ms, in which clients waited.")),
       recovery_(BuildGauge()

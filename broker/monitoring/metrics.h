@@ -32,8 +32,9 @@ enum class CallerRefusal : uint8_t {
   kHandOff,             // Asked for a transport that is not the caller's.
   kNotNamed,            // Over TCP: by its certificate nobody who may do anything.
   kRevoked,             // Over TCP: its certificate is revoked, or may be.
+  kExcess,              // Sent too many frames, or left too much unserved or unread.
 };
-inline constexpr size_t kCallerRefusals = static_cast<size_t>(CallerRefusal::kRevoked) + 1;
+inline constexpr size_t kCallerRefusals = static_cast<size_t>(CallerRefusal::kExcess) + 1;
 
 // What is counted as it happens, since the process began; docs/operating.md says what each is. What can be seen in the
 // core's records is not counted here but looked up (Snapshot). Loop thread only, but for Collect.
@@ -59,6 +60,8 @@ class Metrics {
   void CountCommit(absl::Duration took, bool stored);
   // How much later than asked for the loop thread came to something.
   void CountLag(absl::Duration lag) { lag_.Observe(absl::ToDoubleSeconds(lag)); }
+  // So many requests of other users were served while a client's work waited.
+  void CountOthers(uint64_t requests) { others_.Observe(static_cast<double>(requests)); }
   // A turn of the loop that has held clients up.
   void CountLongTurn() { long_turns_.Increment(); }
   // From the process's start until it served.
@@ -88,6 +91,7 @@ class Metrics {
   prometheus::Counter& commit_failures_;
   prometheus::Histogram& commit_seconds_;
   prometheus::Histogram& lag_;
+  prometheus::Histogram& others_;
   prometheus::Counter& long_turns_;
   prometheus::Gauge& recovery_;
   std::array<std::array<prometheus::Histogram*, kHandshakeSteps>, 2> step_seconds_ = {};  // By Side and HandshakeStep.

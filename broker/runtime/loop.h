@@ -48,9 +48,9 @@ class Loop final : public Executor {
   // `events` are those of epoll(7) that occurred.
   using Callback = std::function<void(uint32_t events)>;
 
-  // What is left for a turn's end, in this order: to handle what the callbacks have noted; to reply to what was
+  // What is left for a turn's end, in this order: to read from clients; to handle what was noted; to reply to what was
   // handled; to write the replies. While something is left for an earlier stage, no later stage begins.
-  enum class Stage : uint8_t { kHandle, kReply, kWrite };
+  enum class Stage : uint8_t { kRead, kHandle, kReply, kWrite };
 
   // Descriptors whose callbacks run in one turn. Each costs some microseconds, so the others wait for less than a
   // millisecond.
@@ -162,7 +162,7 @@ class Loop final : public Executor {
   std::array<epoll_event, kEventsAtATime> events_ = {};
   int event_count_ = 0;
   int next_event_ = 0;
-  std::array<std::deque<Left>, 3> left_;  // By Stage.
+  std::array<std::deque<Left>, 4> left_;  // By Stage.
   bool stopped_ = false;
   std::function<void(const Turn&)> follower_;
   uint64_t turns_ = 0;

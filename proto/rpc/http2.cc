@@ -400,6 +400,7 @@ void Http2::SubmitGoAway(uint32_t error, std::string_view why) {
 
 void Http2::Terminate(uint32_t error, std::string_view why) {
   if (std::exchange(terminated_, true)) return;
+  if (error == NGHTTP2_ENHANCE_YOUR_CALM) flood_ = why;
   // terminate_session sends no debug data, which gRPC's clients show, so a GOAWAY with it precedes.
   SubmitGoAway(error, why);
   nghttp2_session_terminate_session(session_.get(), error);

@@ -93,10 +93,15 @@ class Http2 {
   // streams continue.
   void Drain();
   void EndDrain();
+  // Charges frames to this budget from now on; null limits nothing. It must outlive the connection or the next call.
+  void ChargeTo(FrameBudget* budget) { budget_ = budget; }
   // Ends the connection with an error code of RFC 9113 section 7. The peer may log `why`.
   void Terminate(uint32_t error, std::string_view why);
   // Whether this end has ended the connection. After an error that nghttp2 detects, true from the next TakeOutput on.
   [[nodiscard]] bool IsTerminated() const { return terminated_; }
+
+  // Why this end has terminated the connection with ENHANCE_YOUR_CALM; empty if it has not.
+  [[nodiscard]] const std::string& flood() const { return flood_; }
 
   // Whether the peer has acknowledged the settings.
   [[nodiscard]] bool SettingsAgreed() const { return settings_agreed_; }
@@ -142,7 +147,7 @@ class Http2 {
   const End end_;
   const Settings settings_;
   StreamListener& listener_;
-  FrameBudget* const budget_;
+  FrameBudget* budget_;
   FrameScan scan_;
   std::unique_ptr<nghttp2_session, Deleter> session_;
   std::map<CallId, Stream> streams_;
@@ -151,6 +156,7 @@ class Http2 {
   bool draining_ = false;
   bool peer_drains_ = false;
   bool terminated_ = false;
+  std::string flood_;
   bool broken_ = false;  // nghttp2 is out of memory and can produce no more output.
 };
 

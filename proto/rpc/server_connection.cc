@@ -31,12 +31,17 @@ std::string Excerpt(std::string_view text) { return std::string(text.substr(0, 1
 ServerConnection::ServerConnection(const Methods& methods, const Limits& limits, FrameBudget& budget, absl::Time now)
     : methods_(methods),
       limits_(limits),
-      budget_(budget),
+      budget_(&budget),
       http2_(Http2::End::kServer, SettingsOf(limits), *this, &budget),
       inbound_({.longest = limits.request, .window = limits.window, .long_messages = limits.long_calls},
                [this](CallId call, size_t octets) { http2_.GiveBack(call, octets); }),
       now_(now),
       settings_deadline_(now + limits.patience) {}
+
+void ServerConnection::ChargeTo(FrameBudget& budget) {
+  budget_ = &budget;
+  http2_.ChargeTo(&budget);
+}
 
 size_t ServerConnection::Receive(std::string_view octets, absl::Time now) {
   now_ = now;
@@ -77,7 +82,7 @@ void ServerConnection::HeadersArrived(CallId id, Headers headers, size_t octets)
     }
   }
   if (const auto refusal = RefusalOf(headers, octets)) return End(id, false, *refusal);
-  Begin(id, std::move(headers));
+  Begin(id, std::move(headers), octets);
 }
 
 std::optional<Status> ServerConnection::RefusalOf(const Headers& headers, size_t octets) const {
@@ -106,12 +111,14 @@ std::optional<Status> ServerConnection::RefusalOf(const Headers& headers, size_t
   return std::nullopt;
 }
 
-void ServerConnection::Begin(CallId id, Headers headers) {
-  budget_.EarnByCall();
+void ServerConnection::Begin(CallId id, Headers headers, size_t octets) {
+  budget_->EarnByCall();
   Call& call = calls_[id];
   call.requests = methods_.at(PathOf(headers));
   if (const auto timeout = Find(headers, "grpc-timeout")) deadlines_.Add(id, now_ + *ReadTimeout(*timeout));
   call.headers = std::move(headers);
+  call.header_octets = octets;
+  header_octets_ += octets;
   inbound_.Add(id);
   Note(id, call);
 }
@@ -120,7 +127,7 @@ void ServerConnection::DataArrived(CallId id, std::string_view data) {
   const auto found = calls_.find(id);
   if (found == calls_.end()) return http2_.GiveBack(id, data.size());
   // Once for each frame, because many requests in one frame cost the client one frame.
-  if (inbound_.Append(id, data) > 0) budget_.EarnByRequest();
+  if (inbound_.Append(id, data) > 0) budget_->EarnByRequest();
   if (!RefuseFault(id, found->second)) Note(id, found->second);
 }
 
@@ -213,6 +220,7 @@ ServerEvent ServerConnection::TakeNews(CallId id, Call& call) {
   }
   if (!call.begun) {
     call.begun = true;
+    header_octets_ -= std::exchange(call.header_octets, 0);
     return CallBegan{.call = id,
                      .path = PathOf(call.headers),
                      .headers = std::move(call.headers),
@@ -245,7 +253,7 @@ void ServerConnection::Send(CallId id, std::string_view reply) {
   if (call == nullptr) return;
   if (!std::exchange(call->responded, true)) http2_.Respond(id, AnswerHeaders(), false);
   http2_.Send(id, Framed(reply));
-  budget_.EarnByReply(reply.size());
+  budget_->EarnByReply(reply.size());
 }
 
 void ServerConnection::Finish(CallId id, const Status& status) {
@@ -276,6 +284,7 @@ void ServerConnection::Forget(CallId id) {
   const Call& call = found->second;
   (call.begun ? ready_ : new_).erase(call.turn);
   inbound_.Remove(id);
+  header_octets_ -= call.header_octets;
   calls_.erase(found);
 }
 

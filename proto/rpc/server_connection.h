@@ -84,6 +84,10 @@ class ServerConnection : private StreamListener {
   [[nodiscard]] bool IsDone() const { return http2_.IsDone(); }
   // Same as Http2::Drain. PassTime calls EndDrain if the client does not acknowledge in time.
   void Drain(absl::Time now);
+  // Charges frames to this budget from now on. It must outlive the connection or the next call.
+  void ChargeTo(FrameBudget& budget);
+  // Same as the function of Http2.
+  [[nodiscard]] const std::string& flood() const { return http2_.flood(); }
   // Ends the connection and all calls. The client may log `why`.
   void Terminate(uint32_t error, std::string_view why);
   // Ends all calls as kConnection, because the client has closed the connection.
@@ -108,15 +112,18 @@ class ServerConnection : private StreamListener {
   // When PassTime must be called next.
   [[nodiscard]] std::optional<absl::Time> NextDeadline() const;
 
-  // What the connection holds: open calls, octets of untaken requests, octets of queued replies.
+  // What the connection holds: open calls; octets of untaken requests, of the headers of calls that have not begun (as
+  // HTTP/2 counts them), and of queued replies.
   [[nodiscard]] size_t calls() const { return calls_.size(); }
   [[nodiscard]] size_t unread() const { return inbound_.size(); }
+  [[nodiscard]] size_t headers() const { return header_octets_; }
   [[nodiscard]] size_t unsent() const { return http2_.unsent(); }
 
  private:
   struct Call {
     Requests requests = Requests::kOne;
-    Headers headers;
+    Headers headers;           // Until the call has begun.
+    size_t header_octets = 0;  // Of `headers`.
     bool begun = false;        // NextEvent has returned CallBegan.
     bool reads = false;        // Read waits for an answer.
     bool client_done = false;  // The client has half-closed the call.
@@ -135,7 +142,7 @@ class ServerConnection : private StreamListener {
 
   // Why a call with these headers is refused; nothing if it is not.
   std::optional<Status> RefusalOf(const Headers& headers, size_t octets) const;
-  void Begin(CallId id, Headers headers);
+  void Begin(CallId id, Headers headers, size_t octets);
   // Ends a call with a status. Its owner gets CallLost.
   void Refuse(CallId id, const Status& status);
   void End(CallId id, bool responded, const Status& status);
@@ -158,13 +165,14 @@ class ServerConnection : private StreamListener {
 
   const Methods& methods_;
   const Limits limits_;
-  FrameBudget& budget_;
+  FrameBudget* budget_;
   Http2 http2_;
   Inbound inbound_;
   std::map<CallId, Call> calls_;
   // Calls with an event, in the order of the events: those that have not begun, and those that have.
   std::map<uint64_t, CallId> new_;
   std::map<uint64_t, CallId> ready_;
+  size_t header_octets_ = 0;  // Of all calls.
   uint64_t last_turn_ = 0;
   bool holds_new_ = false;  // Calls in new_ wait because too many replies are queued.
   std::deque<CallLost> lost_;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// The bounds that no key sets, as docs/operating.md has them.
+// The bounds that no key sets, as the pages have them.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -14,14 +14,21 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/time/time.h"
+#include "broker/control/accepting_thread.h"
 #include "broker/control/configuration.h"
 #include "broker/control/configuration_reload.h"
+#include "broker/control/control_server.h"
+#include "broker/control/control_socket.h"
 #include "broker/control/handoff_socket.h"
 #include "broker/control/health_service.h"
 #include "broker/control/open_calls.h"
 #include "broker/control/policy_configuration.h"
 #include "broker/control/row_feed.h"
+#include "broker/control/served_connection.h"
 #include "broker/control/tcp_port.h"
+#include "broker/control/tls.h"
+#include "broker/control/user_costs.h"
+#include "broker/control/user_turns.h"
 #include "broker/control/watch_service.h"
 #include "broker/fabric/iwarp/options.h"
 #include "broker/fabric/rdmacm/rdmacm_fabric.h"
@@ -31,6 +38,9 @@
 #include "broker/monitoring/scrape_server.h"
 #include "broker/monitoring/snapshot.h"
 #include "broker/runtime/work_queue.h"
+#include "proto/rpc/frame_budget.h"
+#include "proto/rpc/http2.h"
+#include "proto/rpc/server_connection.h"
 
 namespace rdmabroker {
 namespace {
@@ -38,8 +48,9 @@ namespace {
 using testing::StartsWith;
 
 // The first two cells of each row of the table below the heading whose first column is `title`.
-std::map<std::string, std::string> RowsOf(const std::string& heading, const std::string& title) {
-  std::ifstream file("docs/operating.md");
+std::map<std::string, std::string> RowsOf(const std::string& page, const std::string& heading,
+                                          const std::string& title) {
+  std::ifstream file(page);
   EXPECT_TRUE(file.is_open());
   std::map<std::string, std::string> rows;
   bool below = false;
@@ -89,11 +100,44 @@ TEST(DocumentedBounds, AreTheCodes) {
       {"requests of peers on the kernel's devices that nobody took and that are being let go of",
        absl::StrCat(UnwantedIds::kMany)},
   };
-  EXPECT_EQ(RowsOf("### Limits that no key sets", "limit"), bounds);
+  EXPECT_EQ(RowsOf("docs/limits.md", "## Limits that no key sets", "limit"), bounds);
+}
+
+std::string Documented(const rpc::TokenRate& rate) {
+  return absl::StrCat(rate.burst, " at once, ", rate.a_second, " a second");
+}
+
+TEST(DocumentedBounds, OfTheFrontDoorAreTheCodes) {
+  const rpc::FrameBudget::Rates frames;
+  const rpc::ServerConnection::Limits connection;
+  const UserCosts::Bounds costs;
+  const auto in_seconds = [](absl::Duration time) { return absl::StrCat(absl::ToInt64Seconds(time), " s"); };
+  const std::map<std::string, std::string> bounds = {
+      {"connections that a user opens", Documented(ControlSocket::kConnectRate)},
+      {"connections that a user opens to `handoff.sock`", Documented(HandoffSocket::kConnectRate)},
+      {"connections that the loop has not taken", absl::StrCat(AcceptingThread::kMostUnderWay, " of a socket")},
+      {"calls at a time", absl::StrCat("of a connection to the control socket `limits.answers_kept` and ",
+                                       ControlServer::kOtherCalls, ", to the TCP port ", connection.calls)},
+      {"calls that begin", Documented(frames.calls)},
+      {"calls that are cancelled", Documented(frames.resets)},
+      {"[small frames](grpc.md#how-many-frames-are-a-flood)", Documented(frames.small)},
+      {"a request", absl::StrCat(connection.request, " octets")},
+      {"the headers of a call", absl::StrCat(connection.header_block, " octets")},
+      {"unserved requests and unread replies",
+       absl::StrCat(costs.of_payer >> 20, " MiB of a user, ", costs.in_all >> 20, " MiB in all")},
+      {"the loop's time", absl::StrCat(UserTurns::kShare, " requests of a user in a turn")},
+      {"reading at a time", absl::StrCat(TlsConnection::kLongestRecord, " octets and ", rpc::Http2::kFramesAtATime,
+                                         " frames of a connection")},
+      {"replies that wait for a client which reads nothing", in_seconds(ServedConnection::kUnreadPatience)},
+      {"time to acknowledge HTTP/2's settings", in_seconds(connection.patience)},
+      {"a TLS handshake and the first call that is admitted", in_seconds(TcpBounds().patience)},
+      {"a connection over TCP", in_seconds(TcpBounds().longest)},
+  };
+  EXPECT_EQ(RowsOf("docs/limits.md", "## What clients cost the front door", "limit"), bounds);
 }
 
 TEST(DocumentedBounds, OfAScrapeAreTheCodes) {
-  auto rows = RowsOf("## Metrics", "bound");
+  auto rows = RowsOf("docs/operating.md", "## Metrics", "bound");
   const auto in_seconds = [](absl::Duration time) { return absl::StrCat(absl::ToInt64Seconds(time), " s"); };
   EXPECT_THAT(rows["connections"], StartsWith(absl::StrCat(ScrapeServer::kMostConnections, ";")));
   EXPECT_THAT(rows["a scraper's time"], StartsWith(in_seconds(ScrapeServer::kPatience)));

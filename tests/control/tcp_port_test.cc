@@ -57,7 +57,8 @@ class TcpPortTest : public testing::Test {
       *caller = std::make_shared<Caller>();
       return admitted_ ? rpc::Status() : rpc::Status{.code = absl::StatusCode::kPermissionDenied};
     };
-    port_ = std::make_unique<TcpPort>(*std::move(listener), services_, accepting_, loop_, bounds, admit);
+    port_ =
+        std::make_unique<TcpPort>(*std::move(listener), services_, accepting_, costs_, loop_, metrics_, bounds, admit);
     port_->Use(certificates_.tls);
     port_->StartAccepting();
   }
@@ -114,6 +115,8 @@ class TcpPortTest : public testing::Test {
   Loop loop_;
   Services services_;
   HealthService health_{services_, loop_, patience_};
+  UserCosts costs_{loop_, UserCosts::Bounds(), nullptr};
+  Metrics metrics_;
   AcceptingThread accepting_{loop_};
   std::unique_ptr<TcpPort> port_;
 };

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Holds the statuses that the broker answers with against docs/operating.md, both ways.
+"""Holds the statuses that the broker answers with against docs/operating.md and docs/limits.md, both ways.
 
-A status stands in the third column of a table below the page's heading "Limits", or in the first one of a table below
+A status stands in the third column of a table below "Limits of the configuration", or in the first one of a table below
 "Failures and what to do", where mistakes of programs have a table of their own.
 """
 
@@ -12,7 +12,8 @@ from tree import is_test
 
 PAGE = "docs/operating.md"
 STATUSES = "dataplane/ndk/status.h"
-COLUMNS = {"Limits": 2, "Failures and what to do": 0}
+# Page, heading, column.
+COLUMNS = [("docs/limits.md", "Limits of the configuration", 2), (PAGE, "Failures and what to do", 0)]
 # What is compared with is an answer elsewhere.
 RETURNED = re.compile(r"(?<![=!]= )(?<!case )\bNdkStatus::k(\w+)")
 NO_FAILURES = {"SUCCESS", "PENDING"}
@@ -36,10 +37,11 @@ def answers(tree):
 
 def documented(tree):
     """The words in capitals in the columns for statuses."""
-    text = tree.text(PAGE) if PAGE in tree.paths else ""
-    sections = dict(re.findall(r"(?ms)^## (.*?)\n(.*?)(?=^## |\Z)", text))
-    cells = [row[column] for title, column in COLUMNS.items() for _, row in rows(sections.get(title, ""))
-             if len(row) > column]
+    cells = []
+    for page, title, column in COLUMNS:
+        text = tree.text(page) if page in tree.paths else ""
+        sections = dict(re.findall(r"(?ms)^## (.*?)\n(.*?)(?=^## |\Z)", text))
+        cells += [row[column] for _, row in rows(sections.get(title, "")) if len(row) > column]
     return set(re.findall(r"\b[A-Z][A-Z_]+\b", " ".join(cells)))
 
 

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#ifndef BROKER_CONTROL_USER_TURNS_H_
+#define BROKER_CONTROL_USER_TURNS_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+
+#include "broker/runtime/loop.h"
+
+namespace rdmabroker {
+
+// Shares the turns of the loop among users. Work for a user's clients waits in the user's line. Each turn of the loop
+// serves every line: until the user has had its share of the turn, and at most the work that waited when its service
+// began. A share is counted in requests. Work that exceeds the share is paid for in later turns, while others have
+// work.
+//
+// Work is at most kShare requests. So a request waits for less than 2 * kShare requests of each other user in the turn
+// in which it arrives, and for as many in the next. Loop thread only.
+class UserTurns {
+ public:
+  // A user's requests in a turn: they take about a third of a millisecond.
+  static constexpr int64_t kShare = 64;
+
+  // One user's work.
+  class Line {
+   public:
+    // Whether the user has any of its share left.
+    [[nodiscard]] bool MayGoOn() const { return left_ > 0; }
+
+   private:
+    friend class UserTurns;
+    struct Work {
+      std::function<void()> run;
+      uint64_t others = 0;  // Requests of other users that had been served when the work was added.
+    };
+
+    std::deque<Work> work_;
+    int64_t left_ = kShare;
+    uint64_t charged_ = 0;
+    bool in_rotation_ = false;
+  };
+
+  // `waited` is called for each piece of work, with the number of other users' requests that were served while it
+  // waited. May be null.
+  UserTurns(Loop& loop, std::function<void(uint64_t others)> waited) : loop_(loop), waited_(std::move(waited)) {}
+  UserTurns(const UserTurns&) = delete;
+  UserTurns& operator=(const UserTurns&) = delete;
+
+  // Runs `work` in this turn of the loop, or in a later one if this turn's lines were served already. Work of a line
+  // runs in its order.
+  void Add(const std::shared_ptr<Line>& line, std::function<void()> work);
+  // Counts requests of the user that are served, or what takes as long. At most kShare at a time.
+  void Charge(Line& line, int64_t requests);
+
+ private:
+  void ServeSoon();
+  void Serve();
+  void ServeLine(Line& line);
+
+  Loop& loop_;
+  const std::function<void(uint64_t others)> waited_;
+  std::deque<std::shared_ptr<Line>> rotation_;  // Lines with work.
+  uint64_t charged_ = 0;                        // Of all lines.
+  uint64_t served_in_ = 0;                      // The last turn of the loop that has served lines.
+  bool due_ = false;
+};
+
+}  // namespace rdmabroker
+
+#endif  // BROKER_CONTROL_USER_TURNS_H_
