@@ -3,6 +3,8 @@
 #include "broker/store/session_lists.h"
 
 #include <algorithm>
+#include <cstddef>
+#include <deque>
 
 #include "broker/store/record_codec.h"
 #include "broker/store/record_file.h"
@@ -10,25 +12,36 @@
 namespace rdmabroker::store {
 namespace {
 
-// Both are in the order of the ids.
-void WriteAnswers(Transaction& transaction, SessionId id, const std::vector<RequestId>& stored,
+// The first answer that is still kept.
+size_t FirstKept(const std::deque<RequestId>& stored, const std::deque<KeptAnswer>& answers) {
+  if (answers.empty()) return stored.size();
+  return static_cast<size_t>(std::lower_bound(stored.begin(), stored.end(), answers.front().id) - stored.begin());
+}
+
+// Calls `use` for each answer that is not among `stored`, the last one first, with its place there. All that is stored
+// from `first` on is kept, so once as many are left of both, they are the same: the time that this takes grows with
+// what is new, and not with what is kept.
+template <typename Use>
+void ForEachNew(const std::deque<RequestId>& stored, size_t first, const std::deque<KeptAnswer>& answers, Use use) {
+  size_t old = stored.size();
+  for (size_t next = answers.size(); next > old - first; --next) {
+    const KeptAnswer& answer = answers[next - 1];
+    if (old > first && stored[old - 1] == answer.id) {
+      --old;
+    } else {
+      use(answer, old);
+    }
+  }
+}
+
+void WriteAnswers(Transaction& transaction, SessionId id, const std::deque<RequestId>& stored,
                   const std::deque<KeptAnswer>& answers) {
-  auto old = stored.begin();
-  const auto erase_up_to = [&](RequestId request) {
-    for (; old != stored.end() && *old < request; ++old) {
-      transaction.Erase({Kind::kAnswer, id.value(), old->value()});
-    }
-  };
-  for (const KeptAnswer& answer : answers) {
-    erase_up_to(answer.id);
-    if (old != stored.end() && *old == answer.id) {
-      ++old;
-      continue;
-    }
+  const size_t first = FirstKept(stored, answers);
+  for (size_t i = 0; i < first; ++i) transaction.Erase({Kind::kAnswer, id.value(), stored[i].value()});
+  ForEachNew(stored, first, answers, [&](const KeptAnswer& answer, size_t) {
     transaction.PutMade<v1::Answer>({Kind::kAnswer, id.value(), answer.id.value()},
                                     [&answer](v1::Answer* message) { ToProto(answer, message); });
-  }
-  for (; old != stored.end(); ++old) transaction.Erase({Kind::kAnswer, id.value(), old->value()});
+  });
 }
 
 void EraseEvents(Transaction& transaction, SessionId id, uint64_t first, uint64_t end) {
@@ -63,8 +76,12 @@ void SessionLists::Remember(SessionId id, const SessionRecord* session) {
     return;
   }
   Stored& stored = stored_[id];
-  stored.answers.clear();
-  for (const KeptAnswer& answer : session->answers) stored.answers.push_back(answer.id);
+  const auto begin = stored.answers.begin();
+  stored.answers.erase(begin, begin + static_cast<ptrdiff_t>(FirstKept(stored.answers, session->answers)));
+  // The new ones are found from behind, so that each has its place before those that are found before it.
+  ForEachNew(stored.answers, 0, session->answers, [&stored](const KeptAnswer& answer, size_t place) {
+    stored.answers.insert(stored.answers.begin() + static_cast<ptrdiff_t>(place), answer.id);
+  });
   stored.first_event = FirstEvent(*session);
   stored.end_event = stored.first_event + session->events.size();
 }

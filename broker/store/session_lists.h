@@ -4,7 +4,7 @@
 #define BROKER_STORE_SESSION_LISTS_H_
 
 #include <cstdint>
-#include <vector>
+#include <deque>
 
 #include "absl/container/flat_hash_map.h"
 #include "broker/core/state.h"
@@ -14,7 +14,8 @@ namespace rdmabroker::store {
 class Transaction;
 
 // Which of the sessions' answers and events are in the store: so that only new ones are written, and only those that
-// went erased. What an answer or event says never changes while the core keeps it.
+// went erased. What an answer or event says never changes while the core keeps it. The core forgets both from the first
+// on.
 class SessionLists {
  public:
   // Brings what `transaction` has of the session's answers and events to what `session` has; null where it is gone.
@@ -25,7 +26,7 @@ class SessionLists {
  private:
   // The answers' ids, rising, and the events' numbers, from the first to before the last.
   struct Stored {
-    std::vector<RequestId> answers;
+    std::deque<RequestId> answers;
     uint64_t first_event = 0;
     uint64_t end_event = 0;
   };
