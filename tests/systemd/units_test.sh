@@ -74,10 +74,10 @@ expect 'the keeper keeps as many' says "$work/help" "--descriptors NUMBER=$(sett
 expect 'systemd can hand over all that it keeps' \
   test "$(setting LimitNOFILE)" -gt $((2 * $(setting FileDescriptorStoreMax)))
 
-# Without which deaths and restarts cost connections, or devices are not there yet.
+# Without which deaths and restarts cost connections, devices are not there yet, or users keep each other out.
 relied_on=(Type=notify NotifyAccess=main 'WatchdogSec=[1-9].*' 'ExecReload=kill -HUP [$]MAINPID' Restart=always
   StartLimitIntervalSec=0 RuntimeDirectoryPreserve=restart 'After=(.* )?rdma-hw\.target( .*)?'
-  'After=(.* )?modprobe@rdma_ucm\.service( .*)?' 'Wants=modprobe@rdma_ucm\.service')
+  'After=(.* )?modprobe@rdma_ucm\.service( .*)?' 'Wants=modprobe@rdma_ucm\.service' 'Nice=-[1-9][0-9]*')
 for line in "${relied_on[@]}"; do
   expect "the unit says $line" says "$here/rdma-brokerd.service" "^$line\$"
 done
