@@ -27,8 +27,8 @@ void UserTurns::ServeSoon() {
 
 void UserTurns::Serve() {
   served_in_ = loop_.turn();
-  const absl::Time end = Loop::Now() + Loop::kTurnTime;
-  for (size_t lines = rotation_.size(); lines > 0 && Loop::Now() <= end; --lines) {
+  const uint64_t end = charged_ + kInATurn;
+  for (size_t lines = rotation_.size(); lines > 0 && charged_ < end; --lines) {
     const std::shared_ptr<Line> line = std::move(rotation_.front());
     rotation_.pop_front();
     ServeLine(*line);

@@ -14,9 +14,9 @@
 namespace rdmabroker {
 
 // Shares the turns of the loop among users. Work for a user's clients waits in the user's line. Each turn of the loop
-// serves every line: until the user has had its share of the turn, and at most the work that waited when its service
-// began. A share is counted in requests. Work that exceeds the share is paid for in later turns, while others have
-// work.
+// serves the lines one after another, each until the user has had its share of the turn, and at most the work that
+// waited when its service began. A share is counted in requests. Work that exceeds the share is paid for in later
+// turns, while others have work.
 //
 // Work is at most kShare requests. So a request waits for less than 2 * kShare requests of each other user in the turn
 // in which it arrives, and for as many in the next. Loop thread only.
@@ -24,6 +24,8 @@ class UserTurns {
  public:
   // A user's requests in a turn: they take about a third of a millisecond.
   static constexpr int64_t kShare = 64;
+  // All users' requests in a turn. The lines that were not served then are the first of the next turn.
+  static constexpr uint64_t kInATurn = uint64_t{16} * kShare;
 
   // One user's work.
   class Line {
