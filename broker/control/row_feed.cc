@@ -49,7 +49,8 @@ class TableFeed final : public KindFeed {
 
   // Goes on behind the last one told, so that rows which change all the time keep no other waiting.
   void Tell(size_t most, v1::WatchReply* reply) override {
-    while (!changed_.empty() && static_cast<size_t>(reply->changes_size()) < most) {
+    size_t looks = RowFeed::kLooksAtATime;
+    while (!changed_.empty() && static_cast<size_t>(reply->changes_size()) < most && looks-- > 0) {
       auto next = changed_.upper_bound(last_told_);
       if (next == changed_.end()) next = changed_.begin();
       last_told_ = changed_.extract(next).value();

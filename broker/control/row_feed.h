@@ -35,6 +35,8 @@ class RowFeed {
  public:
   // Rows in a message, which are then a few dozen KiB.
   static constexpr size_t kRowsAtATime = 250;
+  // Changed rows of a kind that a message is made from: some may be as they were told.
+  static constexpr size_t kLooksAtATime = 250;
   // Ids of changed rows that wait, of a kind: as many connectors as a session may have may change at once, as when it
   // ends. They take less than a MiB.
   static constexpr size_t kMostChanges = 16384;
@@ -45,7 +47,8 @@ class RowFeed {
 
   // Tells that records have changed. False where more rows of a kind wait to be told than are kept.
   [[nodiscard]] bool Note(const Changes& changes);
-  // Fills an empty reply, but for the time; false where there is nothing to tell.
+  // Fills an empty reply, but for the time. Returns false if it stays empty: there is nothing to tell, or the changed
+  // rows that it has looked at are as they were told, and waiting() says whether to call it again.
   [[nodiscard]] bool Next(v1::WatchReply* reply);
   // All rows that there were have been told.
   [[nodiscard]] bool complete() const { return listing_ == feeds_.size(); }

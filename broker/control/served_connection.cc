@@ -6,6 +6,7 @@
 #include <sys/epoll.h>
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <utility>
@@ -19,6 +20,15 @@ namespace {
 
 // To write so many octets of replies takes about as long as to serve a request.
 constexpr size_t kOctetsAsARequest = 16384;
+// What a connection and a stream take besides the octets that they hold, in octets: as measured, and rounded up.
+constexpr size_t kOfConnection = 16384;
+constexpr size_t kOfStream = 1024;
+// An empty string keeps no more memory than this.
+constexpr size_t kKeptEmpty = 4096;
+
+void FreeIfEmpty(std::string& octets) {
+  if (octets.empty() && octets.capacity() > kKeptEmpty) std::string().swap(octets);
+}
 
 }  // namespace
 
@@ -120,7 +130,9 @@ void ServedConnection::HearLastWords() {
 }
 
 void ServedConnection::EndOnceHeard() {
+  const auto is_busy = [](const auto& stream) { return stream.second->IsBusy(); };
   if (last_words_ == TimerId::kNone || rpc_.unread() > 0) return;
+  if (std::any_of(streams_.begin(), streams_.end(), is_busy)) return;
   // Behind the messages that streams have put off.
   InTurn([this] { End(); });
 }
@@ -142,6 +154,7 @@ bool ServedConnection::ReadSocket() {
 
 void ServedConnection::ServeInput() {
   input_.erase(0, rpc_.Receive(input_, Loop::Now()));
+  FreeIfEmpty(input_);
   served_ = false;
   if (!ServeEvents() || !input_.empty()) ServeSoon();
   // Frames that bring no event take time, too.
@@ -245,7 +258,8 @@ void ServedConnection::Flush() {
 }
 
 size_t ServedConnection::Held() const {
-  return input_.size() + rpc_.headers() + rpc_.unread() + rpc_.unsent() + output_.size();
+  return kOfConnection + kOfStream * rpc_.streams() + input_.size() + rpc_.headers() + rpc_.unread() + rpc_.unsent() +
+         output_.size();
 }
 
 bool ServedConnection::IsDone() const {
@@ -255,7 +269,7 @@ bool ServedConnection::IsDone() const {
 
 void ServedConnection::TakeOutput() {
   std::string plain = rpc_.TakeOutput();
-  Charge(static_cast<int64_t>(plain.size() / kOctetsAsARequest));
+  account_->Owe(static_cast<int64_t>(plain.size() / kOctetsAsARequest));
   if (tls_ == nullptr) {
     output_ += plain;
     return;
@@ -273,6 +287,7 @@ void ServedConnection::WriteOutput() {
   }
   if (size > 0) output_.erase(0, static_cast<size_t>(size));
   if (unwritable_) output_.clear();
+  FreeIfEmpty(output_);
   if (size > 0 || output_.empty()) loop_.CancelTimer(std::exchange(unread_, TimerId::kNone));
   if (output_.empty() || unread_ != TimerId::kNone) return;
   unread_ = loop_.StartTimer(Loop::Now() + kUnreadPatience, [this] { End(); });
@@ -292,7 +307,7 @@ void ServedConnection::SetTimer() {
   if (next == absl::InfiniteFuture()) return;
   timer_ = loop_.StartTimer(next, [this] {
     timer_end_ = absl::InfiniteFuture();
-    Touch();
+    InTurn([this] { Flush(); });
   });
 }
 

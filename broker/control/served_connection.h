@@ -34,7 +34,7 @@ class ServedConnection : public std::enable_shared_from_this<ServedConnection> {
   // How long output may wait without the client reading any of it. After that the connection ends. A stream's patience
   // is shorter and ends the stream alone.
   static constexpr absl::Duration kUnreadPatience = absl::Minutes(1);
-  // How long the connection serves earlier messages after the client has closed it. A stream takes one a turn.
+  // How long the connection serves earlier messages after the client has closed it.
   static constexpr absl::Duration kLastWords = absl::Milliseconds(200);
 
   // The owner of the listening socket from which the connection came.

@@ -33,6 +33,8 @@ class ServerStream : public std::enable_shared_from_this<ServerStream> {
   void Sent();
   // The call has ended. `why` is nothing if the broker has ended it.
   virtual void Ended(std::optional<rpc::CallLost::Why> why) = 0;
+  // Whether the stream is handling what the client has sent.
+  [[nodiscard]] virtual bool IsBusy() const { return false; }
 
  protected:
   // `patience` may change while the stream is open.

@@ -81,11 +81,6 @@ void SessionStream::TakeMessage(const std::string& message) {
     return Finish(read);
   }
   next_request_ = 0;
-  if (MayGoOn()) return TakeParsed();
-  InTurn([this] { TakeParsed(); });
-}
-
-void SessionStream::TakeParsed() {
   if (!message_.has_requests()) Charge(1);
   if (session_) {
     TakeLaterMessage();
@@ -144,6 +139,7 @@ void SessionStream::SendOpened(bool resumed, const SessionSecret& secret) {
   if (!resumed) opened->set_session_secret(BytesToProto(secret));
   opened->set_api_minor(kApiMinor);
   ToProto(context_.broker.core().limits(), opened->mutable_limits());
+  opened->mutable_limits()->set_answers_kept(Session()->answers_kept);
   opened->set_lineage(context_.broker.core().records().lineage);
   Write(reply);
 }
@@ -208,14 +204,14 @@ void SessionStream::AllAnswered() {
 
 void SessionStream::GoOn() {
   if (finishing()) return;
+  if (!session_ || !HasMoreToAsk()) {
+    // Clear would keep memory.
+    message_ = v1::SessionRequest();
+    next_request_ = 0;
+  }
   held_up_ = writing() && replies_.waiting() >= kTurn;
   if (held_up_ || unanswered_ > 0) return;
-  if (!session_ || next_request_ == message_.requests().requests_size()) {
-    // Frees the last message before the next one arrives.
-    message_.Clear();
-    next_request_ = 0;
-    return Read();
-  }
+  if (!HasMoreToAsk()) return Read();
   InTurn([this] {
     if (!session_) return;
     TakeRequests();

@@ -44,6 +44,7 @@ class SessionStream final : public ServerStream, public EventStream {
   void Answered(const ClientRequest& request, const Outcome& outcome) override;
   void End(StreamEnding ending) override;
   void Ended(std::optional<rpc::CallLost::Why> why) override;
+  [[nodiscard]] bool IsBusy() const override { return unanswered_ > 0 || HasMoreToAsk(); }
 
  private:
   void Start();
@@ -52,13 +53,13 @@ class SessionStream final : public ServerStream, public EventStream {
   void Written() override;
   void Unread() override;
 
-  void TakeParsed();
   // The client has said all that it wants to. It still hears how its requests were answered.
   void LeaveOnceAnswered();
   void OpenOrResume();
   void TakeLaterMessage();
   // Asks for some of the message's requests. Others have their turn before the rest.
   void TakeRequests();
+  [[nodiscard]] bool HasMoreToAsk() const { return next_request_ < message_.requests().requests_size(); }
   // The broker has answered all requests that the stream has asked for.
   void AllAnswered();
   // Takes the next requests or the next message, unless requests are being handled or too many answers wait for a

@@ -20,6 +20,8 @@ bool UserCosts::Entry::MayGoOn() const { return account_->second.line->MayGoOn()
 
 void UserCosts::Entry::Charge(int64_t requests) const { costs_.turns_.Charge(*account_->second.line, requests); }
 
+void UserCosts::Entry::Owe(int64_t requests) const { UserTurns::Owe(*account_->second.line, requests); }
+
 void UserCosts::Entry::InTurn(std::function<void()> work) const {
   costs_.turns_.Add(account_->second.line, std::move(work));
 }
@@ -68,7 +70,7 @@ void UserCosts::Leave(Entry& entry) {
   account.entries.erase(&entry);
   if (!account.entries.empty()) return;
   account.forget =
-      loop_.StartTimer(Loop::Now() + kKept, [this, account = entry.account_] { accounts_.erase(account); });
+      loop_.StartTimer(Loop::Now() + bounds_.kept, [this, account = entry.account_] { accounts_.erase(account); });
 }
 
 UserCosts::Accounts::iterator UserCosts::Excessive() {

@@ -36,9 +36,9 @@ class UserCosts {
     size_t of_payer = size_t{64} << 20;
     // Half of what the pod of deploy/ may use.
     size_t in_all = size_t{256} << 20;
+    // How long an account is kept after its last connection. Its budget of frames is full again by then.
+    absl::Duration kept = absl::Seconds(10);
   };
-  // How long an account is kept after its last connection. Its budget of frames is full again by then.
-  static constexpr absl::Duration kKept = absl::Seconds(10);
 
  private:
   struct Account;
@@ -60,6 +60,7 @@ class UserCosts {
     // As UserTurns', of the user's line.
     [[nodiscard]] bool MayGoOn() const;
     void Charge(int64_t requests) const;
+    void Owe(int64_t requests) const;
     void InTurn(std::function<void()> work) const;
     // The connection is another's from now on.
     void MoveTo(const Payer& payer);

@@ -38,7 +38,7 @@ class UserCostsTest : public testing::Test {
   }
 
   Loop loop_;
-  UserCosts costs_{loop_, {.of_payer = 100, .in_all = 250}, nullptr};
+  UserCosts costs_{loop_, {.of_payer = 100, .in_all = 250, .kept = absl::ZeroDuration()}, nullptr};
   std::map<std::string, std::unique_ptr<UserCosts::Entry>> connections_;
   std::vector<std::string> ended_;
 };
@@ -86,8 +86,45 @@ TEST_F(UserCostsTest, ConnectionsOfAUserShareItsFrames) {
   }
   EXPECT_EQ(&Connect("two", uid_t{1}).frames(), &frames);
   EXPECT_TRUE(MaySend(Connect("another's", uid_t{2}).frames()));
+}
+
+TEST_F(UserCostsTest, WhoConnectsAgainInTimeHasTheSameAccount) {
+  rpc::FrameBudget& frames = Connect("one", uid_t{1}).frames();
+  while (MaySend(frames)) {
+  }
   connections_.clear();
   EXPECT_EQ(&Connect("again", uid_t{1}).frames(), &frames);
+  EXPECT_THAT(EndedInTheNextTurn(), IsEmpty());
+  EXPECT_FALSE(MaySend(connections_.at("again")->frames())) << "the account is there after its time";
+  connections_.clear();
+  EXPECT_THAT(EndedInTheNextTurn(), IsEmpty());
+  EXPECT_TRUE(MaySend(Connect("later", uid_t{1}).frames())) << "it was kept for its time only";
+}
+
+TEST_F(UserCostsTest, ConnectionsOfAUserShareItsTurns) {
+  const UserCosts::Entry& one = Connect("one", uid_t{1});
+  const UserCosts::Entry& two = Connect("two", uid_t{1});
+  const UserCosts::Entry& another = Connect("another's", uid_t{2});
+  std::vector<std::string> ran;
+  one.InTurn([&] {
+    one.Charge(UserTurns::kShare);
+    ran.emplace_back("one");
+  });
+  two.InTurn([&] { ran.emplace_back("two"); });
+  another.InTurn([&] { ran.emplace_back("another's"); });
+  loop_.RunTurn(Loop::Now());
+  EXPECT_THAT(ran, ElementsAre("one", "another's"));
+  EXPECT_FALSE(two.MayGoOn());
+  EXPECT_TRUE(another.MayGoOn());
+  loop_.RunTurn(Loop::Now());
+  EXPECT_THAT(ran, ElementsAre("one", "another's", "two"));
+}
+
+TEST_F(UserCostsTest, AConnectionThatDoesNotEndAtOnceIsToldOnce) {
+  const auto slow = costs_.Enter(uid_t{1}, [this] { ended_.emplace_back("slow"); });
+  slow->Hold(101);
+  EXPECT_THAT(EndedInTheNextTurn(), ElementsAre("slow"));
+  EXPECT_THAT(EndedInTheNextTurn(), IsEmpty());
 }
 
 TEST_F(UserCostsTest, AConnectionThatIsNamedIsOnTheAccountOfItsName) {
@@ -95,7 +132,7 @@ TEST_F(UserCostsTest, AConnectionThatIsNamedIsOnTheAccountOfItsName) {
   UserCosts::Entry& named = Connect("named", host);
   Connect("unnamed", host).Hold(60);
   named.Hold(60);
-  named.MoveTo("spiffe://example.org/admin");
+  for (int i = 0; i < 2; ++i) named.MoveTo("spiffe://example.org/admin");
   EXPECT_EQ(costs_.held(), 120u);
   EXPECT_THAT(EndedInTheNextTurn(), IsEmpty());
   EXPECT_NE(&named.frames(), &connections_.at("unnamed")->frames());

@@ -8,22 +8,27 @@
 #include <deque>
 #include <functional>
 #include <memory>
+#include <optional>
+#include <utility>
 
+#include "absl/time/time.h"
 #include "broker/runtime/loop.h"
 
 namespace rdmabroker {
 
 // Shares the turns of the loop among users. Work for a user's clients waits in the user's line. Each turn of the loop
 // serves the lines one after another, each until the user has had its share of the turn, and at most the work that
-// waited when its service began. A share is counted in requests. Work that exceeds the share is paid for in later
-// turns, while others have work.
+// waited when its service began. A share is counted in requests. Work that exceeds the share, or takes longer than its
+// requests should, is paid for in later turns.
 //
-// Work is at most kShare requests. So a request waits for less than 2 * kShare requests of each other user in the turn
-// in which it arrives, and for as many in the next. Loop thread only.
+// Work is at most kShare requests. So a request of a user without debt waits for less than 2 * kShare requests of each
+// other user in the turn in which it arrives, and for as many in the next. Loop thread only.
 class UserTurns {
  public:
   // A user's requests in a turn: they take about a third of a millisecond.
   static constexpr int64_t kShare = 64;
+  // The processor time of a request.
+  static constexpr absl::Duration kOfRequest = absl::Microseconds(5);
   // All users' requests in a turn. The lines that were not served then are the first of the next turn.
   static constexpr uint64_t kInATurn = uint64_t{16} * kShare;
 
@@ -37,7 +42,8 @@ class UserTurns {
     friend class UserTurns;
     struct Work {
       std::function<void()> run;
-      uint64_t others = 0;  // Requests of other users that had been served when the work was added.
+      // Requests of other users that had been served when the work was added; nothing if its own user delays it.
+      std::optional<uint64_t> others;
     };
 
     std::deque<Work> work_;
@@ -46,8 +52,8 @@ class UserTurns {
     bool in_rotation_ = false;
   };
 
-  // `waited` is called for each piece of work, with the number of other users' requests that were served while it
-  // waited. May be null.
+  // `waited` is called for work that was added while its line had none and no debt, with the number of other users'
+  // requests that were served while it waited. May be null.
   UserTurns(Loop& loop, std::function<void(uint64_t others)> waited) : loop_(loop), waited_(std::move(waited)) {}
   UserTurns(const UserTurns&) = delete;
   UserTurns& operator=(const UserTurns&) = delete;
@@ -55,8 +61,10 @@ class UserTurns {
   // Runs `work` in this turn of the loop, or in a later one if this turn's lines were served already. Work of a line
   // runs in its order.
   void Add(const std::shared_ptr<Line>& line, std::function<void()> work);
-  // Counts requests of the user that are served, or what takes as long. At most kShare at a time.
+  // Counts requests of the user that are served. At most kShare at a time.
   void Charge(Line& line, int64_t requests);
+  // Takes as much of the user's share for work that is no request.
+  static void Owe(Line& line, int64_t requests) { line.left_ -= requests; }
 
  private:
   void ServeSoon();

@@ -6,17 +6,29 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <ctime>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
 
 namespace rdmabroker {
 namespace {
 
+using testing::AllOf;
+using testing::Each;
 using testing::ElementsAre;
 using testing::IsEmpty;
+using testing::Lt;
+using testing::Not;
+
+void UseProcessor(absl::Duration time) {
+  const std::clock_t end = std::clock() + static_cast<std::clock_t>(absl::ToDoubleSeconds(time) * CLOCKS_PER_SEC);
+  while (std::clock() < end) {
+  }
+}
 
 class UserTurnsTest : public testing::Test {
  protected:
@@ -68,10 +80,30 @@ TEST_F(UserTurnsTest, AUserHasItsShareOfATurn) {
 
 TEST_F(UserTurnsTest, WhatExceedsTheShareIsPaidForInTheNextTurn) {
   Add(a_, "a", UserTurns::kShare - 1);
-  Add(a_, "a", UserTurns::kShare, 3);
+  Add(a_, "a", UserTurns::kShare);
+  Add(a_, "a", 1, 3);
   EXPECT_EQ(Count(NextTurn(), "a"), 2u);
   // It owes all but one request of its share.
   EXPECT_EQ(Count(NextTurn(), "a"), 1u);
+  EXPECT_EQ(Count(NextTurn(), "a"), 2u);
+}
+
+TEST_F(UserTurnsTest, WorkThatTakesLongerThanItsRequestsIsPaidFor) {
+  turns_.Add(a_, [] { UseProcessor(2 * UserTurns::kShare * UserTurns::kOfRequest); });
+  Add(a_, "a", 1);
+  EXPECT_THAT(NextTurn(), IsEmpty());
+  EXPECT_THAT(NextTurn(), IsEmpty());
+  // Nothing is lost, however long the work has taken.
+  while (NextTurn().empty()) {
+  }
+}
+
+TEST_F(UserTurnsTest, WhatAUserOwesTakesOfItsShare) {
+  UserTurns::Owe(*a_, 2 * UserTurns::kShare);
+  EXPECT_FALSE(a_->MayGoOn());
+  Add(a_, "a", 1);
+  EXPECT_THAT(NextTurn(), IsEmpty());
+  EXPECT_THAT(NextTurn(), ElementsAre("a"));
 }
 
 TEST_F(UserTurnsTest, AShareThatIsNotUsedIsNotSaved) {
@@ -105,10 +137,8 @@ TEST_F(UserTurnsTest, AUserWaitsForLessThanTwoSharesOfEachOtherUserInATurn) {
   for (int turn = 0; turn < 100; ++turn) {
     for (const Line& line : busy) Add(line, "busy", 1 + turn % UserTurns::kShare, UserTurns::kShare);
     Add(a_, "a", 1);
-    const std::vector<std::string> ran = NextTurn();
-    const auto a = std::find(ran.begin(), ran.end(), "a");
-    ASSERT_NE(a, ran.end()) << turn;
-    EXPECT_LT(waited_[static_cast<size_t>(a - ran.begin())], kBusy * 2 * UserTurns::kShare) << turn;
+    EXPECT_EQ(Count(NextTurn(), "a"), 1u) << turn;
+    EXPECT_THAT(waited_, AllOf(Not(IsEmpty()), Each(Lt(kBusy * 2 * UserTurns::kShare)))) << turn;
   }
 }
 
@@ -129,7 +159,16 @@ TEST_F(UserTurnsTest, TellsHowManyRequestsOfOthersWereServedBefore) {
   Add(b_, "b", 3);
   Add(b_, "b", 1);
   NextTurn();
-  EXPECT_THAT(waited_, ElementsAre(0, 5, 5));
+  // The second one of b waits for the first.
+  EXPECT_THAT(waited_, ElementsAre(0, 5));
+}
+
+TEST_F(UserTurnsTest, TellsNothingOfWorkThatItsOwnUserDelays) {
+  UserTurns::Owe(*a_, 2 * UserTurns::kShare);
+  Add(a_, "a", 1);
+  NextTurn();
+  NextTurn();
+  EXPECT_THAT(waited_, IsEmpty());
 }
 
 }  // namespace

@@ -65,13 +65,13 @@ class WatchService::Watch final : public ServerStream {
 
   const std::string& who() const { return who_; }
 
-  void SendNext() {
-    if (writing() || finishing() || pause_ != TimerId::kNone) return;
-    v1::WatchReply reply;
-    if (!feed_.Next(&reply)) return;
-    Charge(Services::kPageCost);
-    *reply.mutable_time() = google::protobuf::util::TimeUtil::NanosecondsToTimestamp(absl::ToUnixNanos(absl::Now()));
-    Write(reply);
+  // Has SendNext called when it is the user's turn, unless it would have nothing to do.
+  void SendSoon() {
+    if (writing() || pause_ != TimerId::kNone || std::exchange(sends_soon_, true)) return;
+    InTurn([this] {
+      sends_soon_ = false;
+      SendNext();
+    });
   }
 
   void Note(const Changes& changes) {
@@ -94,6 +94,17 @@ class WatchService::Watch final : public ServerStream {
     return kinds;
   }
 
+  void SendNext() {
+    if (writing() || finishing() || pause_ != TimerId::kNone) return;
+    v1::WatchReply reply;
+    const bool has_news = feed_.Next(&reply);
+    Charge(Services::kPageCost);
+    if (!has_news && feed_.waiting() > 0) return SendSoon();
+    if (!has_news) return;
+    *reply.mutable_time() = google::protobuf::util::TimeUtil::NanosecondsToTimestamp(absl::ToUnixNanos(absl::Now()));
+    Write(reply);
+  }
+
   // The call's only request arrives with the call.
   void TakeMessage(const std::string&) override {}
   void TakeHalfClose() override {}
@@ -104,15 +115,6 @@ class WatchService::Watch final : public ServerStream {
     pause_ = loop().StartTimer(Loop::Now() + kBetweenMessages, [this] {
       pause_ = TimerId::kNone;
       SendSoon();
-    });
-  }
-
-  // Has SendNext called when it is the user's turn, unless it would have nothing to do.
-  void SendSoon() {
-    if (writing() || pause_ != TimerId::kNone || std::exchange(sends_soon_, true)) return;
-    InTurn([this] {
-      sends_soon_ = false;
-      SendNext();
     });
   }
 
@@ -156,7 +158,7 @@ void WatchService::Begin(const BegunCall& call) {
   watches_.push_back(watch.get());
   open_.Enter(watch->who());
   call.connection.Open(call.id, watch);
-  watch->SendNext();
+  watch->SendSoon();
 }
 
 void WatchService::Note(const Changes& changes) {

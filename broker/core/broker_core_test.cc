@@ -242,15 +242,15 @@ TEST_F(ChangedLimits, KeepTheAnswersThatSessionsWereToldOf) {
   EXPECT_EQ(AnswersKept(SessionId(2)), 1u);
 }
 
-// And some go by what they are told when they return.
-TEST_F(ChangedLimits, GiveASessionThatReturnsMoreAnswersButNotFewer) {
-  Set([](Limits& limits) { limits.answers_kept = 100; });
-  EXPECT_EQ(AnswersKept(SessionId(1)), Limits().answers_kept) << "it has not heard of it";
+TEST_F(ChangedLimits, MakeNoForgottenRequestNewAgain) {
+  for (const uint64_t id : {uint64_t{1}, 1 + uint64_t{Limits().answers_kept}}) {
+    ASSERT_EQ(OpenAdapter(id), NdkStatus::kSuccess);
+  }
+  ASSERT_EQ(OpenAdapter(1), NdkStatus::kInvalidParameter) << "forgotten";
+  Set([](Limits& limits) { limits.answers_kept *= 2; });
   Return();
-  EXPECT_EQ(AnswersKept(SessionId(1)), 100u);
-  Set([](Limits& limits) { limits.answers_kept = 1; });
-  Return();
-  EXPECT_EQ(AnswersKept(SessionId(1)), 100u);
+  EXPECT_EQ(OpenAdapter(1), NdkStatus::kInvalidParameter);
+  EXPECT_EQ(AnswersKept(SessionId(1)), Limits().answers_kept);
 }
 
 TEST_F(ChangedLimits, HoldForASessionThatReturnsFromABrokerThatDidNotRecordThem) {

@@ -61,9 +61,10 @@ void End(Turn& turn, SessionRecord& session) {
   ForgetIfDone(turn, id);
 }
 
-// A client learns the limits with SessionOpened. It may go by those that it was told first, whatever it is told later.
+// A client learns the number with SessionOpened, and it holds to the session's end: with a higher one, a request that
+// was answered and forgotten would be new again.
 void PromiseAnswers(const Limits& limits, SessionRecord& session) {
-  session.answers_kept = std::max(session.answers_kept, limits.answers_kept);
+  if (session.answers_kept == 0) session.answers_kept = limits.answers_kept;
 }
 
 bool IsFull(const Turn& turn, uint32_t uid) { return turn.index.ledger.Of(uid) >= turn.limits.kept_bytes_per_uid; }

@@ -15,7 +15,7 @@ class Transaction;
 
 // Which of the sessions' answers and events are in the store: so that only new ones are written, and only those that
 // went erased. What an answer or event says never changes while the core keeps it. The core forgets both from the first
-// on.
+// on, and takes none before one that it has forgotten.
 class SessionLists {
  public:
   // Brings what `transaction` has of the session's answers and events to what `session` has; null where it is gone.

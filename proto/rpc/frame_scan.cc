@@ -15,7 +15,7 @@ FrameScan::Step FrameScan::Next(std::string_view octets) {
   size_ += read;
   if (size_ < header_.size()) return {.octets = skipped + read};
   const uint32_t length = uint32_t{header_[0]} << 16 | uint32_t{header_[1]} << 8 | header_[2];
-  const FrameHeader frame{.length = length, .type = header_[3]};
+  const FrameHeader frame{.length = length, .type = header_[3], .flags = header_[4]};
   skip_ = frame.length;
   size_ = 0;
   return {.octets = skipped + read, .frame = frame};

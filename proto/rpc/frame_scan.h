@@ -15,6 +15,7 @@ namespace rdmabroker::rpc {
 struct FrameHeader {
   uint32_t length = 0;  // Octets of the payload.
   uint8_t type = 0;
+  uint8_t flags = 0;
 };
 
 // Finds the frame headers in a connection's octets. nghttp2 has no callback for frames of unknown types or frames that

@@ -196,7 +196,7 @@ size_t Http2::Scan(std::string_view octets, absl::Time now) {
     const FrameScan::Step step = scan_.Next(octets.substr(read));
     read += step.octets;
     if (!step.frame) continue;
-    ++frames;
+    frames += WeightOf(*step.frame);
     if (budget_ == nullptr) continue;
     const FrameBudget::Excess excess = budget_->Spend(*step.frame, now);
     if (excess == FrameBudget::Excess::kNone) continue;
@@ -204,6 +204,12 @@ size_t Http2::Scan(std::string_view octets, absl::Time now) {
     break;
   }
   return read;
+}
+
+size_t Http2::WeightOf(const FrameHeader& frame) {
+  if (frame.type != NGHTTP2_HEADERS && frame.type != NGHTTP2_CONTINUATION) return 1;
+  header_block_ = (frame.flags & NGHTTP2_FLAG_END_HEADERS) != 0 ? 0 : header_block_ + frame.length;
+  return 1 + frame.length / kHeaderOctets;
 }
 
 size_t Http2::Receive(std::string_view octets, absl::Time now) {
@@ -322,7 +328,11 @@ ssize_t Http2::ReadData(CallId id, uint8_t* to, size_t room, uint32_t* flags) {
   std::copy_n(stream->data.data() + stream->sent, size, to);
   stream->sent += size;
   unsent_ -= size;
-  if (stream->unsent() > 0) return static_cast<ssize_t>(size);
+  if (stream->unsent() > 0) {
+    // What has left must not stay in memory with a rest that the peer may never take.
+    if (stream->sent >= stream->unsent()) std::string(stream->data, std::exchange(stream->sent, 0)).swap(stream->data);
+    return static_cast<ssize_t>(size);
+  }
   DropData(*stream);
   if (!stream->data_ended && size == 0) return NGHTTP2_ERR_DEFERRED;
   if (!stream->data_ended) return static_cast<ssize_t>(size);

@@ -53,8 +53,10 @@ class Http2 {
     uint32_t header_block = 0;   // The most octets of a header block, as RFC 9113 section 6.5.2 counts.
   };
 
-  // The most frames that one Receive reads. Octets alone are no measure: some small frames are expensive.
+  // The most frames that one Receive reads. Octets alone are no measure: some small frames are expensive. A frame of
+  // headers counts as one more for each kHeaderOctets, because few octets of HPACK can be many header fields.
   static constexpr size_t kFramesAtATime = 64;
+  static constexpr size_t kHeaderOctets = 32;
   // TakeOutput returns less than this plus one frame.
   static constexpr size_t kOutputAtATime = 65536;
 
@@ -107,6 +109,9 @@ class Http2 {
   [[nodiscard]] bool SettingsAgreed() const { return settings_agreed_; }
   // Whether the peer has sent GOAWAY.
   [[nodiscard]] bool PeerDrains() const { return peer_drains_; }
+  // Open streams, and the octets of a header block whose end has not arrived.
+  [[nodiscard]] size_t streams() const { return streams_.size(); }
+  [[nodiscard]] size_t header_block() const { return header_block_; }
   // Octets of queued data, of all streams or of one.
   [[nodiscard]] size_t unsent() const { return unsent_; }
   [[nodiscard]] size_t unsent(CallId stream) const;
@@ -133,6 +138,8 @@ class Http2 {
   Stream* FindStream(CallId stream);
   // Charges the frames and returns how many octets may be read.
   size_t Scan(std::string_view octets, absl::Time now);
+  // Notes the octets of a header block. Returns as how many frames the frame counts.
+  size_t WeightOf(const FrameHeader& frame);
   int HeaderArrived(CallId id, std::string_view name, std::string_view value);
   void FrameArrived(const nghttp2_frame& frame);
   void HeadersArrived(const nghttp2_frame& frame, Stream& stream);
@@ -152,6 +159,7 @@ class Http2 {
   std::unique_ptr<nghttp2_session, Deleter> session_;
   std::map<CallId, Stream> streams_;
   size_t unsent_ = 0;
+  size_t header_block_ = 0;
   bool settings_agreed_ = false;
   bool draining_ = false;
   bool peer_drains_ = false;

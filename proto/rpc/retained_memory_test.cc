@@ -4,14 +4,17 @@
 
 #include <gtest/gtest.h>
 #include <malloc.h>
+#include <nghttp2/nghttp2.h>
 
 #include <cstddef>
+#include <cstdint>
 #include <cstdlib>
 #include <new>
 #include <string>
 #include <vector>
 
 #include "proto/rpc/testing/ends.h"
+#include "proto/rpc/testing/frames.h"
 
 namespace {
 size_t allocated = 0;  // By C++; one thread.
@@ -50,6 +53,24 @@ TEST(RetainedMemoryTest, AStreamWhoseClientAlwaysLeavesAReplyWaitingKeepsNoMoreT
     EXPECT_EQ(ends.Client<ReplyArrived>().reply, reply);
     ASSERT_LE(allocated, before + kSlack) << i;
   }
+}
+
+TEST(RetainedMemoryTest, AReplysLastOctetKeepsNothingOfTheOthers) {
+  constexpr size_t kReply = 60'000;
+  const std::string window = BigEndian(NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE, 2) + BigEndian(kReply + 4, 4);
+  FrameBudget budget({}, kStart);
+  ServerConnection server(TestMethods(), {}, budget, kStart);
+  const auto give = [&server](const std::string& octets) { Give(server, octets, kStart); };
+  give(Preface() + Frame(NGHTTP2_SETTINGS, 0, 0, window) + SettingsAck());
+  give(Frame(NGHTTP2_WINDOW_UPDATE, 0, 0, BigEndian(1 << 30, 4)));
+  for (int32_t call = 1; call < 200; call += 2) give(HeadersFrame(call, CallHeaders("/test/Many")));
+  const std::vector<ServerEvent> calls = AllEvents<ServerEvent>(server);
+  const size_t before = allocated;
+  for (const ServerEvent& call : calls) server.Send(std::get<CallBegan>(call).call, std::string(kReply, 'r'));
+  while (server.HasOutput()) (void)server.TakeOutput();
+  EXPECT_EQ(calls.size(), 100u);
+  EXPECT_EQ(server.unsent(), calls.size());
+  EXPECT_LE(allocated, before + kSlack);
 }
 
 TEST(RetainedMemoryTest, StreamsKeepNothingOfWhatHasLeftOrWasTaken) {

@@ -304,7 +304,9 @@ void ServerConnection::PassTime(absl::Time now) {
     drain_deadline_.reset();
     http2_.EndDrain();
   }
-  while (const auto due = deadlines_.TakeDue(now)) {
+  for (int i = 0; i < kDeadlinesAtATime; ++i) {
+    const auto due = deadlines_.TakeDue(now);
+    if (!due) return;
     const CallId id = *due;
     const auto found = calls_.find(id);
     const bool finished = found == calls_.end();

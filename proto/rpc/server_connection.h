@@ -106,17 +106,21 @@ class ServerConnection : private StreamListener {
   // Resets the call and drops its queued replies. Works after Finish, too.
   void Abandon(CallId call);
 
+  // The most calls that one PassTime ends.
+  static constexpr int kDeadlinesAtATime = 64;
   // Ends calls whose deadline has passed, a drain, and the connection of a client that does not acknowledge the
   // settings in time.
   void PassTime(absl::Time now);
-  // When PassTime must be called next.
+  // When PassTime must be called next. It has passed if calls are left that PassTime must end.
   [[nodiscard]] std::optional<absl::Time> NextDeadline() const;
 
-  // What the connection holds: open calls; octets of untaken requests, of the headers of calls that have not begun (as
-  // HTTP/2 counts them), and of queued replies.
+  // What the connection holds: calls that have not ended; streams, including those of ended calls whose replies are
+  // queued; octets of untaken requests, of the headers of calls that have not begun (as HTTP/2 counts them), and of
+  // queued replies.
   [[nodiscard]] size_t calls() const { return calls_.size(); }
+  [[nodiscard]] size_t streams() const { return http2_.streams(); }
   [[nodiscard]] size_t unread() const { return inbound_.size(); }
-  [[nodiscard]] size_t headers() const { return header_octets_; }
+  [[nodiscard]] size_t headers() const { return header_octets_ + http2_.header_block(); }
   [[nodiscard]] size_t unsent() const { return http2_.unsent(); }
 
  private:

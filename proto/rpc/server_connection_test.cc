@@ -254,6 +254,22 @@ TEST(ServerConnectionTest, ADeadlineEndsTheCallWithAStatus) {
   static_cast<void>(call);
 }
 
+TEST(ServerConnectionTest, DeadlinesThatPassTogetherEndSomeCallsAtATime) {
+  constexpr int kCalls = ServerConnection::kDeadlinesAtATime + 10;
+  Ends ends;
+  for (int i = 0; i < kCalls; ++i) {
+    ends.Begin("/test/Many", absl::Seconds(1));
+    ends.Server<CallBegan>();
+  }
+  ends.now += absl::Seconds(1);
+  ends.server.PassTime(ends.now);
+  EXPECT_EQ(ends.server.calls(), 10u);
+  EXPECT_EQ(ends.server.NextDeadline(), ends.now);
+  ends.server.PassTime(ends.now);
+  EXPECT_EQ(ends.server.calls(), 0u);
+  EXPECT_EQ(ends.server.NextDeadline(), std::nullopt);
+}
+
 TEST(ServerConnectionTest, ADeadlineResetsACallWhoseReplyIsHalfSent) {
   Ends ends({}, {.window = 100});
   const CallId call = ends.Begin("/test/Many", absl::Seconds(1));
@@ -333,6 +349,35 @@ TEST(ServerConnectionTest, AnAbandonedCallIsResetAndItsRepliesDropped) {
   EXPECT_EQ(ends.server.unsent(), 0u);
   EXPECT_EQ(ends.Client<CallFinished>().status.code, StatusCode::kCancelled);
   EXPECT_FALSE(ends.server.NextEvent());
+}
+
+TEST(ServerConnectionTest, TellsWhatHeadersAndStreamsItHolds) {
+  RawClient client;
+  const Headers headers = CallHeaders("/test/One");
+  const size_t octets = HeadersFrame(1, headers).size() - Frame(0, 0, 1, "").size();
+  client.Send(Frame(NGHTTP2_HEADERS, 0, 1, HeaderBlock(headers)));
+  EXPECT_EQ(client.server().headers(), octets) << "of a block that is not complete";
+  client.Send(Frame(NGHTTP2_CONTINUATION, NGHTTP2_FLAG_END_HEADERS, 1, ""));
+  EXPECT_GT(client.server().headers(), octets) << "of a call that has not begun: 32 more for each field";
+  EXPECT_EQ(client.server().streams(), 1u);
+  client.Send(DataFrame(1, Framed(""), NGHTTP2_FLAG_END_STREAM));
+  const auto began = client.server().NextEvent();
+  EXPECT_EQ(client.server().headers(), 0u);
+  client.server().Finish(std::get<CallBegan>(*began).call, {});
+  client.Send("");
+  EXPECT_EQ(client.server().streams(), 0u);
+}
+
+TEST(ServerConnectionTest, FewCallsWithManyHeadersAreReadAtATime) {
+  RawClient client;
+  const Headers headers = CallHeaders("/test/Many");
+  const std::string call = HeadersFrame(1, headers);
+  std::string calls;
+  for (int32_t id = 1; id < 200; id += 2) calls += HeadersFrame(id, headers);
+  const size_t weight = 1 + (call.size() - 9) / Http2::kHeaderOctets;
+  const size_t at_a_time = (Http2::kFramesAtATime + weight - 1) / weight;
+  EXPECT_LT(client.server().Receive(calls, kStart), (at_a_time + 1) * call.size());
+  EXPECT_EQ(client.server().calls(), at_a_time - 1) << "the last one's headers are read up to their length";
 }
 
 TEST(ServerConnectionTest, AServerThatDrainsFinishesWhatHasBegunAndTakesNothingNew) {

@@ -123,7 +123,7 @@ TEST(DocumentedBounds, OfTheFrontDoorAreTheCodes) {
       {"[small frames](grpc.md#how-many-frames-are-a-flood)", Documented(frames.small)},
       {"a request", absl::StrCat(connection.request, " octets")},
       {"the headers of a call", absl::StrCat(connection.header_block, " octets")},
-      {"unserved requests and unread replies",
+      {"unserved requests and unread replies, and 16 KiB for each connection and 1 KiB for each call",
        absl::StrCat(costs.of_payer >> 20, " MiB of a user, ", costs.in_all >> 20, " MiB in all")},
       {"the loop's time", absl::StrCat(UserTurns::kShare, " requests of a user in a turn")},
       {"reading at a time", absl::StrCat(TlsConnection::kLongestRecord, " octets and ", rpc::Http2::kFramesAtATime,
