@@ -19,6 +19,7 @@
 
 #include "proto/rdmabroker/v1/inspection.grpc.pb.h"
 #include "tests/captured_log.h"
+#include "tests/control/connections.h"
 #include "tests/control/network_thread.h"
 #include "tests/control/patience.h"
 #include "tests/control/test_client.h"

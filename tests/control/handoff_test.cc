@@ -20,6 +20,7 @@
 #include "broker/runtime/descriptor_message.h"
 #include "dataplane/iwarp/wire/connection_state.h"
 #include "proto/rdmabroker/v1/handoff.pb.h"
+#include "tests/control/connections.h"
 #include "tests/control/handoff_fetcher.h"
 #include "tests/control/network_thread.h"
 #include "tests/control/test_client.h"

@@ -13,6 +13,7 @@
 
 #include "absl/time/clock.h"
 #include "tests/captured_log.h"
+#include "tests/control/connections.h"
 #include "tests/control/network_thread.h"
 #include "tests/control/test_client.h"
 #include "tests/control/test_daemon.h"

@@ -30,6 +30,7 @@
 #include "broker/runtime/tcp_listener.h"
 #include "dataplane/unique_fd.h"
 #include "tests/captured_log.h"
+#include "tests/control/connections.h"
 #include "tests/control/network_thread.h"
 #include "tests/control/scrape.h"
 #include "tests/control/temporary_folder.h"

@@ -40,6 +40,7 @@
 #include "proto/rdmabroker/v1/inspection.grpc.pb.h"
 #include "tests/captured_log.h"
 #include "tests/control/child_process.h"
+#include "tests/control/connections.h"
 #include "tests/control/network_thread.h"
 #include "tests/control/patience.h"
 #include "tests/control/scrape.h"

@@ -8,6 +8,7 @@
 #include <memory>
 #include <string>
 
+#include "tests/control/connections.h"
 #include "tests/control/network_thread.h"
 #include "tests/control/test_client.h"
 #include "tests/control/test_daemon.h"

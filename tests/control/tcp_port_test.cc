@@ -9,7 +9,6 @@
 #include <sys/socket.h>
 
 #include <atomic>
-#include <cerrno>
 #include <fstream>
 #include <functional>
 #include <memory>
@@ -28,6 +27,7 @@
 #include "broker/runtime/tcp_listener.h"
 #include "dataplane/unique_fd.h"
 #include "proto/grpc/health/v1/health.grpc.pb.h"
+#include "tests/control/connections.h"
 #include "tests/control/temporary_folder.h"
 #include "tests/control/test_certificates.h"
 #include "tests/control/test_client.h"
@@ -64,11 +64,6 @@ class TcpPortTest : public testing::Test {
   }
 
   UniqueFd ConnectFrom(const char* host) const { return rdmabroker::ConnectFrom(host, port_->address()); }
-  static bool IsOver(const UniqueFd& client) {
-    char byte = 0;
-    const ssize_t size = ::recv(client.get(), &byte, 1, MSG_DONTWAIT);
-    return size == 0 || (size < 0 && errno == ECONNRESET);
-  }
   // Whether the port has room for the connection, which has just been made.
   bool IsTaken(const UniqueFd& client) {
     const size_t before = port_->connections();

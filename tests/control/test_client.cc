@@ -2,13 +2,10 @@
 
 #include "tests/control/test_client.h"
 
-#include <arpa/inet.h>
 #include <fcntl.h>
 #include <grpcpp/create_channel_posix.h>
 #include <gtest/gtest.h>
 #include <sys/socket.h>
-#include <sys/syscall.h>
-#include <sys/un.h>
 
 #include <algorithm>
 #include <atomic>
@@ -17,6 +14,7 @@
 #include <cstring>
 
 #include "proto/rdmabroker/v1/rpc_status.pb.h"
+#include "tests/control/connections.h"
 
 namespace rdmabroker {
 namespace {
@@ -32,14 +30,6 @@ uint32_t NewQp() {
 // A test that has failed does not wait long for what may depend on what failed.
 absl::Duration Patience() { return ::testing::Test::HasFailure() ? absl::Seconds(1) : kTestPatience; }
 
-UniqueFd ConnectTo(const std::string& path, int type) {
-  sockaddr_un address = {.sun_family = AF_UNIX};
-  std::memcpy(address.sun_path, path.c_str(), std::min(path.size() + 1, sizeof address.sun_path));
-  UniqueFd fd(::socket(AF_UNIX, type | SOCK_CLOEXEC, 0));
-  if (::connect(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0) return UniqueFd();
-  return fd;
-}
-
 std::shared_ptr<grpc::Channel> ChannelWith(grpc::ChannelArguments arguments, const std::string& target) {
   // Channels with the same target share a connection otherwise.
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
@@ -50,39 +40,9 @@ std::shared_ptr<grpc::Channel> ChannelWith(grpc::ChannelArguments arguments, con
 
 void PrintTo(NdkStatus status, std::ostream* out) { *out << StatusName(status); }
 
-UniqueFd ConnectAs(uid_t uid, gid_t gid, const std::string& path, int type) {
-  UniqueFd fd;
-  int error = 0;
-  // The kernel knows credentials of threads; only the C library gives all threads the same.
-  std::thread([&] {
-    const bool own = uid == ::getuid() && gid == ::getgid();
-    if (!own && (::syscall(SYS_setgroups, 0, nullptr) != 0 || ::syscall(SYS_setresgid, gid, gid, gid) != 0 ||
-                 ::syscall(SYS_setresuid, uid, uid, uid) != 0)) {
-      error = errno;
-      return;
-    }
-    fd = ConnectTo(path, type);
-    error = errno;
-  }).join();
-  errno = error;
-  return fd;
-}
-
 std::shared_ptr<grpc::Channel> ChannelOver(UniqueFd connection) {
   ::fcntl(connection.get(), F_SETFL, ::fcntl(connection.get(), F_GETFL) | O_NONBLOCK);
   return grpc::CreateInsecureChannelFromFd("control", connection.Release());
-}
-
-UniqueFd ConnectFrom(const char* host, const std::string& address) {
-  sockaddr_in from = {.sin_family = AF_INET};
-  sockaddr_in to = {.sin_family = AF_INET,
-                    .sin_port = htons(SocketAddress::Parse(address)->port),
-                    .sin_addr = {htonl(INADDR_LOOPBACK)}};
-  ::inet_pton(AF_INET, host, &from.sin_addr);
-  UniqueFd fd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  EXPECT_EQ(::bind(fd.get(), reinterpret_cast<const sockaddr*>(&from), sizeof from), 0);
-  EXPECT_EQ(::connect(fd.get(), reinterpret_cast<const sockaddr*>(&to), sizeof to), 0);
-  return fd;
 }
 
 std::shared_ptr<grpc::Channel> TlsChannel(const std::string& address, const std::string& authority,

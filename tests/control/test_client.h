@@ -31,11 +31,6 @@ namespace rdmabroker {
 // For GoogleTest.
 void PrintTo(NdkStatus status, std::ostream* out);
 
-// A connection to the Unix socket `path`, made with the credentials of `uid` and `gid`, which the kernel then tells the
-// broker. Needs root for other users than the own. Empty where it is refused; errno tells why.
-UniqueFd ConnectAs(uid_t uid, gid_t gid, const std::string& path, int type);
-// Connects to a TCP port, IP:PORT at 127.0.0.1, from this address; 127.0.0.1 and its neighbors are as many hosts.
-UniqueFd ConnectFrom(const char* host, const std::string& address);
 // A gRPC channel over TLS to IP:PORT, with a connection of its own. All but the address are in PEM.
 std::shared_ptr<grpc::Channel> TlsChannel(const std::string& address, const std::string& authority,
                                           const std::string& certificate, const std::string& private_key);

@@ -20,6 +20,7 @@
 #include "dataplane/unique_fd.h"
 #include "proto/rdmabroker/v1/session.pb.h"
 #include "proto/rpc/client_connection.h"
+#include "tests/control/connections.h"
 #include "tests/control/network_thread.h"
 #include "tests/control/test_client.h"
 #include "tests/control/test_daemon.h"

@@ -25,6 +25,7 @@
 
 #include "client/blocking.h"
 #include "dataplane/ndk/socket_address.h"
+#include "tests/control/connections.h"
 #include "tests/control/handoff_fetcher.h"
 #include "tests/control/test_client.h"
 #include "tests/integration/library_client.h"
