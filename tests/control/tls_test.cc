@@ -4,8 +4,6 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <openssl/err.h>
-#include <openssl/pem.h>
 #include <openssl/ssl.h>
 
 #include <fstream>
@@ -13,7 +11,6 @@
 #include <memory>
 #include <optional>
 #include <string>
-#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -22,6 +19,7 @@
 #include "broker/control/server_certificates.h"
 #include "tests/control/temporary_folder.h"
 #include "tests/control/test_certificates.h"
+#include "tests/control/tls_client.h"
 
 namespace rdmabroker {
 namespace {
@@ -30,65 +28,7 @@ using State = TlsConnection::State;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-using Connection = std::unique_ptr<SSL, Freed<SSL_free>>;
 using Session = std::unique_ptr<SSL_SESSION, Freed<SSL_SESSION_free>>;
-
-// A client by OpenSSL, which does whatever a test wants of it.
-class Client {
- public:
-  // Without a pair it has no certificate.
-  explicit Client(const TestPair* pair, const std::function<void(SSL_CTX*)>& change = nullptr)
-      : context_(SSL_CTX_new(TLS_client_method())) {
-    if (pair != nullptr) {
-      const Certificate certificate = ReadCertificate(BioOf(pair->certificate).get());
-      const PrivateKey key = ReadPrivateKey(pair->private_key);
-      SSL_CTX_use_certificate(context_.get(), certificate.get());
-      SSL_CTX_use_PrivateKey(context_.get(), key.get());
-    }
-    const unsigned char protocols[] = {2, 'h', '2'};
-    SSL_CTX_set_alpn_protos(context_.get(), protocols, sizeof protocols);
-    if (change != nullptr) change(context_.get());
-    tls_.reset(SSL_new(context_.get()));
-    in_ = BIO_new(BIO_s_mem());
-    out_ = BIO_new(BIO_s_mem());
-    SSL_set_bio(tls_.get(), in_, out_);
-    SSL_set_connect_state(tls_.get());
-  }
-
-  SSL* tls() { return tls_.get(); }
-  // What it says next.
-  std::string TakeOutput() {
-    SSL_do_handshake(tls_.get());
-    char* octets = nullptr;
-    const long size = BIO_get_mem_data(out_, &octets);
-    std::string output(octets, static_cast<size_t>(size));
-    BIO_reset(out_);
-    return output;
-  }
-  void Receive(const std::string& octets) {
-    BIO_write(in_, octets.data(), static_cast<int>(octets.size()));
-    SSL_do_handshake(tls_.get());
-    char plain[16384];
-    for (int size = 0; (size = SSL_read(tls_.get(), plain, sizeof plain)) > 0;) {
-      received.append(plain, static_cast<size_t>(size));
-    }
-    ended = SSL_get_error(tls_.get(), -1) == SSL_ERROR_ZERO_RETURN ||
-            (SSL_get_shutdown(tls_.get()) & SSL_RECEIVED_SHUTDOWN) != 0;
-    ERR_clear_error();
-  }
-  void Send(std::string_view plain) {
-    EXPECT_EQ(SSL_write(tls_.get(), plain.data(), static_cast<int>(plain.size())), static_cast<int>(plain.size()));
-  }
-
-  std::string received;
-  bool ended = false;  // In order.
-
- private:
-  const TlsContext context_;
-  Connection tls_;
-  BIO* in_ = nullptr;
-  BIO* out_ = nullptr;
-};
 
 void AddToChain(SSL_CTX* context, const std::string& pem) {
   const Certificate certificate = ReadCertificate(BioOf(pem).get());
@@ -103,7 +43,7 @@ void Only(SSL_CTX* context, int version) {
 class TlsTest : public testing::Test {
  protected:
   // Carries octets both ways, in pieces, until there are none.
-  void Exchange(Client& client, size_t piece = 1000) {
+  void Exchange(TlsClient& client, size_t piece = 1000) {
     for (bool more = true; more;) {
       const std::string from_client = client.TakeOutput();
       for (size_t at = 0; at < from_client.size(); at += piece) server_->Receive(from_client.substr(at, piece));
@@ -141,7 +81,7 @@ TEST_F(TlsTest, CarriesWhatBothEndsSay) {
   for (const int version : {TLS1_2_VERSION, TLS1_3_VERSION}) {
     SCOPED_TRACE(version);
     server_.emplace(context_);
-    Client client(&good_, [version](SSL_CTX* context) { Only(context, version); });
+    TlsClient client(&good_, [version](SSL_CTX* context) { Only(context, version); });
     Exchange(client);
     ASSERT_EQ(server_->state(), State::kOpen) << server_->why();
     EXPECT_EQ(SSL_version(client.tls()), version);
@@ -160,7 +100,7 @@ TEST_F(TlsTest, CarriesWhatBothEndsSay) {
 TEST_F(TlsTest, KnowsWhatTheClientHasShown) {
   const TestAuthority below("below", authority_);
   const TestPair pair = below.Sign({.uris = {"spiffe://example.org/client", "https://example.org"}});
-  Client client(&pair, [&below](SSL_CTX* context) { AddToChain(context, below.certificate()); });
+  TlsClient client(&pair, [&below](SSL_CTX* context) { AddToChain(context, below.certificate()); });
   Exchange(client);
   ASSERT_EQ(server_->state(), State::kOpen) << server_->why();
   const PresentedChain chain = server_->chain();
@@ -171,7 +111,7 @@ TEST_F(TlsTest, KnowsWhatTheClientHasShown) {
 }
 
 TEST_F(TlsTest, EndsInOrder) {
-  Client client(&good_);
+  TlsClient client(&good_);
   Exchange(client);
   server_->Send("the last");
   server_->End();
@@ -183,7 +123,7 @@ TEST_F(TlsTest, EndsInOrder) {
 }
 
 TEST_F(TlsTest, HearsTheClientsLastWords) {
-  Client client(&good_);
+  TlsClient client(&good_);
   Exchange(client);
   client.Send("the last");
   SSL_shutdown(client.tls());
@@ -222,7 +162,7 @@ TEST_F(TlsTest, RefusesWhoMayNotComeIn) {
          }) {
       SCOPED_TRACE(row.name);
       server_.emplace(context_);
-      Client client(row.pair, [&](SSL_CTX* context) {
+      TlsClient client(row.pair, [&](SSL_CTX* context) {
         Only(context, version);
         if (row.change != nullptr) row.change(context);
       });
@@ -237,7 +177,7 @@ TEST_F(TlsTest, RefusesWhoMayNotComeIn) {
 }
 
 TEST_F(TlsTest, RefusesOlderVersions) {
-  Client client(&good_, [](SSL_CTX* context) {
+  TlsClient client(&good_, [](SSL_CTX* context) {
     SSL_CTX_set_security_level(context, 0);
     Only(context, TLS1_1_VERSION);
   });
@@ -266,7 +206,7 @@ TEST_F(TlsTest, ResumesNoSession) {
   for (const int version : {TLS1_2_VERSION, TLS1_3_VERSION}) {
     SCOPED_TRACE(version);
     server_.emplace(context_);
-    Client client(&good_, [version](SSL_CTX* context) { Only(context, version); });
+    TlsClient client(&good_, [version](SSL_CTX* context) { Only(context, version); });
     Exchange(client);
     // A session whose connection breaks is forgotten.
     SSL_shutdown(client.tls());
@@ -277,7 +217,7 @@ TEST_F(TlsTest, ResumesNoSession) {
       EXPECT_EQ(SSL_SESSION_is_resumable(session.get()), 0);
     }
     server_.emplace(context_);
-    Client again(&good_, [version](SSL_CTX* context) { Only(context, version); });
+    TlsClient again(&good_, [version](SSL_CTX* context) { Only(context, version); });
     SSL_set_session(again.tls(), session.get());
     Exchange(again);
     EXPECT_EQ(server_->state(), State::kOpen) << server_->why();
@@ -292,7 +232,7 @@ TEST_F(TlsTest, RefusesAChainOfTooManyIssuers) {
     issuers.push_back(std::make_unique<TestAuthority>(std::to_string(issuers.size()), *issuers.back()));
   }
   const TestPair pair = issuers.back()->Sign({.uris = {"spiffe://example.org/client"}});
-  Client client(&pair, [&issuers](SSL_CTX* context) {
+  TlsClient client(&pair, [&issuers](SSL_CTX* context) {
     for (const auto& issuer : issuers) AddToChain(context, issuer->certificate());
   });
   Exchange(client);
@@ -301,7 +241,7 @@ TEST_F(TlsTest, RefusesAChainOfTooManyIssuers) {
 }
 
 TEST_F(TlsTest, RefusesAChainThatIsTooLong) {
-  Client client(&good_, [this](SSL_CTX* context) {
+  TlsClient client(&good_, [this](SSL_CTX* context) {
     for (int i = 0; i < 200; ++i) AddToChain(context, authority_.certificate());
   });
   Exchange(client, 16'000);
@@ -310,7 +250,7 @@ TEST_F(TlsTest, RefusesAChainThatIsTooLong) {
 }
 
 TEST_F(TlsTest, DoesNotNegotiateAgain) {
-  Client client(&good_, [](SSL_CTX* context) { Only(context, TLS1_2_VERSION); });
+  TlsClient client(&good_, [](SSL_CTX* context) { Only(context, TLS1_2_VERSION); });
   Exchange(client);
   ASSERT_EQ(server_->state(), State::kOpen) << server_->why();
   SSL_renegotiate(client.tls());
@@ -322,7 +262,7 @@ TEST_F(TlsTest, DoesNotNegotiateAgain) {
 }
 
 TEST_F(TlsTest, EndsAClientThatSendsNewKeysAndNoData) {
-  Client client(&good_, [](SSL_CTX* context) { Only(context, TLS1_3_VERSION); });
+  TlsClient client(&good_, [](SSL_CTX* context) { Only(context, TLS1_3_VERSION); });
   Exchange(client);
   ASSERT_EQ(server_->state(), State::kOpen) << server_->why();
   int keys = 0;
@@ -335,7 +275,7 @@ TEST_F(TlsTest, EndsAClientThatSendsNewKeysAndNoData) {
 }
 
 TEST_F(TlsTest, NewKeysBesideDataAreFine) {
-  Client client(&good_, [](SSL_CTX* context) { Only(context, TLS1_3_VERSION); });
+  TlsClient client(&good_, [](SSL_CTX* context) { Only(context, TLS1_3_VERSION); });
   Exchange(client);
   for (int i = 0; i < 1000; ++i) {
     SSL_key_update(client.tls(), SSL_KEY_UPDATE_REQUESTED);
@@ -357,7 +297,7 @@ TEST_F(TlsTest, ServesClientsOfEachAuthority) {
   const auto both = ServerFor(authority_.certificate() + second.certificate());
   for (const TestPair* pair : {&good_, &of_second}) {
     server_.emplace(both);
-    Client client(pair, [this](SSL_CTX* context) { Believe(context, authority_.certificate()); });
+    TlsClient client(pair, [this](SSL_CTX* context) { Believe(context, authority_.certificate()); });
     Exchange(client);
     ASSERT_EQ(server_->state(), State::kOpen) << server_->why();
     EXPECT_EQ(sk_X509_NAME_num(SSL_get0_peer_CA_list(client.tls())), 2);
@@ -366,7 +306,7 @@ TEST_F(TlsTest, ServesClientsOfEachAuthority) {
     EXPECT_EQ(server_->TakePlain(), "question");
   }
   server_.emplace(ServerFor(authority_.certificate()));
-  Client client(&of_second);
+  TlsClient client(&of_second);
   Exchange(client);
   EXPECT_EQ(server_->state(), State::kEnded);
 }
@@ -380,7 +320,7 @@ TEST_F(TlsTest, ShowsTheIssuersOfItsCertificate) {
         std::pair(own.certificate, below.certificate() + authority_.certificate()),
         std::pair(own.certificate, authority_.certificate() + below.certificate())}) {
     server_.emplace(ServerOf(certificates, own.private_key, authorities));
-    Client client(&good_, [this](SSL_CTX* context) { Believe(context, authority_.certificate()); });
+    TlsClient client(&good_, [this](SSL_CTX* context) { Believe(context, authority_.certificate()); });
     Exchange(client);
     EXPECT_EQ(server_->state(), State::kOpen) << server_->why();
     EXPECT_EQ(SSL_get_verify_result(client.tls()), X509_V_OK);
@@ -391,7 +331,7 @@ TEST_F(TlsTest, AConnectionKeepsTheCertificatesThatItBeganWith) {
   for (const bool open : {true, false}) {
     SCOPED_TRACE(open ? "open" : "in the handshake");
     server_.emplace(ServerFor(authority_.certificate()));
-    Client client(&good_);
+    TlsClient client(&good_);
     if (open) {
       Exchange(client);
       ASSERT_EQ(server_->state(), State::kOpen) << server_->why();
@@ -410,7 +350,7 @@ TEST_F(TlsTest, AConnectionKeepsTheCertificatesThatItBeganWith) {
     Exchange(client);
     EXPECT_EQ(client.received, "answer");
     server_.emplace(others);
-    Client late(&good_);
+    TlsClient late(&good_);
     Exchange(late);
     EXPECT_EQ(server_->state(), State::kEnded);
   }

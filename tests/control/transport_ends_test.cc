@@ -5,24 +5,18 @@
 #include "broker/control/transport_ends.h"
 
 #include <gtest/gtest.h>
-#include <poll.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include <functional>
-#include <memory>
-#include <optional>
 #include <string>
-#include <utility>
-#include <variant>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "broker/runtime/loop.h"
-#include "dataplane/unique_fd.h"
-#include "proto/rdmabroker/v1/session.pb.h"
-#include "proto/rpc/client_connection.h"
+#include "absl/time/time.h"
 #include "tests/control/connections.h"
 #include "tests/control/network_thread.h"
-#include "tests/control/test_client.h"
+#include "tests/control/raw_client.h"
 #include "tests/control/test_daemon.h"
 
 namespace rdmabroker {
@@ -59,79 +53,31 @@ std::string Frame(char type, char stream, const std::string& payload) {
   return std::string{0, 0, static_cast<char>(payload.size()), type, 0, 0, 0, 0, stream} + payload;
 }
 
-// A session whose client does with its connection what it likes.
-class RawSession {
- public:
-  RawSession(const std::string& path, bool with_batches)
-      : socket_(ConnectAs(::getuid(), ::getgid(), path, SOCK_STREAM)), connection_(rpc::ClientConnection::Limits()) {
-    call_ = connection_.Begin({.path = "/rdmabroker.v1.Broker/Session"}, Loop::Now());
-    v1::SessionRequest open;
-    open.mutable_open()->set_api_minor(2);
-    if (with_batches) open.mutable_open()->add_features("requests-on-stream");
-    connection_.Send(call_, open.SerializeAsString());
-    connection_.Read(call_);
-    Flush();
-    while (session_ == 0 && Exchange()) continue;
+constexpr absl::Duration kPatience = absl::Seconds(30);
+
+// A session on a connection of its own.
+struct Raw {
+  Raw(const std::string& path, bool with_batches)
+      : client(ConnectAs(::getuid(), ::getgid(), path, SOCK_STREAM)),
+        session(client, with_batches ? std::vector<std::string>{"requests-on-stream"} : std::vector<std::string>()) {
+    client.Flush();
+    while (session.id() == SessionId(0) && !client.Receive(kPatience).empty()) continue;
   }
 
-  SessionId id() const { return SessionId(session_); }
-
-  void Cancel() {
-    connection_.Cancel(call_);
-    Flush();
-  }
-  void HalfClose() {
-    connection_.EndRequests(call_);
-    Flush();
-  }
-  void Disconnect() { socket_.Reset(); }
-  void SendRaw(const std::string& octets) {
-    EXPECT_EQ(::send(socket_.get(), octets.data(), octets.size(), MSG_NOSIGNAL), static_cast<ssize_t>(octets.size()));
-  }
-  // Reads until the broker has answered a ping, which it does in order.
-  bool Pings(int count) {
-    for (int i = 0; i < count; ++i) SendRaw(Frame(6, 0, "12345678"));
-    size_t answered = 0;
+  // Reads until the broker has answered so many pings, which it does in order.
+  bool Pings(size_t count) {
+    for (size_t i = 0; i < count; ++i) client.SendRaw(Frame(6, 0, "12345678"));
     const std::string answer = std::string{0, 0, 8, 6, 1, 0, 0, 0, 0} + "12345678";
-    while (answered < static_cast<size_t>(count)) {
-      const std::string octets = Receive();
+    for (size_t answered = 0; answered < count;) {
+      const std::string octets = client.Receive(kPatience);
       if (octets.empty()) return false;
       for (size_t at = 0; (at = octets.find(answer, at)) != std::string::npos; ++at) ++answered;
     }
     return true;
   }
 
- private:
-  void Flush() {
-    while (connection_.HasOutput()) SendRaw(connection_.TakeOutput());
-  }
-  std::string Receive() {
-    std::string octets(65536, '\0');
-    pollfd ready = {.fd = socket_.get(), .events = POLLIN};
-    if (::poll(&ready, 1, 30'000) != 1) return "";
-    const ssize_t size = ::recv(socket_.get(), octets.data(), octets.size(), 0);
-    octets.resize(size > 0 ? static_cast<size_t>(size) : 0);
-    return octets;
-  }
-  bool Exchange() {
-    const std::string octets = Receive();
-    if (octets.empty()) return false;
-    connection_.Receive(octets, Loop::Now());
-    while (const auto event = connection_.NextEvent()) {
-      if (const auto* reply = std::get_if<rpc::ReplyArrived>(&*event)) {
-        v1::SessionReply opened;
-        EXPECT_TRUE(opened.ParseFromString(reply->reply));
-        session_ = opened.opened().session_id();
-      }
-    }
-    Flush();
-    return true;
-  }
-
-  UniqueFd socket_;
-  rpc::ClientConnection connection_;
-  rpc::CallId call_ = 0;
-  uint64_t session_ = 0;
+  RawClient client;
+  RawSession session;
 };
 
 class TransportEndsTest : public testing::Test {
@@ -155,36 +101,38 @@ TEST_F(TransportEndsTest, OnlyItsClientEndsASession) {
   const std::string reset = Frame(3, 1, std::string{0, 0, 0, 2});
   // DATA on no stream violates the protocol.
   const std::string violation = Frame(0, 0, "x");
-  using End = std::function<void(RawSession&)>;
+  using End = std::function<void(Raw&)>;
   const struct {
     const char* name;
     End end;
     bool ends_v1;
     bool ends_with_batches;
   } rows[] = {
-      {"half-close", [](RawSession& session) { session.HalfClose(); }, true, true},
-      {"cancel", [](RawSession& session) { session.Cancel(); }, true, false},
-      {"reset", [&](RawSession& session) { session.SendRaw(reset); }, false, false},
-      {"violation", [&](RawSession& session) { session.SendRaw(violation); }, false, false},
-      {"disconnect", [](RawSession& session) { session.Disconnect(); }, false, false},
+      {"half-close", [](Raw& raw) { raw.session.HalfClose(); }, true, true},
+      {"cancel", [](Raw& raw) { raw.session.Cancel(); }, true, false},
+      {"reset", [&](Raw& raw) { raw.client.SendRaw(reset); }, false, false},
+      {"violation", [&](Raw& raw) { raw.client.SendRaw(violation); }, false, false},
+      {"disconnect", [](Raw& raw) { raw.client.socket().Reset(); }, false, false},
   };
   for (const auto& row : rows) {
     for (const bool with_batches : {false, true}) {
       SCOPED_TRACE(absl::StrCat(row.name, with_batches ? " with batches" : ""));
-      RawSession session(daemon_.control_path(), with_batches);
-      ASSERT_NE(session.id(), SessionId(0));
-      row.end(session);
-      EXPECT_TRUE((with_batches ? row.ends_with_batches : row.ends_v1) ? Ends(session.id()) : IsAway(session.id()));
+      Raw raw(daemon_.control_path(), with_batches);
+      const SessionId id = raw.session.id();
+      ASSERT_NE(id, SessionId(0));
+      row.end(raw);
+      raw.client.Flush();
+      EXPECT_TRUE((with_batches ? row.ends_with_batches : row.ends_v1) ? Ends(id) : IsAway(id));
     }
   }
 }
 
 // gRPC's clients are often set to a ping every second, or more.
 TEST_F(TransportEndsTest, PingsCostNobodyASession) {
-  RawSession session(daemon_.control_path(), false);
-  EXPECT_TRUE(session.Pings(200));
+  Raw raw(daemon_.control_path(), false);
+  EXPECT_TRUE(raw.Pings(200));
   daemon_.OnLoop([&](const Broker& broker) {
-    EXPECT_TRUE(static_cast<bool>(broker.core().records().sessions.at(session.id()).stream));
+    EXPECT_TRUE(static_cast<bool>(broker.core().records().sessions.at(raw.session.id()).stream));
   });
 }
 
