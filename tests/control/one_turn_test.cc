@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// What comes in one turn of the loop, of which the one changes what the other is about; and how much of what comes a
+// turn takes.
+
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "proto/rdmabroker/v1/administration.pb.h"
+#include "proto/rdmabroker/v1/requests.pb.h"
+#include "tests/control/raw_client.h"
+#include "tests/control/stepped_daemon.h"
+#include "tests/control/test_client.h"
+
+namespace rdmabroker {
+namespace {
+
+const std::vector<std::string> kOnStream = {"requests-on-stream"};
+
+// Requests of a batch that a session's stream takes in a turn.
+constexpr int kMostAtATime = 64;
+
+v1::EndSessionRequest EndOf(SessionId session) {
+  v1::EndSessionRequest request;
+  request.set_session_id(session.value());
+  return request;
+}
+v1::DisableAdapterRequest DisableOf(const std::string& device) {
+  v1::DisableAdapterRequest request;
+  request.set_device(device);
+  return request;
+}
+v1::SessionRequest ReturnTo(SteppedClient& client) {
+  const v1::SessionOpened opened = client.session().replies().at(0).opened();
+  v1::SessionRequest message;
+  message.mutable_resume()->set_session_id(opened.session_id());
+  message.mutable_resume()->set_session_secret(opened.session_secret());
+  message.mutable_resume()->set_api_minor(2);
+  return message;
+}
+
+TEST(OneTurn, ThatBringsASessionsEventAndItsEndEndsItsStreamWithTheRightStatus) {
+  struct Stage {
+    SteppedDaemon daemon;
+    std::unique_ptr<RawClient> other = daemon.Connect();
+    std::unique_ptr<SteppedClient> client;
+
+    void Order(const google::protobuf::Message& order) {
+      other->Ask(order);
+      other->Flush();
+    }
+  };
+  const struct {
+    const char* name;
+    std::function<void(Stage&)> come;
+  } events[] = {
+      {"the fabric reports", [](Stage& stage) { stage.daemon.Report(); }},
+      {"an administrator disables the device", [](Stage& stage) { stage.Order(DisableOf("fake1")); }},
+      {"its client makes a request",
+       [](Stage& stage) {
+         v1::CreateConnectorRequest create;
+         create.set_adapter_id(stage.client->adapter());
+         stage.client->Ask(create);
+       }},
+  };
+  const struct {
+    const char* name;
+    std::function<void(Stage&)> come;
+    NdkStatus status;
+  } ends[] = {
+      {"an administrator ends it", [](Stage& stage) { stage.Order(EndOf(stage.client->id())); },
+       NdkStatus::kRequestAborted},
+      {"its client closes it",
+       [](Stage& stage) {
+         v1::SessionRequest close;
+         close.mutable_close();
+         stage.client->Send(close);
+       },
+       NdkStatus::kSuccess},
+      {"its client closes its side",
+       [](Stage& stage) {
+         stage.client->session().HalfClose();
+         stage.client->raw().Flush();
+       },
+       NdkStatus::kSuccess},
+  };
+  for (const auto& event : events) {
+    for (const auto& end : ends) {
+      for (const bool with_batches : {false, true}) {
+        SCOPED_TRACE(absl::StrCat(event.name, ", ", end.name, with_batches ? ", with batches" : ""));
+        Stage stage;
+        stage.client =
+            std::make_unique<SteppedClient>(stage.daemon, with_batches ? kOnStream : std::vector<std::string>());
+        stage.client->Reserve();
+        event.come(stage);
+        end.come(stage);
+        EXPECT_TRUE(stage.daemon.RunTurn());
+        const auto& sessions = stage.daemon.records().sessions;
+        const auto session = sessions.find(stage.client->id());
+        EXPECT_TRUE(session == sessions.end() || session->second.ended) << "one turn is enough";
+        ASSERT_TRUE(stage.client->StreamEnds());
+        EXPECT_EQ(NdkStatusOf(*stage.client->session().status()), end.status);
+        EXPECT_EQ(stage.client->session().events(), 0);
+        EXPECT_TRUE(stage.daemon.RunUntil([&] { return sessions.empty(); }));
+      }
+    }
+  }
+}
+
+TEST(OneTurn, ThatBringsASessionsEventAndAnotherStreamOfItTellsTheLatter) {
+  SteppedDaemon daemon;
+  SteppedClient client(daemon);
+  const auto other = daemon.Connect();
+  client.Reserve();
+  const rpc::CallId stream = other->Begin("/rdmabroker.v1.Broker/Session");
+  other->Send(stream, ReturnTo(client));
+  other->Flush();
+  daemon.Report();
+  EXPECT_TRUE(daemon.RunTurn());
+  ASSERT_TRUE(client.StreamEnds());
+  EXPECT_EQ(NdkStatusOf(*client.session().status()), NdkStatus::kRequestAborted);
+  EXPECT_TRUE(daemon.RunUntil([&] {
+    other->Receive();
+    return other->replies(stream).size() == 2;
+  }));
+}
+
+TEST(OneTurn, ThatBringsABatchAndTheSessionsEndAnswersTheBatchIfThatCameFirst) {
+  for (const bool batch_first : {true, false}) {
+    SCOPED_TRACE(batch_first);
+    SteppedDaemon daemon;
+    SteppedClient client(daemon, kOnStream);
+    // What the fabric has to give up keeps the session's record until then.
+    client.Reserve();
+    const auto other = daemon.Connect();
+    const auto end = [&] {
+      other->Ask(EndOf(client.id()));
+      other->Flush();
+    };
+    if (!batch_first) end();
+    client.Send(client.BatchOf(kMostAtATime));
+    if (batch_first) end();
+    EXPECT_TRUE(daemon.RunTurn());
+    ASSERT_TRUE(client.StreamEnds());
+    EXPECT_EQ(NdkStatusOf(*client.session().status()), NdkStatus::kRequestAborted);
+    EXPECT_EQ(client.session().answers(), batch_first ? kMostAtATime : 0);
+  }
+}
+
+// The stream is to write its event when the turn ends.
+TEST(OneTurn, ThatBringsASessionsEventAndItsConnectionsEndKeepsTheEventForTheReturn) {
+  SteppedDaemon daemon;
+  SteppedClient client(daemon);
+  SteppedClient ended(daemon);
+  const auto other = daemon.Connect();
+  client.Reserve();
+  client.raw().socket().Reset();
+  EXPECT_TRUE(daemon.RunTurn()) << "its end is heard; it ends in the next turn";
+  EXPECT_TRUE(static_cast<bool>(daemon.records().sessions.at(client.id()).stream));
+  daemon.Report();
+  // Has the event handled, and the stream told, before the connection's end.
+  other->Ask(EndOf(ended.id()));
+  other->Flush();
+  EXPECT_TRUE(daemon.RunTurn());
+  EXPECT_FALSE(static_cast<bool>(daemon.records().sessions.at(client.id()).stream));
+  EXPECT_EQ(daemon.records().sessions.at(client.id()).events.size(), 1u);
+  const rpc::CallId stream = other->Begin("/rdmabroker.v1.Broker/Session");
+  other->Send(stream, ReturnTo(client));
+  other->Flush();
+  EXPECT_TRUE(daemon.RunUntil([&] {
+    other->Receive();
+    return other->replies(stream).size() == 2;
+  }));
+}
+
+TEST(OneTurn, TakesSomeOfAClientsRequestsAndAnothersBeforeTheRest) {
+  constexpr int kRequests = 4 * kMostAtATime;
+  for (const int messages : {1, 4}) {
+    SCOPED_TRACE(messages);
+    Configuration configuration = TestConfiguration();
+    configuration.limits.answers_kept = kRequests;
+    SteppedDaemon daemon(configuration);
+    SteppedClient busy(daemon, kOnStream);
+    SteppedClient other(daemon);
+    for (int i = 0; i < messages; ++i) busy.session().Send(busy.BatchOf(kRequests / messages));
+    busy.raw().Flush();
+    EXPECT_TRUE(daemon.RunTurn());
+    v1::CreateConnectorRequest create;
+    create.set_adapter_id(other.adapter());
+    const rpc::CallId call = other.Ask(create);
+    EXPECT_TRUE(daemon.RunTurn());
+    other.raw().Receive();
+    EXPECT_TRUE(other.raw().status(call).has_value());
+    busy.raw().Receive();
+    EXPECT_EQ(busy.session().answers(), 2 * kMostAtATime);
+    EXPECT_TRUE(daemon.RunUntil([&] {
+      busy.raw().Receive();
+      return busy.session().answers() == kRequests;
+    }));
+  }
+}
+
+}  // namespace
+}  // namespace rdmabroker
