@@ -73,18 +73,22 @@ rpc::Status UnknownDevice() {
       {.status = NdkStatus::kObjectNameNotFound, .hint = "device: unknown; ListAdapters names those there are"});
 }
 
-// Disables or enables the device of this name, which `device` then names.
-rpc::Status Switch(Broker& broker, const std::string& name, bool enabled, DeviceId* device) {
+// Disables or enables the device of this name, whose record `device` then is.
+rpc::Status Switch(Broker& broker, const std::string& name, bool enabled, const DeviceRecord** device) {
   if (name.empty()) return Missing("device");
   if (name.size() > kMaxDeviceName) {
     return RpcStatusOf({.status = NdkStatus::kInvalidParameter,
                         .hint = absl::StrCat("device: longer than ", kMaxDeviceName, " bytes")});
   }
-  const auto devices = DeviceNames(broker.core().records());
-  const auto found = devices.find(name);
-  if (found == devices.end()) return UnknownDevice();
-  *device = found->second;
-  broker.SwitchDevice(*device, enabled);
+  const auto names = DeviceNames(broker.core().records());
+  const auto named = names.find(name);
+  if (named == names.end()) return UnknownDevice();
+  broker.SwitchDevice(named->second, enabled);
+  const auto& devices = broker.core().records().devices;
+  const auto found = devices.find(named->second);
+  // It may have been removed in the same turn of the loop.
+  if (found == devices.end() || found->second.removed) return UnknownDevice();
+  *device = &found->second;
   return {};
 }
 
@@ -141,21 +145,17 @@ void ServeDevices(Services& services, Broker& broker) {
   constexpr const char* kWhat = "disable and enable devices";
   const UnaryHandler<v1::DisableAdapterRequest, v1::DisableAdapterReply> disable =
       [&broker](const Caller&, const v1::DisableAdapterRequest& request, v1::DisableAdapterReply* reply) {
-        DeviceId device;
+        const DeviceRecord* device = nullptr;
         rpc::Status status = Switch(broker, request.device(), false, &device);
         if (!status.ok()) return status;
-        const auto& devices = broker.core().records().devices;
-        const auto found = devices.find(device);
-        // It may have been removed in the same turn of the loop.
-        if (found == devices.end()) return UnknownDevice();
-        reply->set_state(ToState(found->second));
-        reply->set_adapters(found->second.adapters);
+        reply->set_state(ToState(*device));
+        reply->set_adapters(device->adapters);
         return status;
       };
   ServeOrder(services, broker, kWhat, AtOnce(disable));
   const UnaryHandler<v1::EnableAdapterRequest, v1::EnableAdapterReply> enable =
       [&broker](const Caller&, const v1::EnableAdapterRequest& request, v1::EnableAdapterReply*) {
-        DeviceId device;
+        const DeviceRecord* device = nullptr;
         return Switch(broker, request.device(), true, &device);
       };
   ServeOrder(services, broker, kWhat, AtOnce(enable));

@@ -178,6 +178,29 @@ TEST(OneTurn, ThatBringsASessionsEventAndItsConnectionsEndKeepsTheEventForTheRet
   }));
 }
 
+TEST(OneTurn, ThatBringsADevicesRemovalAndAnOrderAboutItTellsThatThereIsNoSuchDevice) {
+  v1::EnableAdapterRequest enable;
+  enable.set_device("fake1");
+  const v1::DisableAdapterRequest disable = DisableOf("fake1");
+  const google::protobuf::Message* const orders[] = {&disable, &enable};
+  for (const bool in_use : {false, true}) {
+    for (const google::protobuf::Message* const order : orders) {
+      SCOPED_TRACE(absl::StrCat(order->GetDescriptor()->name(), in_use ? ", with an adapter" : ""));
+      SteppedDaemon daemon;
+      const auto client = in_use ? std::make_unique<SteppedClient>(daemon) : nullptr;
+      const auto other = daemon.Connect();
+      const rpc::CallId call = other->Ask(*order);
+      other->Flush();
+      daemon.fabric().RemoveDevice(DeviceId(1));
+      daemon.Report();
+      EXPECT_TRUE(daemon.RunTurn());
+      other->Receive();
+      ASSERT_TRUE(other->status(call).has_value()) << "one turn is enough";
+      EXPECT_EQ(NdkStatusOf(*other->status(call)), NdkStatus::kObjectNameNotFound);
+    }
+  }
+}
+
 TEST(OneTurn, TakesSomeOfAClientsRequestsAndAnothersBeforeTheRest) {
   constexpr int kRequests = 4 * kMostAtATime;
   for (const int messages : {1, 4}) {
