@@ -28,9 +28,12 @@
 #include "dataplane/unique_fd.h"
 #include "proto/grpc/health/v1/health.grpc.pb.h"
 #include "tests/control/connections.h"
+#include "tests/control/raw_client.h"
+#include "tests/control/stopped_clock.h"
 #include "tests/control/temporary_folder.h"
 #include "tests/control/test_certificates.h"
 #include "tests/control/test_client.h"
+#include "tests/control/tls_client.h"
 
 namespace rdmabroker {
 namespace {
@@ -55,6 +58,7 @@ class TcpPortTest : public testing::Test {
     const auto admit = [this](const PresentedChain&, const IpAddress&, absl::string_view,
                               std::shared_ptr<const Caller>* caller) {
       *caller = std::make_shared<Caller>();
+      ++asked_;
       return admitted_ ? rpc::Status() : rpc::Status{.code = absl::StatusCode::kPermissionDenied};
     };
     port_ =
@@ -106,6 +110,7 @@ class TcpPortTest : public testing::Test {
   const TemporaryFolder folder_;
   ServerCertificates certificates_;
   bool admitted_ = false;
+  int asked_ = 0;  // How often the port has asked whether to admit a call.
   const absl::Duration patience_ = kNever;
   Loop loop_;
   Services services_;
@@ -178,6 +183,27 @@ TEST_F(TcpPortTest, AnAdmittedOneEndsWhenItHasLastedLongEnough) {
   Start({.patience = kNever, .longest = absl::Milliseconds(1)});
   const auto channel = Call(true);
   EXPECT_TRUE(Becomes([&] { return !port_->HasConnections(); }));
+}
+
+// The call would keep the connection for as long as it may last.
+TEST_F(TcpPortTest, OneThatIsToEndEndsSoonThoughItsFirstCallComesAfterThat) {
+  Start({.patience = kNever, .longest = kNever});
+  admitted_ = true;
+  RawClient client(ConnectFrom("127.0.0.1"), std::make_unique<TlsClient>(&pair_));
+  EXPECT_TRUE(Becomes([&] {
+    client.Receive();
+    return port_->HasConnections();
+  }));
+  const rpc::CallId watch = client.Begin("/grpc.health.v1.Health/Watch");
+  client.Send(watch, grpc::health::v1::HealthCheckRequest());
+  client.HalfClose(watch);
+  client.Flush();
+  EXPECT_EQ(asked_, 0);
+  port_->EndConnections();
+  EXPECT_TRUE(Becomes([&] { return asked_ == 1; }));
+  StoppedClock().Move(TcpPort::kLastWords);
+  loop_.RunTurn(Loop::Now());
+  EXPECT_FALSE(port_->HasConnections());
 }
 
 TEST_F(TcpPortTest, ThoseOfWhichItIsTrueEndAndOthersStay) {
