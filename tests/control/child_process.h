@@ -39,7 +39,9 @@ class ChildProcess {
   void StartKill();
   // SIGKILL, and waits for its end.
   void Kill();
-  // Ends its standard input, and waits for its end: the exit status, or the negative number of the signal that ended
+  // Ends its standard input.
+  void CloseInput() { input_.Reset(); }
+  // The same, and waits for its end: the exit status, or the negative number of the signal that ended
   // it.
   int Finish();
   // Waits for its end, by itself: as Finish. Nothing where it goes on for longer than the patience.

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#ifndef TESTS_TENANTS_ATTACKS_H_
+#define TESTS_TENANTS_ATTACKS_H_
+
+#include <cstdint>
+#include <limits>
+#include <ostream>
+#include <vector>
+
+#include "tests/tenants/attacker.h"
+
+namespace rdmabroker::tenants {
+
+// A bound for one of an attack's counts (Attacker::Count): what it must have done, and what must have become of it.
+struct Expected {
+  const char* what = "";
+  uint64_t least = 1;
+  uint64_t most = std::numeric_limits<uint64_t>::max();
+};
+
+// What a hostile user does.
+struct Attack {
+  const char* name = "";
+  // Goes on for as long as Attacker::GoesOn says, and says when it is under way.
+  void (*run)(Attacker& attacker) = nullptr;
+  std::vector<Expected> expected;
+};
+
+// For GoogleTest.
+inline void PrintTo(const Attack& attack, std::ostream* out) { *out << attack.name; }
+
+// By what they abuse.
+std::vector<Attack> FrameAttacks();
+std::vector<Attack> HeaderAttacks();
+
+// All of them.
+std::vector<Attack> Attacks();
+
+}  // namespace rdmabroker::tenants
+
+#endif  // TESTS_TENANTS_ATTACKS_H_

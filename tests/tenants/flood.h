@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#ifndef TESTS_TENANTS_FLOOD_H_
+#define TESTS_TENANTS_FLOOD_H_
+
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "tests/tenants/attacker.h"
+#include "tests/tenants/raw_client.h"
+
+namespace rdmabroker::tenants {
+
+// Several connections, each of which sends as fast as the broker takes it, and is made anew where the broker has ended
+// it.
+struct Flood {
+  std::function<std::unique_ptr<RawClient>(Attacker&)> connect = [](Attacker& attacker) {
+    return RawClient::Connect(attacker);
+  };
+  // Has the client send some more. First and later are told apart by what a client has begun.
+  std::function<void(RawClient&)> send;
+  size_t connections = 4;
+};
+void Run(Attacker& attacker, const Flood& flood);
+
+// Exchanges what there is on all of them, and waits a little while where there is nothing.
+void ExchangeAll(const std::vector<std::unique_ptr<RawClient>>& clients);
+
+}  // namespace rdmabroker::tenants
+
+#endif  // TESTS_TENANTS_FLOOD_H_

@@ -1,0 +1,228 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// One hostile user can neither slow, fill nor end another: each attack of attacks.h on a broker while an honest user
+// (honest_user.cc) works with it. All is shown by counts. RDMA_BROKER_ATTACK_SECONDS is how long an attack takes: so
+// long as the honest user's requests of that time do, at 20 a second.
+
+#include <grpcpp/grpcpp.h>
+#include <gtest/gtest.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <cstdlib>
+#include <fstream>
+#include <iostream>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "dataplane/ndk/kernel_address.h"
+#include "dataplane/ndk/socket_address.h"
+#include "dataplane/unique_fd.h"
+#include "proto/rdmabroker/v1/inspection.grpc.pb.h"
+#include "tests/control/child_process.h"
+#include "tests/control/patience.h"
+#include "tests/control/scrape.h"
+#include "tests/control/temporary_folder.h"
+#include "tests/control/test_certificates.h"
+#include "tests/integration/footprint.h"
+#include "tests/integration/own_namespaces.h"
+#include "tests/integration/running_broker.h"
+#include "tests/tenants/attacks.h"
+
+namespace rdmabroker::tenants {
+namespace {
+
+constexpr char kIp[] = "127.0.0.1";
+constexpr char kHostileHost[] = "127.0.1.1";
+constexpr uid_t kHonest = 54321;
+constexpr uid_t kHostile = 54322;
+constexpr size_t kConnections = 100;
+constexpr int kRequestsInARound = 13;  // honest_user.cc
+constexpr char kInspector[] = "spiffe://example.org/inspector";
+
+// So many rounds are one second's requests, or as many seconds' as the environment says.
+int Rounds() {
+  const char* const given = std::getenv("RDMA_BROKER_ATTACK_SECONDS");
+  const int seconds = given == nullptr ? 1 : std::atoi(given);
+  return (20 * seconds + kRequestsInARound - 1) / kRequestsInARound;
+}
+
+// A port of the own network, where nobody else takes it.
+std::string FreeAddress() {
+  KernelAddress address = ToKernel({*IpAddress::Parse(kIp), 0});
+  const UniqueFd socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  EXPECT_EQ(::bind(socket.get(), address.get(), address.length), 0);
+  EXPECT_EQ(::getsockname(socket.get(), address.get(), &address.length), 0);
+  return FromKernel(address).ToString();
+}
+
+// The broker's certificates, and those that attackers present.
+class Certificates {
+ public:
+  Certificates() {
+    Write("broker", authority_.Sign({.uris = {"spiffe://example.org/broker"}, .addresses = {kIp}}));
+    std::ofstream(path("authority.pem")) << authority_.certificate();
+  }
+  std::string path(const std::string& name) const { return folder_.path() + "/" + name; }
+
+ private:
+  void Write(const std::string& name, const TestPair& pair, const std::string& issuers = "") {
+    std::ofstream(path(name + ".pem")) << pair.certificate << issuers;
+    std::ofstream(path(name + ".key")) << pair.private_key;
+  }
+
+  const TemporaryFolder folder_;
+  const TestAuthority authority_{"authority"};
+};
+
+// What the broker holds for anybody.
+using Holdings = std::map<std::string, double>;
+
+// Whether nothing is left that was not there before. Of what was there, something may have gone: what the honest user
+// had closed just before.
+bool NothingIsLeft(const Footprint& before, const Footprint& after) {
+  return std::includes(before.begin(), before.end(), after.begin(), after.end());
+}
+bool NothingIsLeft(const Holdings& before, const Holdings& after) {
+  return std::all_of(after.begin(), after.end(), [&](const auto& held) {
+    const auto found = before.find(held.first);
+    return found != before.end() && held.second <= found->second;
+  });
+}
+
+class TenantsTest : public testing::TestWithParam<Attack> {
+ protected:
+  static void SetUpTestSuite() { ASSERT_EQ(EnterOwnNamespaces(), ""); }
+
+  TenantsTest()
+      : metrics_(FreeAddress()),
+        tcp_(FreeAddress()),
+        broker_(absl::StrCat("control.socket_mode = 0o666\nmetrics.address = \"", metrics_, "\"\ntcp.address = \"",
+                             tcp_, "\"\ntcp.certificate = \"", certificates_.path("broker.pem"),
+                             "\"\ntcp.private_key = \"", certificates_.path("broker.key"),
+                             "\"\ntcp.client_authorities = \"", certificates_.path("authority.pem"),
+                             "\"\ntcp.inspectors = [\"", kInspector, "\"]")),
+        honest_({"tests/tenants/honest_user", "--socket", broker_.control_socket(), "--device", "iwarp0", "--address",
+                 kIp, "--connections", absl::StrCat(kConnections), "--uid", absl::StrCat(kHonest)}) {}
+
+  void SetUp() override {
+    const std::string listens = honest_.ReadLine();
+    ASSERT_TRUE(absl::StartsWith(listens, "listens at ")) << listens;
+    listener_ = listens.substr(sizeof "listens at " - 1);
+    ASSERT_EQ(honest_.ReadLine(), "established");
+    MakeRounds(1);
+  }
+  void TearDown() override {
+    EXPECT_EQ(honest_.Finish(), 0) << "the honest user has lost something";
+    EXPECT_EQ(broker_.Stop(), 0);
+  }
+
+  // The honest user's work. What it says instead of having done it fails the test.
+  void MakeRounds(int count) {
+    honest_.WriteLine(absl::StrCat("rounds ", count));
+    ASSERT_EQ(honest_.ReadLine(), absl::StrCat("rounds ", count));
+  }
+
+  // Begins the attack, and waits until it is under way.
+  std::unique_ptr<ChildProcess> Begin(const Attack& attack) {
+    auto hostile = std::make_unique<ChildProcess>(std::vector<std::string>{
+        "tests/tenants/hostile_user", "--attack", attack.name, "--uid", absl::StrCat(kHostile), "--control-socket",
+        broker_.control_socket(), "--handoff-socket", broker_.folder() + "/handoff.sock", "--tcp", tcp_, "--listener",
+        listener_, "--certificates", certificates_.path(""), "--host", kHostileHost});
+    EXPECT_EQ(hostile->ReadLine(), "the attack is under way");
+    return hostile;
+  }
+  // Ends it: its counts.
+  static std::map<std::string, uint64_t> End(ChildProcess& hostile) {
+    std::map<std::string, uint64_t> counts;
+    hostile.CloseInput();
+    for (std::string line = hostile.ReadLine(); !line.empty(); line = hostile.ReadLine()) {
+      const std::vector<std::string> parts = absl::StrSplit(line, ": ");
+      uint64_t times = 0;
+      EXPECT_TRUE(parts.size() == 2 && absl::SimpleAtoi(parts[1], &times)) << line;
+      counts[parts[0]] = times;
+    }
+    EXPECT_EQ(hostile.Finish(), 0);
+    return counts;
+  }
+
+  Holdings Held() const {
+    Holdings held;
+    for (const auto& [series, value] : Scrape(metrics_)) {
+      for (const char* const kind :
+           {"sessions{", "connectors{", "endpoints{", "listeners", "shared_endpoints", "reservations", "held_bytes"}) {
+        if (absl::StartsWith(series, absl::StrCat("rdma_broker_", kind))) held[series] = value;
+      }
+    }
+    return held;
+  }
+  // The sessions of the hostile user.
+  int HostileSessions() {
+    const auto inspection = v1::Inspection::NewStub(broker_.channel());
+    int count = 0;
+    v1::ListSessionsRequest request;
+    do {
+      grpc::ClientContext context;
+      v1::ListSessionsReply reply;
+      EXPECT_TRUE(inspection->ListSessions(&context, request, &reply).ok());
+      for (const v1::SessionInfo& session : reply.sessions()) count += session.uid() == kHostile ? 1 : 0;
+      request.mutable_page()->set_after(reply.next());
+    } while (request.page().after() != 0);
+    return count;
+  }
+
+  const Certificates certificates_;
+  const std::string metrics_;
+  const std::string tcp_;
+  RunningBroker broker_;
+  ChildProcess honest_;
+  std::string listener_;
+};
+
+void ExpectCounts(const Attack& attack, const std::map<std::string, uint64_t>& counts) {
+  std::string seen;
+  for (const auto& [what, times] : counts) absl::StrAppend(&seen, "\n  ", what, ": ", times);
+  std::cout << attack.name << seen << std::endl;
+  for (const Expected& expected : attack.expected) {
+    const auto found = counts.find(expected.what);
+    const uint64_t times = found == counts.end() ? 0 : found->second;
+    EXPECT_GE(times, expected.least) << expected.what;
+    EXPECT_LE(times, expected.most) << expected.what;
+  }
+}
+
+// What the daemon's memory may have grown by, once the attacker has gone: what the allocator keeps of what a user may
+// fill for good, which is little, and of its own tables.
+constexpr int64_t kGrowth = 64 << 20;
+
+TEST_P(TenantsTest, HarmsNobodyElse) {
+  EXPECT_EQ(HostileSessions(), 0);
+  const pid_t daemon = broker_.pid();
+  const Holdings held = Held();
+  const Footprint descriptors = Descriptors(daemon);
+  const int64_t memory = ResidentMemory(daemon);
+  const auto hostile = Begin(GetParam());
+  MakeRounds(Rounds());
+  const auto counts = End(*hostile);
+  ExpectCounts(GetParam(), counts);
+  EXPECT_EQ(broker_.pid(), daemon);
+  EXPECT_TRUE(Becomes([&] { return HostileSessions() == 0; }));
+  EXPECT_TRUE(Becomes([&] { return NothingIsLeft(held, Held()); })) << testing::PrintToString(Held());
+  EXPECT_TRUE(Becomes([&] { return NothingIsLeft(descriptors, Descriptors(daemon)); }))
+      << Difference(descriptors, Descriptors(daemon));
+  EXPECT_LE(ResidentMemory(daemon) - memory, kGrowth);
+  MakeRounds(1);
+}
+
+INSTANTIATE_TEST_SUITE_P(Attacks, TenantsTest, testing::ValuesIn(Attacks()),
+                         [](const auto& row) { return std::string(row.param.name); });
+
+}  // namespace
+}  // namespace rdmabroker::tenants
