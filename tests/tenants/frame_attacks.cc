@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Floods of HTTP/2's frames.
+// Floods of HTTP/2's frames, and of calls.
 
 #include <nghttp2/nghttp2.h>
 
 #include <string>
 #include <vector>
 
+#include "proto/rdmabroker/v1/session.pb.h"
 #include "proto/rpc/testing/frames.h"
 #include "tests/tenants/attacks.h"
 #include "tests/tenants/flood.h"
@@ -19,36 +20,109 @@ using rpc::BigEndian;
 using rpc::Frame;
 
 constexpr char kList[] = "/rdmabroker.v1.Inspection/ListAdapters";
+constexpr char kBegun[] = "/rdmabroker.v1.Broker/Session";
 
 // The same frame again and again.
 void FloodWith(Attacker& attacker, const std::string& frame) {
   Run(attacker, {.send = [frame](RawClient& client) { client.Send(frame); }});
 }
 
-void FloodWithPings(Attacker& attacker) { FloodWith(attacker, Frame(NGHTTP2_PING, 0, 0, "whatever")); }
+const std::string& Ping() {
+  static const auto* const kPing = new std::string(Frame(NGHTTP2_PING, 0, 0, "whatever"));
+  return *kPing;
+}
 
-void FloodWithSettings(Attacker& attacker) {
+void Pings(Attacker& attacker) { FloodWith(attacker, Ping()); }
+
+// Their answers stay unread.
+void UnreadPings(Attacker& attacker) {
+  const auto connect = [](Attacker& by) { return RawClient::Connect(by, WideOpening(), RawClient::Reading::kNothing); };
+  Run(attacker, {.connect = connect, .send = [](RawClient& client) { client.Send(Ping()); }});
+}
+
+void Settings(Attacker& attacker) {
   FloodWith(attacker,
             Frame(NGHTTP2_SETTINGS, 0, 0, BigEndian(NGHTTP2_SETTINGS_HEADER_TABLE_SIZE, 2) + BigEndian(0, 4)));
 }
 
+void WindowUpdates(Attacker& attacker) {
+  const auto connect = [](Attacker& by) { return RawClient::Connect(by, OpeningWith(0)); };
+  const std::string frame = Frame(NGHTTP2_WINDOW_UPDATE, 0, 0, BigEndian(1, 4));
+  Run(attacker, {.connect = connect, .send = [frame](RawClient& client) { client.Send(frame); }});
+}
+
+void Priorities(Attacker& attacker) {
+  FloodWith(attacker, Frame(NGHTTP2_PRIORITY, 0, 1, BigEndian(0, 4) + std::string(1, 16)));
+}
+
+void UnknownFrames(Attacker& attacker) { FloodWith(attacker, Frame(0xFA, 0, 0, "")); }
+
+// On a call that never ends.
+void FloodACall(Attacker& attacker, const std::string& data) {
+  Run(attacker, {.send = [data](RawClient& client) {
+        if (client.begun() == 0) client.Begin(kBegun);
+        client.Send(rpc::DataFrame(1, data));
+      }});
+}
+
+void EmptyData(Attacker& attacker) { FloodACall(attacker, ""); }
+
+// Of a message of 64 KiB.
+void DataOctetByOctet(Attacker& attacker) { FloodACall(attacker, std::string(1, '\0')); }
+
 // Requests that are taken back at once.
-void FloodWithResets(Attacker& attacker) {
+void Resets(Attacker& attacker) {
   Run(attacker, {.send = [](RawClient& client) { client.Cancel(client.Begin(kList)); }});
 }
 
-void FloodWithResetRequests(Attacker& attacker) {
+void ResetRequests(Attacker& attacker) {
   Run(attacker, {.send = [](RawClient& client) { client.Cancel(client.Call(kList, "")); }});
+}
+
+// Requests that are taken back once their sessions are there, or almost.
+void CancelledSessions(Attacker& attacker) {
+  v1::SessionRequest first;
+  first.mutable_open()->set_api_minor(1);
+  const std::string open = first.SerializeAsString();
+  constexpr size_t kAtOnce = 64;
+  Run(attacker, {.send = [open](RawClient& client) {
+        if (client.open() >= kAtOnce) client.Cancel(client.first_open());
+        client.Message(client.Begin(kBegun), open);
+      }});
+}
+
+// Whose deadline has passed when they come.
+void Deadlines(Attacker& attacker) {
+  Run(attacker, {.send = [](RawClient& client) {
+        rpc::Headers headers = rpc::CallHeaders(kBegun);
+        headers.push_back({"grpc-timeout", "1n"});
+        client.Send(rpc::HeadersFrame(client.NewStream(), headers));
+      }});
+}
+
+// Calls beyond the 128 that a connection may have.
+void MoreCallsThanAreAllowed(Attacker& attacker) {
+  Run(attacker, {.send = [](RawClient& client) { client.Begin(kBegun); }});
 }
 
 }  // namespace
 
 std::vector<Attack> FrameAttacks() {
+  constexpr uint64_t kOctets = 10'000;
   return {
-      {"Pings", FloodWithPings, {{"octets", 10'000}, {"goaway 11"}}},
-      {"Settings", FloodWithSettings, {{"octets", 10'000}, {"goaway 11"}}},
-      {"Resets", FloodWithResets, {{"octets", 10'000}, {"goaway 11"}}},
-      {"ResetRequests", FloodWithResetRequests, {{"octets", 10'000}, {"goaway 11"}}},
+      {"Pings", Pings, {{"octets", kOctets}, {"goaway 11"}}},
+      {"UnreadPings", UnreadPings, {{"octets", kOctets}, {"ended"}}},
+      {"Settings", Settings, {{"octets", kOctets}, {"goaway 11"}}},
+      {"WindowUpdates", WindowUpdates, {{"octets", kOctets}, {"goaway 11"}}},
+      {"Priorities", Priorities, {{"octets", kOctets}, {"goaway 11"}}},
+      {"UnknownFrames", UnknownFrames, {{"octets", kOctets}, {"goaway 11"}}},
+      {"EmptyData", EmptyData, {{"octets", kOctets}, {"goaway 11"}}},
+      {"DataOctetByOctet", DataOctetByOctet, {{"octets", kOctets}, {"goaway 11"}}},
+      {"Resets", Resets, {{"octets", kOctets}, {"goaway 11"}}},
+      {"ResetRequests", ResetRequests, {{"octets", kOctets}, {"goaway 11"}}},
+      {"CancelledSessions", CancelledSessions, {{"octets", kOctets}, {"replies"}}},
+      {"Deadlines", Deadlines, {{"octets", kOctets}, {"status 4"}}},
+      {"MoreCallsThanAreAllowed", MoreCallsThanAreAllowed, {{"octets", kOctets}, {"reset 7"}}},
   };
 }
 

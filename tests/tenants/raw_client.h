@@ -68,6 +68,8 @@ class RawClient {
   void Cancel(int32_t stream);
   // Calls that have begun by Call or Begin and not ended.
   size_t open() const { return open_.size(); }
+  int32_t first_open() const { return *open_.begin(); }
+  size_t begun() const { return static_cast<size_t>(next_stream_ / 2); }
   bool IsOpen(int32_t stream) const { return open_.contains(stream); }
   // A call of a request of any length, which is sent as the broker's windows let it; all but its last octet where it is
   // not to end. After the broker's settings have come.
