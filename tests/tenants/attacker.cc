@@ -6,6 +6,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <iostream>
@@ -32,6 +33,16 @@ void Attacker::SetsOn() {
 void Attacker::Count(const std::string& what, uint64_t times) {
   const std::lock_guard lock(mutex_);
   counts_[what] += times;
+}
+
+bool Attacker::MayCall(double a_second) {
+  constexpr double kBurst = 1000;
+  const absl::Time now = absl::Now();
+  calls_left_ = std::min(kBurst, calls_left_ + a_second * absl::ToDoubleSeconds(now - called_));
+  called_ = now;
+  if (calls_left_ < 1) return false;
+  --calls_left_;
+  return true;
 }
 
 void Attacker::PrintCounts() {

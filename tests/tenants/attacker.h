@@ -10,6 +10,8 @@
 #include <string>
 #include <thread>
 
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
 #include "dataplane/unique_fd.h"
 
 namespace rdmabroker::tenants {
@@ -24,7 +26,8 @@ struct Places {
   std::string host;          // The attack comes from this address, and those behind it, to TCP ports.
 };
 
-// The process of a hostile user: where it strikes, for how long, and what has come of it. Any thread.
+// The process of a hostile user: where it strikes, for how long, and what has come of it. MayCall is for one thread,
+// all else for any.
 class Attacker {
  public:
   // Reads its standard input to the end, which ends the attack.
@@ -39,6 +42,9 @@ class Attacker {
   void SetsOn();
   // What it did and what it saw: "connections", "goaway 11".
   void Count(const std::string& what, uint64_t times = 1);
+  // Whether one call more keeps within so many a second. The broker ends connections of a user who makes more than
+  // 50,000, or 2,000 at once (rpc::FrameBudget).
+  bool MayCall(double a_second);
   // "WHAT: TIMES" a line.
   void PrintCounts();
 
@@ -51,6 +57,8 @@ class Attacker {
   const Places places_;
   std::atomic<bool> goes_on_ = true;
   std::atomic<bool> set_on_ = false;
+  double calls_left_ = 0;  // Of MayCall, when it was asked last.
+  absl::Time called_ = absl::Now();
   std::mutex mutex_;
   std::map<std::string, uint64_t> counts_;  // Guarded by mutex_.
   std::thread input_;

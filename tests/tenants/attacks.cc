@@ -6,7 +6,9 @@ namespace rdmabroker::tenants {
 
 std::vector<Attack> Attacks() {
   std::vector<Attack> all;
-  for (const auto& some : {FrameAttacks(), HeaderAttacks()}) all.insert(all.end(), some.begin(), some.end());
+  for (const auto& some :
+       {FrameAttacks(), HeaderAttacks(), SessionAttacks(), WaitingAttacks(), TlsAttacks(), SocketAttacks()})
+    all.insert(all.end(), some.begin(), some.end());
   return all;
 }
 

@@ -33,6 +33,10 @@ inline void PrintTo(const Attack& attack, std::ostream* out) { *out << attack.na
 // By what they abuse.
 std::vector<Attack> FrameAttacks();
 std::vector<Attack> HeaderAttacks();
+std::vector<Attack> SessionAttacks();
+std::vector<Attack> WaitingAttacks();
+std::vector<Attack> TlsAttacks();
+std::vector<Attack> SocketAttacks();
 
 // All of them.
 std::vector<Attack> Attacks();

@@ -25,11 +25,23 @@ void Run(Attacker& attacker, const Flood& flood) {
     for (auto& client : clients) {
       if (client == nullptr || client->over()) client = flood.connect(attacker);
       if (client == nullptr) attacker.Count("not connected");
-      while (client != nullptr && client->HasRoom()) flood.send(*client);
+      while (client != nullptr && client->HasRoom() && flood.send(*client)) {
+      }
     }
     ExchangeAll(clients);
     attacker.SetsOn();
   }
+}
+
+void RunWith(Attacker& attacker, const std::string& octets) {
+  Run(attacker, {.send = [octets](RawClient& client) {
+        client.Send(octets);
+        return true;
+      }});
+}
+
+void Hold(Attacker& attacker, size_t connections, const std::function<std::unique_ptr<RawClient>(Attacker&)>& connect) {
+  Run(attacker, {.connect = connect, .send = [](RawClient&) { return false; }, .connections = connections});
 }
 
 }  // namespace rdmabroker::tenants

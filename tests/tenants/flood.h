@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <functional>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "tests/tenants/attacker.h"
@@ -19,11 +20,15 @@ struct Flood {
   std::function<std::unique_ptr<RawClient>(Attacker&)> connect = [](Attacker& attacker) {
     return RawClient::Connect(attacker);
   };
-  // Has the client send some more. First and later are told apart by what a client has begun.
-  std::function<void(RawClient&)> send;
+  // Has the client send some more; false where that is enough until something has come back.
+  std::function<bool(RawClient&)> send;
   size_t connections = 4;
 };
 void Run(Attacker& attacker, const Flood& flood);
+// The same octets again and again.
+void RunWith(Attacker& attacker, const std::string& octets);
+// So many connections, each of which is made by `connect` and made anew once it has ended, and says nothing more.
+void Hold(Attacker& attacker, size_t connections, const std::function<std::unique_ptr<RawClient>(Attacker&)>& connect);
 
 // Exchanges what there is on all of them, and waits a little while where there is nothing.
 void ExchangeAll(const std::vector<std::unique_ptr<RawClient>>& clients);

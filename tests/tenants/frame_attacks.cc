@@ -22,46 +22,47 @@ using rpc::Frame;
 constexpr char kList[] = "/rdmabroker.v1.Inspection/ListAdapters";
 constexpr char kBegun[] = "/rdmabroker.v1.Broker/Session";
 
-// The same frame again and again.
-void FloodWith(Attacker& attacker, const std::string& frame) {
-  Run(attacker, {.send = [frame](RawClient& client) { client.Send(frame); }});
-}
-
 const std::string& Ping() {
   static const auto* const kPing = new std::string(Frame(NGHTTP2_PING, 0, 0, "whatever"));
   return *kPing;
 }
 
-void Pings(Attacker& attacker) { FloodWith(attacker, Ping()); }
+void Pings(Attacker& attacker) { RunWith(attacker, Ping()); }
 
 // Their answers stay unread.
 void UnreadPings(Attacker& attacker) {
   const auto connect = [](Attacker& by) { return RawClient::Connect(by, WideOpening(), RawClient::Reading::kNothing); };
-  Run(attacker, {.connect = connect, .send = [](RawClient& client) { client.Send(Ping()); }});
+  Run(attacker, {.connect = connect, .send = [](RawClient& client) {
+                   client.Send(Ping());
+                   return true;
+                 }});
 }
 
 void Settings(Attacker& attacker) {
-  FloodWith(attacker,
-            Frame(NGHTTP2_SETTINGS, 0, 0, BigEndian(NGHTTP2_SETTINGS_HEADER_TABLE_SIZE, 2) + BigEndian(0, 4)));
+  RunWith(attacker, Frame(NGHTTP2_SETTINGS, 0, 0, BigEndian(NGHTTP2_SETTINGS_HEADER_TABLE_SIZE, 2) + BigEndian(0, 4)));
 }
 
 void WindowUpdates(Attacker& attacker) {
   const auto connect = [](Attacker& by) { return RawClient::Connect(by, OpeningWith(0)); };
   const std::string frame = Frame(NGHTTP2_WINDOW_UPDATE, 0, 0, BigEndian(1, 4));
-  Run(attacker, {.connect = connect, .send = [frame](RawClient& client) { client.Send(frame); }});
+  Run(attacker, {.connect = connect, .send = [frame](RawClient& client) {
+                   client.Send(frame);
+                   return true;
+                 }});
 }
 
 void Priorities(Attacker& attacker) {
-  FloodWith(attacker, Frame(NGHTTP2_PRIORITY, 0, 1, BigEndian(0, 4) + std::string(1, 16)));
+  RunWith(attacker, Frame(NGHTTP2_PRIORITY, 0, 1, BigEndian(0, 4) + std::string(1, 16)));
 }
 
-void UnknownFrames(Attacker& attacker) { FloodWith(attacker, Frame(0xFA, 0, 0, "")); }
+void UnknownFrames(Attacker& attacker) { RunWith(attacker, Frame(0xFA, 0, 0, "")); }
 
 // On a call that never ends.
 void FloodACall(Attacker& attacker, const std::string& data) {
   Run(attacker, {.send = [data](RawClient& client) {
         if (client.begun() == 0) client.Begin(kBegun);
         client.Send(rpc::DataFrame(1, data));
+        return true;
       }});
 }
 
@@ -72,11 +73,17 @@ void DataOctetByOctet(Attacker& attacker) { FloodACall(attacker, std::string(1, 
 
 // Requests that are taken back at once.
 void Resets(Attacker& attacker) {
-  Run(attacker, {.send = [](RawClient& client) { client.Cancel(client.Begin(kList)); }});
+  Run(attacker, {.send = [](RawClient& client) {
+        client.Cancel(client.Begin(kList));
+        return true;
+      }});
 }
 
 void ResetRequests(Attacker& attacker) {
-  Run(attacker, {.send = [](RawClient& client) { client.Cancel(client.Call(kList, "")); }});
+  Run(attacker, {.send = [](RawClient& client) {
+        client.Cancel(client.Call(kList, ""));
+        return true;
+      }});
 }
 
 // Requests that are taken back once their sessions are there, or almost.
@@ -88,6 +95,7 @@ void CancelledSessions(Attacker& attacker) {
   Run(attacker, {.send = [open](RawClient& client) {
         if (client.open() >= kAtOnce) client.Cancel(client.first_open());
         client.Message(client.Begin(kBegun), open);
+        return true;
       }});
 }
 
@@ -97,12 +105,16 @@ void Deadlines(Attacker& attacker) {
         rpc::Headers headers = rpc::CallHeaders(kBegun);
         headers.push_back({"grpc-timeout", "1n"});
         client.Send(rpc::HeadersFrame(client.NewStream(), headers));
+        return true;
       }});
 }
 
 // Calls beyond the 128 that a connection may have.
 void MoreCallsThanAreAllowed(Attacker& attacker) {
-  Run(attacker, {.send = [](RawClient& client) { client.Begin(kBegun); }});
+  Run(attacker, {.send = [](RawClient& client) {
+        client.Begin(kBegun);
+        return true;
+      }});
 }
 
 }  // namespace

@@ -38,7 +38,10 @@ void ContinueForEver(Attacker& attacker, const std::string& beginning, const std
     return client;
   };
   const std::string frame = Frame(NGHTTP2_CONTINUATION, 0, 1, piece);
-  Run(attacker, {.connect = connect, .send = [frame](RawClient& client) { client.Send(frame); }});
+  Run(attacker, {.connect = connect, .send = [frame](RawClient& client) {
+                   client.Send(frame);
+                   return true;
+                 }});
 }
 
 // A value that is to be so long, of which comes as much as the broker takes.
@@ -61,6 +64,7 @@ void TableReferences(Attacker& attacker) {
   const std::string bomb = begin + entry + std::string(8000, '\xBE');
   Run(attacker, {.send = [bomb](RawClient& client) {
         client.Send(Frame(NGHTTP2_HEADERS, NGHTTP2_FLAG_END_HEADERS, client.NewStream(), bomb));
+        return true;
       }});
 }
 
@@ -73,6 +77,7 @@ void LongMetadata(Attacker& attacker) {
         const int32_t stream = client.NewStream();
         client.Send(Frame(NGHTTP2_HEADERS, NGHTTP2_FLAG_END_STREAM, stream, block));
         client.Send(Frame(NGHTTP2_CONTINUATION, NGHTTP2_FLAG_END_HEADERS, stream, rest));
+        return true;
       }});
 }
 
@@ -80,6 +85,7 @@ void LongMetadata(Attacker& attacker) {
 void MalformedHeaders(Attacker& attacker) {
   Run(attacker, {.send = [](RawClient& client) {
         client.Send(rpc::HeadersFrame(client.NewStream(), {{"Upper-Case", "x"}}, NGHTTP2_FLAG_END_STREAM));
+        return true;
       }});
 }
 

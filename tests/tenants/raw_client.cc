@@ -37,7 +37,11 @@ std::string WideOpening() {
 }
 
 RawClient::RawClient(Attacker& attacker, std::unique_ptr<Wire> wire, std::string opening, Reading reading)
-    : attacker_(attacker), wire_(std::move(wire)), reading_(reading), out_(std::move(opening)) {
+    : attacker_(attacker),
+      wire_(std::move(wire)),
+      reading_(reading),
+      answers_(opening.size() > NGHTTP2_CLIENT_MAGIC_LEN),
+      out_(std::move(opening)) {
   nghttp2_hd_inflater* inflater = nullptr;
   nghttp2_hd_inflate_new(&inflater);
   inflater_.reset(inflater);
@@ -47,7 +51,7 @@ RawClient::~RawClient() {
   attacker_.Count("connections");
   attacker_.Count("octets", sent_);
   attacker_.Count("replies", replies_);
-  attacker_.Count("ended", over_ ? 1 : 0);
+  attacker_.Count("ended", over_ && !left_ ? 1 : 0);
   for (const auto& [status, times] : statuses_) attacker_.Count("status " + status, times);
   for (const auto& [error, times] : resets_) attacker_.Count("reset " + std::to_string(error), times);
   if (goaway_) attacker_.Count("goaway " + std::to_string(*goaway_));
@@ -67,12 +71,13 @@ void RawClient::Exchange() {
 }
 
 bool RawClient::Until(const std::function<bool()>& condition) {
-  while (!condition()) {
-    if (over_ || !attacker_.GoesOn()) return false;
+  // The condition may take what it looks for, so that it holds once.
+  while (true) {
     Exchange();
-    if (!condition()) Wait();
+    if (condition()) return true;
+    if (over_ || !attacker_.GoesOn()) return false;
+    Wait();
   }
-  return true;
 }
 
 void RawClient::Wait() const {
@@ -159,7 +164,7 @@ void RawClient::TakeSettings(std::string_view settings) {
     const bool is_window = NumberIn(settings.substr(0, 2)) == NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE;
     if (is_window) stream_window_ = static_cast<int64_t>(NumberIn(settings.substr(2, 4)));
   }
-  out_ += rpc::SettingsAck();
+  if (answers_) out_ += rpc::SettingsAck();
 }
 
 void RawClient::TakeHeaders(std::string_view block) {

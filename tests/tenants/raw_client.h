@@ -44,6 +44,8 @@ class RawClient {
                                             Reading reading = Reading::kAll);
 
   void Send(std::string_view octets) { out_ += octets; }
+  // For what the attack counts besides.
+  void Count(const std::string& what) { attacker_.Count(what); }
   // Whether so little waits that more may be sent.
   bool HasRoom() const { return !over_ && out_.size() < kMostWaiting; }
   // Writes and reads what can be, without waiting.
@@ -56,6 +58,8 @@ class RawClient {
   int fd() const { return wire_->fd(); }
   bool writes() const { return !out_.empty(); }
   bool over() const { return over_; }
+  // Gives the connection up.
+  void Leave() { left_ = over_ = true; }
   // Whether the broker has said that it ends it.
   bool told_to_go() const { return goaway_.has_value(); }
 
@@ -80,6 +84,7 @@ class RawClient {
   // From now on the messages on this stream are kept for TakeMessage.
   void Keep(int32_t stream) { kept_[stream]; }
   std::optional<std::string> TakeMessage(int32_t stream);
+  void Drop(int32_t stream) { kept_.erase(stream); }
 
  private:
   static constexpr size_t kMostWaiting = 65536;
@@ -101,9 +106,11 @@ class RawClient {
   Attacker& attacker_;
   const std::unique_ptr<Wire> wire_;
   const Reading reading_;
+  const bool answers_;  // Whether its opening is a whole one, and settings are acknowledged.
   std::string out_;
   std::string in_;
   bool over_ = false;
+  bool left_ = false;  // By this end.
   int32_t next_stream_ = 1;
   int64_t window_ = 65535;     // Octets of DATA that the connection may send.
   int64_t stream_window_ = 0;  // A new stream's; 0 until the broker has told it.

@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Requests that are lawful one by one: sessions, lists and watches.
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "proto/rdmabroker/v1/inspection.pb.h"
+#include "tests/tenants/attacks.h"
+#include "tests/tenants/flood.h"
+#include "tests/tenants/raw_client.h"
+#include "tests/tenants/raw_session.h"
+
+namespace rdmabroker::tenants {
+namespace {
+
+constexpr char kInspection[] = "/rdmabroker.v1.Inspection/";
+// Of a connection's 128.
+constexpr size_t kCalls = 120;
+
+// Connections of one user with sessions on each, which are all open.
+struct Sessions {
+  Sessions(Attacker& attacker, size_t connections, size_t on_each, const std::vector<std::string>& features = {}) {
+    for (size_t i = 0; i < connections; ++i) {
+      auto client = RawClient::Connect(attacker);
+      if (client == nullptr) continue;
+      const size_t begin = all.size();
+      for (size_t k = 0; k < on_each; ++k) all.push_back(std::make_unique<RawSession>(*client, features));
+      for (size_t k = begin; k < all.size(); ++k) attacker.Count("sessions", all[k]->Opens() ? 1 : 0);
+      clients.push_back(std::move(client));
+    }
+  }
+  std::vector<std::unique_ptr<RawClient>> clients;
+  std::vector<std::unique_ptr<RawSession>> all;
+};
+
+// Opened and closed at once.
+void SessionsComeAndGo(Attacker& attacker) {
+  v1::SessionRequest open;
+  open.mutable_open()->set_api_minor(1);
+  v1::SessionRequest close;
+  close.mutable_close();
+  Run(attacker, {.send = [open = open.SerializeAsString(), close = close.SerializeAsString()](RawClient& client) {
+        if (client.open() >= kCalls) return false;
+        const int32_t stream = client.Begin(kSessionPath);
+        client.Message(stream, open);
+        client.Message(stream, close);
+        return true;
+      }});
+}
+
+// As many as a user may have, each of which has all the answers that are kept, and acknowledges no event.
+void SessionsThatKeepAll(Attacker& attacker) {
+  Sessions sessions(attacker, 32, 32);
+  v1::OpenAdapterRequest unknown;
+  unknown.set_device(std::string(63, 'x'));
+  v1::ConnectRequest connect;
+  connect.set_qp_number(1);
+  connect.mutable_destination()->set_ip("\x7f\0\0\1", 4);
+  connect.mutable_destination()->set_port(1);
+  connect.set_private_data(std::string(500, 'p'));
+  std::vector<uint64_t> connectors;
+  for (const auto& session : sessions.all) {
+    if (!attacker.GoesOn()) return;
+    connectors.push_back(session->CreateConnector(session->OpenAdapter()));
+    attacker.SetsOn();
+  }
+  // A refused request is an answer, a refused connection an event.
+  while (attacker.GoesOn()) {
+    for (size_t i = 0; i < connectors.size() && attacker.GoesOn(); ++i) {
+      connect.set_connector_id(connectors[i]);
+      connect.set_qp_number(static_cast<uint32_t>(1 + i));
+      sessions.all[i]->Ask("OpenAdapter", unknown);
+      sessions.all[i]->Ask("Connect", connect);
+      while (const auto reply = sessions.all[i]->Next()) attacker.Count("events", reply->has_event() ? 1 : 0);
+    }
+  }
+}
+
+// Refused, with as much as a request may have.
+void RefusedRequests(Attacker& attacker) {
+  Sessions sessions(attacker, 4, 8);
+  v1::RejectRequest reject;
+  reject.set_connector_id(1);
+  reject.set_private_data(std::string(65'000, 'p'));
+  while (attacker.GoesOn()) {
+    for (const auto& session : sessions.all) session->Start("Reject", reject);
+    for (const auto& client : sessions.clients) {
+      client->Until([&] { return client->AllSent() && client->open() <= 8; });
+    }
+    attacker.SetsOn();
+  }
+}
+
+// As many requests as a batch may have, on each of many sessions.
+void Batches(Attacker& attacker) {
+  constexpr int kRequests = 64;
+  Sessions sessions(attacker, 8, 32, {"requests-on-stream"});
+  const auto send = [](RawSession& session) {
+    v1::SessionRequest message;
+    for (int i = 0; i < kRequests; ++i) {
+      v1::BatchedRequest* const request = message.mutable_requests()->add_requests();
+      request->set_request_id(session.NewRequest());
+      request->mutable_get_connection_data()->set_connector_id(1);
+    }
+    session.Send(message);
+  };
+  for (const auto& session : sessions.all) send(*session);
+  while (attacker.GoesOn()) {
+    ExchangeAll(sessions.clients);
+    for (const auto& session : sessions.all) {
+      int answers = 0;
+      while (const auto reply = session->Next()) answers += reply->batch().answers_size();
+      if (answers == 0) continue;
+      attacker.Count("answers", static_cast<uint64_t>(answers));
+      send(*session);
+    }
+    attacker.SetsOn();
+  }
+}
+
+// Calls of one request: as many at a time, and almost as many a second, as a user may make.
+void CallWithoutEnd(Attacker& attacker, const std::string& path, const std::string& request) {
+  constexpr double kASecond = 40'000;
+  Run(attacker, {.send = [&](RawClient& client) {
+        if (client.open() >= kCalls || !attacker.MayCall(kASecond)) return false;
+        client.Call(path, request);
+        return true;
+      }});
+}
+
+// Of a user who sees no row of theirs.
+void Lists(Attacker& attacker) {
+  v1::ListConnectorsRequest request;
+  request.mutable_page()->set_limit(1000);
+  CallWithoutEnd(attacker, std::string(kInspection) + "ListConnectors", request.SerializeAsString());
+}
+
+void ListsOfAdapters(Attacker& attacker) { CallWithoutEnd(attacker, std::string(kInspection) + "ListAdapters", ""); }
+
+void HealthChecks(Attacker& attacker) { CallWithoutEnd(attacker, "/grpc.health.v1.Health/Check", ""); }
+
+// Opened without end; the oldest goes where there are more than `most` on a connection.
+void WatchAndCancel(Attacker& attacker, const std::string& path, size_t most) {
+  Run(attacker, {.send = [path, most](RawClient& client) {
+        if (client.open() >= most) client.Cancel(client.first_open());
+        client.Call(path, "");
+        return true;
+      }});
+}
+
+void Watches(Attacker& attacker) { WatchAndCancel(attacker, std::string(kInspection) + "Watch", 2); }
+void HealthWatches(Attacker& attacker) { WatchAndCancel(attacker, "/grpc.health.v1.Health/Watch", kCalls); }
+
+}  // namespace
+
+std::vector<Attack> SessionAttacks() {
+  constexpr uint64_t kOctets = 10'000;
+  return {
+      {"SessionsComeAndGo", SessionsComeAndGo, {{"octets", kOctets}, {"status 0"}}},
+      {"SessionsThatKeepAll", SessionsThatKeepAll, {{"sessions", 1024, 1024}, {"events", 1000}}},
+      {"RefusedRequests", RefusedRequests, {{"sessions", 32, 32}, {"octets", 100 * 65'000}, {"status 3", 100}}},
+      {"Batches", Batches, {{"sessions", 256, 256}, {"answers", 64 * 256}}},
+      {"Lists", Lists, {{"replies", 1000}, {"ended", 0, 0}}},
+      {"ListsOfAdapters", ListsOfAdapters, {{"replies", 1000}, {"ended", 0, 0}}},
+      {"HealthChecks", HealthChecks, {{"replies", 1000}, {"ended", 0, 0}}},
+      {"Watches", Watches, {{"replies"}, {"octets", kOctets}}},
+      {"HealthWatches", HealthWatches, {{"replies", 100}, {"octets", kOctets}}},
+  };
+}
+
+}  // namespace rdmabroker::tenants
