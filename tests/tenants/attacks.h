@@ -25,10 +25,15 @@ struct Attack {
   // Goes on for as long as Attacker::GoesOn says, and says when it is under way.
   void (*run)(Attacker& attacker) = nullptr;
   std::vector<Expected> expected;
+  // As how many users the broker sees it: over TCP each host is one.
+  int users = 1;
 };
 
 // For GoogleTest.
 inline void PrintTo(const Attack& attack, std::ostream* out) { *out << attack.name; }
+
+// The hosts that attacks over TCP come from: with them, as many connections as the port has for all.
+inline constexpr int kHosts = 8;
 
 // By what they abuse.
 std::vector<Attack> FrameAttacks();

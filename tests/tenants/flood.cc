@@ -29,7 +29,9 @@ void Run(Attacker& attacker, const Flood& flood) {
       }
     }
     ExchangeAll(clients);
-    attacker.SetsOn();
+    uint64_t sent = 0;
+    for (const auto& client : clients) sent += client == nullptr ? 0 : client->sent();
+    if (sent >= flood.octets) attacker.SetsOn();
   }
 }
 
@@ -41,7 +43,8 @@ void RunWith(Attacker& attacker, const std::string& octets) {
 }
 
 void Hold(Attacker& attacker, size_t connections, const std::function<std::unique_ptr<RawClient>(Attacker&)>& connect) {
-  Run(attacker, {.connect = connect, .send = [](RawClient&) { return false; }, .connections = connections});
+  Run(attacker,
+      {.connect = connect, .send = [](RawClient&) { return false; }, .connections = connections, .octets = 0});
 }
 
 }  // namespace rdmabroker::tenants

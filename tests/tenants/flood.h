@@ -4,6 +4,7 @@
 #define TESTS_TENANTS_FLOOD_H_
 
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
@@ -23,6 +24,8 @@ struct Flood {
   // Has the client send some more; false where that is enough until something has come back.
   std::function<bool(RawClient&)> send;
   size_t connections = 4;
+  // The attack is under way once so many octets have been sent.
+  uint64_t octets = 1;
 };
 void Run(Attacker& attacker, const Flood& flood);
 // The same octets again and again.

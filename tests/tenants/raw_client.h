@@ -57,6 +57,7 @@ class RawClient {
 
   int fd() const { return wire_->fd(); }
   bool writes() const { return !out_.empty(); }
+  uint64_t sent() const { return sent_; }
   bool over() const { return over_; }
   // Gives the connection up.
   void Leave() { left_ = over_ = true; }

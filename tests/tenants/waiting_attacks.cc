@@ -133,6 +133,9 @@ void SlowWriters(Attacker& attacker) {
   }
 }
 
+// More than the broker would hold of one connection.
+constexpr uint64_t kUnfinishedOctets = 16'000'000;
+
 // The last octet of each is missing.
 void UnfinishedMessages(Attacker& attacker) {
   const std::string message(65'536, 'm');
@@ -141,7 +144,7 @@ void UnfinishedMessages(Attacker& attacker) {
     client.CallAtLength("/rdmabroker.v1.Broker/OpenAdapter", message, false);
     return true;
   };
-  Run(attacker, {.send = send, .connections = 64});
+  Run(attacker, {.send = send, .connections = 64, .octets = kUnfinishedOctets});
 }
 
 // More than a user may have, which say nothing, or not enough.
@@ -193,7 +196,7 @@ std::vector<Attack> WaitingAttacks() {
       {"UnreadLists", UnreadLists, {{"connections", 65}, {"octets", 100'000}}},
       {"UnreadWatches", UnreadWatches, {{"connections", 9}, {"rows", 10}}},
       {"SlowWriters", SlowWriters, {{"connections", 256}, {"calls", 100}}},
-      {"UnfinishedMessages", UnfinishedMessages, {{"connections", 64}, {"octets", 16'000'000}}},
+      {"UnfinishedMessages", UnfinishedMessages, {{"connections", 64}, {"octets", kUnfinishedOctets}}},
       {"IdleConnections", IdleConnections, {{"connections", 2048}, {"ended", 100}}},
       {"HalfPrefaces", HalfPrefaces, {{"connections", 1000}}},
       {"Connects", Connects, {{"connections", 1000}}},
