@@ -41,6 +41,7 @@ namespace rdmabroker::tenants {
 namespace {
 
 constexpr char kIp[] = "127.0.0.1";
+constexpr char kOtherIp[] = "127.0.0.2";
 constexpr char kHostileHost[] = "127.0.1.1";
 constexpr uid_t kHonest = 54321;
 constexpr uid_t kHostile = 54322;
@@ -55,9 +56,9 @@ int Rounds() {
   return (20 * seconds + kRequestsInARound - 1) / kRequestsInARound;
 }
 
-// A port of the own network, where nobody else takes it.
-std::string FreeAddress() {
-  KernelAddress address = ToKernel({*IpAddress::Parse(kIp), 0});
+// A port of this address, in the own network, where nobody else takes it.
+std::string FreeAddress(const char* ip) {
+  KernelAddress address = ToKernel({*IpAddress::Parse(ip), 0});
   const UniqueFd socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
   EXPECT_EQ(::bind(socket.get(), address.get(), address.length), 0);
   EXPECT_EQ(::getsockname(socket.get(), address.get(), &address.length), 0);
@@ -118,13 +119,15 @@ class TenantsTest : public testing::TestWithParam<Attack> {
   static void SetUpTestSuite() { ASSERT_EQ(EnterOwnNamespaces(), ""); }
 
   TenantsTest()
-      : metrics_(FreeAddress()),
-        tcp_(FreeAddress()),
-        broker_(absl::StrCat("control.socket_mode = 0o666\nmetrics.address = \"", metrics_, "\"\ntcp.address = \"",
-                             tcp_, "\"\ntcp.certificate = \"", certificates_.path("broker.pem"),
-                             "\"\ntcp.private_key = \"", certificates_.path("broker.key"),
-                             "\"\ntcp.client_authorities = \"", certificates_.path("authority.pem"),
-                             "\"\ntcp.inspectors = [\"", kInspector, "\"]")),
+      : metrics_(FreeAddress(kIp)),
+        tcp_(FreeAddress(kOtherIp)),
+        broker_(
+            absl::StrCat("control.socket_mode = 0o666\nmetrics.address = \"", metrics_, "\"\ntcp.address = \"", tcp_,
+                         "\"\ntcp.certificate = \"", certificates_.path("broker.pem"), "\"\ntcp.private_key = \"",
+                         certificates_.path("broker.key"), "\"\ntcp.client_authorities = \"",
+                         certificates_.path("authority.pem"), "\"\ntcp.inspectors = [\"", kInspector, "\"]"),
+            // As its unit runs it.
+            {"nice", "-n", "-10", RunningBroker::kDaemon}),
         honest_({"tests/tenants/honest_user", "--socket", broker_.control_socket(), "--device", "iwarp0", "--address",
                  kIp, "--connections", absl::StrCat(kConnections), "--uid", absl::StrCat(kHonest)}) {}
 
@@ -273,7 +276,7 @@ TEST_P(TenantsBench, Latency) {
   const Latency quiet = Measure();
   const auto hostile = Begin(GetParam());
   const Latency attacked = Measure();
-  ExpectCounts(GetParam(), End(*hostile));
+  End(*hostile);
   std::cout << "quiet " << quiet.p50 << " and " << quiet.p99 << " ns, attacked " << attacked.p50 << " and "
             << attacked.p99 << " ns" << std::endl;
   bench::PrintRatio(absl::StrCat("p50 of others' requests, ", GetParam().name), attacked.p50 / quiet.p50, "goal 3");
