@@ -48,8 +48,10 @@ def main():
         sys.exit(__doc__)
     os.environ["BIN"] = os.path.realpath(sys.argv[1])
     with tempfile.TemporaryDirectory(prefix="rb.") as generated:
-        subprocess.run([ROOT / "client/examples/python/generate", generated], check=True)
         os.environ["GENERATED"] = generated
+        os.environ["GOCACHE"] = f"{generated}/go_cache"
+        subprocess.run([ROOT / "client/examples/python/generate", generated], check=True)
+        subprocess.run([ROOT / "client/examples/go/generate", f"{generated}/go"], check=True)
         result = Outcomes()
         unittest.defaultTestLoader.loadTestsFromNames(sys.argv[2:] or MODULES).run(result)
     sys.exit(not result.wasSuccessful())

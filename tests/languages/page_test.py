@@ -38,8 +38,8 @@ class ServicesPage(unittest.TestCase):
         script += commands_of(ROOT / "docs/services.md")
         status, said, complained = run(script, LIMIT)
         self.assertEqual(status, 0, said + complained)
-        self.assertEqual(said.count("reserved twice: STATUS_SHARING_VIOLATION"), 2, said + complained)
-        self.assertEqual(said.count("interrupted\nclosed\n"), 2, said + complained)
+        self.assertEqual(said.count("reserved twice: STATUS_SHARING_VIOLATION"), 3, said + complained)
+        self.assertEqual(said.count("interrupted\nclosed\n"), 3, said + complained)
         self.assertIn('the server says "all bytes are there"\nclosed\n', said)
 
     def test_what_it_has_started_does_not_outlive_its_time(self):

@@ -1,9 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The examples in Python and Node, as their users run them, beside a real broker."""
+"""The examples in Python, Node and Go, as their users run them, beside a real broker."""
 
+import functools
 import os
+import pathlib
+import shutil
 import signal
 import subprocess
+import tempfile
 import unittest
 
 from processes import PATIENCE, ROOT, Broker, Program
@@ -318,6 +322,193 @@ session.close()  # Behind the thread's last words.
 print(*told, sep="\\n")
 """
 
+GO_LIST = """
+package main
+import ("bufio"; "fmt"; "os")
+func main() {
+	session, err := OpenSession(os.Args[1])
+	check(err)
+	fmt.Println("open")
+	bufio.NewReader(os.Stdin).ReadString('\\n')
+	devices, err := session.ListAdapters()
+	check(err)
+	for _, device := range devices { fmt.Println(device.Name) }
+	session.Close()
+}
+"""
+
+# By somebody whom the policy binds, as it does not bind those who administer when they look.
+GO_HASTE = """
+package main
+import ("errors"; "fmt"; "os"; "syscall")
+func main() {
+	check(syscall.Setreuid(-1, 65534))
+	session, err := OpenSession(os.Args[1])
+	check(err)
+	for i := 0; i < 100 && err == nil; i++ { _, err = session.ListAdapters() }
+	var refusal *BrokerError
+	if !errors.As(err, &refusal) { panic(err) }
+	if refusal.Outcome.Retryable { fmt.Println("to be tried again") }
+	fmt.Println(refusal)
+	session.Close()
+}
+"""
+
+GO_CLOSE = """
+package main
+import ("bufio"; "fmt"; "os")
+func main() {
+	session, err := OpenSession(os.Args[1])
+	check(err)
+	fmt.Println("open")
+	bufio.NewReader(os.Stdin).ReadString('\\n')
+	closed := make(chan bool)
+	go func() { session.Close(); close(closed) }()
+	fmt.Println("closing")
+	<-closed
+	fmt.Println("closed")
+}
+"""
+
+# Deals with two events, each when it is told to. The first one's peer has gone with the broker's handshake.
+GO_SLOW = """
+package main
+import ("bufio"; "context"; "errors"; "fmt"; "os"; v1 "rdmabroker/v1")
+func main() {
+	input := bufio.NewReader(os.Stdin)
+	session, err := OpenSession(os.Args[1])
+	check(err)
+	adapter := openAdapter(session)
+	outcome, err := session.Request("CreateListener", &v1.CreateListenerRequest{AdapterId: adapter})
+	check(err)
+	listener := outcome.GetListenerCreated().ListenerId
+	outcome, err = session.Request("Listen", &v1.ListenRequest{ListenerId: listener, Address: loopback()})
+	check(err)
+	fmt.Printf("listening on 127.0.0.1:%d\\n", outcome.GetListening().Address.Port)
+	for come := 0; come < 2; come++ {
+		event, err := session.Next(context.Background())
+		check(err)
+		connector := event.GetConnect().ConnectorId
+		fmt.Println("connect")
+		input.ReadString('\\n')
+		_, err = session.Request("Reject", &v1.RejectRequest{ConnectorId: connector})
+		var refusal *BrokerError
+		if errors.As(err, &refusal) { fmt.Println(StatusName(refusal.Outcome.Status)) }
+	}
+	session.Close()
+	fmt.Println("closed")
+}
+"""
+
+GO_REQUESTS = """
+package main
+import ("fmt"; "os"; "sync")
+func main() {
+	session, err := OpenSession(os.Args[1])
+	check(err)
+	adapter := openAdapter(session)
+	var mutex sync.Mutex
+	var all sync.WaitGroup
+	ids := map[uint64]bool{}
+	for i := 0; i < 100; i++ {
+		all.Add(1)
+		go func() {
+			id, err := reserve(session, adapter)
+			check(err)
+			mutex.Lock()
+			ids[id] = true
+			mutex.Unlock()
+			all.Done()
+		}()
+	}
+	all.Wait()
+	fmt.Println(len(ids), "reservations")
+	session.Close()
+}
+"""
+
+# Has 221 goroutines wait for the session, each until it learns of the end, and asks again after that. Closes of
+# adapters stay under way, as a listener is on each.
+GO_WAITS = """
+package main
+import ("context"; "errors"; "fmt"; "os"; "sync"; "sync/atomic"; v1 "rdmabroker/v1")
+func main() {
+	session, err := OpenSession(os.Args[1])
+	check(err)
+	createListener := func(adapter uint64) error {
+		_, err := session.Request("CreateListener", &v1.CreateListenerRequest{AdapterId: adapter})
+		return err
+	}
+	closeAdapter := func(adapter uint64) error {
+		_, err := session.Request("CloseAdapter", &v1.CloseAdapterRequest{AdapterId: adapter})
+		return err
+	}
+	reservePort := func(adapter uint64) error {
+		_, err := reserve(session, adapter)
+		return err
+	}
+	seeEvents := func(adapter uint64) error {
+		var err error
+		for err == nil { _, err = session.Next(context.Background()) }
+		return reservePort(adapter)
+	}
+	list := func(uint64) error {
+		_, err := session.ListAdapters()
+		return err
+	}
+	var told int32
+	untilRefused := func(act func(uint64) error, adapter uint64) {
+		var err error
+		for err == nil { err = act(adapter) }
+		var refusal *BrokerError
+		if !errors.As(err, &refusal) { panic(err) }
+		atomic.AddInt32(&told, 1)
+	}
+	var adapters []uint64
+	for i := 0; i < 200; i++ { adapters = append(adapters, openAdapter(session)) }
+	for _, adapter := range adapters { check(createListener(adapter)) }
+	used := openAdapter(session)
+	var all sync.WaitGroup
+	start := func(act func(uint64) error, adapter uint64) {
+		all.Add(1)
+		go func() { untilRefused(act, adapter); all.Done() }()
+	}
+	for _, adapter := range adapters { start(closeAdapter, adapter) }
+	for i := 0; i < 20; i++ { start(reservePort, used) }
+	start(seeEvents, used)
+	// Nothing is created any more on one whose close is under way.
+	for _, adapter := range adapters { untilRefused(createListener, adapter) }
+	atomic.StoreInt32(&told, 0)
+	fmt.Println("waiting")
+	if len(os.Args) > 2 { session.Close() }
+	all.Wait()
+	for _, act := range []func(uint64) error{reservePort, seeEvents, list} { untilRefused(act, used) }
+	fmt.Println(told, "told")
+}
+"""
+
+# What these programs have in common.
+GO_STEPS = """
+package main
+import v1 "rdmabroker/v1"
+func check(err error) { if err != nil { panic(err) } }
+func loopback() *v1.SocketAddress { return &v1.SocketAddress{Ip: []byte{127, 0, 0, 1}} }
+func openAdapter(session *Session) uint64 {
+	request := &v1.OpenAdapterRequest{Device: "iwarp0", Version: &v1.NdkVersion{Major: 2, Minor: 1}}
+	outcome, err := session.Request("OpenAdapter", request)
+	check(err)
+	return outcome.GetAdapterOpened().AdapterId
+}
+func reserve(session *Session, adapter uint64) (uint64, error) {
+	request := &v1.ReservePortRequest{AdapterId: adapter, Address: loopback()}
+	outcome, err := session.Request("ReservePort", request)
+	if err != nil { return 0, err }
+	id := outcome.GetPortReserved().ReservationId
+	_, err = session.Request("ReleasePort", &v1.ReleasePortRequest{ReservationId: id})
+	return id, err
+}
+"""
+
 
 def python(*words):
     environment = dict(os.environ, PYTHONPATH=os.environ["GENERATED"])
@@ -328,8 +519,28 @@ def node(*words):
     return Program(["node", *words], cwd=ROOT / "client/examples/node")
 
 
+@functools.cache
+def built(program):
+    """Of the example's session and a program's text, or of the example itself."""
+    folder = pathlib.Path(tempfile.mkdtemp(dir=os.environ["GENERATED"]))
+    example = ROOT / "client/examples/go"
+    shutil.copy(example / "session.go", folder)
+    if program == "watch.go":
+        shutil.copy(example / program, folder)
+    else:
+        (folder / "steps.go").write_text(GO_STEPS, encoding="utf-8")
+        (folder / "main.go").write_text(program, encoding="utf-8")
+    packages = {"GO111MODULE": "off", "GOPATH": f"{os.environ['GENERATED']}/go:/usr/share/gocode"}
+    subprocess.run(["go", "build", "-o", "program", "."], cwd=folder, env=os.environ | packages, check=True)
+    return folder / "program"
+
+
+def golang(program, *words):
+    return Program([built(program), *words])
+
+
 class Watch:
-    """What both examples do. Their words are the same, but for how they quote what a peer says."""
+    """What all examples do. Their words are the same, but for how they quote what a peer says."""
 
     def setUp(self):
         self.broker = Broker(os.environ["BIN"])
@@ -494,6 +705,10 @@ class Watch:
     def test_nobody_waits_any_more_when_the_session_is_closed(self):
         self.expect_waits_to_end(lambda _: None, "closes")
 
+
+class OutlivesItsFaults:
+    """Of a language in which a fault of the session's own code may leave the program running."""
+
     def test_nobody_waits_any_more_when_the_session_meets_a_fault_of_the_program(self):
         program = self.start(*self.inline, self.fault, self.broker.socket)
         self.addCleanup(program.end)
@@ -504,7 +719,7 @@ class Watch:
         self.assertTrue(self.broker.becomes_empty())
 
 
-class Python(Watch, unittest.TestCase):
+class Python(Watch, OutlivesItsFaults, unittest.TestCase):
     program = "watch.py"
     start = staticmethod(python)
     inline = ["-c"]
@@ -526,7 +741,7 @@ class Python(Watch, unittest.TestCase):
         self.assertEqual(program.said, ["closed"])
 
 
-class Node(Watch, unittest.TestCase):
+class Node(Watch, OutlivesItsFaults, unittest.TestCase):
     program = "watch.js"
     start = staticmethod(node)
     inline = ["--input-type=module", "-e"]
@@ -538,3 +753,15 @@ class Node(Watch, unittest.TestCase):
     waits = NODE_WAITS
     fault = NODE_FAULT
     told_of_fault = "STATUS_UNSUCCESSFUL: a fault"
+
+
+class Go(Watch, unittest.TestCase):
+    program = "watch.go"
+    start = staticmethod(golang)
+    inline = []
+    requests = GO_REQUESTS
+    slow = GO_SLOW
+    closes = GO_CLOSE
+    lists = GO_LIST
+    haste = GO_HASTE
+    waits = GO_WAITS
