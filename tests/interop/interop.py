@@ -2,8 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Usage: interop.py BIN [CLIENT...]
 Holds proto/rpc against gRPC's own clients: each of CLIENTS, or those that are named, does all of ROWS with a server of
-its own; the programs are those of a bazel-bin. Prints "passed|failed CLIENT: ROW" for each. The packages of this
-folder's package-lock.json must be installed (npm ci).
+its own; the programs are those of a bazel-bin. Two clients know HTTP/2 and not gRPC: h2load has the same server, and
+nghttp, which knows no Unix sockets, rdma-brokerd's TCP port, over TLS. Prints "passed|failed CLIENT: ROW" for each. The
+packages of this folder's package-lock.json must be installed (npm ci).
 
 The server's methods, of /interop.Echo; messages are plain octets:
   Say       answers with the request
@@ -140,7 +141,7 @@ def run(name, command, program):
 
 
 def load(program):
-    """h2load, which knows HTTP/2 and not gRPC."""
+    """h2load."""
     with tempfile.TemporaryDirectory(prefix="rb.") as folder:
         socket, body = f"{folder}/echo.sock", f"{folder}/body"
         pathlib.Path(body).write_bytes(b"\0\0\0\0\5hello")
@@ -151,6 +152,64 @@ def load(program):
         fine = "2000 succeeded, 0 failed, 0 errored, 0 timeout" in shown and "2000 2xx" in shown
         print(shown * (not fine), end="")
         return say(servers.end() and fine, "h2load", "2,000 calls")
+
+
+class Daemon:
+    """rdma-brokerd with a TCP port, whose certificate is also that of its only client."""
+
+    def __init__(self, program, folder):
+        self.certificate, self.key = f"{folder}/cert.pem", f"{folder}/key.pem"
+        make = ["openssl", "req", "-config", "/dev/null", "-x509", "-newkey", "ec", "-pkeyopt"]
+        make += ["ec_paramgen_curve:P-256", "-nodes", "-days", "1", "-subj", "/CN=interop"]
+        make += ["-addext", "subjectAltName=URI:spiffe://interop/one", "-keyout", self.key, "-out", self.certificate]
+        subprocess.run(make, check=True, stderr=subprocess.DEVNULL)
+        configuration = f"""
+[control]
+socket_directory = "{folder}"
+socket_group = ""
+[tcp]
+address = "127.0.0.1:0"
+certificate = "{self.certificate}"
+private_key = "{self.key}"
+client_authorities = "{self.certificate}"
+inspectors = ["spiffe://interop/one"]
+"""
+        pathlib.Path(f"{folder}/broker.toml").write_text(configuration)
+        command = [program, "--config", f"{folder}/broker.toml"]
+        self._process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        said = []
+        for line in self._process.stdout:
+            said.append(line)
+            _, served, self.address = line.strip().partition("serving over tcp address=")
+            if served:
+                return
+        raise RuntimeError(f"the daemon does not serve: {''.join(said)}")
+
+    def end(self):
+        self._process.terminate()
+        self._process.communicate()
+
+
+def call_over_tls(program):
+    """nghttp, with its certificate and without."""
+    with tempfile.TemporaryDirectory(prefix="rb.") as folder:
+        daemon = Daemon(program, folder)
+        pathlib.Path(f"{folder}/empty").write_bytes(b"\0\0\0\0\0")
+        command = ["nghttp", "-vny", "-m", "20", "-t", str(PATIENCE), "-d", f"{folder}/empty"]
+        command += ["-H", "content-type: application/grpc"]
+        command += [f"https://{daemon.address}/rdmabroker.v1.Inspection/ListAdapters"]
+        fine = True
+        for row, options, answers in (
+            ("20 calls over TLS", ["--cert", daemon.certificate, "--key", daemon.key], 20),
+            ("no call without a certificate", [], 0),
+        ):
+            ended = subprocess.run([*command, *options], capture_output=True, text=True, check=False)
+            passed = ended.stdout.count("grpc-status: 0\n") == ended.stdout.count("grpc-status") == answers
+            passed &= "The negotiated protocol: h2\n" in ended.stdout
+            print((ended.stdout + ended.stderr) * (not passed), end="")
+            fine &= say(passed, "nghttp", row)
+        daemon.end()
+        return fine
 
 
 def build_go_client(folder):
@@ -166,7 +225,7 @@ def main():
     os.chdir(HERE)
     with tempfile.TemporaryDirectory(prefix="rb.") as made:
         build_go_client(made)
-        fine = load(server)
+        fine = load(server) & call_over_tls(f"{programs}/broker/rdma-brokerd")
         for name in sys.argv[2:] or CLIENTS:
             fine &= run(name, CLIENTS[name].format(bin=programs, made=made).split(), server)
     sys.exit(not fine)

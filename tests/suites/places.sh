@@ -42,7 +42,8 @@ interop() { check interop clients_of_grpc; }
 clients_of_grpc() {
   local bin
   node_packages tests/interop || return
-  bin=$(programs //tests/interop:echo_server //tests/interop:client) && tests/interop/interop.py "$bin"
+  bin=$(programs //broker:rdma-brokerd //tests/interop:echo_server //tests/interop:client) &&
+    tests/interop/interop.py "$bin"
 }
 
 operated() { check operated monitoring_here; }
