@@ -114,6 +114,7 @@ void ServedConnection::ServeClient() {
     if (!input_.empty() || ReadSocket()) {
       ServeInput();
     } else {
+      Charge(1);
       HearLastWords();
     }
   }
@@ -134,7 +135,10 @@ void ServedConnection::EndOnceHeard() {
   if (last_words_ == TimerId::kNone || rpc_.unread() > 0) return;
   if (std::any_of(streams_.begin(), streams_.end(), is_busy)) return;
   // Behind the messages that streams have put off.
-  InTurn([this] { End(); });
+  InTurn([this] {
+    Charge(1);
+    End();
+  });
 }
 
 bool ServedConnection::ReadSocket() {

@@ -3,24 +3,9 @@
 #include "broker/control/user_turns.h"
 
 #include <algorithm>
-#include <ctime>
 #include <utility>
 
 namespace rdmabroker {
-namespace {
-
-// Shorter work is charged for its requests alone.
-constexpr absl::Duration kLong = absl::Microseconds(100);
-
-// Of this thread, so that others on the machine do not count.
-absl::Time ProcessorTime() {
-  timespec now = {};
-  ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
-  return absl::TimeFromTimespec(now);
-}
-
-}  // namespace
-
 void UserTurns::Add(const std::shared_ptr<Line>& line, std::function<void()> work) {
   Line::Work& added = line->work_.emplace_back(Line::Work{.run = std::move(work), .others = std::nullopt});
   if (line->work_.size() == 1 && line->left_ >= 0) added.others = charged_ - line->charged_;
@@ -56,17 +41,11 @@ void UserTurns::Serve() {
 
 void UserTurns::ServeLine(Line& line) {
   line.left_ = std::min(line.left_ + kShare, kShare);
-  absl::Time began = ProcessorTime();
   for (size_t pieces = line.work_.size(); pieces > 0 && line.MayGoOn(); --pieces) {
     const Line::Work work = std::move(line.work_.front());
     line.work_.pop_front();
     if (waited_ && work.others) waited_(charged_ - line.charged_ - *work.others);
-    const uint64_t charged = line.charged_;
     work.run();
-    const absl::Time now = ProcessorTime();
-    const absl::Duration took = now - std::exchange(began, now);
-    if (took > kLong)
-      Owe(line, std::max<int64_t>(0, took / kOfRequest - static_cast<int64_t>(line.charged_ - charged)));
   }
 }
 

@@ -11,15 +11,13 @@
 #include <optional>
 #include <utility>
 
-#include "absl/time/time.h"
 #include "broker/runtime/loop.h"
 
 namespace rdmabroker {
 
 // Shares the turns of the loop among users. Work for a user's clients waits in the user's line. Each turn of the loop
 // serves the lines one after another, each until the user has had its share of the turn, and at most the work that
-// waited when its service began. A share is counted in requests. Work that exceeds the share, or takes longer than its
-// requests should, is paid for in later turns.
+// waited when its service began. A share is counted in requests. What exceeds it is paid for in later turns.
 //
 // Work is at most kShare requests. So a request of a user without debt waits for less than 2 * kShare requests of each
 // other user in the turn in which it arrives, and for as many in the next. Loop thread only.
@@ -27,8 +25,6 @@ class UserTurns {
  public:
   // A user's requests in a turn: they take about a third of a millisecond.
   static constexpr int64_t kShare = 64;
-  // The processor time of a request.
-  static constexpr absl::Duration kOfRequest = absl::Microseconds(5);
   // All users' requests in a turn. The lines that were not served then are the first of the next turn.
   static constexpr uint64_t kInATurn = uint64_t{16} * kShare;
 

@@ -6,13 +6,11 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <ctime>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "absl/time/time.h"
 
 namespace rdmabroker {
 namespace {
@@ -23,12 +21,6 @@ using testing::ElementsAre;
 using testing::IsEmpty;
 using testing::Lt;
 using testing::Not;
-
-void UseProcessor(absl::Duration time) {
-  const std::clock_t end = std::clock() + static_cast<std::clock_t>(absl::ToDoubleSeconds(time) * CLOCKS_PER_SEC);
-  while (std::clock() < end) {
-  }
-}
 
 class UserTurnsTest : public testing::Test {
  protected:
@@ -86,16 +78,6 @@ TEST_F(UserTurnsTest, WhatExceedsTheShareIsPaidForInTheNextTurn) {
   // It owes all but one request of its share.
   EXPECT_EQ(Count(NextTurn(), "a"), 1u);
   EXPECT_EQ(Count(NextTurn(), "a"), 2u);
-}
-
-TEST_F(UserTurnsTest, WorkThatTakesLongerThanItsRequestsIsPaidFor) {
-  turns_.Add(a_, [] { UseProcessor(2 * UserTurns::kShare * UserTurns::kOfRequest); });
-  Add(a_, "a", 1);
-  EXPECT_THAT(NextTurn(), IsEmpty());
-  EXPECT_THAT(NextTurn(), IsEmpty());
-  // Nothing is lost, however long the work has taken.
-  while (NextTurn().empty()) {
-  }
 }
 
 TEST_F(UserTurnsTest, WhatAUserOwesTakesOfItsShare) {

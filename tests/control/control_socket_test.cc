@@ -36,7 +36,7 @@ class ControlSocketTest : public testing::Test {
     const std::string path = folder_.path() + "/control.sock";
     auto listener = ListenOnUnixSocket({.path = path, .type = SOCK_SEQPACKET, .mode = 0600, .group = {}});
     ASSERT_TRUE(listener.ok()) << listener.status();
-    socket_ = std::make_unique<ControlSocket>(*std::move(listener), services_, accepting_, loop_, metrics_,
+    socket_ = std::make_unique<ControlSocket>(*std::move(listener), services_, accepting_, costs_, loop_, metrics_,
                                               ControlSocket::Settings());
     socket_->StartAccepting();
     client_ = std::make_unique<RawClient>(ConnectAs(::getuid(), ::getgid(), path, SOCK_SEQPACKET));
@@ -62,6 +62,7 @@ class ControlSocketTest : public testing::Test {
   Metrics metrics_;
   Services services_;
   HealthService health_{services_, loop_, patience_};
+  UserCosts costs_{loop_, UserCosts::Bounds(), nullptr};
   AcceptingThread accepting_{loop_};
   std::unique_ptr<ControlSocket> socket_;
   std::unique_ptr<RawClient> client_;

@@ -35,13 +35,13 @@ void Attacker::Count(const std::string& what, uint64_t times) {
   counts_[what] += times;
 }
 
-bool Attacker::MayCall(double a_second) {
+bool Attacker::MayCall(double a_second, double calls) {
   constexpr double kBurst = 1000;
   const absl::Time now = absl::Now();
   calls_left_ = std::min(kBurst, calls_left_ + a_second * absl::ToDoubleSeconds(now - called_));
   called_ = now;
-  if (calls_left_ < 1) return false;
-  --calls_left_;
+  if (calls_left_ < calls) return false;
+  calls_left_ -= calls;
   return true;
 }
 

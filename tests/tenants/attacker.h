@@ -42,9 +42,9 @@ class Attacker {
   void SetsOn();
   // What it did and what it saw: "connections", "goaway 11".
   void Count(const std::string& what, uint64_t times = 1);
-  // Whether one call more keeps within so many a second. The broker ends connections of a user who makes more than
+  // Whether so many calls more keep within a number a second. The broker ends connections of a user who makes more than
   // 50,000, or 2,000 at once (rpc::FrameBudget).
-  bool MayCall(double a_second);
+  bool MayCall(double a_second, double calls = 1);
   // "WHAT: TIMES" a line.
   void PrintCounts();
 

@@ -2,6 +2,7 @@
 
 // Requests that are lawful one by one: sessions, lists and watches.
 
+#include <algorithm>
 #include <memory>
 #include <string>
 #include <utility>
@@ -19,6 +20,8 @@ namespace {
 constexpr char kInspection[] = "/rdmabroker.v1.Inspection/";
 // Of a connection's 128.
 constexpr size_t kCalls = 120;
+// Connections that all have work at a time: together more than a user's share of a turn.
+constexpr size_t kMany = 32;
 
 // Connections of one user with sessions on each, which are all open.
 struct Sessions {
@@ -96,51 +99,64 @@ void RefusedRequests(Attacker& attacker) {
 
 // As many requests as a batch may have, on each of many sessions.
 void Batches(Attacker& attacker) {
-  constexpr int kRequests = 64;
-  Sessions sessions(attacker, 8, 32, {"requests-on-stream"});
+  constexpr size_t kRequests = 64;
+  Sessions sessions(attacker, kMany, 8, {"requests-on-stream"});
   const auto send = [](RawSession& session) {
     v1::SessionRequest message;
-    for (int i = 0; i < kRequests; ++i) {
+    for (size_t i = 0; i < kRequests; ++i) {
       v1::BatchedRequest* const request = message.mutable_requests()->add_requests();
       request->set_request_id(session.NewRequest());
       request->mutable_get_connection_data()->set_connector_id(1);
     }
     session.Send(message);
   };
-  for (const auto& session : sessions.all) send(*session);
+  size_t unanswered = 0;
   while (attacker.GoesOn()) {
+    // All at once.
+    if (unanswered == 0) {
+      for (const auto& session : sessions.all) send(*session);
+      unanswered = kRequests * sessions.all.size();
+      attacker.SetsOn();
+    }
     ExchangeAll(sessions.clients);
     for (const auto& session : sessions.all) {
-      int answers = 0;
-      while (const auto reply = session->Next()) answers += reply->batch().answers_size();
-      if (answers == 0) continue;
-      attacker.Count("answers", static_cast<uint64_t>(answers));
-      send(*session);
+      while (const auto reply = session->Next()) {
+        const auto answers = static_cast<size_t>(reply->batch().answers_size());
+        attacker.Count("answers", answers);
+        unanswered -= answers;
+      }
     }
-    attacker.SetsOn();
   }
 }
 
-// Calls of one request: as many at a time, and almost as many a second, as a user may make.
-void CallWithoutEnd(Attacker& attacker, const std::string& path, const std::string& request) {
+// Calls of one request, on many connections at once: almost as many a second as a user may make.
+void CallAtOnce(Attacker& attacker, const std::string& path, const std::string& request) {
+  constexpr int kEach = 30;
   constexpr double kASecond = 40'000;
-  Run(attacker, {.send = [&](RawClient& client) {
-        if (client.open() >= kCalls || !attacker.MayCall(kASecond)) return false;
-        client.Call(path, request);
-        return true;
-      }});
+  std::vector<std::unique_ptr<RawClient>> clients(kMany);
+  for (auto& client : clients) client = RawClient::Connect(attacker);
+  const auto is_ready = [](const auto& client) { return client != nullptr && client->open() == 0; };
+  while (attacker.GoesOn()) {
+    if (std::all_of(clients.begin(), clients.end(), is_ready) && attacker.MayCall(kASecond, kEach * kMany)) {
+      for (const auto& client : clients) {
+        for (int i = 0; i < kEach; ++i) client->Call(path, request);
+      }
+      attacker.SetsOn();
+    }
+    ExchangeAll(clients);
+  }
 }
 
 // Of a user who sees no row of theirs.
 void Lists(Attacker& attacker) {
   v1::ListConnectorsRequest request;
   request.mutable_page()->set_limit(1000);
-  CallWithoutEnd(attacker, std::string(kInspection) + "ListConnectors", request.SerializeAsString());
+  CallAtOnce(attacker, std::string(kInspection) + "ListConnectors", request.SerializeAsString());
 }
 
-void ListsOfAdapters(Attacker& attacker) { CallWithoutEnd(attacker, std::string(kInspection) + "ListAdapters", ""); }
+void ListsOfAdapters(Attacker& attacker) { CallAtOnce(attacker, std::string(kInspection) + "ListAdapters", ""); }
 
-void HealthChecks(Attacker& attacker) { CallWithoutEnd(attacker, "/grpc.health.v1.Health/Check", ""); }
+void HealthChecks(Attacker& attacker) { CallAtOnce(attacker, "/grpc.health.v1.Health/Check", ""); }
 
 // Opened without end; the oldest goes where there are more than `most` on a connection.
 void WatchAndCancel(Attacker& attacker, const std::string& path, size_t most) {
