@@ -17,6 +17,7 @@
 #include "broker/control/health_service.h"
 #include "broker/control/listening_socket.h"
 #include "broker/control/services.h"
+#include "broker/control/user_costs.h"
 #include "broker/monitoring/metrics.h"
 #include "broker/runtime/loop.h"
 #include "broker/runtime/loop_for_test.h"

@@ -13,9 +13,9 @@
 #include "broker/control/served_connection.h"
 #include "proto/rdmabroker/v1/inspection.pb.h"
 #include "proto/rdmabroker/v1/requests.pb.h"
+#include "tests/control/connections.h"
 #include "tests/control/raw_client.h"
 #include "tests/control/stepped_daemon.h"
-#include "tests/control/stopped_clock.h"
 
 namespace rdmabroker {
 namespace {
@@ -27,11 +27,17 @@ bool HasStream(const SteppedDaemon& daemon, SessionId id) {
   return session != daemon.records().sessions.end() && session->second.stream;
 }
 
-// What a stream takes in several turns.
-constexpr int kBatches = 4;
-constexpr int kOfBatch = 64;
-void SendBatches(SteppedClient& client, int batches = kBatches) {
-  for (int i = 0; i < batches; ++i) client.Send(client.BatchOf(kOfBatch));
+// A stream takes four turns for a batch.
+constexpr int kOfBatch = 256;
+constexpr int kBatches = 2;
+constexpr size_t kConnectors = kBatches * kOfBatch;
+Configuration LongBatches() {
+  Configuration configuration = TestConfiguration();
+  configuration.limits.answers_kept = kOfBatch;
+  return configuration;
+}
+void SendBatches(SteppedClient& client) {
+  for (int i = 0; i < kBatches; ++i) client.Send(client.BatchOf(kOfBatch));
 }
 
 TEST(AClientThatLeaves, IsServedWhatItHasSaidBeforeItsConnectionEnds) {
@@ -41,7 +47,7 @@ TEST(AClientThatLeaves, IsServedWhatItHasSaidBeforeItsConnectionEnds) {
     size_t connectors;
     bool closes;  // The session.
   } sayings[] = {
-      {"batches", [](SteppedClient& client) { SendBatches(client); }, kBatches * kOfBatch, false},
+      {"batches", SendBatches, kConnectors, false},
       {"calls",
        [](SteppedClient& client) {
          v1::CreateConnectorRequest create;
@@ -77,9 +83,8 @@ TEST(AClientThatLeaves, IsServedWhatItHasSaidBeforeItsConnectionEnds) {
   for (const auto& saying : sayings) {
     for (const auto& way : ways) {
       SCOPED_TRACE(absl::StrCat(saying.name, ", ", way.name));
-      SteppedDaemon daemon;
+      SteppedDaemon daemon(LongBatches());
       SteppedClient client(daemon, kOnStream);
-      const StoppedClock clock;
       way.before(client);
       saying.say(client);
       way.after(client);
@@ -93,9 +98,20 @@ TEST(AClientThatLeaves, IsServedWhatItHasSaidBeforeItsConnectionEnds) {
   }
 }
 
+TEST(AClientThatLeaves, HearsAllAnswersIfItHasClosedItsOwnDirectionOnly) {
+  SteppedDaemon daemon(LongBatches());
+  SteppedClient client(daemon, kOnStream);
+  SendBatches(client);
+  EXPECT_EQ(::shutdown(client.raw().socket().get(), SHUT_WR), 0);
+  daemon.Settle();
+  while (!client.raw().Receive().empty()) continue;
+  EXPECT_EQ(client.session().answers(), kBatches * kOfBatch);
+  EXPECT_TRUE(IsOver(client.raw().socket()));
+}
+
 // The broker does not take its batches while so many answers wait for it.
 TEST(AClientThatLeaves, IsGivenUpWhenWhatItHasSaidIsNotServedInTime) {
-  SteppedDaemon daemon;
+  SteppedDaemon daemon(LongBatches());
   SteppedClient client(daemon, kOnStream);
   for (int i = 0; i < 20; ++i) {
     v1::SessionRequest batch = client.BatchOf(kOfBatch);
@@ -105,42 +121,40 @@ TEST(AClientThatLeaves, IsGivenUpWhenWhatItHasSaidIsNotServedInTime) {
     }
     client.Send(batch);
   }
-  StoppedClock clock;
   daemon.Settle();
   client.raw().socket().Reset();
   daemon.Settle();
   EXPECT_TRUE(HasStream(daemon, client.id()));
-  clock.Move(ServedConnection::kLastWords);
+  daemon.clock().Move(ServedConnection::kLastWords);
   EXPECT_TRUE(daemon.RunTurn());
   EXPECT_FALSE(HasStream(daemon, client.id()));
 }
 
 TEST(AClientThatReadsNothing, LosesItsConnectionWhenItHasReadNoneOfItForSoLong) {
   const absl::Duration part = ServedConnection::kUnreadPatience * 2 / 3;
-  SteppedDaemon daemon;
+  SteppedDaemon daemon(LongBatches());
   SteppedClient client(daemon, kOnStream);
-  SendBatches(client, 4 * kBatches);
+  SendBatches(client);
   EXPECT_TRUE(daemon.RunUntil([&] {
     client.raw().Receive();
-    return client.session().answers() == 4 * kBatches * kOfBatch;
+    return daemon.records().connectors.size() == kConnectors;
   }));
-  // A megabyte of replies; the system takes a quarter from the broker for the client.
+  // Nearly a megabyte of replies; the system takes a quarter from the broker for the client.
   v1::ListConnectorsRequest list;
   list.mutable_page()->set_limit(1000);
-  for (int i = 0; i < 64; ++i) client.raw().Ask(list);
+  for (int i = 0; i < 120; ++i) client.raw().Ask(list);
   client.raw().Flush();
-  StoppedClock clock;
   daemon.Settle();
-  clock.Move(part);
+  daemon.clock().Move(part);
   daemon.RunTurn();
   EXPECT_TRUE(HasStream(daemon, client.id()));
   // The system takes more only when much has been read.
   while (!daemon.RunTurn()) ASSERT_FALSE(client.raw().Receive().empty());
   daemon.Settle();
-  clock.Move(part);
+  daemon.clock().Move(part);
   daemon.RunTurn();
   EXPECT_TRUE(HasStream(daemon, client.id())) << "it has read some since";
-  clock.Move(part);
+  daemon.clock().Move(part);
   daemon.RunTurn();
   EXPECT_FALSE(HasStream(daemon, client.id()));
 }

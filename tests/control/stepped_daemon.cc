@@ -8,7 +8,6 @@
 
 #include <utility>
 
-#include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "proto/rdmabroker/v1/requests.pb.h"
 #include "tests/control/connections.h"
@@ -34,14 +33,13 @@ SteppedDaemon::SteppedDaemon(Configuration configuration) {
 
 bool SteppedDaemon::RunUntil(const std::function<bool()>& condition) {
   // A test that has failed does not wait long for what may depend on what failed.
-  const absl::Time end = absl::Now() + (testing::Test::HasFailure() ? absl::Seconds(1) : kTestPatience);
-  while (!condition()) {
-    if (absl::Now() > end) return false;
-    Report();
-    // Waits for a while, as the accepting thread may not have come so far.
-    loop().RunTurn(Loop::Now() + absl::Milliseconds(1));
-  }
-  return true;
+  const absl::Duration patience = testing::Test::HasFailure() ? absl::Seconds(1) : kTestPatience;
+  return Becomes(
+      [&] {
+        Settle();
+        return condition();
+      },
+      patience);
 }
 
 void SteppedDaemon::Settle() {

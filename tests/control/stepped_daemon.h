@@ -17,13 +17,15 @@
 #include "broker/fabric/fake/fake_network.h"
 #include "proto/rdmabroker/v1/session.pb.h"
 #include "tests/control/raw_client.h"
+#include "tests/control/stopped_clock.h"
 #include "tests/control/temporary_folder.h"
 #include "tests/control/test_daemon.h"
 
 namespace rdmabroker {
 
 // rdma-brokerd in this process, on the test's own thread: its loop runs when the test says so, a turn at a time. What
-// clients have sent and its fabric has reported between two turns comes in one turn. It has one device, TestDevice(1).
+// clients have sent and its fabric has reported between two turns comes in one turn, whatever time that takes: the
+// clock stands still. It has one device, TestDevice(1).
 class SteppedDaemon {
  public:
   explicit SteppedDaemon(Configuration configuration = TestConfiguration());
@@ -46,9 +48,11 @@ class SteppedDaemon {
 
   const Records& records() const { return server_->broker().core().records(); }
   FakeFabric& fabric() { return *fabric_; }
+  StoppedClock& clock() { return clock_; }
   Loop& loop() { return server_->loop(); }
 
  private:
+  StoppedClock clock_;
   const TemporaryFolder folder_;
   FakeNetwork network_;
   std::unique_ptr<ControlServer> server_;
