@@ -8,7 +8,7 @@
 
 namespace rdmabroker {
 
-// How many of something each user or host has.
+// Counts what each user or host has.
 template <typename Who>
 class Counts {
  public:
@@ -24,7 +24,7 @@ class Counts {
   }
 
  private:
-  std::map<Who, size_t> counts_;  // Those who have any.
+  std::map<Who, size_t> counts_;  // Contains no zeros.
 };
 
 }  // namespace rdmabroker

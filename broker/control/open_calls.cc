@@ -8,10 +8,10 @@ namespace rdmabroker {
 
 std::optional<Outcome> OpenCalls::RefuseTo(const Caller& caller) const {
   const std::string who = WhoIs(caller);
-  const auto own = of_caller_.find(who);
-  if (own != of_caller_.end() && own->second >= bounds_.of_caller) {
+  const size_t own = of_caller_.of(who);
+  if (own >= bounds_.of_caller) {
     return Outcome{.status = NdkStatus::kInsufficientResources,
-                   .hint = absl::StrCat(kind_, ": ", who, " has ", own->second, " already; end one")};
+                   .hint = absl::StrCat(kind_, ": ", who, " has ", own, " already; end one")};
   }
   if (in_all_ >= (caller.administrator ? bounds_.in_all : bounds_.of_users)) {
     return Outcome{.status = NdkStatus::kInsufficientResources,
@@ -22,13 +22,12 @@ std::optional<Outcome> OpenCalls::RefuseTo(const Caller& caller) const {
 
 void OpenCalls::Enter(const std::string& who) {
   ++in_all_;
-  ++of_caller_[who];
+  of_caller_.Enter(who);
 }
 
 void OpenCalls::Leave(const std::string& who) {
   --in_all_;
-  const auto own = of_caller_.find(who);
-  if (--own->second == 0) of_caller_.erase(own);
+  of_caller_.Leave(who);
 }
 
 }  // namespace rdmabroker

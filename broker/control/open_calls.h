@@ -6,9 +6,9 @@
 #include <cstddef>
 #include <optional>
 #include <string>
-#include <unordered_map>
 
 #include "broker/control/caller.h"
+#include "broker/control/counts.h"
 #include "broker/core/requests.h"
 
 namespace rdmabroker {
@@ -37,7 +37,7 @@ class OpenCalls {
   const char* const kind_;
   const CallBounds bounds_;
   size_t in_all_ = 0;
-  std::unordered_map<std::string, size_t> of_caller_;  // Those who have any.
+  Counts<std::string> of_caller_;
 };
 
 }  // namespace rdmabroker

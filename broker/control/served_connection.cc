@@ -18,12 +18,12 @@
 namespace rdmabroker {
 namespace {
 
-// To write so many octets of replies takes about as long as to serve a request.
+// Writing this many octets of replies takes about as long as serving a request.
 constexpr size_t kOctetsAsARequest = 16384;
-// What a connection and a stream take besides the octets that they hold, in octets: as measured, and rounded up.
+// Octets of memory that a connection and a stream use in addition to their messages: measured, and rounded up.
 constexpr size_t kOfConnection = 16384;
 constexpr size_t kOfStream = 1024;
-// An empty string keeps no more memory than this.
+// The most octets that an empty buffer keeps allocated.
 constexpr size_t kKeptEmpty = 4096;
 
 void FreeIfEmpty(std::string& octets) {
@@ -161,7 +161,7 @@ void ServedConnection::ServeInput() {
   FreeIfEmpty(input_);
   served_ = false;
   if (!ServeEvents() || !input_.empty()) ServeSoon();
-  // Frames that bring no event take time, too.
+  // Frames without an event take time, too.
   if (!served_) Charge(1);
   Touch();
 }

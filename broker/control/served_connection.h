@@ -65,7 +65,7 @@ class ServedConnection : public std::enable_shared_from_this<ServedConnection> {
   void Drain();
   // Ends the connection and its calls at once. Must not be called from within a call's service.
   void End();
-  // The connection is on this account from now on.
+  // Moves the connection to the account of `payer`.
   void ChargeTo(const Payer& payer);
 
   Port& port() { return port_; }
@@ -81,7 +81,7 @@ class ServedConnection : public std::enable_shared_from_this<ServedConnection> {
   // Runs `task` when it is the turn of the connection's user, behind the user's earlier work, if the connection still
   // exists then.
   void InTurn(std::function<void()> task);
-  // As UserTurns', of the connection's user.
+  // Same as the functions of UserTurns, for the connection's user.
   [[nodiscard]] bool MayGoOn() const { return account_->MayGoOn(); }
   void Charge(int64_t requests) const { account_->Charge(requests); }
 

@@ -52,8 +52,6 @@ void ServerStream::InTurn(std::function<void()> task) {
   });
 }
 
-bool ServerStream::MayGoOn() const { return connection_.MayGoOn(); }
-
 void ServerStream::Charge(int64_t requests) { connection_.Charge(requests); }
 
 void ServerStream::Abandon() {

@@ -56,9 +56,8 @@ class ServerStream : public std::enable_shared_from_this<ServerStream> {
   void Finish(rpc::Status status);
   [[nodiscard]] bool finishing() const { return finishing_.has_value(); }
 
-  // As the functions of ServedConnection. The task does not run once the call has ended or is ending.
+  // Same as the functions of ServedConnection. The task does not run if the call has ended or is ending.
   void InTurn(std::function<void()> task);
-  [[nodiscard]] bool MayGoOn() const;
   void Charge(int64_t requests);
 
   Loop& loop() { return loop_; }

@@ -36,7 +36,7 @@ class Services {
 
   struct Method {
     Begin begin;
-    int64_t cost = 1;  // What to charge the caller's user (UserTurns).
+    int64_t cost = 1;  // Requests to charge the caller's user (UserTurns).
   };
   // A page of a list takes as long as this many requests.
   static constexpr int64_t kPageCost = UserTurns::kShare;

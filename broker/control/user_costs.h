@@ -22,12 +22,12 @@
 
 namespace rdmabroker {
 
-// Whose account a connection is on: on this node its user's; over TCP its host's, and once a call has said who the
-// client is, its SPIFFE id's.
+// The owner of an account. A connection on this node is on its user's account. A connection over TCP is on its host's
+// account until its first admitted call, and then on its SPIFFE id's.
 using Payer = std::variant<uid_t, IpAddress, std::string>;
 
-// What each user costs the front door: frames, octets in memory, and the loop's time. All connections of a user share
-// one account, and who connects again has still the same. docs/limits.md lists the bounds. Loop thread only.
+// Bounds the frames, the octets in memory and the loop's time that each user costs. All connections of a user share one
+// account, and a user who connects again soon gets the same one. docs/limits.md lists the bounds. Loop thread only.
 class UserCosts {
  public:
   struct Bounds {
@@ -54,15 +54,15 @@ class UserCosts {
 
     // Valid until MoveTo or the entry's end.
     rpc::FrameBudget& frames() const;
-    // The connection holds so many octets now. If that exceeds a bound, `end` is soon called for the connection that
-    // holds most: of this user, or of the user who holds most.
+    // Sets the number of octets that the connection holds. If the user exceeds its bound, `end` is soon called for the
+    // user's connection that holds most. If all together exceed theirs, that of the user who holds most is ended.
     void Hold(size_t octets);
-    // As UserTurns', of the user's line.
+    // Same as the functions of UserTurns, for the user's line.
     [[nodiscard]] bool MayGoOn() const;
     void Charge(int64_t requests) const;
     void Owe(int64_t requests) const;
     void InTurn(std::function<void()> work) const;
-    // The connection is another's from now on.
+    // Moves the connection to the account of `payer`.
     void MoveTo(const Payer& payer);
 
    private:
@@ -75,13 +75,13 @@ class UserCosts {
     size_t held_ = 0;
   };
 
-  // `waited` is UserTurns'.
+  // `waited` is passed to UserTurns.
   UserCosts(Loop& loop, const Bounds& bounds, std::function<void(uint64_t others)> waited);
   ~UserCosts();
   UserCosts(const UserCosts&) = delete;
   UserCosts& operator=(const UserCosts&) = delete;
 
-  // One connection more. `end` must end it, and with it what it holds.
+  // Adds a connection. `end` must end it and free what it holds.
   std::unique_ptr<Entry> Enter(const Payer& payer, std::function<void()> end);
   // Octets that all connections hold.
   [[nodiscard]] size_t held() const { return held_; }
@@ -94,7 +94,7 @@ class UserCosts {
     std::shared_ptr<UserTurns::Line> line = std::make_shared<UserTurns::Line>();
     std::unordered_set<Entry*> entries;
     size_t held = 0;
-    TimerId forget = TimerId::kNone;  // Runs while there is no entry.
+    TimerId forget = TimerId::kNone;  // Runs while the account has no entry.
   };
 
   void Join(Entry& entry, const Payer& payer);

@@ -6,6 +6,7 @@
 #include <utility>
 
 namespace rdmabroker {
+
 void UserTurns::Add(const std::shared_ptr<Line>& line, std::function<void()> work) {
   Line::Work& added = line->work_.emplace_back(Line::Work{.run = std::move(work), .others = std::nullopt});
   if (line->work_.size() == 1 && line->left_ >= 0) added.others = charged_ - line->charged_;
@@ -14,15 +15,16 @@ void UserTurns::Add(const std::shared_ptr<Line>& line, std::function<void()> wor
 }
 
 void UserTurns::Charge(Line& line, int64_t requests) {
-  line.left_ -= requests;
+  Owe(line, requests);
   line.charged_ += static_cast<uint64_t>(requests);
   charged_ += static_cast<uint64_t>(requests);
 }
 
 void UserTurns::ServeSoon() {
   if (std::exchange(due_, true)) return;
-  if (loop_.turn() != served_in_) return loop_.AtTurnEnd(Loop::Stage::kRead, [this] { Serve(); });
-  loop_.Post([this] { loop_.AtTurnEnd(Loop::Stage::kRead, [this] { Serve(); }); });
+  const auto serve_in_this_turn = [this] { loop_.AtTurnEnd(Loop::Stage::kRead, [this] { Serve(); }); };
+  if (loop_.turn() != served_in_) return serve_in_this_turn();
+  loop_.Post(serve_in_this_turn);
 }
 
 void UserTurns::Serve() {

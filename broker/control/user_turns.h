@@ -31,7 +31,7 @@ class UserTurns {
   // One user's work.
   class Line {
    public:
-    // Whether the user has any of its share left.
+    // Returns false if the user has used up its share of the turn.
     [[nodiscard]] bool MayGoOn() const { return left_ > 0; }
 
    private:
@@ -59,7 +59,7 @@ class UserTurns {
   void Add(const std::shared_ptr<Line>& line, std::function<void()> work);
   // Counts requests of the user that are served. At most kShare at a time.
   void Charge(Line& line, int64_t requests);
-  // Takes as much of the user's share for work that is no request.
+  // Reduces the user's share by this many requests, for other work that has taken as long.
   static void Owe(Line& line, int64_t requests) { line.left_ -= requests; }
 
  private:
@@ -70,7 +70,7 @@ class UserTurns {
   Loop& loop_;
   const std::function<void(uint64_t others)> waited_;
   std::deque<std::shared_ptr<Line>> rotation_;  // Lines with work.
-  uint64_t charged_ = 0;                        // Of all lines.
+  uint64_t charged_ = 0;                        // The sum of all lines.
   uint64_t served_in_ = 0;                      // The last turn of the loop that has served lines.
   bool due_ = false;
 };

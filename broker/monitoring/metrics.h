@@ -60,7 +60,7 @@ class Metrics {
   void CountCommit(absl::Duration took, bool stored);
   // How much later than asked for the loop thread came to something.
   void CountLag(absl::Duration lag) { lag_.Observe(absl::ToDoubleSeconds(lag)); }
-  // So many requests of other users were served while a client's work waited.
+  // Counts a piece of a client's work that waited while `requests` requests of other users were served.
   void CountOthers(uint64_t requests) { others_.Observe(static_cast<double>(requests)); }
   // A turn of the loop that has held clients up.
   void CountLongTurn() { long_turns_.Increment(); }

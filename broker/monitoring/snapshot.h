@@ -53,7 +53,7 @@ struct Snapshot {
   size_t reservations = 0;
   size_t kept_descriptors = 0;
   size_t most_kept_descriptors = 0;
-  size_t held_octets = 0;  // Of clients' connections (UserCosts).
+  size_t held_octets = 0;  // What clients' connections hold in memory (UserCosts).
 };
 
 // Looks at each session and each device, and at nothing of which there are more.

@@ -78,7 +78,7 @@ void SessionLists::Remember(SessionId id, const SessionRecord* session) {
   Stored& stored = stored_[id];
   const auto begin = stored.answers.begin();
   stored.answers.erase(begin, begin + static_cast<ptrdiff_t>(FirstKept(stored.answers, session->answers)));
-  // The new ones are found from behind, so that each has its place before those that are found before it.
+  // The last new answer comes first, so inserting it does not move the places of the others.
   ForEachNew(stored.answers, 0, session->answers, [&stored](const KeptAnswer& answer, size_t place) {
     stored.answers.insert(stored.answers.begin() + static_cast<ptrdiff_t>(place), answer.id);
   });

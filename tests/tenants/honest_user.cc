@@ -33,6 +33,7 @@
 #include "dataplane/ndk/socket_address.h"
 #include "proto/rdmabroker/v1/inspection.grpc.pb.h"
 #include "tests/descriptor_limit.h"
+#include "tests/service/busy_crowd.h"
 #include "tests/service/chatter.h"
 #include "tests/service/crowd.h"
 #include "tests/tenants/become_user.h"
@@ -49,14 +50,6 @@ constexpr std::chrono::milliseconds kRound{1000 * kRequests / 20};
 // For what must happen, on a machine that is slow.
 constexpr std::chrono::seconds kPatience{60};
 constexpr examples::ConnectionShape kShape = {.message_size = 64, .patience = kPatience};
-
-struct Options {
-  std::string socket;
-  std::string device;
-  std::string address;
-  size_t connections = 100;
-  uid_t uid = 0;
-};
 
 void Check(const absl::Status& status, const char* what) {
   if (!status.ok()) Fail(std::string(what) + ": " + status.ToString());
@@ -130,8 +123,8 @@ class RowWatch {
 // What it does again and again.
 class Rounds {
  public:
-  Rounds(const Options& options, const IpAddress& ip)
-      : options_(options), ip_(ip), server_(Taken(examples::OpenDevice(options.socket, options.device), "a session")) {
+  Rounds(const BusyCrowd::Shape& shape, const IpAddress& ip)
+      : shape_(shape), ip_(ip), server_(Taken(examples::OpenDevice(shape.socket, shape.device), "a session")) {
     auto [listening, listener] = client::BlockingListener::Listen(server_.adapter, {ip, 0});
     Check(examples::Report("listen", listening), "a listener");
     listener_ = std::move(listener);
@@ -173,7 +166,7 @@ class Rounds {
  private:
   void MakeOne(RowWatch& watch, size_t others) {
     std::thread serving([this] { Serve(); });
-    const examples::OpenedDevice device = Taken(examples::OpenDevice(options_.socket, options_.device), "a session");
+    const examples::OpenedDevice device = Taken(examples::OpenDevice(shape_.socket, shape_.device), "a session");
     {
       const auto connection = Taken(examples::Connection::Make(device.adapter, kShape), "a queue pair");
       Check(connection->Connect({ip_, 0}, listener_->address()), "connect");
@@ -194,7 +187,7 @@ class Rounds {
     Check(connection->Disconnect(), "disconnect");
   }
 
-  const Options& options_;
+  const BusyCrowd::Shape& shape_;
   const IpAddress ip_;
   const examples::OpenedDevice server_;
   std::unique_ptr<client::BlockingListener> listener_;
@@ -221,55 +214,36 @@ void Obey(Rounds& rounds, RowWatch& watch, size_t connectors, Chatter& chatter) 
   }
 }
 
-int Run(const Options& options) {
-  const auto ip = IpAddress::Parse(options.address);
-  Require(ip.has_value(), "--address is no IP address");
-  Chatter chatter(options.connections, options.connections);
-  const auto wake = [&chatter](NdkStatus) { chatter.Wake(); };
-  Side active(options.socket, options.device, options.connections, wake,
-              [&](size_t number) { return chatter.ActiveEnd(number); });
-  Side passive(options.socket, options.device, options.connections, wake,
-               [&](size_t number) { return chatter.PassiveEnd(number); });
-  chatter.Prepare(active.domain(), active.queue(), active.queue_pairs(), true);
-  chatter.Prepare(passive.domain(), passive.queue(), passive.queue_pairs(), false);
-  Crowd crowd(active, passive, *ip);
-  constexpr size_t kAtOnce = 32;
-  crowd.Establish(kAtOnce);
-  chatter.Start();
+int Run(const BusyCrowd::Shape& shape) {
+  BusyCrowd crowd(shape);
   int made = 0;
   {
-    Rounds rounds(options, *ip);
-    RowWatch watch(options.socket);
-    watch.AwaitConnectors(2 * options.connections);
+    Rounds rounds(shape, crowd.ip());
+    RowWatch watch(shape.socket);
+    watch.AwaitConnectors(2 * shape.connections);
     std::cout << "listens at " << rounds.address().ToString() << "\nestablished" << std::endl;
-    Obey(rounds, watch, 2 * options.connections, chatter);
+    Obey(rounds, watch, 2 * shape.connections, crowd.chatter());
     made = rounds.made();
   }
-  if (!chatter.Stop()) Fail("messages stay without an answer");
-  const size_t disconnects = active.disconnects() + passive.disconnects();
-  const Chatter::Counts& counts = chatter.counts();
-  std::cout << made << " rounds, " << counts.messages << " messages, " << counts.bad << " bad sums, " << counts.failures
-            << " failed requests, " << disconnects << " disconnects" << std::endl;
-  crowd.Close();
-  chatter.CloseRegions();
-  active.Close();
-  passive.Close();
-  return counts.messages > 0 && counts.bad == 0 && counts.failures == 0 && disconnects == 0 ? 0 : 1;
+  std::cout << made << " rounds" << std::endl;
+  return crowd.Finish();
 }
 
 }  // namespace
 }  // namespace rdmabroker::service
 
 int main(int argc, char** argv) {
-  rdmabroker::service::Options options;
+  rdmabroker::service::BusyCrowd::Shape shape{.connections = 100};
+  uid_t uid = 0;
   CLI::App app{"A user who depends on the broker."};
-  app.add_option("--socket", options.socket, "The broker's control socket")->required();
-  app.add_option("--device", options.device, "The device")->required();
-  app.add_option("--address", options.address, "One of its addresses")->required();
-  app.add_option("--connections", options.connections, "How many")->capture_default_str();
-  app.add_option("--uid", options.uid, "Who it is")->required();
+  app.add_option("--socket", shape.socket, "The broker's control socket")->required();
+  app.add_option("--device", shape.device, "The device")->required();
+  app.add_option("--address", shape.address, "One of its addresses")->required();
+  app.add_option("--connections", shape.connections, "How many")->capture_default_str();
+  app.add_option("--uid", uid, "Who it is")->required();
   CLI11_PARSE(app, argc, argv);
+  shape.busy = shape.connections;
   rdmabroker::RaiseDescriptorLimit();
-  rdmabroker::tenants::BecomeUser(options.uid);
-  return rdmabroker::service::Run(options);
+  rdmabroker::tenants::BecomeUser(uid);
+  return rdmabroker::service::Run(shape);
 }
