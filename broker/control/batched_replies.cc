@@ -33,9 +33,8 @@ void BatchedReplies::Answer(uint64_t request, const Outcome& outcome) {
   ToProto(outcome, answer.mutable_outcome());
 }
 
-bool BatchedReplies::Fill(const SessionRecord& session, EventNumber* sent, v1::SessionReply* reply) {
-  // The core drops the events of a session that ends.
-  const auto has_event = [&] { return !session.ended && *sent != session.last_event; };
+bool BatchedReplies::Fill(const SessionRecord* session, EventNumber* sent, v1::SessionReply* reply) {
+  const auto has_event = [&] { return session != nullptr && *sent != session->last_event; };
   if (!HasAnswers() && !has_event()) return false;
   v1::ReplyBatch& batch = *reply->mutable_batch();
   size_t size = kAround;
@@ -53,7 +52,7 @@ bool BatchedReplies::Fill(const SessionRecord& session, EventNumber* sent, v1::S
   batch.set_requests_taken(told_);
   while (answers_.empty() && has_event()) {
     EventNumber next = *sent;
-    v1::SessionEvent event = NextEvent(session, &next);
+    v1::SessionEvent event = NextEvent(*session, &next);
     if (!fits(event)) break;
     *batch.add_events() = std::move(event);
     *sent = next;

@@ -31,8 +31,8 @@ class BatchedReplies {
   bool HasAnswers() const { return !answers_.empty() || taken_ != told_; }
 
   // Fills a message with as much as fits of what waits: answers, then the session's events after `sent`, which it moves
-  // on. Returns false if nothing waits.
-  bool Fill(const SessionRecord& session, EventNumber* sent, v1::SessionReply* reply);
+  // on. `session` is null if it has ended, and with it its events. Returns false if nothing waits.
+  bool Fill(const SessionRecord* session, EventNumber* sent, v1::SessionReply* reply);
 
  private:
   std::deque<v1::BatchedAnswer> answers_;

@@ -81,6 +81,8 @@ void SessionStream::TakeMessage(const std::string& message) {
     return Finish(read);
   }
   next_request_ = 0;
+  // Nothing more is read.
+  if (last_) return;
   if (!message_.has_requests()) Charge(1);
   if (session_) {
     TakeLaterMessage();
@@ -91,15 +93,15 @@ void SessionStream::TakeMessage(const std::string& message) {
 }
 
 void SessionStream::TakeHalfClose() {
-  half_closed_ = true;
-  LeaveOnceAnswered();
+  if (!last_) last_ = rpc::Status();
+  FinishOnceAnswered();
 }
 
-void SessionStream::LeaveOnceAnswered() {
+void SessionStream::FinishOnceAnswered() {
   if (replies_.HasAnswers()) SendNext();
   if (writing() && replies_.HasAnswers()) return;
   LeaveSession(StreamEnd::kClient);
-  Finish({});
+  Finish(*last_);
 }
 
 void SessionStream::OpenOrResume() {
@@ -236,26 +238,29 @@ void SessionStream::SendSoon() {
 }
 
 void SessionStream::SendNext() {
-  if (writing() || finishing() || !session_) return;
-  const SessionRecord* const session = Session();
-  if (session == nullptr) return;
+  if (writing() || finishing()) return;
+  const SessionRecord* const session = SessionWithEvents();
   // What the client has acknowledged already, by another request's number, need not be sent.
-  sent_ = std::max(sent_, session->acknowledged);
+  if (session != nullptr) sent_ = std::max(sent_, session->acknowledged);
   v1::SessionReply reply;
-  const bool said =
-      features_.requests_on_stream ? replies_.Fill(*session, &sent_, &reply) : FillEvent(*session, &reply);
+  const bool said = features_.requests_on_stream ? replies_.Fill(session, &sent_, &reply) : FillEvent(session, &reply);
   if (said) Write(reply);
 }
 
-bool SessionStream::FillEvent(const SessionRecord& session, v1::SessionReply* reply) {
+const SessionRecord* SessionStream::SessionWithEvents() const {
+  const SessionRecord* const session = Session();
   // The core drops the events of a session that ends.
-  if (session.ended || sent_ == session.last_event) return false;
-  *reply->mutable_event() = NextEvent(session, &sent_);
+  return session == nullptr || session->ended ? nullptr : session;
+}
+
+bool SessionStream::FillEvent(const SessionRecord* session, v1::SessionReply* reply) {
+  if (session == nullptr || sent_ == session->last_event) return false;
+  *reply->mutable_event() = NextEvent(*session, &sent_);
   return true;
 }
 
 void SessionStream::Written() {
-  if (half_closed_) return LeaveOnceAnswered();
+  if (last_) return FinishOnceAnswered();
   SendNext();
   if (held_up_) GoOn();
 }
@@ -263,7 +268,8 @@ void SessionStream::Written() {
 void SessionStream::End(StreamEnding ending) {
   SendNext();
   session_ = SessionId();
-  FinishWith(OutcomeOf(ending));
+  last_ = RpcStatusOf(OutcomeOf(ending));
+  FinishOnceAnswered();
 }
 
 void SessionStream::Ended(std::optional<rpc::CallLost::Why> why) {
@@ -282,7 +288,7 @@ void SessionStream::Unread() {
   if (const auto left_out = context_.unread.Pass(Loop::Now())) {
     LogWarning("stream ended, as the client does not read", {{"session", session_.value()}, {"left_out", *left_out}});
   }
-  LeaveSession(half_closed_ ? StreamEnd::kClient : StreamEnd::kBroker);
+  LeaveSession(last_ ? StreamEnd::kClient : StreamEnd::kBroker);
 }
 
 void SessionStream::LeaveSession(StreamEnd end) {

@@ -53,8 +53,8 @@ class SessionStream final : public ServerStream, public EventStream {
   void Written() override;
   void Unread() override;
 
-  // The client has said all that it wants to. It still hears how its requests were answered.
-  void LeaveOnceAnswered();
+  // Sends the answers that wait, then leaves the session and ends the call with `last_`.
+  void FinishOnceAnswered();
   void OpenOrResume();
   void TakeLaterMessage();
   // Asks for some of the message's requests. Others have their turn before the rest.
@@ -68,11 +68,13 @@ class SessionStream final : public ServerStream, public EventStream {
   void SendOpened(bool resumed, const SessionSecret& secret);
   // Null where it has ended.
   const SessionRecord* Session() const;
+  // Null where the session has no events any more, too.
+  const SessionRecord* SessionWithEvents() const;
   // Has SendNext called once this turn's events have been handled.
   void SendSoon();
   // Sends what waits to be told, unless a message is under way.
   void SendNext();
-  bool FillEvent(const SessionRecord& session, v1::SessionReply* reply);
+  bool FillEvent(const SessionRecord* session, v1::SessionReply* reply);
   // There is to be no session.
   void Refuse(const Outcome& refusal);
   void FinishWith(const Outcome& outcome);
@@ -91,7 +93,8 @@ class SessionStream final : public ServerStream, public EventStream {
   bool sends_soon_ = false;  // SendNext is due in this turn.
   bool held_up_ = false;     // Reading waits until the message under way has left.
   bool greeted_ = false;     // The first message has arrived.
-  bool half_closed_ = false;
+  // The call's status, once the client has half-closed the call or the broker has ended the stream.
+  std::optional<rpc::Status> last_;
   TimerId greeting_ = TimerId::kNone;  // Until the first message.
 };
 

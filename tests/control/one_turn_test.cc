@@ -133,24 +133,45 @@ TEST(OneTurn, ThatBringsASessionsEventAndAnotherStreamOfItTellsTheLatter) {
 TEST(OneTurn, ThatBringsABatchAndTheSessionsEndAnswersTheBatchIfThatCameFirst) {
   constexpr int kRequests = kMostAtATime / 2;
   for (const bool batch_first : {true, false}) {
-    SCOPED_TRACE(batch_first);
-    SteppedDaemon daemon;
-    SteppedClient client(daemon, kOnStream);
     // What the fabric has to give up keeps the session's record until then.
-    client.Reserve();
-    const auto other = daemon.Connect();
-    const auto end = [&] {
-      other->Ask(EndOf(client.id()));
-      other->Flush();
-    };
-    if (!batch_first) end();
-    client.Send(client.BatchOf(kRequests));
-    if (batch_first) end();
-    EXPECT_TRUE(daemon.RunTurn());
-    ASSERT_TRUE(client.StreamEnds());
-    EXPECT_EQ(NdkStatusOf(*client.session().status()), NdkStatus::kRequestAborted);
-    EXPECT_EQ(client.session().answers(), batch_first ? kRequests : 0);
+    for (const bool record_stays : {true, false}) {
+      SCOPED_TRACE(absl::StrCat("the batch first: ", batch_first, "; the record stays: ", record_stays));
+      SteppedDaemon daemon;
+      SteppedClient client(daemon, kOnStream);
+      if (record_stays) client.Reserve();
+      const auto other = daemon.Connect();
+      const auto end = [&] {
+        other->Ask(EndOf(client.id()));
+        other->Flush();
+      };
+      if (!batch_first) end();
+      client.Send(client.BatchOf(kRequests));
+      if (batch_first) end();
+      EXPECT_TRUE(daemon.RunTurn());
+      EXPECT_EQ(daemon.records().sessions.contains(client.id()), record_stays);
+      ASSERT_TRUE(client.StreamEnds());
+      EXPECT_EQ(NdkStatusOf(*client.session().status()), NdkStatus::kRequestAborted);
+      EXPECT_EQ(client.session().answers(), batch_first ? kRequests : 0);
+    }
   }
+}
+
+// A reply is under way, as the client does not read, and further answers wait for the next one.
+TEST(OneTurn, ThatBringsTheEndOfASessionThatHasNotReadItsAnswersSendsThemBeforeTheStatus) {
+  SteppedDaemon daemon;
+  // The window is too small for the first reply.
+  SteppedClient client(daemon, kOnStream, {.window = 512});
+  const auto other = daemon.Connect();
+  for (int i = 0; i < 2; ++i) {
+    client.Send(client.BatchOf(kMostAtATime));
+    daemon.Settle();
+  }
+  other->Ask(EndOf(client.id()));
+  other->Flush();
+  daemon.Settle();
+  ASSERT_TRUE(client.StreamEnds());
+  EXPECT_EQ(NdkStatusOf(*client.session().status()), NdkStatus::kRequestAborted);
+  EXPECT_EQ(client.session().answers(), 2 * kMostAtATime);
 }
 
 // The stream is to write its event when the turn ends.

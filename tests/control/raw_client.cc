@@ -17,8 +17,8 @@
 
 namespace rdmabroker {
 
-RawClient::RawClient(UniqueFd socket, std::unique_ptr<TlsClient> tls)
-    : socket_(std::move(socket)), tls_(std::move(tls)) {
+RawClient::RawClient(UniqueFd socket, std::unique_ptr<TlsClient> tls, const rpc::ClientConnection::Limits& limits)
+    : socket_(std::move(socket)), tls_(std::move(tls)), connection_(limits) {
   if (tls_ != nullptr) SendRaw(tls_->TakeOutput());
 }
 

@@ -27,7 +27,8 @@ namespace rdmabroker {
 class RawClient {
  public:
   // With `tls` it begins a handshake, which Receive goes on with.
-  explicit RawClient(UniqueFd socket, std::unique_ptr<TlsClient> tls = nullptr);
+  explicit RawClient(UniqueFd socket, std::unique_ptr<TlsClient> tls = nullptr,
+                     const rpc::ClientConnection::Limits& limits = {});
 
   // These are said with the next Flush.
   rpc::CallId Begin(const std::string& path);
@@ -61,7 +62,7 @@ class RawClient {
 
   UniqueFd socket_;
   const std::unique_ptr<TlsClient> tls_;
-  rpc::ClientConnection connection_{rpc::ClientConnection::Limits()};
+  rpc::ClientConnection connection_;
   std::unordered_map<rpc::CallId, Call> calls_;
 };
 

@@ -48,9 +48,9 @@ void SteppedDaemon::Settle() {
   } while (RunTurn());
 }
 
-std::unique_ptr<RawClient> SteppedDaemon::Connect() {
-  auto client =
-      std::make_unique<RawClient>(ConnectAs(::getuid(), ::getgid(), folder_.path() + "/control.sock", SOCK_STREAM));
+std::unique_ptr<RawClient> SteppedDaemon::Connect(const rpc::ClientConnection::Limits& limits) {
+  auto client = std::make_unique<RawClient>(
+      ConnectAs(::getuid(), ::getgid(), folder_.path() + "/control.sock", SOCK_STREAM), nullptr, limits);
   client->Flush();
   EXPECT_TRUE(RunUntil([&] { return !client->Receive().empty(); }));
   // The client has acknowledged the broker's settings.
@@ -67,9 +67,10 @@ SessionId SteppedDaemon::Open(RawClient& client, RawSession& session) {
   return session.id();
 }
 
-SteppedClient::SteppedClient(SteppedDaemon& daemon, const std::vector<std::string>& features)
+SteppedClient::SteppedClient(SteppedDaemon& daemon, const std::vector<std::string>& features,
+                             const rpc::ClientConnection::Limits& limits)
     : daemon_(daemon),
-      raw_(daemon.Connect()),
+      raw_(daemon.Connect(limits)),
       session_(*raw_, features),
       id_(daemon.Open(*raw_, session_)),
       adapter_(OpenAdapter()) {

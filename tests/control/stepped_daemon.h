@@ -42,7 +42,7 @@ class SteppedDaemon {
   void Report() { network_.DeliverAll(); }
 
   // A client's connection, which the broker has taken.
-  std::unique_ptr<RawClient> Connect();
+  std::unique_ptr<RawClient> Connect(const rpc::ClientConnection::Limits& limits = {});
   // Opens the session that the client has begun. 0 where that fails.
   SessionId Open(RawClient& client, RawSession& session);
 
@@ -63,7 +63,8 @@ class SteppedDaemon {
 // next turn.
 class SteppedClient {
  public:
-  explicit SteppedClient(SteppedDaemon& daemon, const std::vector<std::string>& features = {});
+  explicit SteppedClient(SteppedDaemon& daemon, const std::vector<std::string>& features = {},
+                         const rpc::ClientConnection::Limits& limits = {});
 
   // Sends a request of the session.
   template <typename Request>
