@@ -58,12 +58,13 @@ void Handle(Turn& turn, const ClientRequest& event) {
   Give(turn, event, std::move(outcome));
 }
 
-// Each deadline is handled once, and handling one sets none that is due already: so this ends.
+// What is due is handled in its order, so this ends. A session that has more to close than one event may stays due.
 void Handle(Turn& turn, const DeadlineReached&) {
-  auto& deadlines = turn.index.deadlines;
-  while (!deadlines.empty() && deadlines.begin()->first <= turn.now()) {
-    const DeadlineOwner owner = deadlines.begin()->second;
-    std::visit([&](auto id) { OnDeadline(turn, id); }, owner);
+  const auto& deadlines = turn.index.deadlines;
+  for (auto next = deadlines.begin(); next != deadlines.end() && next->first <= turn.now();) {
+    const auto due = *next;
+    std::visit([&](auto id) { OnDeadline(turn, id); }, due.second);
+    next = deadlines.upper_bound(due);
   }
 }
 
@@ -107,7 +108,7 @@ Effects BrokerCore::Handle(Instant now, const Event& event) {
   }
   const Instant before = std::exchange(records_.now, now);
   Effects effects;
-  Turn turn{limits_, records_, index_, effects, tally_, before};
+  Turn turn{limits_, records_, index_, effects, tally_, before, limits_.closes_at_a_time};
   Dispatch(turn, event);
   return effects;
 }

@@ -384,6 +384,36 @@ TEST_F(ARequest, IsForgottenWithItsAnswerWhenItsSessionEnds) {
   EXPECT_TRUE(session.events.empty());
 }
 
+TEST_F(ARequest, IsHeardWhileEndedSessionsCloseSomeOfTheirObjectsAtATime) {
+  constexpr uint32_t kObjects = 150;
+  const uint32_t at_a_time = core_.limits().closes_at_a_time;
+  for (const uint64_t session : {1, 2}) {
+    for (uint64_t id = 1; id <= kObjects; ++id) {
+      const Request open = OpenAdapter{"nic0", kNdkVersion};
+      const Request create = CreateConnector{AdapterId(session)};
+      Handle(ClientRequest{SessionId(session), RequestId(id), EventNumber(), id == 1 ? open : create});
+    }
+  }
+  Handle(OpenSession{StreamId(3), {1001, 1001, 1}, {}});
+  for (const uint64_t session : {1, 2}) Handle(EndSession{SessionId(session)});
+  // Connectors that nothing else needs are gone at once, and an adapter stays until its connectors are.
+  EXPECT_EQ(core_.records().connectors.size(), 2 * (kObjects - 1 - at_a_time));
+  uint64_t id = 0;
+  while (core_.HoldingsOf(1000).sessions > 0) {
+    ASSERT_LE(core_.NextDeadline(), absl::UnixEpoch()) << "nobody goes on";
+    const size_t before = core_.records().connectors.size();
+    Handle(DeadlineReached{});
+    EXPECT_GE(core_.records().connectors.size() + at_a_time, before);
+    const ClientRequest others{SessionId(3), RequestId(++id), EventNumber(), OpenAdapter{"nic0", kNdkVersion}};
+    EXPECT_EQ(AnswerOf(Handle(others)).status, NdkStatus::kSuccess);
+    const absl::StatusOr<BrokerCore> restored = BrokerCore::Restore(core_.limits(), core_.records());
+    ASSERT_TRUE(restored.ok()) << restored.status();
+    EXPECT_EQ(restored->NextDeadline(), core_.NextDeadline());
+  }
+  EXPECT_EQ(Held(), Holdings());
+  EXPECT_EQ(core_.NextDeadline(), absl::InfiniteFuture());
+}
+
 TEST_F(ARequest, ToOpenAnAdapterLeavesItsVersionOnRecord) {
   Do(OpenAdapter{"nic0", {2, 0}});
   EXPECT_EQ(core_.records().adapters.at(AdapterId(1)).requested, (NdkVersion{2, 0}));

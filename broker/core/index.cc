@@ -69,8 +69,10 @@ Index Index::Of(const Records& records) {
   }
   const auto own = [&](const auto& table) {
     for (const auto& [id, object] : table) {
-      const uint32_t uid = records.sessions.at(object.session).identity.uid;
+      const SessionRecord& session = records.sessions.at(object.session);
+      const uint32_t uid = session.identity.uid;
       index.owned[object.session].insert(id);
+      if (session.ended && !object.closing) index.unclosed[object.session].insert(id);
       ++index.objects_of_uid[uid].all;
       ListOf(index.lists, id).Add(uid, id);
       index.ledger.Charge(uid, kObjectBytes);

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <map>
+#include <set>
 
 #include "absl/strings/str_cat.h"
 #include "broker/core/objects.h"
@@ -105,6 +106,7 @@ struct Counted {
   std::map<DeviceId, uint32_t> endpoints;
   std::map<DeviceId, uint32_t> connections_of_device;
   std::map<std::pair<SessionId, size_t>, uint32_t> owned;  // By kind.
+  std::set<SessionId> with_unclosed;                       // Sessions with an object whose close has not begun.
 };
 
 bool HoldsReference(const ObjectRecord& object) { return object.endpoint && !object.left_endpoint; }
@@ -113,6 +115,7 @@ template <typename Object>
 void CountObject(const Object& object, Counted& counted) {
   const ObjectId id = object.id;
   ++counted.owned[{object.session, id.index()}];
+  if (!object.closing) counted.with_unclosed.insert(object.session);
   if (object.adapter) ++counted.successors[object.adapter];
   if (HoldsReference(object)) {
     // An endpoint that a reservation is losing counts once, for its taker.
@@ -201,8 +204,8 @@ void CheckSessions(Rules& rules, const Records& records, Counted& counted) {
         std::adjacent_find(session.answers.begin(), session.answers.end(), out_of_order) == session.answers.end(),
         "session ", id.value(), ": its kept answers are not in the order of their requests");
     const bool waits = session.deadline != absl::InfiniteFuture();
-    rules.Require(waits == (!session.ended && !session.stream), "session ", id.value(),
-                  ": is away without a deadline, or there or ended with one");
+    rules.Require(waits == (session.ended ? counted.with_unclosed.contains(id) : !session.stream), "session ",
+                  id.value(), ": is away or has something to close without a deadline, or has one for nothing");
   }
 }
 
@@ -387,6 +390,7 @@ absl::Status CheckIndex(const Records& records, const Index& index) {
   rules.Require(derived.qps == index.qps, "index: queue pairs differ from the records");
   rules.Require(derived.deadlines == index.deadlines, "index: deadlines differ from the records");
   rules.Require(derived.owned == index.owned, "index: owners differ from the records");
+  rules.Require(derived.unclosed == index.unclosed, "index: what ended sessions must close differs from the records");
   rules.Require(derived.objects_of_uid == index.objects_of_uid, "index: uids' objects differ from the records");
   rules.Require(derived.device_names == index.device_names, "index: device names differ from the records");
   rules.Require(derived.adapters_on == index.adapters_on, "index: adapters on devices differ from the records");

@@ -9,8 +9,8 @@
 
 namespace rdmabroker {
 
-// How much a client may hold and how long the broker waits. Every number can be set in the configuration; the
-// defaults carry their reasons.
+// How much a client may hold and how long the broker waits. The defaults carry their reasons. Every number can be set
+// in the configuration, but for closes_at_a_time.
 struct Limits {
   // Per user id, so that one user's processes cannot shut the others out.
   uint32_t sessions_per_uid = 1024;    // A busy node runs hundreds of processes of one service user.
@@ -31,6 +31,9 @@ struct Limits {
   // Events kept until they are acknowledged. A connector has at most three at a time; beyond four for each that a
   // session may have, the client does not acknowledge, and nothing new is begun for it.
   uint32_t events_kept = 65536;
+
+  // Objects of ended sessions whose close one event begins. Each takes some 20 us with what follows, and others wait.
+  uint32_t closes_at_a_time = 64;
 
   // Connectors of one listener that the client has neither accepted, rejected nor closed; further requests are
   // refused at once. NDKPI has no backlog argument; 1024 is what a storm of clients needs within one round trip.

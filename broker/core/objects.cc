@@ -53,6 +53,7 @@ void Forget(Turn& turn, const ObjectId& id, const ObjectRecord& object) {
   const auto owned = turn.index.owned.find(object.session);
   owned->second.erase(id);
   if (owned->second.empty()) turn.index.owned.erase(owned);
+  LeaveUnclosed(turn, session, id);
   std::visit(
       [&](auto typed) {
         ListOf(turn.index.lists, typed).Remove(uid, typed);
@@ -200,10 +201,18 @@ void Remove(Turn& turn, const ObjectId& id) {
   });
 }
 
+bool IsClosing(const Turn& turn, const ObjectId& id) {
+  return std::visit([&](auto typed) { return TableOf(std::as_const(turn.records), typed).at(typed).closing; }, id);
+}
+
+bool IsClosed(const Turn& turn, const ObjectRecord& object) {
+  return object.closing || std::as_const(turn.records.sessions).at(object.session).ended;
+}
+
 void CloseForEndedSession(Turn& turn, const ObjectId& id) {
   WithRecord(turn, id, [&](auto& object) {
-    if (object.closing) return;
     object.closing = true;
+    LeaveUnclosed(turn, turn.records.sessions.at(object.session), id);
     StartClosing(turn, object);
   });
   TryFinishClose(turn, id);

@@ -94,7 +94,11 @@ void TryFinishClose(Turn& turn, const ObjectId& id);
 // Forgets the object without a word to its client: it was never made known, or has become part of another.
 void Remove(Turn& turn, const ObjectId& id);
 
-// The session has ended: closes the object as its client would.
+bool IsClosing(const Turn& turn, const ObjectId& id);
+// Whether the object is to begin nothing any more: it is being closed, or will be, as its session has ended.
+bool IsClosed(const Turn& turn, const ObjectRecord& object);
+
+// The session has ended: closes the object, which is not being closed, as its client would.
 void CloseForEndedSession(Turn& turn, const ObjectId& id);
 
 // A successor of the object is gone.

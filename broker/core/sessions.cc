@@ -3,9 +3,8 @@
 #include "broker/core/sessions.h"
 
 #include <algorithm>
-#include <functional>
 #include <iterator>
-#include <vector>
+#include <utility>
 
 #include "broker/core/connections.h"
 #include "broker/core/new_ids.h"
@@ -43,6 +42,17 @@ std::deque<KeptAnswer>::const_iterator FindAnswer(const SessionRecord& session, 
   return found;
 }
 
+// Closes what the ended session has, as far as the event at hand may.
+void CloseObjects(Turn& turn, SessionId id) {
+  for (; turn.closes_left > 0; --turn.closes_left) {
+    const auto unclosed = turn.index.unclosed.find(id);
+    if (unclosed == turn.index.unclosed.end()) return;
+    // Connectors first and adapters last: successors before what they depend on.
+    const ObjectId last = *unclosed->second.rbegin();
+    CloseForEndedSession(turn, last);
+  }
+}
+
 void End(Turn& turn, SessionRecord& session) {
   const SessionId id = session.id;
   session.ended = true;
@@ -52,11 +62,15 @@ void End(Turn& turn, SessionRecord& session) {
   turn.index.ledger.Release(session.identity.uid, BytesOf(session) - kSessionBytes);
   session.events.clear();
   session.answers.clear();
-  // Connectors first and adapters last: successors before what they depend on.
+  absl::btree_set<ObjectId> unclosed;
   if (const auto owned = turn.index.owned.find(id); owned != turn.index.owned.end()) {
-    std::vector<ObjectId> objects(owned->second.begin(), owned->second.end());
-    std::sort(objects.begin(), objects.end(), std::greater<>());
-    for (const ObjectId& object : objects) CloseForEndedSession(turn, object);
+    const auto is_open = [&](const ObjectId& object) { return !IsClosing(turn, object); };
+    std::copy_if(owned->second.begin(), owned->second.end(), std::inserter(unclosed, unclosed.end()), is_open);
+  }
+  if (!unclosed.empty()) {
+    turn.index.unclosed[id] = std::move(unclosed);
+    SetDeadline(turn, session, turn.now());
+    CloseObjects(turn, id);
   }
   ForgetIfDone(turn, id);
 }
@@ -161,7 +175,20 @@ void Handle(Turn& turn, const AcknowledgeEvents& event) {
   if (SessionRecord* session = FindLive(turn, event.session)) Acknowledge(turn, *session, event.acknowledged);
 }
 
-void OnDeadline(Turn& turn, SessionId session) { End(turn, turn.records.sessions.at(session)); }
+void OnDeadline(Turn& turn, SessionId id) {
+  SessionRecord& session = turn.records.sessions.at(id);
+  if (session.ended) return CloseObjects(turn, id);
+  End(turn, session);
+}
+
+void LeaveUnclosed(Turn& turn, SessionRecord& session, const ObjectId& object) {
+  const auto unclosed = turn.index.unclosed.find(session.id);
+  if (unclosed == turn.index.unclosed.end()) return;
+  unclosed->second.erase(object);
+  if (!unclosed->second.empty()) return;
+  turn.index.unclosed.erase(unclosed);
+  SetDeadline(turn, session, absl::InfiniteFuture());
+}
 
 std::optional<Outcome> AnswerWithoutActing(const Records& records, const ClientRequest& event) {
   const auto found = records.sessions.find(event.session);

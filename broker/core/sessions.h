@@ -18,8 +18,11 @@ void Handle(Turn& turn, const AcknowledgeEvents& event);
 // The session's stream has gone without its client's doing, which has the whole grace period to come back.
 void LoseStream(Turn& turn, SessionRecord& session);
 
-// The session did not come back within its grace period.
+// The session did not come back within its grace period, or has ended and has more to close.
 void OnDeadline(Turn& turn, SessionId session);
+
+// The session has ended, and the object's close has begun or the object is gone. Nothing for other sessions.
+void LeaveUnclosed(Turn& turn, SessionRecord& session, const ObjectId& object);
 
 // A repeat of an answered request, a number out of the window, or a session that may not ask now: the answer to give
 // without doing anything. Nothing where the request is new and may go on. A repeat acknowledges nothing: were a wrong

@@ -174,6 +174,31 @@ TEST(OneTurn, ThatBringsTheEndOfASessionThatHasNotReadItsAnswersSendsThemBeforeT
   EXPECT_EQ(client.session().answers(), 2 * kMostAtATime);
 }
 
+TEST(OneTurn, ThatBringsTheEndOfASessionWithManyObjectsDoesNotKeepOthersUntilAllAreClosed) {
+  constexpr int kBatches = 8;
+  SteppedDaemon daemon;
+  SteppedClient ending(daemon, kOnStream);
+  SteppedClient other(daemon);
+  for (int i = 0; i < kBatches; ++i) {
+    ending.Send(ending.BatchOf(kMostAtATime));
+    daemon.Settle();
+  }
+  ASSERT_EQ(daemon.records().connectors.size(), size_t{kBatches} * kMostAtATime);
+  other.raw().Ask(EndOf(ending.id()));
+  other.raw().Flush();
+  EXPECT_TRUE(daemon.RunTurn());
+  EXPECT_TRUE(daemon.records().sessions.at(ending.id()).ended);
+  v1::CreateConnectorRequest create;
+  create.set_adapter_id(other.adapter());
+  const rpc::CallId call = other.Ask(create);
+  EXPECT_TRUE(daemon.RunTurn());
+  other.raw().Receive();
+  EXPECT_TRUE(other.raw().status(call).has_value());
+  EXPECT_GT(daemon.records().connectors.size(), size_t{kBatches / 2} * kMostAtATime);
+  daemon.Settle();
+  EXPECT_EQ(daemon.records().connectors.size(), 1u);
+}
+
 // The stream is to write its event when the turn ends.
 TEST(OneTurn, ThatBringsASessionsEventAndItsConnectionsEndKeepsTheEventForTheReturn) {
   SteppedDaemon daemon;

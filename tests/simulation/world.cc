@@ -18,6 +18,7 @@ constexpr size_t kClientsOfEach = 3;
 Limits SmallLimits() {
   Limits limits;
   limits.sessions_per_uid = 2;
+  limits.closes_at_a_time = 1;
   limits.adapters_per_session = 4;
   limits.listeners_per_session = 4;
   limits.shared_endpoints_per_session = 3;
