@@ -14,7 +14,6 @@
 #include <cstdlib>
 #include <functional>
 #include <memory>
-#include <numeric>
 #include <string>
 #include <tuple>
 #include <utility>
@@ -25,6 +24,7 @@
 #include "tests/bench/empty_handshakes.h"
 #include "tests/bench/figures.h"
 #include "tests/bench/handshake_board.h"
+#include "tests/bench/handshake_ways.h"
 #include "tests/bench/kernel_handshakes.h"
 #include "tests/bench/library_handshakes.h"
 #include "tests/bench/require.h"
@@ -35,7 +35,7 @@ namespace rdmabroker::bench {
 namespace {
 
 constexpr uint32_t kOneByOne = 50;
-constexpr uint32_t kAtOnce = HandshakeBoard::kMostConnections;
+constexpr uint32_t kAtOnce = 64;
 
 struct Options {
   std::string socket;
@@ -44,18 +44,6 @@ struct Options {
   pid_t broker = 0;
   int groups_one_by_one = 20;
   int groups_at_once = 16;
-};
-
-// Microseconds, of one connection.
-struct Steps {
-  std::vector<double> creation, address, route, reply, active, passive, whole;
-  std::vector<double> cpu_of_server, cpu_of_passive, cpu_of_active;
-};
-
-// What a way to connect took in one group of connections, each.
-struct GroupFigures {
-  double microseconds = 0;
-  double cpu_microseconds = 0;
 };
 
 // Both sides in one process that calls the kernel. Each has the device open for itself: siw has no more than 71 queue
@@ -112,127 +100,25 @@ class DirectSides {
   std::vector<HandshakePair> pairs_;
 };
 
-// One way to connect: its processes, and what they have measured.
-class Way {
- public:
-  // `passive` may be empty. `served_by`: a process besides theirs that works for them; 0: none.
-  Way(std::string name, const std::function<Worker::Handler(HandshakeBoard&)>& passive,
-      const std::function<Worker::Handler(HandshakeBoard&)>& active, pid_t served_by)
-      : name_(std::move(name)), board_(*HandshakeBoard::Make()), served_by_(served_by) {
-    if (passive) workers_.push_back(std::make_unique<Worker>([&] { return passive(board_); }));
-    workers_.push_back(std::make_unique<Worker>([&] { return active(board_); }));
-  }
-
-  GroupFigures Run(uint32_t connections, bool at_once, Steps* steps) {
-    for (const auto& worker : workers_) worker->Do({Order::kPrepare, at_once, connections});
-    const std::vector<double> before = CpuOfEach();
-    for (const auto& worker : workers_) worker->Tell({Order::kRun, at_once, connections});
-    for (const auto& worker : workers_) worker->Await();
-    std::vector<double> cpu = CpuOfEach();
-    for (size_t i = 0; i < cpu.size(); ++i) cpu[i] = (cpu[i] - before[i]) * 1e6 / connections;
-    if (steps != nullptr) NoteCpu(cpu, steps);
-    GroupFigures figures = {.cpu_microseconds = std::accumulate(cpu.begin(), cpu.end(), 0.0)};
-    std::vector<double> wholes;
-    int64_t begun = board_.times[0].begun, established = 0;
-    for (uint32_t index = 0; index < connections; ++index) {
-      const HandshakeTimes& times = board_.times[index];
-      wholes.push_back(Microseconds(times.begun, times.established()));
-      begun = std::min(begun, times.begun);
-      established = std::max(established, times.established());
-      if (steps != nullptr) Note(index, steps);
-    }
-    figures.microseconds = at_once ? Microseconds(begun, established) / connections : SpreadOf(wholes).median;
-    for (const auto& worker : workers_) worker->Tell({Order::kEnd});
-    for (const auto& worker : workers_) worker->Await();
-    return figures;
-  }
-
-  const std::string& name() const { return name_; }
-
- private:
-  static double Microseconds(int64_t from, int64_t to) { return static_cast<double>(to - from) * 1e-3; }
-
-  // Of the server and of the workers, in seconds.
-  std::vector<double> CpuOfEach() const {
-    std::vector<double> seconds = {served_by_ == 0 ? 0 : CpuSeconds(served_by_)};
-    for (const auto& worker : workers_) seconds.push_back(CpuSeconds(worker->process()));
-    return seconds;
-  }
-
-  static void NoteCpu(const std::vector<double>& cpu, Steps* steps) {
-    steps->cpu_of_active.push_back(cpu.back());
-    if (cpu.size() < 3) return;
-    steps->cpu_of_server.push_back(cpu[0]);
-    steps->cpu_of_passive.push_back(cpu[1]);
-  }
-
-  void Note(uint32_t index, Steps* steps) const {
-    const HandshakeTimes& times = board_.times[index];
-    int64_t before = times.begun;
-    if (times.address_resolved != 0) {
-      steps->address.push_back(Microseconds(before, times.address_resolved));
-      steps->route.push_back(Microseconds(times.address_resolved, times.route_resolved));
-      before = times.route_resolved;
-    }
-    steps->creation.push_back(static_cast<double>(board_.creation[index]) * 1e-3);
-    steps->reply.push_back(Microseconds(before, times.replied));
-    steps->active.push_back(Microseconds(times.replied, times.active_established));
-    steps->passive.push_back(Microseconds(times.replied, times.passive_established));
-    steps->whole.push_back(Microseconds(times.begun, times.established()));
-  }
-
-  const std::string name_;
-  HandshakeBoard& board_;
-  const pid_t served_by_;
-  std::vector<std::unique_ptr<Worker>> workers_;  // The accepting side first.
-};
-
-void PrintSteps(const std::string& name, const Steps& steps) {
-  std::printf("  %s, us:", name.c_str());
-  const auto print = [](const char* step, const std::vector<double>& figures) {
-    if (!figures.empty() && figures.front() != 0) std::printf(" %s %.0f;", step, SpreadOf(figures).median);
-  };
-  print("create the connector", steps.creation);
-  print("resolve address", steps.address);
-  print("resolve route", steps.route);
-  print("connect to reply", steps.reply);
-  print("reply to established there", steps.active);
-  print("reply to established at the peer", steps.passive);
-  print("in all", steps.whole);
-  std::printf(" and of processor time:");
-  print("the server", steps.cpu_of_server);
-  print("the accepting side", steps.cpu_of_passive);
-  print(steps.cpu_of_server.empty() ? "both sides" : "the connecting side", steps.cpu_of_active);
-  std::printf("\n");
-}
-
 class Comparison {
  public:
-  Comparison(std::string device, Way& direct, Way& broker, Way& empty)
+  Comparison(std::string device, HandshakeWay& direct, HandshakeWay& broker, HandshakeWay& empty)
       : device_(std::move(device)), direct_(direct), broker_(broker), empty_(empty) {}
 
-  // A group of each way in turn, so many times over; the ways go first in turn. The first groups only warm up.
   void Run(const std::string& how, int groups, uint32_t connections, bool at_once) {
-    std::vector<Way*> ways = {&direct_, &broker_, &empty_};
-    std::vector<GroupFigures> figures(ways.size());
-    std::vector<Steps> steps(ways.size());
     std::vector<double> added, added_cpu, whole;
-    for (int group = -1; group < groups; ++group) {
-      for (size_t i = 0; i < ways.size(); ++i) {
-        const size_t which = (i + static_cast<size_t>(group + 1)) % ways.size();
-        figures[which] = ways[which]->Run(connections, at_once, group < 0 ? nullptr : &steps[which]);
-      }
-      if (group < 0) continue;
-      const auto& [direct, broker, empty] = std::tie(figures[0], figures[1], figures[2]);
-      added.push_back((broker.microseconds - direct.microseconds) / empty.microseconds);
-      added_cpu.push_back((broker.cpu_microseconds - direct.cpu_microseconds) / empty.cpu_microseconds);
-      whole.push_back(broker.microseconds / direct.microseconds);
-      std::printf("  %s, us each, and of processor time: direct %.0f, %.0f; broker %.0f, %.0f; empty %.0f, %.0f\n",
-                  how.c_str(), direct.microseconds, direct.cpu_microseconds, broker.microseconds,
-                  broker.cpu_microseconds, empty.microseconds, empty.cpu_microseconds);
-      std::fflush(stdout);
-    }
-    for (size_t i = 0; i < ways.size(); ++i) PrintSteps(how + ", " + ways[i]->name(), steps[i]);
+    RunInTurn({&direct_, &broker_, &empty_}, how, groups, connections, at_once,
+              [&](const std::vector<GroupFigures>& figures) {
+                const auto& [direct, broker, empty] = std::tie(figures[0], figures[1], figures[2]);
+                added.push_back((broker.microseconds - direct.microseconds) / empty.microseconds);
+                added_cpu.push_back((broker.cpu_microseconds - direct.cpu_microseconds) / empty.cpu_microseconds);
+                whole.push_back(broker.microseconds / direct.microseconds);
+                std::printf(
+                    "  %s, us each, and of processor time: direct %.0f, %.0f; broker %.0f, %.0f; empty %.0f, %.0f\n",
+                    how.c_str(), direct.microseconds, direct.cpu_microseconds, broker.microseconds,
+                    broker.cpu_microseconds, empty.microseconds, empty.cpu_microseconds);
+                std::fflush(stdout);
+              });
     const std::string name = device_ + ", connections " + how + ", ";
     PrintRatio(name + "time that the broker adds / the same messages sent empty", SpreadOf(added),
                "goal: at most 1.25");
@@ -243,9 +129,9 @@ class Comparison {
 
  private:
   const std::string device_;
-  Way& direct_;
-  Way& broker_;
-  Way& empty_;
+  HandshakeWay& direct_;
+  HandshakeWay& broker_;
+  HandshakeWay& empty_;
 };
 
 void Measure(const Options& options) {
@@ -262,14 +148,14 @@ void Measure(const Options& options) {
     const auto broker = std::make_shared<EmptyBroker>(empty_path, recorded);
     return [broker](const Command&) {};
   });
-  Way direct(
+  HandshakeWay direct(
       "direct", {},
       [&](HandshakeBoard& board) {
         const auto sides = std::make_shared<DirectSides>(options.device, ip, board);
         return [sides](const Command& command) { sides->Handle(command); };
       },
       0);
-  Way broker(
+  HandshakeWay broker(
       "through the broker",
       [&](HandshakeBoard& board) {
         const auto side = std::make_shared<LibraryPassiveSide>(options.socket, options.device, ip, board);
@@ -280,7 +166,7 @@ void Measure(const Options& options) {
         return [side](const Command& command) { side->Handle(command); };
       },
       options.broker);
-  Way empty(
+  HandshakeWay empty(
       "the same messages sent empty",
       [&](HandshakeBoard& board) {
         const auto side = std::make_shared<EmptyPassiveSide>(empty_path, Load(recorded_path), board);

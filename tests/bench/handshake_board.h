@@ -17,7 +17,7 @@ namespace rdmabroker::bench {
 // What the processes of one way to connect share, in memory of theirs. Connections are told apart by their index within
 // a run; each side writes its own times.
 struct HandshakeBoard {
-  static constexpr size_t kMostConnections = 64;
+  static constexpr size_t kMostConnections = 1000;
 
   // Made before the processes are; stays.
   static HandshakeBoard* Make();

@@ -14,8 +14,6 @@
 namespace rdmabroker::bench {
 namespace {
 
-constexpr uint32_t kQueueDepth = 2;  // Nothing is sent.
-
 void Check(const client::Outcome& outcome, const char* what) {
   if (!outcome.ok()) {
     Fail(std::string(what) + ": " + std::string(StatusName(outcome.status)) + ": " + outcome.hint);
@@ -24,18 +22,6 @@ void Check(const client::Outcome& outcome, const char* what) {
 
 void CheckPending(NdkStatus status, const char* what) {
   if (status != NdkStatus::kPending) Fail(std::string(what) + ": " + std::string(StatusName(status)));
-}
-
-// All at once, as one after the other takes its time.
-template <typename Pointer>
-void CloseAll(std::vector<Pointer>& objects) {
-  std::counting_semaphore<> closed{0};
-  size_t pending = 0;
-  for (const Pointer& object : objects) {
-    if (object->Close([&closed] { closed.release(); }) == NdkStatus::kPending) ++pending;
-  }
-  for (; pending > 0; --pending) closed.acquire();
-  objects.clear();
 }
 
 }  // namespace
@@ -48,28 +34,12 @@ LibrarySide::LibrarySide(const std::string& socket, const std::string& device, H
   Check(found, "an adapter");
   adapter_ = std::move(adapter);
   Require(adapter_->data() != nullptr, "the device has no data path");
-  domain_ = adapter_->data()->CreateProtectionDomain().object;
-  queue_ = adapter_->data()->CreateCompletionQueue(kQueueDepth * HandshakeBoard::kMostConnections, {}).object;
-  Require(domain_ != nullptr && queue_ != nullptr, "no domain or no completion queue");
-}
-
-void LibrarySide::MakeQueuePairs(uint32_t count) {
-  for (uint32_t i = 0; i < count; ++i) {
-    queue_pairs_.push_back(domain_
-                               ->CreateQueuePair({.receive_cq = queue_,
-                                                  .initiator_cq = queue_,
-                                                  .receive_queue_depth = kQueueDepth,
-                                                  .initiator_queue_depth = kQueueDepth,
-                                                  .max_receive_request_sge = 1,
-                                                  .max_initiator_request_sge = 1})
-                               .object);
-    Require(queue_pairs_.back() != nullptr, "no queue pair");
-  }
+  queue_pairs_.emplace(adapter_->data());
 }
 
 void LibrarySide::End() {
   CloseAll(connectors_);
-  CloseAll(queue_pairs_);
+  queue_pairs_->Close();
   established_ = 0;
 }
 
@@ -85,7 +55,7 @@ void LibraryActiveSide::Handle(const Command& command) {
 }
 
 void LibraryActiveSide::Prepare(uint32_t connections) {
-  MakeQueuePairs(connections);
+  queue_pairs_->Make(connections);
   for (uint32_t index = 0; index < connections; ++index) {
     std::promise<std::shared_ptr<client::Connector>> made;
     const int64_t start = NanosecondsNow();
@@ -120,7 +90,7 @@ void LibraryActiveSide::Connect(size_t index) {
     board_.times[index].replied = NanosecondsNow();
     Complete(index);
   };
-  CheckPending(connectors_[index]->Connect(queue_pairs_[index], parameters, replied), "Connect");
+  CheckPending(connectors_[index]->Connect((*queue_pairs_)[index], parameters, replied), "Connect");
 }
 
 void LibraryActiveSide::Complete(size_t index) {
@@ -164,7 +134,7 @@ void LibraryPassiveSide::Handle(const Command& command) {
   switch (command.order) {
     case Order::kPrepare:
       connectors_.resize(command.connections);
-      return MakeQueuePairs(command.connections);
+      return queue_pairs_->Make(command.connections);
     case Order::kRun:
       return finished_.acquire();
     case Order::kEnd:
@@ -184,7 +154,7 @@ void LibraryPassiveSide::Accept(const std::shared_ptr<client::Connector>& connec
     board_.NotePassive(index);
     if (++established_ == connectors_.size()) finished_.release();
   };
-  CheckPending(connector->Accept(queue_pairs_[index], {}, {}, accepted), "Accept");
+  CheckPending(connector->Accept((*queue_pairs_)[index], {}, {}, accepted), "Accept");
 }
 
 }  // namespace rdmabroker::bench

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <semaphore>
 #include <string>
 #include <vector>
@@ -13,9 +14,9 @@
 #include "client/adapter.h"
 #include "client/connector.h"
 #include "client/session.h"
-#include "dataplane/adapter.h"
 #include "dataplane/ndk/socket_address.h"
 #include "tests/bench/handshake_board.h"
+#include "tests/bench/side_queue_pairs.h"
 #include "tests/bench/worker.h"
 
 namespace rdmabroker::bench {
@@ -29,16 +30,13 @@ class LibrarySide {
   LibrarySide& operator=(const LibrarySide&) = delete;
 
  protected:
-  void MakeQueuePairs(uint32_t count);
   // Ends all connections and waits until nothing is left of them.
   void End();
 
   HandshakeBoard& board_;
   std::shared_ptr<client::Session> session_;
   std::shared_ptr<client::Adapter> adapter_;
-  ProtectionDomain* domain_ = nullptr;
-  CompletionQueue* queue_ = nullptr;
-  std::vector<QueuePair*> queue_pairs_;
+  std::optional<SideQueuePairs> queue_pairs_;
   std::vector<std::shared_ptr<client::Connector>> connectors_;
   uint32_t established_ = 0;  // Of a run; in callbacks.
   std::binary_semaphore finished_{0};

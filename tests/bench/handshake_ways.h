@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#ifndef TESTS_BENCH_HANDSHAKE_WAYS_H_
+#define TESTS_BENCH_HANDSHAKE_WAYS_H_
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "tests/bench/handshake_board.h"
+#include "tests/bench/worker.h"
+
+namespace rdmabroker::bench {
+
+// Microseconds, of one connection.
+struct Steps {
+  std::vector<double> creation, address, route, reply, active, passive, whole;
+  std::vector<double> cpu_of_server, cpu_of_passive, cpu_of_active;
+};
+
+// What a way to connect took in one group of connections, each.
+struct GroupFigures {
+  double microseconds = 0;
+  double cpu_microseconds = 0;         // Of all that take part.
+  double server_cpu_microseconds = 0;  // Of the process that works for them.
+};
+
+// One way to connect: its processes, and what they have measured.
+class HandshakeWay {
+ public:
+  using MakeHandler = std::function<Worker::Handler(HandshakeBoard&)>;
+
+  // `passive` may be empty. `served_by`: a process besides theirs that works for them; 0: none.
+  HandshakeWay(std::string name, const MakeHandler& passive, const MakeHandler& active, pid_t served_by);
+
+  GroupFigures Run(uint32_t connections, bool at_once, Steps* steps);
+
+  const std::string& name() const { return name_; }
+
+ private:
+  // Of the server and of the workers, in seconds.
+  std::vector<double> CpuOfEach() const;
+  void Note(uint32_t index, Steps* steps) const;
+
+  const std::string name_;
+  HandshakeBoard& board_;
+  const pid_t served_by_;
+  std::vector<std::unique_ptr<Worker>> workers_;  // The accepting side first.
+};
+
+// A group of each way in turn, so many times over; the ways go first in turn. The first groups only warm up. `each` is
+// shown every other group's figures, in the ways' order. Prints the steps of each way.
+void RunInTurn(const std::vector<HandshakeWay*>& ways, const std::string& how, int groups, uint32_t connections,
+               bool at_once, const std::function<void(const std::vector<GroupFigures>&)>& each);
+
+}  // namespace rdmabroker::bench
+
+#endif  // TESTS_BENCH_HANDSHAKE_WAYS_H_
