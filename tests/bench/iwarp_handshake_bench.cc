@@ -63,12 +63,13 @@ struct Row {
   int groups;
   uint32_t connections;
   bool at_once;
+  const char* goal;  // Of through the broker / direct.
 };
 
 const Row kRows[] = {
-    {"one by one", 15, 50, false},
-    {"64 at a time", 15, 64, true},
-    {"1,000 at once", 5, 1000, true},
+    {"one by one", 15, 50, false, "goal: at most 6.5"},
+    {"64 at a time", 15, 64, true, "reported"},
+    {"1,000 at once", 5, 1000, true, "reported"},
 };
 
 // What is asked for is of the whole machine: the limit's soft part is in the way of 1,000 connections.
@@ -98,7 +99,7 @@ void Measure() {
                 std::fflush(stdout);
               });
     const std::string name = std::string("user-space iWARP, connections ") + row.how + ", ";
-    PrintRatio(name + "through the broker / direct", SpreadOf(whole), "reported");
+    PrintRatio(name + "through the broker / direct", SpreadOf(whole), row.goal);
     PrintRatio(name + "processor time of the broker / of both sides directly", SpreadOf(cpu), "reported");
   }
 }
