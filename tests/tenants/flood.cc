@@ -8,7 +8,7 @@
 
 namespace rdmabroker::tenants {
 
-void ExchangeAll(const std::vector<std::unique_ptr<RawClient>>& clients) {
+void ExchangeAll(const std::vector<std::unique_ptr<HostileConnection>>& clients) {
   constexpr int kLookMs = 10;
   std::vector<pollfd> ready;
   for (const auto& client : clients) {
@@ -20,7 +20,7 @@ void ExchangeAll(const std::vector<std::unique_ptr<RawClient>>& clients) {
 }
 
 void Run(Attacker& attacker, const Flood& flood) {
-  std::vector<std::unique_ptr<RawClient>> clients(flood.connections);
+  std::vector<std::unique_ptr<HostileConnection>> clients(flood.connections);
   while (attacker.GoesOn()) {
     for (auto& client : clients) {
       if (client == nullptr || client->over()) client = flood.connect(attacker);
@@ -36,15 +36,16 @@ void Run(Attacker& attacker, const Flood& flood) {
 }
 
 void RunWith(Attacker& attacker, const std::string& octets) {
-  Run(attacker, {.send = [octets](RawClient& client) {
+  Run(attacker, {.send = [octets](HostileConnection& client) {
         client.Send(octets);
         return true;
       }});
 }
 
-void Hold(Attacker& attacker, size_t connections, const std::function<std::unique_ptr<RawClient>(Attacker&)>& connect) {
+void Hold(Attacker& attacker, size_t connections,
+          const std::function<std::unique_ptr<HostileConnection>(Attacker&)>& connect) {
   Run(attacker,
-      {.connect = connect, .send = [](RawClient&) { return false; }, .connections = connections, .octets = 0});
+      {.connect = connect, .send = [](HostileConnection&) { return false; }, .connections = connections, .octets = 0});
 }
 
 }  // namespace rdmabroker::tenants

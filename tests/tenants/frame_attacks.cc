@@ -11,7 +11,7 @@
 #include "proto/rpc/testing/frames.h"
 #include "tests/tenants/attacks.h"
 #include "tests/tenants/flood.h"
-#include "tests/tenants/raw_client.h"
+#include "tests/tenants/hostile_connection.h"
 
 namespace rdmabroker::tenants {
 namespace {
@@ -31,8 +31,10 @@ void Pings(Attacker& attacker) { RunWith(attacker, Ping()); }
 
 // Their answers stay unread.
 void UnreadPings(Attacker& attacker) {
-  const auto connect = [](Attacker& by) { return RawClient::Connect(by, WideOpening(), RawClient::Reading::kNothing); };
-  Run(attacker, {.connect = connect, .send = [](RawClient& client) {
+  const auto connect = [](Attacker& by) {
+    return HostileConnection::Connect(by, WideOpening(), HostileConnection::Reading::kNothing);
+  };
+  Run(attacker, {.connect = connect, .send = [](HostileConnection& client) {
                    client.Send(Ping());
                    return true;
                  }});
@@ -43,9 +45,9 @@ void Settings(Attacker& attacker) {
 }
 
 void WindowUpdates(Attacker& attacker) {
-  const auto connect = [](Attacker& by) { return RawClient::Connect(by, OpeningWith(0)); };
+  const auto connect = [](Attacker& by) { return HostileConnection::Connect(by, OpeningWith(0)); };
   const std::string frame = Frame(NGHTTP2_WINDOW_UPDATE, 0, 0, BigEndian(1, 4));
-  Run(attacker, {.connect = connect, .send = [frame](RawClient& client) {
+  Run(attacker, {.connect = connect, .send = [frame](HostileConnection& client) {
                    client.Send(frame);
                    return true;
                  }});
@@ -59,7 +61,7 @@ void UnknownFrames(Attacker& attacker) { RunWith(attacker, Frame(0xFA, 0, 0, "")
 
 // On a call that never ends.
 void FloodACall(Attacker& attacker, const std::string& data) {
-  Run(attacker, {.send = [data](RawClient& client) {
+  Run(attacker, {.send = [data](HostileConnection& client) {
         if (client.begun() == 0) client.Begin(kBegun);
         client.Send(rpc::DataFrame(1, data));
         return true;
@@ -73,14 +75,14 @@ void DataOctetByOctet(Attacker& attacker) { FloodACall(attacker, std::string(1, 
 
 // Requests that are taken back at once.
 void Resets(Attacker& attacker) {
-  Run(attacker, {.send = [](RawClient& client) {
+  Run(attacker, {.send = [](HostileConnection& client) {
         client.Cancel(client.Begin(kList));
         return true;
       }});
 }
 
 void ResetRequests(Attacker& attacker) {
-  Run(attacker, {.send = [](RawClient& client) {
+  Run(attacker, {.send = [](HostileConnection& client) {
         client.Cancel(client.Call(kList, ""));
         return true;
       }});
@@ -92,7 +94,7 @@ void CancelledSessions(Attacker& attacker) {
   first.mutable_open()->set_api_minor(1);
   const std::string open = first.SerializeAsString();
   constexpr size_t kAtOnce = 64;
-  Run(attacker, {.send = [open](RawClient& client) {
+  Run(attacker, {.send = [open](HostileConnection& client) {
         if (client.open() >= kAtOnce) client.Cancel(client.first_open());
         client.Message(client.Begin(kBegun), open);
         return true;
@@ -101,7 +103,7 @@ void CancelledSessions(Attacker& attacker) {
 
 // Whose deadline has passed when they come.
 void Deadlines(Attacker& attacker) {
-  Run(attacker, {.send = [](RawClient& client) {
+  Run(attacker, {.send = [](HostileConnection& client) {
         rpc::Headers headers = rpc::CallHeaders(kBegun);
         headers.push_back({"grpc-timeout", "1n"});
         client.Send(rpc::HeadersFrame(client.NewStream(), headers));
@@ -111,7 +113,7 @@ void Deadlines(Attacker& attacker) {
 
 // Calls beyond the 128 that a connection may have.
 void MoreCallsThanAreAllowed(Attacker& attacker) {
-  Run(attacker, {.send = [](RawClient& client) {
+  Run(attacker, {.send = [](HostileConnection& client) {
         client.Begin(kBegun);
         return true;
       }});

@@ -10,7 +10,7 @@
 #include "proto/rpc/testing/frames.h"
 #include "tests/tenants/attacks.h"
 #include "tests/tenants/flood.h"
-#include "tests/tenants/raw_client.h"
+#include "tests/tenants/hostile_connection.h"
 
 namespace rdmabroker::tenants {
 namespace {
@@ -31,14 +31,14 @@ std::string HpackNumber(uint8_t first, uint64_t number) {
 // A block of headers that does not end, after `beginning`; then CONTINUATION frames of `piece`.
 void ContinueForEver(Attacker& attacker, const std::string& beginning, const std::string& piece) {
   const auto connect = [beginning](Attacker& by) {
-    auto client = RawClient::Connect(by);
+    auto client = HostileConnection::Connect(by);
     if (client != nullptr) {
       client->Send(Frame(NGHTTP2_HEADERS, 0, 1, rpc::HeaderBlock(rpc::CallHeaders("/x")) + beginning));
     }
     return client;
   };
   const std::string frame = Frame(NGHTTP2_CONTINUATION, 0, 1, piece);
-  Run(attacker, {.connect = connect, .send = [frame](RawClient& client) {
+  Run(attacker, {.connect = connect, .send = [frame](HostileConnection& client) {
                    client.Send(frame);
                    return true;
                  }});
@@ -62,7 +62,7 @@ void TableReferences(Attacker& attacker) {
   const std::string begin = rpc::HeaderBlock(rpc::CallHeaders(kList));
   const std::string entry = std::string("\x40\1x", 3) + HpackNumber(0, 3990) + std::string(3990, 'a');
   const std::string bomb = begin + entry + std::string(8000, '\xBE');
-  Run(attacker, {.send = [bomb](RawClient& client) {
+  Run(attacker, {.send = [bomb](HostileConnection& client) {
         client.Send(Frame(NGHTTP2_HEADERS, NGHTTP2_FLAG_END_HEADERS, client.NewStream(), bomb));
         return true;
       }});
@@ -73,7 +73,7 @@ void LongMetadata(Attacker& attacker) {
   const std::string field = std::string("\0\1x", 3) + HpackNumber(0, 10'000) + std::string(10'000, 'a');
   const std::string block = rpc::HeaderBlock(rpc::CallHeaders(kList)) + field;
   const std::string rest = field;
-  Run(attacker, {.send = [block, rest](RawClient& client) {
+  Run(attacker, {.send = [block, rest](HostileConnection& client) {
         const int32_t stream = client.NewStream();
         client.Send(Frame(NGHTTP2_HEADERS, NGHTTP2_FLAG_END_STREAM, stream, block));
         client.Send(Frame(NGHTTP2_CONTINUATION, NGHTTP2_FLAG_END_HEADERS, stream, rest));
@@ -83,7 +83,7 @@ void LongMetadata(Attacker& attacker) {
 
 // Each of them is reset.
 void MalformedHeaders(Attacker& attacker) {
-  Run(attacker, {.send = [](RawClient& client) {
+  Run(attacker, {.send = [](HostileConnection& client) {
         client.Send(rpc::HeadersFrame(client.NewStream(), {{"Upper-Case", "x"}}, NGHTTP2_FLAG_END_STREAM));
         return true;
       }});

@@ -11,8 +11,8 @@
 #include "proto/rdmabroker/v1/inspection.pb.h"
 #include "tests/tenants/attacks.h"
 #include "tests/tenants/flood.h"
-#include "tests/tenants/raw_client.h"
-#include "tests/tenants/raw_session.h"
+#include "tests/tenants/hostile_connection.h"
+#include "tests/tenants/hostile_session.h"
 
 namespace rdmabroker::tenants {
 namespace {
@@ -27,16 +27,16 @@ constexpr size_t kMany = 32;
 struct Sessions {
   Sessions(Attacker& attacker, size_t connections, size_t on_each, const std::vector<std::string>& features = {}) {
     for (size_t i = 0; i < connections; ++i) {
-      auto client = RawClient::Connect(attacker);
+      auto client = HostileConnection::Connect(attacker);
       if (client == nullptr) continue;
       const size_t begin = all.size();
-      for (size_t k = 0; k < on_each; ++k) all.push_back(std::make_unique<RawSession>(*client, features));
+      for (size_t k = 0; k < on_each; ++k) all.push_back(std::make_unique<HostileSession>(*client, features));
       for (size_t k = begin; k < all.size(); ++k) attacker.Count("sessions", all[k]->Opens() ? 1 : 0);
       clients.push_back(std::move(client));
     }
   }
-  std::vector<std::unique_ptr<RawClient>> clients;
-  std::vector<std::unique_ptr<RawSession>> all;
+  std::vector<std::unique_ptr<HostileConnection>> clients;
+  std::vector<std::unique_ptr<HostileSession>> all;
 };
 
 // Opened and closed at once.
@@ -45,7 +45,8 @@ void SessionsComeAndGo(Attacker& attacker) {
   open.mutable_open()->set_api_minor(1);
   v1::SessionRequest close;
   close.mutable_close();
-  Run(attacker, {.send = [open = open.SerializeAsString(), close = close.SerializeAsString()](RawClient& client) {
+  Run(attacker,
+      {.send = [open = open.SerializeAsString(), close = close.SerializeAsString()](HostileConnection& client) {
         if (client.open() >= kCalls) return false;
         const int32_t stream = client.Begin(kSessionPath);
         client.Message(stream, open);
@@ -101,7 +102,7 @@ void RefusedRequests(Attacker& attacker) {
 void Batches(Attacker& attacker) {
   constexpr size_t kRequests = 64;
   Sessions sessions(attacker, kMany, 8, {"requests-on-stream"});
-  const auto send = [](RawSession& session) {
+  const auto send = [](HostileSession& session) {
     v1::SessionRequest message;
     for (size_t i = 0; i < kRequests; ++i) {
       v1::BatchedRequest* const request = message.mutable_requests()->add_requests();
@@ -133,8 +134,8 @@ void Batches(Attacker& attacker) {
 void CallAtOnce(Attacker& attacker, const std::string& path, const std::string& request) {
   constexpr int kEach = 30;
   constexpr double kASecond = 40'000;
-  std::vector<std::unique_ptr<RawClient>> clients(kMany);
-  for (auto& client : clients) client = RawClient::Connect(attacker);
+  std::vector<std::unique_ptr<HostileConnection>> clients(kMany);
+  for (auto& client : clients) client = HostileConnection::Connect(attacker);
   const auto is_ready = [](const auto& client) { return client != nullptr && client->open() == 0; };
   while (attacker.GoesOn()) {
     if (std::all_of(clients.begin(), clients.end(), is_ready) && attacker.MayCall(kASecond, kEach * kMany)) {
@@ -160,7 +161,7 @@ void HealthChecks(Attacker& attacker) { CallAtOnce(attacker, "/grpc.health.v1.He
 
 // Opened without end; the oldest goes where there are more than `most` on a connection.
 void WatchAndCancel(Attacker& attacker, const std::string& path, size_t most) {
-  Run(attacker, {.send = [path, most](RawClient& client) {
+  Run(attacker, {.send = [path, most](HostileConnection& client) {
         if (client.open() >= most) client.Cancel(client.first_open());
         client.Call(path, "");
         return true;

@@ -16,7 +16,7 @@
 #include "tests/random_seed.h"
 #include "tests/tenants/attacks.h"
 #include "tests/tenants/flood.h"
-#include "tests/tenants/raw_client.h"
+#include "tests/tenants/hostile_connection.h"
 #include "tests/tenants/wire.h"
 
 namespace rdmabroker::tenants {
@@ -25,10 +25,10 @@ namespace {
 // The first octets of MPA's request (RFC 5044, section 7.1).
 constexpr char kRequestKey[] = "MPA ID Req Frame";
 
-std::unique_ptr<RawClient> PeerThatSays(Attacker& attacker, const std::string& words) {
+std::unique_ptr<HostileConnection> PeerThatSays(Attacker& attacker, const std::string& words) {
   UniqueFd socket = attacker.ConnectToTcp(attacker.places().listener);
   if (!socket) return nullptr;
-  return std::make_unique<RawClient>(attacker, std::make_unique<PlainWire>(std::move(socket)), words);
+  return std::make_unique<HostileConnection>(attacker, std::make_unique<PlainWire>(std::move(socket)), words);
 }
 
 // More peers than may be in the middle of MPA's handshake at a listener.

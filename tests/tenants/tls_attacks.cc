@@ -14,7 +14,7 @@
 #include "proto/rpc/testing/frames.h"
 #include "tests/tenants/attacks.h"
 #include "tests/tenants/flood.h"
-#include "tests/tenants/raw_client.h"
+#include "tests/tenants/hostile_connection.h"
 #include "tests/tenants/wire.h"
 
 namespace rdmabroker::tenants {
@@ -33,30 +33,30 @@ std::unique_ptr<TlsWire> NextWire(Attacker& attacker, const std::string& certifi
   return std::make_unique<TlsWire>(attacker, std::move(socket), certificate, change);
 }
 
-std::unique_ptr<RawClient> NextClient(Attacker& attacker, const std::string& certificate) {
+std::unique_ptr<HostileConnection> NextClient(Attacker& attacker, const std::string& certificate) {
   auto wire = NextWire(attacker, certificate);
-  return wire == nullptr ? nullptr : std::make_unique<RawClient>(attacker, std::move(wire));
+  return wire == nullptr ? nullptr : std::make_unique<HostileConnection>(attacker, std::move(wire));
 }
 
 // Handshakes that begin and do not go on.
 void HalfHandshakes(Attacker& attacker) {
   // A record's header, and a part of a ClientHello.
   const std::string begin("\x16\x03\x01\x02\x00\x01\x00\x01\xFC\x03\x03", 11);
-  Hold(attacker, 32 * kHosts, [begin](Attacker& by) -> std::unique_ptr<RawClient> {
+  Hold(attacker, 32 * kHosts, [begin](Attacker& by) -> std::unique_ptr<HostileConnection> {
     UniqueFd socket = NextSocket(by);
     if (!socket) return nullptr;
-    return std::make_unique<RawClient>(by, std::make_unique<PlainWire>(std::move(socket)), begin);
+    return std::make_unique<HostileConnection>(by, std::make_unique<PlainWire>(std::move(socket)), begin);
   });
 }
 
 // What is no TLS.
 void PlainOctets(Attacker& attacker) {
-  const auto connect = [](Attacker& by) -> std::unique_ptr<RawClient> {
+  const auto connect = [](Attacker& by) -> std::unique_ptr<HostileConnection> {
     UniqueFd socket = NextSocket(by);
     if (!socket) return nullptr;
-    return std::make_unique<RawClient>(by, std::make_unique<PlainWire>(std::move(socket)));
+    return std::make_unique<HostileConnection>(by, std::make_unique<PlainWire>(std::move(socket)));
   };
-  Run(attacker, {.connect = connect, .send = [](RawClient& client) {
+  Run(attacker, {.connect = connect, .send = [](HostileConnection& client) {
                    client.Send(std::string(1024, 'x'));
                    return true;
                  }});
@@ -66,7 +66,7 @@ void PlainOctets(Attacker& attacker) {
 void CallOnce(Attacker& attacker, const std::vector<std::string>& certificates) {
   size_t next = 0;
   const auto connect = [&](Attacker& by) { return NextClient(by, certificates[next++ % certificates.size()]); };
-  const auto send = [](RawClient& client) {
+  const auto send = [](HostileConnection& client) {
     if (client.begun() == 0) {
       client.Call("/rdmabroker.v1.Inspection/ListSessions", "");
       return true;
@@ -94,7 +94,7 @@ void AStringOverTls(Attacker& attacker) {
     return client;
   };
   const std::string frame = rpc::Frame(NGHTTP2_CONTINUATION, 0, 1, std::string(16384, 'a'));
-  Run(attacker, {.connect = connect, .send = [frame](RawClient& client) {
+  Run(attacker, {.connect = connect, .send = [frame](HostileConnection& client) {
                    client.Send(frame);
                    return true;
                  }});
@@ -104,7 +104,7 @@ void PingsOverTls(Attacker& attacker) {
   const std::string ping = rpc::Frame(NGHTTP2_PING, 0, 0, "whatever");
   Run(attacker, {.connect = [](Attacker& by) { return NextClient(by, "listed"); },
                  .send =
-                     [ping](RawClient& client) {
+                     [ping](HostileConnection& client) {
                        client.Send(ping);
                        return true;
                      }});

@@ -19,13 +19,13 @@
 #include "tests/random_seed.h"
 #include "tests/tenants/attacks.h"
 #include "tests/tenants/flood.h"
-#include "tests/tenants/raw_client.h"
-#include "tests/tenants/raw_session.h"
+#include "tests/tenants/hostile_connection.h"
+#include "tests/tenants/hostile_session.h"
 
 namespace rdmabroker::tenants {
 namespace {
 
-using Reading = RawClient::Reading;
+using Reading = HostileConnection::Reading;
 
 constexpr char kAdapters[] = "/rdmabroker.v1.Inspection/ListAdapters";
 // Of a connection's 128.
@@ -35,8 +35,8 @@ constexpr double kCallsASecond = 5000;
 
 // Many calls whose replies wait for windows, which stay shut.
 void ShutWindows(Attacker& attacker) {
-  const auto connect = [](Attacker& by) { return RawClient::Connect(by, OpeningWith(0)); };
-  const auto send = [&attacker](RawClient& client) {
+  const auto connect = [](Attacker& by) { return HostileConnection::Connect(by, OpeningWith(0)); };
+  const auto send = [&attacker](HostileConnection& client) {
     if (client.open() >= kCalls || !attacker.MayCall(kCallsASecond)) return false;
     client.Call(kAdapters, "");
     return true;
@@ -48,8 +48,8 @@ void ShutWindows(Attacker& attacker) {
 void WindowsOfAnOctet(Attacker& attacker) {
   constexpr double kASecond = 1500;  // Each takes one back, and fewer of these are allowed.
   constexpr int kOctets = 4;
-  const auto connect = [](Attacker& by) { return RawClient::Connect(by, OpeningWith(1)); };
-  const auto send = [&attacker](RawClient& client) {
+  const auto connect = [](Attacker& by) { return HostileConnection::Connect(by, OpeningWith(1)); };
+  const auto send = [&attacker](HostileConnection& client) {
     if (!attacker.MayCall(kASecond)) return false;
     if (client.open() >= kCalls) client.Cancel(client.first_open());
     client.Call(kAdapters, "");
@@ -61,8 +61,8 @@ void WindowsOfAnOctet(Attacker& attacker) {
 }
 
 // A session with so many connectors, for long lists.
-std::unique_ptr<RawSession> SessionWithConnectors(RawClient& client, size_t connectors) {
-  auto session = std::make_unique<RawSession>(client);
+std::unique_ptr<HostileSession> SessionWithConnectors(HostileConnection& client, size_t connectors) {
+  auto session = std::make_unique<HostileSession>(client);
   if (!session->Opens()) return nullptr;
   const uint64_t adapter = session->OpenAdapter();
   for (size_t i = 0; i < connectors; ++i) session->CreateConnector(adapter);
@@ -71,13 +71,13 @@ std::unique_ptr<RawSession> SessionWithConnectors(RawClient& client, size_t conn
 
 // As many long lists as connections may ask for, unread.
 void UnreadLists(Attacker& attacker) {
-  const auto client = RawClient::Connect(attacker);
+  const auto client = HostileConnection::Connect(attacker);
   const auto session = client == nullptr ? nullptr : SessionWithConnectors(*client, 1000);
   if (session == nullptr) return;
   v1::ListConnectorsRequest request;
   request.mutable_page()->set_limit(1000);
-  const auto connect = [](Attacker& by) { return RawClient::Connect(by, WideOpening(), Reading::kNothing); };
-  const auto send = [&](RawClient& unread) {
+  const auto connect = [](Attacker& by) { return HostileConnection::Connect(by, WideOpening(), Reading::kNothing); };
+  const auto send = [&](HostileConnection& unread) {
     if (unread.open() >= kCalls || !attacker.MayCall(kCallsASecond)) return false;
     unread.Call("/rdmabroker.v1.Inspection/ListConnectors", request.SerializeAsString());
     return true;
@@ -88,12 +88,12 @@ void UnreadLists(Attacker& attacker) {
 // Of rows that change all the time.
 void UnreadWatches(Attacker& attacker) {
   constexpr size_t kWatches = 8;  // Of a user.
-  const auto client = RawClient::Connect(attacker);
+  const auto client = HostileConnection::Connect(attacker);
   const auto session = client == nullptr ? nullptr : SessionWithConnectors(*client, 1000);
   if (session == nullptr) return;
-  std::vector<std::unique_ptr<RawClient>> watches;
+  std::vector<std::unique_ptr<HostileConnection>> watches;
   for (size_t i = 0; i < kWatches; ++i) {
-    auto watch = RawClient::Connect(attacker, OpeningWith(0));
+    auto watch = HostileConnection::Connect(attacker, OpeningWith(0));
     if (watch == nullptr) continue;
     watch->Call("/rdmabroker.v1.Inspection/Watch", "");
     watches.push_back(std::move(watch));
@@ -112,7 +112,7 @@ void UnreadWatches(Attacker& attacker) {
 // Calls that come octet by octet, on many connections.
 void SlowWriters(Attacker& attacker) {
   struct Writer {
-    std::unique_ptr<RawClient> client;
+    std::unique_ptr<HostileConnection> client;
     size_t at = 0;
   };
   const std::string call = WideOpening() + rpc::HeadersFrame(1, rpc::CallHeaders(kAdapters)) +
@@ -122,7 +122,7 @@ void SlowWriters(Attacker& attacker) {
     for (auto& [client, at] : writers) {
       if (at == call.size()) attacker.Count("calls");
       if (client == nullptr || client->over() || at == call.size()) {
-        client = RawClient::Connect(attacker, "");
+        client = HostileConnection::Connect(attacker, "");
         at = 0;
       }
       if (client == nullptr) continue;
@@ -139,7 +139,7 @@ constexpr uint64_t kUnfinishedOctets = 16'000'000;
 // The last octet of each is missing.
 void UnfinishedMessages(Attacker& attacker) {
   const std::string message(65'536, 'm');
-  const auto send = [&](RawClient& client) {
+  const auto send = [&](HostileConnection& client) {
     if (!client.HasSettings() || client.open() >= kCalls || !attacker.MayCall(kCallsASecond)) return false;
     client.CallAtLength("/rdmabroker.v1.Broker/OpenAdapter", message, false);
     return true;
@@ -149,11 +149,11 @@ void UnfinishedMessages(Attacker& attacker) {
 
 // More than a user may have, which say nothing, or not enough.
 void IdleConnections(Attacker& attacker) {
-  Hold(attacker, 2200, [](Attacker& by) { return RawClient::Connect(by, ""); });
+  Hold(attacker, 2200, [](Attacker& by) { return HostileConnection::Connect(by, ""); });
 }
 
 void HalfPrefaces(Attacker& attacker) {
-  Hold(attacker, 1000, [](Attacker& by) { return RawClient::Connect(by, "PRI * HTTP/2"); });
+  Hold(attacker, 1000, [](Attacker& by) { return HostileConnection::Connect(by, "PRI * HTTP/2"); });
 }
 
 // As fast as it can.
@@ -180,8 +180,10 @@ void Noise(Attacker& attacker) {
     std::generate(octets.begin(), octets.end(), [&] { return static_cast<char>(random()); });
     return octets;
   };
-  const auto connect = [&](Attacker& by) { return RawClient::Connect(by, random() % 2 == 0 ? WideOpening() : ""); };
-  Run(attacker, {.connect = connect, .send = [&](RawClient& client) {
+  const auto connect = [&](Attacker& by) {
+    return HostileConnection::Connect(by, random() % 2 == 0 ? WideOpening() : "");
+  };
+  Run(attacker, {.connect = connect, .send = [&](HostileConnection& client) {
                    client.Send(some());
                    return true;
                  }});

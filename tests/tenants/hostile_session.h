@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#ifndef TESTS_TENANTS_RAW_SESSION_H_
-#define TESTS_TENANTS_RAW_SESSION_H_
+#ifndef TESTS_TENANTS_HOSTILE_SESSION_H_
+#define TESTS_TENANTS_HOSTILE_SESSION_H_
 
 #include <cstdint>
 #include <optional>
@@ -11,16 +11,16 @@
 #include "proto/rdmabroker/v1/outcome.pb.h"
 #include "proto/rdmabroker/v1/requests.pb.h"
 #include "proto/rdmabroker/v1/session.pb.h"
-#include "tests/tenants/raw_client.h"
+#include "tests/tenants/hostile_connection.h"
 
 namespace rdmabroker::tenants {
 
 inline constexpr char kSessionPath[] = "/rdmabroker.v1.Broker/Session";
 
 // A session over such a connection, which outlives it. It acknowledges no events.
-class RawSession {
+class HostileSession {
  public:
-  explicit RawSession(RawClient& client, const std::vector<std::string>& features = {});
+  explicit HostileSession(HostileConnection& client, const std::vector<std::string>& features = {});
 
   // Waits until it is open; false where it does not become so.
   bool Opens();
@@ -49,7 +49,7 @@ class RawSession {
  private:
   v1::Outcome Reply(int32_t stream);
 
-  RawClient& client_;
+  HostileConnection& client_;
   int32_t stream_ = 0;
   uint64_t id_ = 0;
   uint64_t last_request_ = 0;
@@ -57,4 +57,4 @@ class RawSession {
 
 }  // namespace rdmabroker::tenants
 
-#endif  // TESTS_TENANTS_RAW_SESSION_H_
+#endif  // TESTS_TENANTS_HOSTILE_SESSION_H_

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "tests/tenants/raw_session.h"
+#include "tests/tenants/hostile_session.h"
 
 #include <utility>
 
 namespace rdmabroker::tenants {
 
-RawSession::RawSession(RawClient& client, const std::vector<std::string>& features) : client_(client) {
+HostileSession::HostileSession(HostileConnection& client, const std::vector<std::string>& features) : client_(client) {
   v1::SessionRequest first;
   first.mutable_open()->set_api_minor(1);
   first.mutable_open()->mutable_features()->Add(features.begin(), features.end());
@@ -15,7 +15,7 @@ RawSession::RawSession(RawClient& client, const std::vector<std::string>& featur
   Send(first);
 }
 
-bool RawSession::Opens() {
+bool HostileSession::Opens() {
   std::optional<v1::SessionReply> reply;
   client_.Until([&] {
     reply = Next();
@@ -27,14 +27,14 @@ bool RawSession::Opens() {
   return id_ != 0;
 }
 
-std::optional<v1::SessionReply> RawSession::Next() {
+std::optional<v1::SessionReply> HostileSession::Next() {
   const std::optional<std::string> message = client_.TakeMessage(stream_);
   v1::SessionReply reply;
   if (!message || !reply.ParseFromString(*message)) return std::nullopt;
   return reply;
 }
 
-v1::Outcome RawSession::Reply(int32_t stream) {
+v1::Outcome HostileSession::Reply(int32_t stream) {
   v1::Outcome outcome;
   client_.Keep(stream);
   client_.Until([&] { return !client_.IsOpen(stream); });
@@ -43,14 +43,14 @@ v1::Outcome RawSession::Reply(int32_t stream) {
   return outcome;
 }
 
-uint64_t RawSession::OpenAdapter() {
+uint64_t HostileSession::OpenAdapter() {
   v1::OpenAdapterRequest request;
   request.set_device("iwarp0");
   request.mutable_version()->set_major(2);
   return Ask("OpenAdapter", request).adapter_opened().adapter_id();
 }
 
-uint64_t RawSession::CreateConnector(uint64_t adapter) {
+uint64_t HostileSession::CreateConnector(uint64_t adapter) {
   v1::CreateConnectorRequest request;
   request.set_adapter_id(adapter);
   return Ask("CreateConnector", request).connector_created().connector_id();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#ifndef TESTS_TENANTS_RAW_CLIENT_H_
-#define TESTS_TENANTS_RAW_CLIENT_H_
+#ifndef TESTS_TENANTS_HOSTILE_CONNECTION_H_
+#define TESTS_TENANTS_HOSTILE_CONNECTION_H_
 
 #include <nghttp2/nghttp2.h>
 
@@ -29,19 +29,19 @@ std::string OpeningWith(uint32_t stream_window);
 // A connection by HTTP/2 that sends whatever an attack wants, and looks at what comes back. Counts, with its end:
 // "connections", "octets" sent, "replies" (frames of DATA), "status N" of calls, "reset N", "goaway N", and "ended"
 // where the broker ended it.
-class RawClient {
+class HostileConnection {
  public:
   enum class Reading { kAll, kNothing };
 
-  RawClient(Attacker& attacker, std::unique_ptr<Wire> wire, std::string opening = WideOpening(),
-            Reading reading = Reading::kAll);
-  ~RawClient();
-  RawClient(const RawClient&) = delete;
-  RawClient& operator=(const RawClient&) = delete;
+  HostileConnection(Attacker& attacker, std::unique_ptr<Wire> wire, std::string opening = WideOpening(),
+                    Reading reading = Reading::kAll);
+  ~HostileConnection();
+  HostileConnection(const HostileConnection&) = delete;
+  HostileConnection& operator=(const HostileConnection&) = delete;
 
   // To the control socket; null where it is refused.
-  static std::unique_ptr<RawClient> Connect(Attacker& attacker, std::string opening = WideOpening(),
-                                            Reading reading = Reading::kAll);
+  static std::unique_ptr<HostileConnection> Connect(Attacker& attacker, std::string opening = WideOpening(),
+                                                    Reading reading = Reading::kAll);
 
   void Send(std::string_view octets) { out_ += octets; }
   // For what the attack counts besides.
@@ -128,4 +128,4 @@ class RawClient {
 
 }  // namespace rdmabroker::tenants
 
-#endif  // TESTS_TENANTS_RAW_CLIENT_H_
+#endif  // TESTS_TENANTS_HOSTILE_CONNECTION_H_

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-#include "tests/tenants/raw_client.h"
+#include "tests/tenants/hostile_connection.h"
 
 #include <poll.h>
 #include <sys/socket.h>
@@ -36,7 +36,8 @@ std::string WideOpening() {
   return OpeningWith(kWidest) + rpc::Frame(NGHTTP2_WINDOW_UPDATE, 0, 0, rpc::BigEndian(kWidest - 65535, 4));
 }
 
-RawClient::RawClient(Attacker& attacker, std::unique_ptr<Wire> wire, std::string opening, Reading reading)
+HostileConnection::HostileConnection(Attacker& attacker, std::unique_ptr<Wire> wire, std::string opening,
+                                     Reading reading)
     : attacker_(attacker),
       wire_(std::move(wire)),
       reading_(reading),
@@ -47,7 +48,7 @@ RawClient::RawClient(Attacker& attacker, std::unique_ptr<Wire> wire, std::string
   inflater_.reset(inflater);
 }
 
-RawClient::~RawClient() {
+HostileConnection::~HostileConnection() {
   attacker_.Count("connections");
   attacker_.Count("octets", sent_);
   attacker_.Count("replies", replies_);
@@ -57,20 +58,21 @@ RawClient::~RawClient() {
   if (goaway_) attacker_.Count("goaway " + std::to_string(*goaway_));
 }
 
-std::unique_ptr<RawClient> RawClient::Connect(Attacker& attacker, std::string opening, Reading reading) {
+std::unique_ptr<HostileConnection> HostileConnection::Connect(Attacker& attacker, std::string opening,
+                                                              Reading reading) {
   UniqueFd socket = attacker.ConnectToUnix(attacker.places().control_socket, SOCK_STREAM);
   if (!socket) return nullptr;
-  return std::make_unique<RawClient>(attacker, std::make_unique<PlainWire>(std::move(socket)), std::move(opening),
-                                     reading);
+  return std::make_unique<HostileConnection>(attacker, std::make_unique<PlainWire>(std::move(socket)),
+                                             std::move(opening), reading);
 }
 
-void RawClient::Exchange() {
+void HostileConnection::Exchange() {
   SendBodies();
   Write();
   if (reading_ == Reading::kAll) Read();
 }
 
-bool RawClient::Until(const std::function<bool()>& condition) {
+bool HostileConnection::Until(const std::function<bool()>& condition) {
   // The condition may take what it looks for, so that it holds once.
   while (true) {
     Exchange();
@@ -80,13 +82,13 @@ bool RawClient::Until(const std::function<bool()>& condition) {
   }
 }
 
-void RawClient::Wait() const {
+void HostileConnection::Wait() const {
   constexpr int kLookMs = 10;
   pollfd ready = {wire_->fd(), static_cast<int16_t>(POLLIN | (out_.empty() ? 0 : POLLOUT)), 0};
   ::poll(&ready, 1, kLookMs);
 }
 
-void RawClient::Write() {
+void HostileConnection::Write() {
   while (!out_.empty() && !over_) {
     const ssize_t size = wire_->Write(out_);
     if (size == 0) return;
@@ -97,13 +99,13 @@ void RawClient::Write() {
 }
 
 // What the broker said last is still to be read.
-void RawClient::End() {
+void HostileConnection::End() {
   if (reading_ == Reading::kAll) Read();
   over_ = true;
   out_.clear();
 }
 
-void RawClient::Read() {
+void HostileConnection::Read() {
   std::array<char, 65536> octets;
   while (!over_) {
     const ssize_t size = wire_->Read(octets.data(), octets.size());
@@ -124,7 +126,7 @@ void RawClient::Read() {
   }
 }
 
-void RawClient::Take(uint8_t type, uint8_t flags, int32_t stream, std::string_view payload) {
+void HostileConnection::Take(uint8_t type, uint8_t flags, int32_t stream, std::string_view payload) {
   switch (type) {
     case NGHTTP2_SETTINGS:
       if ((flags & NGHTTP2_FLAG_ACK) == 0) TakeSettings(payload);
@@ -157,7 +159,7 @@ void RawClient::Take(uint8_t type, uint8_t flags, int32_t stream, std::string_vi
   if (last && (flags & NGHTTP2_FLAG_END_STREAM) != 0) open_.erase(stream);
 }
 
-void RawClient::TakeSettings(std::string_view settings) {
+void HostileConnection::TakeSettings(std::string_view settings) {
   constexpr size_t kSetting = 6;
   stream_window_ = 65535;
   for (; settings.size() >= kSetting; settings.remove_prefix(kSetting)) {
@@ -167,7 +169,7 @@ void RawClient::TakeSettings(std::string_view settings) {
   if (answers_) out_ += rpc::SettingsAck();
 }
 
-void RawClient::TakeHeaders(std::string_view block) {
+void HostileConnection::TakeHeaders(std::string_view block) {
   const auto* at = reinterpret_cast<const uint8_t*>(block.data());
   const uint8_t* const end = at + block.size();
   while (true) {
@@ -186,20 +188,20 @@ void RawClient::TakeHeaders(std::string_view block) {
   nghttp2_hd_inflate_end_headers(inflater_.get());
 }
 
-int32_t RawClient::Begin(const std::string& path) {
+int32_t HostileConnection::Begin(const std::string& path) {
   const int32_t stream = NewStream();
   open_.insert(stream);
   out_ += rpc::HeadersFrame(stream, rpc::CallHeaders(path));
   return stream;
 }
 
-int32_t RawClient::Call(const std::string& path, std::string_view request) {
+int32_t HostileConnection::Call(const std::string& path, std::string_view request) {
   const int32_t stream = Begin(path);
   out_ += rpc::DataFrame(stream, rpc::Framed(request), NGHTTP2_FLAG_END_STREAM);
   return stream;
 }
 
-int32_t RawClient::CallAtLength(const std::string& path, std::string_view request, bool whole) {
+int32_t HostileConnection::CallAtLength(const std::string& path, std::string_view request, bool whole) {
   const int32_t stream = Begin(path);
   std::string octets = rpc::Framed(request);
   if (!whole) octets.pop_back();
@@ -207,7 +209,7 @@ int32_t RawClient::CallAtLength(const std::string& path, std::string_view reques
   return stream;
 }
 
-void RawClient::SendBodies() {
+void HostileConnection::SendBodies() {
   constexpr int64_t kFrame = 16384;
   for (auto at = bodies_.begin(); at != bodies_.end();) {
     auto& [stream, body] = *at;
@@ -225,16 +227,16 @@ void RawClient::SendBodies() {
   }
 }
 
-void RawClient::Message(int32_t stream, std::string_view message) {
+void HostileConnection::Message(int32_t stream, std::string_view message) {
   out_ += rpc::DataFrame(stream, rpc::Framed(message));
 }
 
-void RawClient::Cancel(int32_t stream) {
+void HostileConnection::Cancel(int32_t stream) {
   open_.erase(stream);
   out_ += rpc::ResetFrame(stream, NGHTTP2_CANCEL);
 }
 
-std::optional<std::string> RawClient::TakeMessage(int32_t stream) {
+std::optional<std::string> HostileConnection::TakeMessage(int32_t stream) {
   constexpr size_t kPrefix = 5;
   std::string& data = kept_[stream];
   if (data.size() < kPrefix) return std::nullopt;
