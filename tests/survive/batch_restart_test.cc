@@ -22,44 +22,52 @@ namespace {
 
 // More than the broker handles in one go.
 constexpr int kRequests = 100;
+constexpr const char* kKinds[] = {"connector", "reservation", "shared endpoint"};
 
 const ndkpi::Surroundings* g_on = nullptr;
 
-// How connectors were made that were asked for together.
-class Made {
+// The outcomes of requests that were made together: one that is answered at once, two that end by events, and one that
+// is refused; and this again.
+class Outcomes {
  public:
   // All from one callback, so that they go together.
   void Ask(client::Session& session, const std::shared_ptr<client::Adapter>& adapter) {
     ASSERT_EQ(session.ListAdapters([this, adapter](const client::Outcome&, const std::vector<client::Device>&) {
-      for (int i = 0; i < kRequests; ++i) {
-        adapter->CreateConnector([this](const client::Outcome& outcome, std::shared_ptr<client::Connector> connector) {
-          Note(outcome, std::move(connector));
-        });
+      for (int i = 0; i < kRequests; i += 4) {
+        adapter->CreateConnector(Notes<client::Connector>());
+        adapter->ReservePort({g_on->ips[0][0], 0}, Notes<client::Reservation>());
+        adapter->CreateSharedEndpoint({g_on->ips[0][0], 0}, Notes<client::SharedEndpoint>());
+        adapter->ReservePort({g_on->foreign, 0}, Notes<client::Reservation>());
       }
     }),
               NdkStatus::kPending);
     all_.get_future().wait();
   }
-  int successes() const { return successes_; }
-  const std::vector<std::shared_ptr<client::Connector>>& connectors() const { return connectors_; }
+  int refused() const { return refused_; }
+  const std::vector<std::shared_ptr<client::BrokerObject>>& made() const { return made_; }
 
  private:
-  void Note(const client::Outcome& outcome, std::shared_ptr<client::Connector> connector) {
-    successes_ += outcome.ok() ? 1 : 0;
-    connectors_.push_back(std::move(connector));
-    if (connectors_.size() == kRequests) all_.set_value();
+  template <typename Object>
+  client::CreateCompletion<Object> Notes() {
+    return [this](const client::Outcome& outcome, std::shared_ptr<Object> object) {
+      EXPECT_EQ(outcome.ok(), object != nullptr);
+      if (object == nullptr) ++refused_;
+      if (object != nullptr) made_.push_back(std::move(object));
+      if (made_.size() + static_cast<size_t>(refused_) == kRequests) all_.set_value();
+    };
   }
 
   // The session's thread's, until all have come.
-  int successes_ = 0;
-  std::vector<std::shared_ptr<client::Connector>> connectors_;
+  int refused_ = 0;
+  std::vector<std::shared_ptr<client::BrokerObject>> made_;
   std::promise<void> all_;
 };
 
-size_t ConnectorsOf(RunningBroker& broker) {
+// How many objects of the kind clients have.
+int Count(RunningBroker& broker, const std::string& kind) {
   const std::vector<std::string> objects = broker.Objects();
-  return static_cast<size_t>(std::count_if(
-      objects.begin(), objects.end(), [](const std::string& object) { return object.rfind("connector", 0) == 0; }));
+  return static_cast<int>(std::count_if(objects.begin(), objects.end(),
+                                        [&](const std::string& object) { return object.rfind(kind, 0) == 0; }));
 }
 
 TEST(BatchRestart, EachRequestOfABatchIsCarriedOutOnceWhereverTheBrokerDies) {
@@ -75,13 +83,13 @@ TEST(BatchRestart, EachRequestOfABatchIsCarriedOutOnceWhereverTheBrokerDies) {
       ASSERT_TRUE(opening.outcome.ok()) << opening.outcome.hint;
       const auto adapter = client::BlockingOpenAdapter(*opening.session, g_on->device);
       ASSERT_TRUE(adapter.outcome.ok()) << adapter.outcome.hint;
-      Made made;
-      deaths +=
-          DiesWithin(*broker, {.when = when, .commit = commit}, [&] { made.Ask(*opening.session, adapter.object); });
-      EXPECT_EQ(made.successes(), kRequests);
-      EXPECT_EQ(ConnectorsOf(*broker), static_cast<size_t>(kRequests));
-      for (const auto& connector : made.connectors()) client::BlockingClose(connector);
-      EXPECT_EQ(ConnectorsOf(*broker), 0u);
+      Outcomes outcomes;
+      deaths += DiesWithin(*broker, {.when = when, .commit = commit},
+                           [&] { outcomes.Ask(*opening.session, adapter.object); });
+      EXPECT_EQ(outcomes.refused(), kRequests / 4);
+      for (const char* const kind : kKinds) EXPECT_EQ(Count(*broker, kind), kRequests / 4) << kind;
+      for (const auto& object : outcomes.made()) EXPECT_EQ(client::BlockingClose(object), NdkStatus::kSuccess);
+      for (const char* const kind : kKinds) EXPECT_EQ(Count(*broker, kind), 0) << kind;
     }
   }
   // A hundred requests have few commits, of which the last ones may be too late for a death.
