@@ -79,7 +79,7 @@ Created<ProtectionDomain> VerbsAdapter::CreateProtectionDomain() {
     std::unique_ptr<ibv_pd, DomainFreer> domain(ibv_alloc_pd(context()));
     if (domain == nullptr) return {FromPointer(nullptr)};
     auto* const made = new VerbsProtectionDomain(this, domain.get());
-    domain.release();
+    (void)domain.release();
     std::move(use).Cancel();
     return {NdkStatus::kSuccess, made};
   });

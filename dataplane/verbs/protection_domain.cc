@@ -41,7 +41,7 @@ Created<MemoryWindow> VerbsProtectionDomain::CreateMemoryWindow() {
     std::unique_ptr<ibv_mw, WindowFreer> window(ibv_alloc_mw(domain_, IBV_MW_TYPE_2));
     if (window == nullptr) return {FromPointer(nullptr)};
     auto* const made = new VerbsMemoryWindow(this, window.get());
-    window.release();
+    (void)window.release();
     return {NdkStatus::kSuccess, made};
   });
 }
