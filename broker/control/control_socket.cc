@@ -19,7 +19,8 @@ namespace {
 bool MayEnter(ConnectRates& rates, int socket) {
   ucred credentials = {};
   socklen_t length = sizeof credentials;
-  return ::getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &credentials, &length) == 0 && rates.Take(credentials.uid);
+  return ::getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &credentials, &length) == 0 &&
+         rates.Take(credentials.uid, Loop::Now());
 }
 
 }  // namespace

@@ -50,7 +50,7 @@ void HandoffSocket::Take(UniqueFd socket) {
   const auto caller = CallerOf(socket.get(), settings_.administrators);
   if (!caller) return;
   const uid_t uid = caller->identity.uid;
-  if (!rates_.Take(uid) || of_user_.of(uid) == settings_.fetchers_per_uid) {
+  if (!rates_.Take(uid, Loop::Now()) || of_user_.of(uid) == settings_.fetchers_per_uid) {
     metrics_.CountRefusedCaller(CallerRefusal::kTooManyConnections);
     if (const auto left_out = too_many_.Pass(Loop::Now())) {
       LogWarning("hand-off refused", {{"uid", uid},
