@@ -20,6 +20,8 @@ namespace {
 
 // Writing this many octets of replies takes about as long as serving a request.
 constexpr size_t kOctetsAsARequest = 16384;
+// So does reading this many records of little data from TLS.
+constexpr int kRecordsAsARequest = 8;
 // Octets of memory that a connection and a stream use in addition to their messages: measured, and rounded up.
 constexpr size_t kOfConnection = 16384;
 constexpr size_t kOfStream = 1024;
@@ -40,7 +42,8 @@ ServedConnection::ServedConnection(UniqueFd socket, std::unique_ptr<TlsConnectio
       port_(port),
       services_(services),
       loop_(loop),
-      account_(costs.Enter(payer, [this] { EndForRoom(); })),
+      account_(costs.Enter(
+          payer, [this] { EndForExcess("the client's unserved requests and unread replies take too much memory"); })),
       rpc_(services.methods(), limits, account_->frames(), Loop::Now()) {}
 
 ServedConnection::~ServedConnection() {
@@ -51,7 +54,7 @@ ServedConnection::~ServedConnection() {
 void ServedConnection::Start() {
   watch_ = loop_.Watch(socket_.get(), EPOLLIN, [this](uint32_t) { ServeSoon(); });
   // A client may send its first call with the end of the handshake.
-  if (tls_ != nullptr) input_ = tls_->TakePlain();
+  if (InTls() > 0) ReadTls("");
   const auto self = shared_from_this();
   ServeInput();
 }
@@ -74,11 +77,10 @@ void ServedConnection::End() {
   port_.Ended(*this);
 }
 
-void ServedConnection::EndForRoom() {
-  constexpr char kCause[] = "the client's unserved requests and unread replies take too much memory";
+void ServedConnection::EndForExcess(absl::string_view cause) {
   const auto self = shared_from_this();
-  port_.Exceeds(*this, kCause);
-  rpc_.Terminate(NGHTTP2_ENHANCE_YOUR_CALM, kCause);
+  port_.Exceeds(*this, cause);
+  rpc_.Terminate(NGHTTP2_ENHANCE_YOUR_CALM, {cause.data(), cause.size()});
   TakeOutput();
   WriteOutput();
   End();
@@ -111,7 +113,7 @@ void ServedConnection::ServeClient() {
   if (!ServeEvents()) {
     ServeSoon();
   } else if (output_.empty()) {
-    if (!input_.empty() || ReadSocket()) {
+    if (!input_.empty() || ReadClient()) {
       ServeInput();
     } else {
       Charge(1);
@@ -141,17 +143,21 @@ void ServedConnection::EndOnceHeard() {
   });
 }
 
-bool ServedConnection::ReadSocket() {
+bool ServedConnection::ReadClient() {
+  if (InTls() > 0) return ReadTls("");
   std::array<char, TlsConnection::kLongestRecord> octets;
   const ssize_t size = ::recv(socket_.get(), octets.data(), octets.size(), MSG_DONTWAIT);
   if (size == 0) return false;
   if (size < 0) return errno == EAGAIN || errno == EINTR;
   const std::string_view read(octets.data(), static_cast<size_t>(size));
-  if (tls_ == nullptr) {
-    input_ = read;
-    return true;
-  }
-  tls_->Receive(read);
+  if (tls_ != nullptr) return ReadTls(read);
+  input_ = read;
+  return true;
+}
+
+bool ServedConnection::ReadTls(std::string_view octets) {
+  tls_->Receive(octets);
+  Charge(tls_->TakeCost() / kRecordsAsARequest);
   input_ = tls_->TakePlain();
   return tls_->state() == TlsConnection::State::kOpen || !input_.empty();
 }
@@ -160,7 +166,7 @@ void ServedConnection::ServeInput() {
   input_.erase(0, rpc_.Receive(input_, Loop::Now()));
   FreeIfEmpty(input_);
   served_ = false;
-  if (!ServeEvents() || !input_.empty()) ServeSoon();
+  if (!ServeEvents() || !input_.empty() || InTls() > 0) ServeSoon();
   // Frames without an event take time, too.
   if (!served_) Charge(1);
   Touch();
@@ -242,6 +248,9 @@ void ServedConnection::Touch() {
 void ServedConnection::Flush() {
   touched_ = false;
   if (ended_) return;
+  if (tls_ != nullptr && tls_->IsFlooded()) {
+    return EndForExcess("the client sends too many messages of TLS, such as KeyUpdate");
+  }
   flushing_ = true;
   rpc_.PassTime(Loop::Now());
   if (!rpc_.flood().empty() && !std::exchange(told_, true)) port_.Exceeds(*this, rpc_.flood());
@@ -262,8 +271,8 @@ void ServedConnection::Flush() {
 }
 
 size_t ServedConnection::Held() const {
-  return kOfConnection + kOfStream * rpc_.streams() + input_.size() + rpc_.headers() + rpc_.unread() + rpc_.unsent() +
-         output_.size();
+  return kOfConnection + kOfStream * rpc_.streams() + InTls() + input_.size() + rpc_.headers() + rpc_.unread() +
+         rpc_.unsent() + output_.size();
 }
 
 bool ServedConnection::IsDone() const {

@@ -9,6 +9,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <unordered_map>
 #include <vector>
 
@@ -27,8 +28,9 @@ namespace rdmabroker {
 class ServerStream;
 
 // Serves gRPC on one client's connection. It carries octets between the socket, TLS and rpc::ServerConnection, and
-// passes each call to its service, when it is its user's turn. At a time it reads at most 16 KiB. It writes at the end
-// of the loop's turn, and does not read while output waits for the client. Loop thread only.
+// passes each call to its service, when it is its user's turn. At a time it reads at most 16 KiB, and of TLS at most
+// TlsConnection::kRecordsAtATime. It writes at the end of the loop's turn, and does not read while output waits for the
+// client. Loop thread only.
 class ServedConnection : public std::enable_shared_from_this<ServedConnection> {
  public:
   // How long output may wait without the client reading any of it. After that the connection ends. A stream's patience
@@ -90,8 +92,9 @@ class ServedConnection : public std::enable_shared_from_this<ServedConnection> {
   void ServeSoon();
   // Serves events and octets that wait. If there are none, reads once from the socket first.
   void ServeClient();
-  // Returns false if the client has ended the connection.
-  bool ReadSocket();
+  // Reads octets that TLS has left, or else once from the socket. Returns false if the client has ended the connection.
+  bool ReadClient();
+  bool ReadTls(std::string_view octets);
   void ServeInput();
   // Serves events while the user may go on. Returns false if there may be more.
   bool ServeEvents();
@@ -110,8 +113,10 @@ class ServedConnection : public std::enable_shared_from_this<ServedConnection> {
   void Rearm();
   void SetTimer();
   void Forget(rpc::CallId call, std::optional<rpc::CallLost::Why> why);
-  // Ends the connection, because the user's connections hold too much.
-  void EndForRoom();
+  // Ends the connection, because its client floods the broker or leaves too much with it. `cause` says which.
+  void EndForExcess(absl::string_view cause);
+  // Octets of the client that wait in TLS.
+  size_t InTls() const { return tls_ == nullptr ? 0 : tls_->unread(); }
   // Octets in memory that wait for the broker or for the client.
   size_t Held() const;
 

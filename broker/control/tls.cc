@@ -39,6 +39,8 @@ void Configure(SSL_CTX& context) {
   SSL_CTX_set_num_tickets(&context, 0);
   // An idle connection keeps 34 KB otherwise.
   SSL_CTX_set_mode(&context, SSL_MODE_RELEASE_BUFFERS);
+  // SSL_read returns after each message of TLS itself.
+  SSL_CTX_clear_mode(&context, SSL_MODE_AUTO_RETRY);
   SSL_CTX_set_verify(&context, SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, nullptr);
   SSL_CTX_set_verify_depth(&context, static_cast<int>(PresentedChain::kMostIssuers));
   SSL_CTX_set_max_cert_list(&context, kMostOfChain);
@@ -68,15 +70,15 @@ TlsConnection::TlsConnection(std::shared_ptr<const TlsServer> server)
 }
 
 void TlsConnection::Receive(std::string_view octets) {
-  if (state_ == State::kEnded || octets.empty()) return;
+  if (state_ == State::kEnded) return;
   if (BIO_write(in_, octets.data(), static_cast<int>(octets.size())) != static_cast<int>(octets.size())) {
     return Break("out of memory");
   }
-  without_data_ += octets.size();
-  if (state_ == State::kHandshake) Shake();
-  if (state_ == State::kOpen) ReadAll();
-  if (state_ == State::kOpen && without_data_ > kMostWithoutData) Break("the client sends much of TLS and no data");
+  if (state_ == State::kHandshake) return Shake();
+  ReadSome();
 }
+
+size_t TlsConnection::unread() const { return state_ == State::kEnded ? 0 : BIO_ctrl_pending(in_); }
 
 void TlsConnection::Shake() {
   ERR_clear_error();
@@ -91,23 +93,34 @@ void TlsConnection::Shake() {
   SSL_get0_alpn_selected(tls_.get(), &protocol, &size);
   if (size == 0) return Break("the client does not ask for HTTP/2 (ALPN \"h2\")");
   state_ = State::kOpen;
-  without_data_ = 0;
+  SSL_set_msg_callback(tls_.get(), &Count);
+  SSL_set_msg_callback_arg(tls_.get(), this);
 }
 
-void TlsConnection::ReadAll() {
+void TlsConnection::Count(int is_sent, int, int type, const void*, size_t, SSL*, void* connection) {
+  TlsConnection& self = *static_cast<TlsConnection*>(connection);
+  const bool is_message = type == SSL3_RT_HANDSHAKE || type == SSL3_RT_ALERT;
+  // The server sends a message because of one that it has received.
+  if (is_message) self.cost_ += kMessageAsRecords;
+  if (is_sent != 0) return;
+  if (is_message) ++self.messages_;
+  if (type == SSL3_RT_HEADER) ++self.cost_;
+}
+
+void TlsConnection::ReadSome() {
   std::array<char, kLongestRecord> record;
-  while (true) {
+  const int end = cost_ + kRecordsAtATime;
+  while (cost_ < end && unread() > 0) {
     ERR_clear_error();
     const int size = SSL_read(tls_.get(), record.data(), static_cast<int>(record.size()));
     if (size > 0) {
       plain_.append(record.data(), static_cast<size_t>(size));
-      without_data_ = 0;
+      messages_ = 0;
       continue;
     }
     const int error = SSL_get_error(tls_.get(), size);
-    if (error == SSL_ERROR_WANT_READ) return;
     if (error == SSL_ERROR_ZERO_RETURN) return End();
-    return Break(Reason());
+    if (error != SSL_ERROR_WANT_READ) return Break(Reason());
   }
 }
 

@@ -44,14 +44,28 @@ class TlsConnection {
 
   // The octets of the longest record's data (RFC 8446 section 5.1).
   static constexpr size_t kLongestRecord = 16384;
-  // The most octets that a client may send after the handshake without any data in them: two of the longest records. A
-  // KeyUpdate has 27 octets and costs as much as some kilobytes of data. OpenSSL itself bounds the handshake.
-  static constexpr size_t kMostWithoutData = size_t{33} << 10;
+  // A message of TLS itself costs as much as this many records of little data: a KeyUpdate takes 20 microseconds, and
+  // its answer takes as long.
+  static constexpr int kMessageAsRecords = 32;
+  // The most records of little data, or as much other work, that Receive processes at a time.
+  static constexpr int kRecordsAtATime = 256;
+  // The most messages of TLS itself that a client may send after the handshake without data between them. OpenSSL has
+  // no bound for KeyUpdates; an honest client sends one after gigabytes of data.
+  static constexpr int kMostMessages = 64;
 
   explicit TlsConnection(std::shared_ptr<const TlsServer> server);
+  TlsConnection(const TlsConnection&) = delete;
+  TlsConnection& operator=(const TlsConnection&) = delete;
 
-  // Processes encrypted octets from the client. Does nothing once the connection has ended.
+  // Processes encrypted octets from the client: the handshake, or some of what follows it. The rest waits for the next
+  // call, which may have no octets. Does nothing once the connection has ended.
   void Receive(std::string_view octets);
+  // The number of octets that wait for the next call of Receive.
+  [[nodiscard]] size_t unread() const;
+  // Returns the work of the connection since the handshake or the last call, in records of little data.
+  [[nodiscard]] int TakeCost() { return std::exchange(cost_, 0); }
+  // Whether the client has sent more than kMostMessages without data between them.
+  [[nodiscard]] bool IsFlooded() const { return messages_ > kMostMessages; }
   // Returns the plain octets that were decrypted since the last call, also after the connection has ended.
   std::string TakePlain();
   // Encrypts octets for the client. Does nothing unless the connection is open.
@@ -71,8 +85,9 @@ class TlsConnection {
  private:
   using Connection = std::unique_ptr<SSL, Freed<SSL_free>>;
 
+  static void Count(int is_sent, int version, int type, const void* octets, size_t size, SSL* tls, void* connection);
   void Shake();
-  void ReadAll();
+  void ReadSome();
   void Break(std::string why);
   std::string Reason() const;
 
@@ -83,7 +98,8 @@ class TlsConnection {
   State state_ = State::kHandshake;
   std::string plain_;
   std::string why_;
-  size_t without_data_ = 0;  // Octets that arrived after the handshake or the last data.
+  int cost_ = 0;
+  int messages_ = 0;  // Of TLS itself, from the client, since the handshake or the last data.
 };
 
 }  // namespace rdmabroker

@@ -6,6 +6,8 @@
 
 #include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
+#include <nghttp2/nghttp2.h>
+#include <openssl/ssl.h>
 #include <sys/socket.h>
 
 #include <atomic>
@@ -22,11 +24,13 @@
 #include "broker/control/health_service.h"
 #include "broker/control/server_certificates.h"
 #include "broker/control/services.h"
+#include "broker/control/user_turns.h"
 #include "broker/runtime/loop.h"
 #include "broker/runtime/loop_for_test.h"
 #include "broker/runtime/tcp_listener.h"
 #include "dataplane/unique_fd.h"
 #include "proto/grpc/health/v1/health.grpc.pb.h"
+#include "proto/rpc/testing/frames.h"
 #include "tests/control/connections.h"
 #include "tests/control/raw_client.h"
 #include "tests/control/stopped_clock.h"
@@ -204,6 +208,64 @@ TEST_F(TcpPortTest, OneThatIsToEndEndsSoonThoughItsFirstCallComesAfterThat) {
   StoppedClock().Move(TcpPort::kLastWords);
   loop_.RunTurn(Loop::Now());
   EXPECT_FALSE(port_->HasConnections());
+}
+
+class ChangedKeysTest : public TcpPortTest {
+ protected:
+  void SetUp() override {
+    Start({.patience = kNever, .longest = kNever});
+    socket_ = ConnectFrom("127.0.0.1");
+    ASSERT_TRUE(Exchange([&] { return client_.is_open(); }));
+    client_.Send(rpc::Preface() + rpc::SettingsAck());
+    ASSERT_TRUE(Exchange([&] { return Received(rpc::SettingsAck()) == 1; }));
+  }
+
+  // Runs turns, and carries octets, until it is so.
+  bool Exchange(const std::function<bool()>& condition) {
+    return Becomes([&] {
+      const std::string output = client_.TakeOutput();
+      EXPECT_EQ(::send(socket_.get(), output.data(), output.size(), MSG_NOSIGNAL), static_cast<ssize_t>(output.size()));
+      std::string octets(65536, '\0');
+      const ssize_t size = ::recv(socket_.get(), octets.data(), octets.size(), MSG_DONTWAIT);
+      if (size > 0) client_.Receive(octets.substr(0, static_cast<size_t>(size)));
+      return condition();
+    });
+  }
+  void ChangeKeys() {
+    SSL_key_update(client_.tls(), SSL_KEY_UPDATE_NOT_REQUESTED);
+    SSL_do_handshake(client_.tls());
+  }
+  // How often the client has received the octets.
+  int Received(const std::string& octets) const {
+    int times = 0;
+    for (size_t at = 0; (at = client_.received.find(octets, at)) != std::string::npos; at += octets.size()) ++times;
+    return times;
+  }
+
+  UniqueFd socket_;
+  TlsClient client_{&pair_};
+};
+
+TEST_F(ChangedKeysTest, ManyOfThemBesideDataTakeManyTurns) {
+  constexpr int kPings = 20;
+  const std::string ping = rpc::Frame(NGHTTP2_PING, 0, 0, "whatever");
+  for (int i = 0; i < kPings; ++i) {
+    for (const char octet : ping) {
+      ChangeKeys();
+      client_.Send({&octet, 1});
+    }
+  }
+  const uint64_t before = loop_.turn();
+  const std::string pong = rpc::Frame(NGHTTP2_PING, NGHTTP2_FLAG_ACK, 0, "whatever");
+  EXPECT_TRUE(Exchange([&] { return Received(pong) == kPings; }));
+  // Each counts as four requests.
+  EXPECT_GE(loop_.turn() - before, kPings * ping.size() * 4 / UserTurns::kShare);
+}
+
+TEST_F(ChangedKeysTest, ManyOfThemWithoutDataEndTheConnectionAsOtherFloodsDo) {
+  for (int i = 0; i < 500; ++i) ChangeKeys();
+  EXPECT_TRUE(Exchange([&] { return Received("too many messages of TLS") == 1; })) << "it is told why";
+  EXPECT_TRUE(Becomes([&] { return !port_->HasConnections(); }));
 }
 
 TEST_F(TcpPortTest, ThoseOfWhichItIsTrueEndAndOthersStay) {

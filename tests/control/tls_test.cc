@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 #include <openssl/ssl.h>
 
+#include <algorithm>
 #include <fstream>
 #include <functional>
 #include <memory>
@@ -47,6 +48,7 @@ class TlsTest : public testing::Test {
     for (bool more = true; more;) {
       const std::string from_client = client.TakeOutput();
       for (size_t at = 0; at < from_client.size(); at += piece) server_->Receive(from_client.substr(at, piece));
+      while (server_->unread() > 0) server_->Receive("");
       const std::string from_server = server_->TakeOutput();
       client.Receive(from_server);
       more = !from_client.empty() || !from_server.empty();
@@ -261,17 +263,75 @@ TEST_F(TlsTest, DoesNotNegotiateAgain) {
   EXPECT_FALSE(SSL_is_init_finished(client.tls()));
 }
 
-TEST_F(TlsTest, EndsAClientThatSendsNewKeysAndNoData) {
+void ChangeKeys(TlsClient& client, int type) {
+  SSL_key_update(client.tls(), type);
+  SSL_do_handshake(client.tls());
+}
+
+TEST_F(TlsTest, ProcessesABoundedNumberOfRecordsAtATime) {
+  constexpr int kMessage = 1 + TlsConnection::kMessageAsRecords;
+  const struct {
+    const char* name;
+    std::function<void(TlsClient& client)> act;
+    int at_a_time;  // Acts.
+    int cost;       // Of an act, in records.
+  } rows[] = {
+      {"little data", [](TlsClient& client) { client.Send("x"); }, TlsConnection::kRecordsAtATime, 1},
+      {"new keys", [](TlsClient& client) { ChangeKeys(client, SSL_KEY_UPDATE_NOT_REQUESTED); }, 8, kMessage},
+      {"new keys that want others", [](TlsClient& client) { ChangeKeys(client, SSL_KEY_UPDATE_REQUESTED); }, 5,
+       kMessage + TlsConnection::kMessageAsRecords},
+      {"new keys beside data",
+       [](TlsClient& client) {
+         ChangeKeys(client, SSL_KEY_UPDATE_NOT_REQUESTED);
+         client.Send("x");
+       },
+       8, kMessage + 1},
+  };
+  for (const auto& row : rows) {
+    SCOPED_TRACE(row.name);
+    server_.emplace(context_);
+    TlsClient client(&good_, [](SSL_CTX* context) { Only(context, TLS1_3_VERSION); });
+    Exchange(client);
+    ASSERT_EQ(server_->state(), State::kOpen) << server_->why();
+    EXPECT_EQ(server_->TakeCost(), 0);
+    std::string octets;
+    size_t longest = 0;
+    int acts = 0;
+    for (; octets.size() < TlsConnection::kLongestRecord; ++acts) {
+      row.act(client);
+      const std::string act = client.TakeOutput();
+      longest = std::max(longest, act.size());
+      octets += act;
+    }
+    server_->Receive(octets);
+    int cost = 0;
+    for (size_t before = octets.size(); before > 0; before = server_->unread(), server_->Receive("")) {
+      EXPECT_LE(before - server_->unread(), longest * static_cast<size_t>(row.at_a_time));
+      EXPECT_LT(server_->unread(), before);
+      cost += server_->TakeCost();
+    }
+    EXPECT_EQ(server_->state(), State::kOpen) << server_->why();
+    // The answer to the last act may not be made yet.
+    EXPECT_NEAR(cost, acts * row.cost, row.cost);
+  }
+}
+
+TEST_F(TlsTest, TellsThatAClientSendsManyNewKeysAndNoData) {
   TlsClient client(&good_, [](SSL_CTX* context) { Only(context, TLS1_3_VERSION); });
   Exchange(client);
   ASSERT_EQ(server_->state(), State::kOpen) << server_->why();
-  int keys = 0;
-  for (; keys < 10'000 && server_->state() == State::kOpen; ++keys) {
-    SSL_key_update(client.tls(), SSL_KEY_UPDATE_NOT_REQUESTED);
-    server_->Receive(client.TakeOutput());
-  }
-  EXPECT_EQ(server_->state(), State::kEnded);
-  EXPECT_LT(keys, 2000);
+  const auto change_keys = [&] {
+    ChangeKeys(client, SSL_KEY_UPDATE_NOT_REQUESTED);
+    Exchange(client);
+  };
+  for (int i = 0; i < TlsConnection::kMostMessages; ++i) change_keys();
+  EXPECT_FALSE(server_->IsFlooded());
+  client.Send("x");
+  Exchange(client);
+  for (int i = 0; i < TlsConnection::kMostMessages; ++i) change_keys();
+  EXPECT_FALSE(server_->IsFlooded());
+  change_keys();
+  EXPECT_TRUE(server_->IsFlooded());
 }
 
 TEST_F(TlsTest, NewKeysBesideDataAreFine) {
@@ -282,6 +342,7 @@ TEST_F(TlsTest, NewKeysBesideDataAreFine) {
     client.Send("x");
     Exchange(client);
     ASSERT_EQ(server_->TakePlain(), "x") << i << ": " << server_->why();
+    ASSERT_FALSE(server_->IsFlooded()) << i;
   }
 }
 
