@@ -22,9 +22,10 @@ namespace rdmabroker {
 // loop up. All functions are called on the loop thread, or before that runs.
 class AcceptingThread {
  public:
-  // The most connections of a listening socket that wait for the loop thread, give or take one. Further connections
-  // wait in the backlog.
-  static constexpr int kMostUnderWay = 64;
+  // The most connections of a listening socket that wait for the loop thread, give or take one, and so the most that it
+  // takes in a turn. Each takes some ten microseconds, so they take no longer than a user's share of the turn. Further
+  // connections wait in the backlog.
+  static constexpr int kMostUnderWay = 32;
 
   struct Listener {
     const char* name = "";  // For logs.

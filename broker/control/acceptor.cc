@@ -15,8 +15,6 @@
 namespace rdmabroker {
 namespace {
 
-// Connections accepted before other work gets its turn.
-constexpr int kAcceptsAtATime = 64;
 // Short beside what a client waits, long beside what an accept costs.
 constexpr absl::Duration kRest = absl::Milliseconds(100);
 

@@ -14,6 +14,10 @@ namespace rdmabroker {
 // Accepts connections to a listening socket and gives them to its owner. The thread of its loop only.
 class Acceptor {
  public:
+  // The most connections that are accepted in a turn of the loop. Each takes some ten microseconds with what its owner
+  // does, so they take no longer than a user's share of the turn.
+  static constexpr int kAcceptsAtATime = 32;
+
   // `name` stands for the socket in logs. `take` gets each connection, without blocking, and may call Pause. Until
   // Start what comes waits in the backlog.
   Acceptor(UniqueFd listener, const char* name, Loop& loop, std::function<void(UniqueFd)> take);

@@ -20,6 +20,8 @@ namespace {
 
 // handoff.proto: the longest record that a client sends.
 constexpr size_t kMaxRecord = 256;
+// Taking a connection takes as long as this many requests.
+constexpr int64_t kOfStart = 2;
 
 bool SendReply(int socket, const v1::HandoffReply& reply, int transport) {
   return SendWithDescriptor(socket, reply.SerializeAsString(), transport, MSG_DONTWAIT);
@@ -64,17 +66,24 @@ void HandoffSocket::Take(UniqueFd socket) {
   const uint64_t id = ++last_id_;
   Fetcher& fetcher = fetchers_[id];
   fetcher.account = costs_.Enter(uid, [this, id] { Drop(id); });
-  fetcher.watch = loop_.Watch(socket.get(), EPOLLIN | EPOLLRDHUP, [this, id](uint32_t) { HearSoon(id); });
   fetcher.socket = std::move(socket);
   fetcher.caller = *caller;
   StartPatience(id);
   if (fetchers_.size() == settings_.fetchers) acceptor_.Pause();
+  InTurn(id, &HandoffSocket::Watch);
 }
 
-void HandoffSocket::HearSoon(uint64_t id) {
-  fetchers_.at(id).account->InTurn([this, id] {
-    if (fetchers_.contains(id)) Hear(id);
+void HandoffSocket::InTurn(uint64_t id, void (HandoffSocket::*act)(uint64_t id)) {
+  fetchers_.at(id).account->InTurn([this, id, act] {
+    if (fetchers_.contains(id)) (this->*act)(id);
   });
+}
+
+void HandoffSocket::Watch(uint64_t id) {
+  Fetcher& fetcher = fetchers_.at(id);
+  fetcher.account->Charge(kOfStart);
+  fetcher.watch = loop_.Watch(fetcher.socket.get(), EPOLLIN | EPOLLRDHUP,
+                              [this, id](uint32_t) { InTurn(id, &HandoffSocket::Hear); });
 }
 
 void HandoffSocket::Hear(uint64_t id) {

@@ -68,8 +68,10 @@ class HandoffSocket {
   };
 
   void Take(UniqueFd socket);
-  // Has Hear called when it is the user's turn.
-  void HearSoon(uint64_t id);
+  // Calls `act` when it is the user's turn, if the fetcher still exists then.
+  void InTurn(uint64_t id, void (HandoffSocket::*act)(uint64_t id));
+  // Begins to watch the fetcher.
+  void Watch(uint64_t id);
   void Hear(uint64_t id);
   // Looks up and checks what was asked for. Null, with the refusal in `outcome`.
   Handoff* Authorise(const Fetcher& fetcher, const std::string& record, Outcome* outcome, ConnectionId* connection,

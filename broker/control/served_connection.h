@@ -61,7 +61,7 @@ class ServedConnection : public std::enable_shared_from_this<ServedConnection> {
   ServedConnection(const ServedConnection&) = delete;
   ServedConnection& operator=(const ServedConnection&) = delete;
 
-  // Begins to serve the connection. Call it once.
+  // Begins to serve the connection when it is its user's turn. Call it once.
   void Start();
   // Accepts no new calls. The connection ends when its open calls have ended.
   void Drain();

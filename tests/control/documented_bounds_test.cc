@@ -15,6 +15,7 @@
 #include "absl/strings/str_split.h"
 #include "absl/time/time.h"
 #include "broker/control/accepting_thread.h"
+#include "broker/control/acceptor.h"
 #include "broker/control/configuration.h"
 #include "broker/control/configuration_reload.h"
 #include "broker/control/control_server.h"
@@ -115,7 +116,8 @@ TEST(DocumentedBounds, OfTheFrontDoorAreTheCodes) {
   const std::map<std::string, std::string> bounds = {
       {"connections that a user opens", Documented(ControlSocket::kConnectRate)},
       {"connections that a user opens to `handoff.sock`", Documented(HandoffSocket::kConnectRate)},
-      {"connections that the loop has not taken", absl::StrCat(AcceptingThread::kMostUnderWay, " of a socket")},
+      {"connections that the loop takes in a turn", absl::StrCat(AcceptingThread::kMostUnderWay, " of a socket")},
+      {"connections to `handoff.sock` that the loop accepts in a turn", absl::StrCat(Acceptor::kAcceptsAtATime)},
       {"calls at a time", absl::StrCat("of a connection to the control socket `limits.answers_kept` and ",
                                        ControlServer::kOtherCalls, ", to the TCP port ", connection.calls)},
       {"calls that begin", Documented(frames.calls)},

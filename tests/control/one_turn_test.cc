@@ -4,7 +4,10 @@
 // turn takes.
 
 #include <gtest/gtest.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
+#include <algorithm>
 #include <functional>
 #include <memory>
 #include <string>
@@ -13,6 +16,7 @@
 #include "absl/strings/str_cat.h"
 #include "proto/rdmabroker/v1/administration.pb.h"
 #include "proto/rdmabroker/v1/requests.pb.h"
+#include "tests/control/connections.h"
 #include "tests/control/raw_client.h"
 #include "tests/control/stepped_daemon.h"
 #include "tests/control/test_client.h"
@@ -270,6 +274,46 @@ TEST(OneTurn, TakesSomeOfAClientsRequestsAndAnothersBeforeTheRest) {
       return busy.session().answers() == kRequests;
     }));
   }
+}
+
+// A client of the hand-off socket, which has asked for something.
+UniqueFd AskForTransport(const SteppedDaemon& daemon) {
+  UniqueFd client = ConnectAs(::getuid(), ::getgid(), daemon.handoff_path(), SOCK_SEQPACKET);
+  EXPECT_EQ(::send(client.get(), "?", 1, MSG_NOSIGNAL), 1);
+  return client;
+}
+// Whether an answer has come, which this reads.
+bool IsAnswered(const UniqueFd& client) {
+  char octet = 0;
+  return ::recv(client.get(), &octet, 1, MSG_DONTWAIT) == 1;
+}
+
+TEST(OneTurn, TakesSomeOfAUsersConnectionsToTheHandoffSocket) {
+  constexpr int kClients = 200;
+  SteppedDaemon daemon;
+  std::vector<UniqueFd> clients;
+  for (int i = 0; i < kClients; ++i) clients.push_back(AskForTransport(daemon));
+  int turns = 0;
+  for (int64_t answers = 0; answers < kClients; ++turns) {
+    ASSERT_TRUE(daemon.RunTurn()) << answers;
+    answers += std::count_if(clients.begin(), clients.end(), IsAnswered);
+  }
+  // Each counts as two requests, and what it asks for as one.
+  EXPECT_GE(turns, kClients * 3 / kMostAtATime);
+}
+
+TEST(OneTurn, TakesAUsersConnectionToTheHandoffSocketWhenItsRequestsLeaveTimeForThat) {
+  SteppedDaemon daemon;
+  SteppedClient busy(daemon, kOnStream);
+  busy.Send(busy.BatchOf(kMostAtATime));
+  const UniqueFd client = AskForTransport(daemon);
+  EXPECT_TRUE(daemon.RunTurn());
+  busy.raw().Receive();
+  EXPECT_EQ(busy.session().answers(), kMostAtATime);
+  EXPECT_TRUE(daemon.RunTurn());
+  EXPECT_FALSE(IsAnswered(client)) << "it is taken in this turn, and heard in the next";
+  EXPECT_TRUE(daemon.RunTurn());
+  EXPECT_TRUE(IsAnswered(client));
 }
 
 }  // namespace

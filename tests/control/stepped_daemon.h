@@ -43,6 +43,7 @@ class SteppedDaemon {
 
   // A client's connection, which the broker has taken.
   std::unique_ptr<RawClient> Connect(const rpc::ClientConnection::Limits& limits = {});
+  std::string handoff_path() const { return folder_.path() + "/handoff.sock"; }
   // Opens the session that the client has begun. 0 where that fails.
   SessionId Open(RawClient& client, RawSession& session);
 
