@@ -86,6 +86,7 @@ class ServedConnection : public std::enable_shared_from_this<ServedConnection> {
   // Same as the functions of UserTurns, for the connection's user.
   [[nodiscard]] bool MayGoOn() const { return account_->MayGoOn(); }
   void Charge(int64_t requests) const { account_->Charge(requests); }
+  void Owe(int64_t requests) const { account_->Owe(requests); }
 
  private:
   // Has ServeClient called when it is the user's turn.

@@ -54,6 +54,8 @@ void ServerStream::InTurn(std::function<void()> task) {
 
 void ServerStream::Charge(int64_t requests) { connection_.Charge(requests); }
 
+void ServerStream::Owe(int64_t requests) { connection_.Owe(requests); }
+
 void ServerStream::Abandon() {
   Unread();
   connection_.Abandon(call_);

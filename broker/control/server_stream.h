@@ -59,6 +59,7 @@ class ServerStream : public std::enable_shared_from_this<ServerStream> {
   // Same as the functions of ServedConnection. The task does not run if the call has ended or is ending.
   void InTurn(std::function<void()> task);
   void Charge(int64_t requests);
+  void Owe(int64_t requests);
 
   Loop& loop() { return loop_; }
 

@@ -20,13 +20,14 @@ namespace rdmabroker {
 // waited when its service began. A share is counted in requests. What exceeds it is paid for in later turns.
 //
 // Work is at most kShare requests. So a request of a user without debt waits for less than 2 * kShare requests of each
-// other user in the turn in which it arrives, and for as many in the next. Loop thread only.
+// other user in the turn in which it arrives, and for as many in later ones. Loop thread only.
 class UserTurns {
  public:
-  // A user's requests in a turn: they take about a third of a millisecond.
+  // A user's requests in a turn: they take about a third of a millisecond, or two where each begins a connection.
   static constexpr int64_t kShare = 64;
-  // All users' requests in a turn. The lines that were not served then are the first of the next turn.
-  static constexpr uint64_t kInATurn = uint64_t{16} * kShare;
+  // All users' requests in a turn: with two milliseconds for a share the loop is held up for less than ten. The lines
+  // that were not served then are the first of the next turn.
+  static constexpr uint64_t kInATurn = uint64_t{4} * kShare;
 
   // One user's work.
   class Line {

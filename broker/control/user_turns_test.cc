@@ -112,14 +112,14 @@ TEST_F(UserTurnsTest, WorkThatIsAddedAfterTheLinesWereServedDoesNotLengthenTheTu
   EXPECT_THAT(NextTurn(), ElementsAre("b"));
 }
 
-TEST_F(UserTurnsTest, AUserWaitsForLessThanTwoSharesOfEachOtherUserInATurn) {
+TEST_F(UserTurnsTest, AUserWaitsForLessThanTwoSharesOfEachOtherUser) {
   constexpr int kBusy = 5;
   std::vector<Line> busy;
   for (int i = 0; i < kBusy; ++i) busy.push_back(std::make_shared<UserTurns::Line>());
   for (int turn = 0; turn < 100; ++turn) {
     for (const Line& line : busy) Add(line, "busy", 1 + turn % UserTurns::kShare, UserTurns::kShare);
     Add(a_, "a", 1);
-    EXPECT_EQ(Count(NextTurn(), "a"), 1u) << turn;
+    for (int turns = 1; Count(NextTurn(), "a") == 0; ++turns) ASSERT_LT(turns, kBusy) << turn;
     EXPECT_THAT(waited_, AllOf(Not(IsEmpty()), Each(Lt(kBusy * 2 * UserTurns::kShare)))) << turn;
   }
 }

@@ -203,6 +203,41 @@ TEST(OneTurn, ThatBringsTheEndOfASessionWithManyObjectsDoesNotKeepOthersUntilAll
   EXPECT_EQ(daemon.records().connectors.size(), 1u);
 }
 
+// What its stream is told anew takes time, however little the client asks for.
+TEST(OneTurn, ThatBringsTheReturnOfASessionWithManyEventsIsPaidForInTheUsersNextTurns) {
+  constexpr int kRounds = 32;
+  SteppedDaemon daemon;
+  SteppedClient client(daemon, kOnStream);
+  for (int round = 0; round < kRounds; ++round) {
+    client.Send(client.ReservationsOf(kMostAtATime));
+    daemon.Settle();
+    client.Send(client.ReleaseOfAll());
+    daemon.Settle();
+    client.raw().Receive();
+    client.raw().Flush();
+  }
+  ASSERT_EQ(daemon.records().sessions.at(client.id()).events.size(), size_t{2} * kRounds * kMostAtATime);
+  const v1::SessionRequest back = ReturnTo(client);
+  client.raw().socket().Reset();
+  daemon.Settle();
+  const auto turns_of = [&daemon](const v1::SessionRequest* first) {
+    const auto connection = daemon.Connect();
+    if (first != nullptr) {
+      const rpc::CallId stream = connection->Begin("/rdmabroker.v1.Broker/Session");
+      connection->Send(stream, *first);
+      connection->Flush();
+      EXPECT_TRUE(daemon.RunTurn());
+    }
+    const rpc::CallId call = connection->Ask(v1::ListAdaptersRequest());
+    connection->Flush();
+    int turns = 0;
+    for (; !connection->status(call) && daemon.RunTurn(); ++turns) connection->Receive();
+    return turns;
+  };
+  const int usual = turns_of(nullptr);
+  EXPECT_GE(turns_of(&back), usual + 3);
+}
+
 // The stream is to write its event when the turn ends.
 TEST(OneTurn, ThatBringsASessionsEventAndItsConnectionsEndKeepsTheEventForTheReturn) {
   SteppedDaemon daemon;

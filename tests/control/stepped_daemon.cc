@@ -116,6 +116,28 @@ v1::SessionRequest SteppedClient::BatchOf(int requests) {
   return message;
 }
 
+v1::SessionRequest SteppedClient::ReservationsOf(int requests) {
+  v1::SessionRequest message;
+  for (int i = 0; i < requests; ++i) {
+    v1::BatchedRequest& request = *message.mutable_requests()->add_requests();
+    request.set_request_id(++last_);
+    v1::ReservePortRequest& reserve = *request.mutable_reserve_port();
+    reserve.set_adapter_id(adapter_);
+    *reserve.mutable_address() = ToMessage({TestAddress(1).ip, 0});
+  }
+  return message;
+}
+
+v1::SessionRequest SteppedClient::ReleaseOfAll() {
+  v1::SessionRequest message;
+  for (const auto& [id, reservation] : daemon_.records().reservations) {
+    v1::BatchedRequest& request = *message.mutable_requests()->add_requests();
+    request.set_request_id(++last_);
+    request.mutable_release_port()->set_reservation_id(id.value());
+  }
+  return message;
+}
+
 bool SteppedClient::StreamEnds() {
   return daemon_.RunUntil([&] {
     raw_->Receive();

@@ -82,6 +82,9 @@ class SteppedClient {
   void Reserve();
   // So many further requests that make a connector.
   v1::SessionRequest BatchOf(int requests);
+  // So many further requests that reserve a port, and one for each reservation that there is, to release it.
+  v1::SessionRequest ReservationsOf(int requests);
+  v1::SessionRequest ReleaseOfAll();
   // Reads until the session's stream has ended; false where it does not end.
   bool StreamEnds();
 
