@@ -4,18 +4,26 @@
 
 #include <sys/random.h>
 
+#include <cstddef>
 #include <cstdio>
 #include <cstdlib>
+#include <utility>
 
 namespace rdmabroker {
 
 std::array<uint8_t, 16> RandomSecret() {
-  std::array<uint8_t, 16> secret = {};
-  if (::getrandom(secret.data(), secret.size(), 0) != static_cast<ssize_t>(secret.size())) {
-    std::perror("getrandom");
-    std::abort();
+  // As many as getrandom gives without a signal's cutting it short: 256 bytes.
+  static thread_local std::array<std::array<uint8_t, 16>, 16> secrets;
+  static thread_local size_t left = 0;
+  if (left == 0) {
+    if (::getrandom(secrets.data(), sizeof secrets, 0) != static_cast<ssize_t>(sizeof secrets)) {
+      std::perror("getrandom");
+      std::abort();
+    }
+    left = secrets.size();
   }
-  return secret;
+  // It stays with its taker alone.
+  return std::exchange(secrets.at(--left), {});
 }
 
 }  // namespace rdmabroker

@@ -8,8 +8,9 @@
 
 namespace rdmabroker {
 
-// 16 bytes from the kernel's randomness (getrandom(2)). The process ends where there is none: a secret that can be
-// guessed is worse than no broker.
+// 16 bytes from the kernel's randomness (getrandom(2)), of which a thread takes several secrets' at a time: a forked
+// child, which would have the same, takes none. The process ends where there is none: a secret that can be guessed is
+// worse than no broker.
 std::array<uint8_t, 16> RandomSecret();
 
 }  // namespace rdmabroker

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 #include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -455,6 +456,17 @@ TEST_F(QueuePairs, ARequestHasAPieceOfMemoryWhereNobodyHasSaidHowMany) {
   EXPECT_EQ(qp->Receive(nullptr, {&sge, 1}), NdkStatus::kSuccess);
   EXPECT_EQ(srq->Receive(nullptr, {&sge, 1}), NdkStatus::kSuccess);
   CloseAndWait(qp), CloseAndWait(srq);
+}
+
+// Nagle's algorithm would hold back the second of two messages until the peer has acknowledged the first.
+TEST_F(QueuePairs, AnAttachedSocketSendsEachMessageAtOnce) {
+  TcpPair pair = ConnectTcpPair();
+  const UniqueFd socket(::dup(pair.active.get()));
+  ASSERT_EQ(a.Attach(std::move(pair.active), StatesFor().active), NdkStatus::kSuccess);
+  int at_once = 0;
+  socklen_t length = sizeof at_once;
+  ASSERT_EQ(::getsockopt(socket.get(), IPPROTO_TCP, TCP_NODELAY, &at_once, &length), 0);
+  EXPECT_TRUE(at_once);
 }
 
 TEST_F(QueuePairs, NonsenseCannotBeAttached) {

@@ -27,7 +27,7 @@ bool IsOpen(const SocketAddress& local, const SocketAddress& peer) {
 }  // namespace
 
 ActiveConnection::ActiveConnection(const IwarpSurroundings& surroundings, const FabricConnect& request)
-    : Connection(surroundings, request.connection), wanted_(request) {
+    : Connection(surroundings, request.connection, request.peer), wanted_(request) {
   // One that was left to this process is this one's from the next commit on, which comes before a turn of the loop in
   // which a request may leave for the peer: so that is made once, whoever dies.
   surroundings_.records.connections.erase(id_);
@@ -85,13 +85,15 @@ void ActiveConnection::OnDeadline() {
   EndTurn();
 }
 
-void ActiveConnection::OnReady() {
+void ActiveConnection::OnReady(uint32_t events) {
   switch (state_) {
     case State::kConnecting:
       return SendRequest();
     case State::kRequesting:
       return ReceiveReply();
     case State::kReplied: {
+      // Nothing is read before the consumer has decided.
+      if (events == EPOLLIN) return Await(EPOLLRDHUP);
       const int error = SocketError(socket_.get());
       return Fail(error != 0 ? error : ECONNRESET);
     }
@@ -100,8 +102,8 @@ void ActiveConnection::OnReady() {
   }
 }
 
+// Where TCP could not connect, the send tells why.
 void ActiveConnection::SendRequest() {
-  if (const int error = SocketError(socket_.get()); error != 0) return Refuse(error);
   offer_ = OfferFor(wanted_.limits);
   const absl::StatusOr<iwarp::StartupFrame> request = iwarp::BuildRequest(offer_, iwarp::AsText(wanted_.private_data));
   const absl::StatusOr<std::string> frame =
@@ -110,16 +112,16 @@ void ActiveConnection::SendRequest() {
   request_ = *request;
   if (const int error = SendWhole(socket_.get(), iwarp::AsBytes(*frame)); error != 0) return Refuse(error);
   state_ = State::kRequesting;
-  Await(EPOLLIN);
+  Await(kInput);
 }
 
 void ActiveConnection::ReceiveReply() {
   const int error = Receive(socket_.get(), kMaxReply - input_.size(), &input_);
-  if (error == EAGAIN) return Await(EPOLLIN);
+  if (error == EAGAIN) return Await(kInput);
   if (error != 0) return Refuse(error == ENODATA ? ECONNRESET : error);
   const auto reply = iwarp::DecodeStartupFrame(iwarp::AsBytes(input_), iwarp::StartupKind::kReply);
   if (!reply.ok()) return Refuse(EPROTO, std::string(reply.status().message()));
-  if (!reply->has_value()) return Await(EPOLLIN);
+  if (!reply->has_value()) return Await(kInput);
   input_.erase(0, (*reply)->length);
   OnReply((*reply)->frame);
 }
@@ -139,7 +141,7 @@ void ActiveConnection::OnReply(const iwarp::StartupFrame& reply) {
                                            Bytes(agreed_.peer_data.begin(), agreed_.peer_data.end()),
                                            agreed_.three_way(),
                                            {}});
-  Await(EPOLLRDHUP);
+  Await(kInput);
 }
 
 void ActiveConnection::Perform(const FabricComplete& request) {

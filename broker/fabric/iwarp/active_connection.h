@@ -19,7 +19,7 @@ class ActiveConnection final : public Connection {
   void MakeWay() override;
 
  private:
-  void OnReady() override;
+  void OnReady(uint32_t events) override;
   void OnDeadline() override;
 
   void AwaitTurn();

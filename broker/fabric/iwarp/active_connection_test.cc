@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "dataplane/iwarp/wire/bytes.h"
+#include "dataplane/iwarp/wire/fpdu.h"
 #include "dataplane/iwarp/wire/negotiation.h"
 
 namespace rdmabroker {
@@ -80,6 +81,7 @@ TEST_P(ActiveConnectionTest, AConnectionIsRequestedRepliedAndCompleted) {
   EXPECT_EQ(state.outbound_read_limit, 2u);
   EXPECT_EQ(state.peer_data, "yo");
   EXPECT_EQ(state.bytes_sent, 20u);
+  EXPECT_EQ(state.fpdu_limit, iwarp::kMaxFpduLength) << "the peer is on this machine";
   Release(connection);
   EXPECT_EQ(AwaitEnd(peer), End::kReset);
 }
@@ -112,6 +114,19 @@ TEST_P(ActiveConnectionTest, AReplyIsTakenByteByByteAndWhatFollowsIsHandedOver) 
   Complete(connection);
   Await<FabricEstablished>();
   EXPECT_EQ(StateOf(connection).unread, "more");
+  Release(connection);
+}
+
+TEST_P(ActiveConnectionTest, WhatComesBeforeTheConsumerCompletesWaitsForTheClient) {
+  RawPeer peer;
+  const ConnectionId connection = Replied(peer, TwoWayReply());
+  peer.Send("more");
+  ExpectSleep();
+  Complete(connection);
+  Await<FabricEstablished>();
+  RawPeer client(UniqueFd(::dup(handoffs_.Find(connection)->socket.get())));
+  client.Poll();
+  EXPECT_EQ(StateOf(connection).unread + client.received(), "more");
   Release(connection);
 }
 
@@ -256,6 +271,14 @@ TEST_P(ActiveConnectionTest, AnEndpointIsNotConnectedWithItself) {
   const Bound shared = Bind(EndpointUse::kShared);
   const ConnectionId connection = Connect(shared, shared.address);
   EXPECT_EQ(Await<FabricConnectFailed>().status, NdkStatus::kConnectionRefused);
+  Release(connection);
+}
+
+TEST_P(ActiveConnectionTest, AnAddressAtWhichNobodyListensRefuses) {
+  const ConnectionId connection = Connect(Bind(EndpointUse::kDedicated), Bind(EndpointUse::kReserved).address);
+  const FabricConnectFailed failed = Await<FabricConnectFailed>();
+  EXPECT_EQ(failed.status, NdkStatus::kConnectionRefused);
+  EXPECT_EQ(failed.provider_error, static_cast<uint32_t>(ECONNREFUSED));
   Release(connection);
 }
 

@@ -16,12 +16,12 @@ constexpr char kConnectAgain[] = "the broker was started again during the handsh
 }  // namespace
 
 AdoptedConnection::AdoptedConnection(const IwarpSurroundings& surroundings, const FabricAdoptConnection& request)
-    : Connection(surroundings, request.connection), peer_(request.peer) {
+    : Connection(surroundings, request.connection, request.peer) {
   const auto& records = std::as_const(surroundings_.records.connections);
   const auto record = records.find(id_);
   recorded_ = kept_ = record != records.end();
   if (recorded_) transport_ = DecodeTransport(record->second);
-  TakeSocket(request.local, request.peer);
+  TakeSocket(request.local);
   GoOn(request.stage);
 }
 
@@ -41,10 +41,10 @@ void AdoptedConnection::GoOn(AdoptedStage stage) {
   }
 }
 
-void AdoptedConnection::TakeSocket(const SocketAddress& local, const SocketAddress& peer) {
+void AdoptedConnection::TakeSocket(const SocketAddress& local) {
   for (KeptDescriptor& kept : surroundings_.keep.Take(TransportName(id_))) {
     kept_ = true;
-    if (IsConnection(kept.fd.get(), local, peer)) socket_ = std::move(kept.fd);
+    if (IsConnection(kept.fd.get(), local, peer_)) socket_ = std::move(kept.fd);
   }
 }
 

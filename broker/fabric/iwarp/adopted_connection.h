@@ -21,9 +21,9 @@ class AdoptedConnection final : public Connection {
   void Perform(const FabricAccept& request) override;
 
  private:
-  void OnReady() override {}
+  void OnReady(uint32_t) override {}
 
-  void TakeSocket(const SocketAddress& local, const SocketAddress& peer);
+  void TakeSocket(const SocketAddress& local);
   void GoOn(AdoptedStage stage);
   // The core waits for its client to fetch the transport, or knows that it has, or has given the connection up.
   void GoOnAsEstablished();
@@ -32,7 +32,6 @@ class AdoptedConnection final : public Connection {
   // What is asked for has been done, and nobody was told.
   void ReportEstablished();
 
-  const SocketAddress peer_;
   bool recorded_ = false;                   // The former process did not know that the client had the transport.
   std::optional<KeptTransport> transport_;  // Absent where nobody can use it.
 };

@@ -19,7 +19,8 @@ constexpr double kTransportShare = 0.9;
 
 }  // namespace
 
-Connection::Connection(const IwarpSurroundings& surroundings, ConnectionId id) : surroundings_(surroundings), id_(id) {}
+Connection::Connection(const IwarpSurroundings& surroundings, ConnectionId id, const SocketAddress& peer)
+    : surroundings_(surroundings), id_(id), peer_(peer) {}
 
 Connection::~Connection() {
   StopWaiting();
@@ -38,9 +39,9 @@ bool Connection::in_handshake() const {
 
 void Connection::Await(uint32_t events) {
   if (watch_ != WatchId::kNone) return surroundings_.loop.Rearm(watch_, events);
-  watch_ = surroundings_.loop.Watch(socket_.get(), events, [this](uint32_t) {
+  watch_ = surroundings_.loop.Watch(socket_.get(), events, [this](uint32_t ready) {
     ReportQueue::Entry entry(surroundings_.reports);
-    OnReady();
+    OnReady(ready);
   });
 }
 
@@ -88,8 +89,7 @@ iwarp::Offer Connection::OfferFor(const ReadLimits& limits) const {
   // that is not its peer's, because the kernel forwards what is sent there to another host (NAT, IPVS).
   const uint32_t segment = PathSegmentSize(socket_.get());
   const std::vector<IpAddress>& local = surroundings_.addresses.addresses();
-  const bool same_kernel =
-      segment > kLongestLinkSegment && std::binary_search(local.begin(), local.end(), PeerAddress(socket_.get()).ip);
+  const bool same_kernel = segment > kLongestLinkSegment && std::binary_search(local.begin(), local.end(), peer_.ip);
   return {.crc = surroundings_.options.crc,
           .inbound_read_limit = limits.inbound,
           .outbound_read_limit = limits.outbound,

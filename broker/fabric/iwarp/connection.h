@@ -3,6 +3,8 @@
 #ifndef BROKER_FABRIC_IWARP_CONNECTION_H_
 #define BROKER_FABRIC_IWARP_CONNECTION_H_
 
+#include <sys/epoll.h>
+
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -22,6 +24,7 @@
 #include "broker/runtime/warning_limit.h"
 #include "dataplane/iwarp/wire/connection_state.h"
 #include "dataplane/iwarp/wire/negotiation.h"
+#include "dataplane/ndk/socket_address.h"
 #include "dataplane/unique_fd.h"
 
 namespace rdmabroker {
@@ -61,9 +64,12 @@ class Connection {
   bool in_handshake() const;
 
  protected:
-  Connection(const IwarpSurroundings& surroundings, ConnectionId id);
+  // Something to read, or the end of it. A wait for this and then for this again takes no further call.
+  static constexpr uint32_t kInput = EPOLLIN | EPOLLRDHUP;
 
-  virtual void OnReady() = 0;
+  Connection(const IwarpSurroundings& surroundings, ConnectionId id, const SocketAddress& peer);
+
+  virtual void OnReady(uint32_t events) = 0;
   virtual void OnDeadline() {}
 
   // Calls OnReady once when one of `events`, an error or a hang-up occurs on the socket.
@@ -104,6 +110,7 @@ class Connection {
 
   const IwarpSurroundings& surroundings_;
   const ConnectionId id_;
+  const SocketAddress peer_;
   State state_ = State::kWaiting;
   UniqueFd socket_;
   std::string input_;  // Received and not dealt with. Bounded by how much each side reads.

@@ -16,7 +16,9 @@
 namespace rdmabroker {
 namespace {
 
-// One listener's turn; those who wait longer have theirs at the next.
+// Who comes alone is accepted without a call that finds nobody else. Of a crowd, which has a listener ready again
+// within so many turns, twice as many as before are accepted at a time, up to so many.
+constexpr uint64_t kCrowdTurns = 2;
 constexpr size_t kAcceptsAtATime = 64;
 // How long a listener waits when there is no descriptor for the next socket; nothing tells when there is one.
 constexpr absl::Duration kAcceptPause = absl::Milliseconds(100);
@@ -108,7 +110,8 @@ void Endpoints::StopWatching(Anchor& anchor) {
 
 void Endpoints::RemoveAnchor(Anchor& anchor) {
   StopWatching(anchor);
-  LetGoOf(anchor.socket.get());
+  // Else nobody holds it beside this process.
+  if (anchor.kept) LetGoOf(anchor.socket.get());
   surroundings_.keep.Forget(anchor.name);
   anchor.socket.Reset();
 }
@@ -218,7 +221,7 @@ void Endpoints::MakeWay() {
       if (!anchor.kept) continue;
       StopWatching(anchor);
       // Among those that have come are this process's own, which end with it.
-      AcceptUpTo(surroundings_.options.half_open_per_listener, id, anchor);
+      AcceptUpTo(surroundings_.options.half_open_per_listener, id, ip);
     }
   }
 }
@@ -233,19 +236,25 @@ void Endpoints::Watch(EndpointId id, const IpAddress& ip, Anchor& anchor) {
 
 void Endpoints::Accept(EndpointId id, const IpAddress& ip) {
   Anchor& anchor = *Find(id, ip);
-  if (AcceptUpTo(kAcceptsAtATime, id, anchor)) return surroundings_.loop.Rearm(anchor.watch, EPOLLIN);
+  const uint64_t turn = surroundings_.loop.turn();
+  const bool crowd = turn - std::exchange(anchor.turn, turn) <= kCrowdTurns;
+  anchor.at_a_time = crowd ? std::min(2 * anchor.at_a_time, kAcceptsAtATime) : 1;
+  if (AcceptUpTo(anchor.at_a_time, id, ip)) return surroundings_.loop.Rearm(anchor.watch, EPOLLIN);
   anchor.pause = surroundings_.loop.StartTimer(Loop::Now() + kAcceptPause, [this, id, ip] {
     if (const Anchor* paused = Find(id, ip)) surroundings_.loop.Rearm(paused->watch, EPOLLIN);
   });
 }
 
-bool Endpoints::AcceptUpTo(size_t most, EndpointId id, const Anchor& anchor) {
+bool Endpoints::AcceptUpTo(size_t most, EndpointId id, const IpAddress& ip) {
+  const Endpoint& endpoint = endpoints_.at(id);
+  const int listener = endpoint.anchors.at(ip).socket.get();
   for (size_t i = 0; i < most; ++i) {
-    NewSocket accepted = AcceptOne(anchor.socket.get());
-    if (accepted.error == EAGAIN) break;
-    if (IsShortage(accepted.error) && !crowded_()) return false;
+    AcceptedSocket accepted;
+    const int error = AcceptOne(listener, {ip, endpoint.port}, &accepted);
+    if (error == EAGAIN) break;
+    if (IsShortage(error) && !crowded_()) return false;
     // Other errors are those of a socket that ended before it was accepted (accept(2)).
-    if (accepted.error == 0) sink_(id, std::move(accepted.socket));
+    if (error == 0) sink_(id, std::move(accepted));
   }
   return true;
 }

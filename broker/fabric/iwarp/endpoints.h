@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "broker/fabric/iwarp/connection.h"
+#include "broker/fabric/iwarp/sockets.h"
 #include "broker/fabric/unheld_addresses.h"
 #include "broker/runtime/kept_descriptor.h"
 #include "dataplane/unique_fd.h"
@@ -22,7 +23,7 @@ class Endpoints {
  public:
   // Takes a socket that a listener has accepted. `Crowded` closes a socket that can be spared where the process has no
   // descriptor left; false if there is none.
-  using Sink = std::function<void(EndpointId, UniqueFd)>;
+  using Sink = std::function<void(EndpointId, AcceptedSocket)>;
   using Crowded = std::function<bool()>;
 
   Endpoints(const IwarpSurroundings& surroundings, Sink sink, Crowded crowded);
@@ -49,6 +50,8 @@ class Endpoints {
     bool kept = false;  // if there was room.
     WatchId watch = WatchId::kNone;
     TimerId pause = TimerId::kNone;  // Until it accepts again.
+    size_t at_a_time = 1;            // How many it last accepted at most,
+    uint64_t turn = 0;               // and in which turn.
   };
 
   struct Endpoint {
@@ -77,7 +80,7 @@ class Endpoints {
   void Watch(EndpointId id, const IpAddress& ip, Anchor& anchor);
   void Accept(EndpointId id, const IpAddress& ip);
   // Those that have come, and so many at most. False where there is no descriptor for the next.
-  bool AcceptUpTo(size_t most, EndpointId id, const Anchor& anchor);
+  bool AcceptUpTo(size_t most, EndpointId id, const IpAddress& ip);
   // Nothing if it is gone.
   Anchor* Find(EndpointId id, const IpAddress& ip);
   void ReportFailure(EndpointId id, int error);

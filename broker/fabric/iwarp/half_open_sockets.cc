@@ -7,7 +7,6 @@
 #include <cerrno>
 #include <utility>
 
-#include "broker/fabric/iwarp/sockets.h"
 #include "broker/log/log.h"
 #include "dataplane/iwarp/wire/bytes.h"
 
@@ -25,7 +24,7 @@ HalfOpenSockets::~HalfOpenSockets() {
   while (CloseOldest()) continue;
 }
 
-void HalfOpenSockets::Add(EndpointId listener, UniqueFd socket) {
+void HalfOpenSockets::Add(EndpointId listener, AcceptedSocket accepted) {
   const auto siblings = of_listener_.find(listener);
   if (siblings != of_listener_.end() && siblings->second.size() >= surroundings_.options.half_open_per_listener) {
     Close(*siblings->second.begin());
@@ -34,11 +33,11 @@ void HalfOpenSockets::Add(EndpointId listener, UniqueFd socket) {
   const Number number = ++last_number_;
   HalfOpen& added = sockets_[number];
   added.listener = listener;
-  added.socket = std::move(socket);
+  added.accepted = std::move(accepted);
   of_listener_[listener].insert(number);
   added.deadline = surroundings_.loop.StartTimer(Loop::Now() + surroundings_.options.request_timeout,
                                                  [this, number] { Close(number); });
-  added.watch = surroundings_.loop.Watch(added.socket.get(), EPOLLIN, [this, number](uint32_t) {
+  added.watch = surroundings_.loop.Watch(added.accepted.socket.get(), EPOLLIN, [this, number](uint32_t) {
     ReportQueue::Entry entry(surroundings_.reports);
     Receive(number);
   });
@@ -61,7 +60,7 @@ void HalfOpenSockets::Receive(Number number) {
   HalfOpen& half_open = sockets_.at(number);
   // One byte more than a request may have, so that what stands behind one is seen.
   const size_t room = kMaxRequest + 1 - half_open.input.size();
-  const int error = rdmabroker::Receive(half_open.socket.get(), room, &half_open.input);
+  const int error = rdmabroker::Receive(half_open.accepted.socket.get(), room, &half_open.input);
   if (error == EAGAIN) return surroundings_.loop.Rearm(half_open.watch, EPOLLIN);
   if (error != 0) return Close(number);
   const auto request = iwarp::DecodeStartupFrame(iwarp::AsBytes(half_open.input), iwarp::StartupKind::kRequest);
@@ -70,21 +69,21 @@ void HalfOpenSockets::Receive(Number number) {
   // An initiator sends nothing more before it has the reply (RFC 5044, section 7.1.2).
   if ((*request)->length != half_open.input.size()) return Refuse(number, "MPA request: bytes follow it");
   HalfOpen done = Take(number);
-  sink_(done.listener, std::move(done.socket), (*request)->frame);
+  sink_(done.listener, std::move(done.accepted), (*request)->frame);
 }
 
 void HalfOpenSockets::Refuse(Number number, const std::string& cause) {
   if (const auto left_out = refusals_.Pass(Loop::Now())) {
-    const int socket = sockets_.at(number).socket.get();
-    LogWarning("connect request refused", {{"local", LocalAddress(socket).ToString()},
-                                           {"peer", PeerAddress(socket).ToString()},
+    const AcceptedSocket& accepted = sockets_.at(number).accepted;
+    LogWarning("connect request refused", {{"local", accepted.local.ToString()},
+                                           {"peer", accepted.peer.ToString()},
                                            {"cause", cause},
                                            {"left_out", *left_out}});
   }
   Close(number);
 }
 
-void HalfOpenSockets::Close(Number number) { ResetConnection(Take(number).socket.get()); }
+void HalfOpenSockets::Close(Number number) { ResetConnection(Take(number).accepted.socket.get()); }
 
 HalfOpenSockets::HalfOpen HalfOpenSockets::Take(Number number) {
   const auto found = sockets_.find(number);

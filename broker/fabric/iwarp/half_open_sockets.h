@@ -11,9 +11,9 @@
 
 #include "broker/core/ids.h"
 #include "broker/fabric/iwarp/connection.h"
+#include "broker/fabric/iwarp/sockets.h"
 #include "broker/runtime/warning_limit.h"
 #include "dataplane/iwarp/wire/startup_frame.h"
-#include "dataplane/unique_fd.h"
 
 namespace rdmabroker {
 
@@ -22,14 +22,14 @@ namespace rdmabroker {
 class HalfOpenSockets {
  public:
   // Takes a socket that has sent a request, and nothing behind it. Must not call back.
-  using Sink = std::function<void(EndpointId, UniqueFd, iwarp::StartupFrame)>;
+  using Sink = std::function<void(EndpointId, AcceptedSocket, iwarp::StartupFrame)>;
 
   HalfOpenSockets(const IwarpSurroundings& surroundings, Sink sink);
   ~HalfOpenSockets();
   HalfOpenSockets(const HalfOpenSockets&) = delete;
   HalfOpenSockets& operator=(const HalfOpenSockets&) = delete;
 
-  void Add(EndpointId listener, UniqueFd socket);
+  void Add(EndpointId listener, AcceptedSocket accepted);
   // The listener goes.
   void CloseAll(EndpointId listener);
   // False if there is none.
@@ -42,7 +42,7 @@ class HalfOpenSockets {
 
   struct HalfOpen {
     EndpointId listener;
-    UniqueFd socket;
+    AcceptedSocket accepted;
     std::string input;  // At most one request's length.
     WatchId watch = WatchId::kNone;
     TimerId deadline = TimerId::kNone;

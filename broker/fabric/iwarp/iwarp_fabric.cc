@@ -42,11 +42,12 @@ IwarpFabric::IwarpFabric(DeviceId device, const IwarpOptions& options, Loop& loo
       turns_(options_.handshakes.per_listener),
       surroundings_{options_, *addresses_, loop, handoffs, keep, records, reports_, turns_, losses_},
       half_open_(surroundings_,
-                 [this](EndpointId listener, UniqueFd socket, iwarp::StartupFrame request) {
-                   OnRequest(listener, std::move(socket), std::move(request));
+                 [this](EndpointId listener, AcceptedSocket accepted, iwarp::StartupFrame request) {
+                   OnRequest(listener, std::move(accepted), std::move(request));
                  }),
       endpoints_(
-          surroundings_, [this](EndpointId listener, UniqueFd socket) { half_open_.Add(listener, std::move(socket)); },
+          surroundings_,
+          [this](EndpointId listener, AcceptedSocket accepted) { half_open_.Add(listener, std::move(accepted)); },
           [this] { return half_open_.CloseOldest(); }),
       incoming_ids_(device) {}
 
@@ -100,10 +101,10 @@ void IwarpFabric::OnAddressesChanged() {
   surroundings_.loop.Rearm(address_watch_, EPOLLIN);
 }
 
-void IwarpFabric::OnRequest(EndpointId listener, UniqueFd socket, iwarp::StartupFrame request) {
+void IwarpFabric::OnRequest(EndpointId listener, AcceptedSocket accepted, iwarp::StartupFrame request) {
   const ConnectionId id = incoming_ids_.Next();
   connections_[id] =
-      std::make_unique<PassiveConnection>(surroundings_, id, listener, std::move(socket), std::move(request));
+      std::make_unique<PassiveConnection>(surroundings_, id, listener, std::move(accepted), std::move(request));
 }
 
 void IwarpFabric::Deliver(FabricReport report) {

@@ -49,7 +49,7 @@ class IwarpFabric final : public Fabric {
 
   void ReportDevice();
   void OnAddressesChanged();
-  void OnRequest(EndpointId listener, UniqueFd socket, iwarp::StartupFrame request);
+  void OnRequest(EndpointId listener, AcceptedSocket accepted, iwarp::StartupFrame request);
   // A report on its way out.
   void Deliver(FabricReport report);
 

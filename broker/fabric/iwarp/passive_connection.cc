@@ -2,13 +2,11 @@
 
 #include "broker/fabric/iwarp/passive_connection.h"
 
-#include <sys/epoll.h>
 #include <sys/socket.h>
 
 #include <cerrno>
 #include <utility>
 
-#include "broker/fabric/iwarp/sockets.h"
 #include "dataplane/iwarp/wire/bytes.h"
 
 namespace rdmabroker {
@@ -22,22 +20,22 @@ constexpr size_t kDiscardAtATime = 4096;
 }  // namespace
 
 PassiveConnection::PassiveConnection(const IwarpSurroundings& surroundings, ConnectionId id, EndpointId endpoint,
-                                     UniqueFd socket, iwarp::StartupFrame request)
-    : Connection(surroundings, id), request_(std::move(request)) {
-  socket_ = std::move(socket);
+                                     AcceptedSocket accepted, iwarp::StartupFrame request)
+    : Connection(surroundings, id, accepted.peer), request_(std::move(request)) {
+  socket_ = std::move(accepted.socket);
   state_ = State::kRequested;
   const iwarp::RequestTerms terms = iwarp::TermsOf(request_);
   // What the peer grants us inbound is what it issues outbound.
   const ReadLimits peer_limits = {.inbound = terms.outbound_read_limit, .outbound = terms.inbound_read_limit};
   surroundings_.reports.Push(FabricConnectRequested{endpoint,
                                                     id_,
-                                                    LocalAddress(socket_.get()),
-                                                    PeerAddress(socket_.get()),
+                                                    accepted.local,
+                                                    peer_,
                                                     peer_limits,
                                                     Bytes(request_.private_data.begin(), request_.private_data.end()),
                                                     terms.three_way,
                                                     {}});
-  Await(EPOLLRDHUP);
+  Await(kInput);
 }
 
 void PassiveConnection::Perform(const FabricAccept& request) {
@@ -50,7 +48,7 @@ void PassiveConnection::Perform(const FabricAccept& request) {
   agreed_ = std::move(accepted->state);
   if (!agreed_.three_way()) return Establish(std::move(agreed_));
   state_ = State::kAccepting;
-  Await(EPOLLIN);
+  Await(kInput);
 }
 
 void PassiveConnection::Perform(const FabricReject& request) {
@@ -63,12 +61,14 @@ void PassiveConnection::Perform(const FabricReject& request) {
   ::shutdown(socket_.get(), SHUT_WR);
   state_ = State::kRejecting;
   SetDeadline(surroundings_.options.linger);
-  Await(EPOLLIN);
+  Await(kInput);
 }
 
-void PassiveConnection::OnReady() {
+void PassiveConnection::OnReady(uint32_t events) {
   switch (state_) {
     case State::kRequested: {
+      // Nothing is read before the consumer has decided.
+      if (events == EPOLLIN) return Await(EPOLLRDHUP);
       const int error = SocketError(socket_.get());
       return Fail(error != 0 ? error : ECONNRESET);
     }
@@ -89,11 +89,11 @@ void PassiveConnection::OnDeadline() {
 
 void PassiveConnection::ReceiveReady() {
   const int error = Receive(socket_.get(), kReadAtATime, &input_);
-  if (error == EAGAIN) return Await(EPOLLIN);
+  if (error == EAGAIN) return Await(kInput);
   if (error != 0) return Fail(error == ENODATA ? ECONNRESET : error);
   const auto taken = iwarp::TakeReadyToReceive(iwarp::AsBytes(input_), &agreed_);
   if (!taken.ok()) return Fail(EPROTO, std::string(taken.status().message()));
-  if (!taken->has_value()) return Await(EPOLLIN);
+  if (!taken->has_value()) return Await(kInput);
   input_.erase(0, (*taken)->length);
   if (!(*taken)->response.empty()) {
     if (const int sent = SendWhole(socket_.get(), (*taken)->response); sent != 0) return Fail(sent);
@@ -105,7 +105,7 @@ void PassiveConnection::Discard() {
   input_.clear();
   const int error = Receive(socket_.get(), kDiscardAtATime, &input_);
   if (error != 0 && error != EAGAIN) return Release();
-  Await(EPOLLIN);
+  Await(kInput);
 }
 
 }  // namespace rdmabroker

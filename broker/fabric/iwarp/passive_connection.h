@@ -4,6 +4,7 @@
 #define BROKER_FABRIC_IWARP_PASSIVE_CONNECTION_H_
 
 #include "broker/fabric/iwarp/connection.h"
+#include "broker/fabric/iwarp/sockets.h"
 #include "dataplane/iwarp/wire/startup_frame.h"
 
 namespace rdmabroker {
@@ -12,14 +13,14 @@ namespace rdmabroker {
 class PassiveConnection final : public Connection {
  public:
   // Reports FabricConnectRequested.
-  PassiveConnection(const IwarpSurroundings& surroundings, ConnectionId id, EndpointId endpoint, UniqueFd socket,
-                    iwarp::StartupFrame request);
+  PassiveConnection(const IwarpSurroundings& surroundings, ConnectionId id, EndpointId endpoint,
+                    AcceptedSocket accepted, iwarp::StartupFrame request);
 
   void Perform(const FabricAccept& request) override;
   void Perform(const FabricReject& request) override;
 
  private:
-  void OnReady() override;
+  void OnReady(uint32_t events) override;
   void OnDeadline() override;
 
   void ReceiveReady();

@@ -109,6 +109,17 @@ TEST_P(PassiveConnectionTest, WhatFollowsTheThirdMessageIsHandedOverInOrder) {
   Release(connection);
 }
 
+TEST_P(PassiveConnectionTest, WhatComesBeforeTheConsumerAcceptsIsReadOnceItHas) {
+  RawPeer peer;
+  const ConnectionId connection = Request(peer).connection;
+  peer.Send(ReadyMessage(ReadyToReceive::kWrite));
+  ExpectSleep();
+  EXPECT_TRUE(reports_.empty());
+  Accept(connection);
+  EXPECT_EQ(Await<FabricEstablished>().connection, connection);
+  Release(connection);
+}
+
 TEST_P(PassiveConnectionTest, TheThirdMessageIsTakenByteByByte) {
   RawPeer peer;
   const ConnectionId connection = Accepted(peer);

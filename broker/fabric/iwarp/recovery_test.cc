@@ -215,6 +215,33 @@ TEST_P(RecoveryTest, AListenersPortIsNeverFreeAndWhoConnectsMeanwhileIsServed) {
   ExpectServed(*life, late);
 }
 
+// Whatever options the process before has given it, as one of another version may.
+TEST_P(RecoveryTest, WhatAKeptListenerAcceptsHasTheOptionsOfConnections) {
+  lives_.Live([](FabricLife& life, LastWords& words) {
+    words.Tell(life.Bind(EndpointUse::kListener));
+    words.Commit(life);
+  });
+  const auto bound = lives_.Told<Bound>();
+  for (const KeptDescriptor& kept : lives_.supervisor().stored()) {
+    const int off = 0;
+    const linger no = {};
+    ASSERT_EQ(::setsockopt(kept.fd.get(), SOL_SOCKET, SO_REUSEADDR, &off, sizeof off), 0);
+    ASSERT_EQ(::setsockopt(kept.fd.get(), SOL_SOCKET, SO_KEEPALIVE, &off, sizeof off), 0);
+    ASSERT_EQ(::setsockopt(kept.fd.get(), SOL_SOCKET, SO_LINGER, &no, sizeof no), 0);
+  }
+  const auto life = lives_.GoOn();
+  Adopt(*life, bound, EndpointUse::kListener);
+  RawPeer peer = RawPeer::ConnectTo(bound.address);
+  peer.Send(TwoWayRequest());
+  const auto requested = life->Await<FabricConnectRequested>();
+  const int accepted = SocketBetween(requested.local, requested.peer);
+  EXPECT_NE(OptionOf(accepted, SOL_SOCKET, SO_REUSEADDR), 0);
+  EXPECT_NE(OptionOf(accepted, SOL_SOCKET, SO_REUSEPORT), 0);
+  EXPECT_NE(OptionOf(accepted, SOL_SOCKET, SO_KEEPALIVE), 0);
+  EXPECT_NE(OptionOf(accepted, SOL_SOCKET, SO_LINGER), 0) << "its process's death would not reset it";
+  life->Release(requested.connection);
+}
+
 TEST_P(RecoveryTest, EveryEndpointIsHeldAsItWasAndFreeOnceItIsUnbound) {
   for (const EndpointUse use : kEveryUse) {
     SCOPED_TRACE(static_cast<int>(use));

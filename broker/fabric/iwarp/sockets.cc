@@ -44,11 +44,23 @@ int StateOf(int socket) {
   return ::getsockopt(socket, IPPROTO_TCP, TCP_INFO, &info, &length) == 0 ? info.tcpi_state : -1;
 }
 
-// What every connection wants.
+// What every connection wants, and inherits from its listener.
 int PrepareConnection(int socket) {
   ResetOnClose(socket, true);
-  const int error = Set(socket, IPPROTO_TCP, TCP_NODELAY, 1);
-  return error == 0 ? EndIfPeerIsGone(socket) : error;
+  return EndIfPeerIsGone(socket);
+}
+
+SocketAddress LocalAddress(int socket) {
+  KernelAddress address;
+  if (::getsockname(socket, address.get(), &address.length) != 0) return {};
+  return FromKernel(address);
+}
+
+// Port 0 where the peer is gone already.
+SocketAddress PeerAddress(int socket) {
+  KernelAddress address;
+  if (::getpeername(socket, address.get(), &address.length) != 0) return {};
+  return FromKernel(address);
 }
 
 int SetReuseAddress(int socket, bool on) { return Set(socket, SOL_SOCKET, SO_REUSEADDR, on ? 1 : 0); }
@@ -86,17 +98,20 @@ NewSocket BindAnchor(const SocketAddress& local) {
 int ShareAnchor(int anchor) { return Set(anchor, SOL_SOCKET, SO_REUSEPORT, 1); }
 
 int StartListening(int anchor) {
-  if (const int error = SetReuseAddress(anchor, true); error != 0) return error;
+  int error = PrepareConnection(anchor);
+  if (error == 0) error = SetReuseAddress(anchor, true);
+  if (error != 0) return error;
   // The kernel cuts it to net.core.somaxconn.
-  const int error = ::listen(anchor, INT_MAX) == 0 ? 0 : errno;
-  if (const int cleared = SetReuseAddress(anchor, false); cleared != 0) return cleared;
-  return error;
+  return ::listen(anchor, INT_MAX) == 0 ? 0 : errno;
 }
 
-void StopListening(int anchor) { ::shutdown(anchor, SHUT_RDWR); }
+void StopListening(int anchor) {
+  ::shutdown(anchor, SHUT_RDWR);
+  (void)SetReuseAddress(anchor, false);
+}
 
 void LetGoOf(int anchor) {
-  StopListening(anchor);
+  ::shutdown(anchor, SHUT_RDWR);
   (void)SetReuseAddress(anchor, true);
   (void)Set(anchor, SOL_SOCKET, SO_REUSEPORT, 1);
 }
@@ -127,13 +142,13 @@ int StartConnecting(int socket, const SocketAddress& peer) {
 // SO_ERROR also tells what a router has said of a single packet (sk_err_soft), which is the end of nothing.
 int SocketError(int socket) { return StateOf(socket) == TCP_CLOSE ? Get(socket, SOL_SOCKET, SO_ERROR) : 0; }
 
-NewSocket AcceptOne(int listener) {
-  UniqueFd socket(::accept4(listener, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
-  if (!socket) return {UniqueFd(), errno};
-  int error = SetReuseAddress(socket.get(), true);
-  if (error == 0) error = Set(socket.get(), SOL_SOCKET, SO_REUSEPORT, 1);
-  if (error == 0) error = PrepareConnection(socket.get());
-  return {std::move(socket), error};
+int AcceptOne(int listener, const SocketAddress& local, AcceptedSocket* accepted) {
+  KernelAddress peer;
+  accepted->socket.Reset(::accept4(listener, peer.get(), &peer.length, SOCK_NONBLOCK | SOCK_CLOEXEC));
+  if (!accepted->socket) return errno;
+  accepted->local = local;
+  accepted->peer = FromKernel(peer);
+  return Set(accepted->socket.get(), SOL_SOCKET, SO_REUSEPORT, 1);
 }
 
 void ResetConnection(int socket) {
@@ -169,18 +184,6 @@ int Receive(int socket, size_t limit, std::string* input) {
   const int error = received > 0 ? 0 : received == 0 ? ENODATA : errno;
   input->resize(before + static_cast<size_t>(std::max<ssize_t>(received, 0)));
   return error;
-}
-
-SocketAddress LocalAddress(int socket) {
-  KernelAddress address;
-  if (::getsockname(socket, address.get(), &address.length) != 0) return {};
-  return FromKernel(address);
-}
-
-SocketAddress PeerAddress(int socket) {
-  KernelAddress address;
-  if (::getpeername(socket, address.get(), &address.length) != 0) return {};
-  return FromKernel(address);
 }
 
 uint32_t PathSegmentSize(int socket) { return static_cast<uint32_t>(Get(socket, IPPROTO_TCP, TCP_MAXSEG)); }

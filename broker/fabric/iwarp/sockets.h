@@ -18,7 +18,9 @@ namespace rdmabroker {
 // that return an int return 0 or an errno.
 //
 // Who shares an address with whom (net/ipv4/inet_connection_sock.c):
-//   - An endpoint's own socket, the anchor, has neither SO_REUSEADDR nor SO_REUSEPORT: nobody gets in beside it.
+//   - An endpoint's own socket, the anchor, has neither SO_REUSEADDR nor SO_REUSEPORT: nobody gets in beside it. One
+//     that listens has SO_REUSEADDR, as the connections that it accepts inherit its options: by that one, too, nobody
+//     gets in beside a socket that listens.
 //   - Sockets that connect from an endpoint need SO_REUSEPORT on both sides, which the kernel grants among sockets of
 //     one effective user id only. So an anchor that is shared has that one.
 //   - What is left of connections, in TIME_WAIT or still with a client, has the address of an endpoint that may have
@@ -28,17 +30,27 @@ namespace rdmabroker {
 //
 // What ends when its process dies: a connection ends with its last socket, by a reset (SO_LINGER with 0 seconds) until
 // it is established, so that no TIME_WAIT is in the way of the next attempt.
+//
+// Nagle's algorithm (TCP_NODELAY) holds nothing back in a handshake: no side sends a second message before the first
+// one's answer, which acknowledges it.
 
 struct NewSocket {
   UniqueFd socket;
   int error = 0;  // errno where there is no socket.
 };
 
+// Of a peer that has connected.
+struct AcceptedSocket {
+  UniqueFd socket;
+  SocketAddress local, peer;
+};
+
 // Binds an anchor that shares its address with nobody.
 NewSocket BindAnchor(const SocketAddress& local);
 // Lets BindBeside bind to the anchor's address.
 int ShareAnchor(int anchor);
-// Listens with the largest backlog that the kernel grants. StopListening leaves it bound.
+// Listens with the largest backlog that the kernel grants. StopListening, also of one that could not listen, leaves it
+// bound.
 int StartListening(int anchor);
 void StopListening(int anchor);
 // It is in no later anchor's way, and nobody connects to it, whoever else holds it.
@@ -48,12 +60,12 @@ std::optional<SocketAddress> AddressOfAnchor(int socket);
 
 // A socket to connect with, bound to the address of an anchor that is shared.
 NewSocket BindBeside(const SocketAddress& local);
-// EINPROGRESS where the outcome comes with EPOLLOUT and SocketError.
+// EINPROGRESS where the outcome comes with EPOLLOUT: SendWhole tells it.
 int StartConnecting(int socket, const SocketAddress& peer);
 int SocketError(int socket);  // Takes it away: the next call returns 0.
 
-// EAGAIN where nobody waits.
-NewSocket AcceptOne(int listener);
+// 0, or EAGAIN where nobody waits, or another errno. `local` is the listener's.
+int AcceptOne(int listener, const SocketAddress& local, AcceptedSocket* accepted);
 
 // Ends the connection with a reset, whoever else holds the socket, and leaves no TIME_WAIT behind. What the peer has
 // not read yet is lost.
@@ -73,9 +85,6 @@ bool WasSent(int socket);
 int SendWhole(int socket, std::span<const uint8_t> bytes);
 // Appends at most `limit` bytes to `input`. EAGAIN: nothing there. ENODATA: the peer has sent its last.
 int Receive(int socket, size_t limit, std::string* input);
-
-SocketAddress LocalAddress(int socket);
-SocketAddress PeerAddress(int socket);  // Port 0 where the peer is gone already.
 
 // The path's MSS (RFC 9293, section 3.7.1).
 uint32_t PathSegmentSize(int socket);

@@ -8,7 +8,9 @@
 #include <sys/socket.h>
 
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
+#include <filesystem>
 
 #include "dataplane/ndk/kernel_address.h"
 
@@ -40,6 +42,23 @@ void SetLinger(int socket) {
 }  // namespace
 
 IpAddress LoopbackOf(IpFamily family) { return *IpAddress::Parse(family == IpFamily::kIpv4 ? "127.0.0.1" : "::1"); }
+
+int SocketBetween(const SocketAddress& local, const SocketAddress& peer) {
+  for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
+    const int fd = std::atoi(entry.path().filename().c_str());
+    KernelAddress its, peers;
+    if (::getsockname(fd, its.get(), &its.length) != 0 || ::getpeername(fd, peers.get(), &peers.length) != 0) continue;
+    if (FromKernel(its) == local && FromKernel(peers) == peer) return fd;
+  }
+  return -1;
+}
+
+int OptionOf(int socket, int level, int option) {
+  int value = 0;
+  socklen_t length = sizeof value;
+  EXPECT_EQ(::getsockopt(socket, level, option, &value, &length), 0) << std::strerror(errno);
+  return value;
+}
 
 RawPeer RawPeer::ConnectTo(const SocketAddress& listener) { return Connected(NewSocket(listener.ip.family), listener); }
 

@@ -57,6 +57,11 @@ class RawListener {
 
 IpAddress LoopbackOf(IpFamily family);
 
+// Of this process's sockets the one that is connected so: -1 where there is none.
+int SocketBetween(const SocketAddress& local, const SocketAddress& peer);
+// What an option of a socket's is.
+int OptionOf(int socket, int level, int option);
+
 }  // namespace rdmabroker
 
 #endif  // BROKER_FABRIC_IWARP_TESTING_RAW_PEER_H_
