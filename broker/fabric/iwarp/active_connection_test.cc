@@ -433,8 +433,8 @@ TEST_P(LateTurnTest, AnAttemptHasAllItsTimeOnceItsTurnHasCome) {
   const ConnectionId late = Connect(shared, listener_.address());
   const absl::Time end = Loop::Now() + kTimeWait;
   RunUntil([&] { return Loop::Now() >= end; }, "the time for addresses");
-  Release(holds_turn);
   const absl::Time turn = Loop::Now();
+  Release(holds_turn);
   EXPECT_EQ(Await<FabricConnectFailed>().connection, late);
   EXPECT_GE(Loop::Now() - turn, kTimeWait);
 }
