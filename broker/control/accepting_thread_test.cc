@@ -118,7 +118,7 @@ TEST_F(AcceptingThreadTest, LeavesToTheBacklogWhoComesWhileSoManyWait) {
   HaveATurn();
   EXPECT_EQ(entrance_.came, kMost) << "another socket has its own bound";
   EXPECT_TRUE(loop_.RunTurn(Loop::Now()));
-  EXPECT_EQ(entrance_.taken.size(), static_cast<size_t>(kMost)) << "those who come meanwhile wait for another turn";
+  EXPECT_EQ(entrance_.taken.size(), static_cast<size_t>(kMost)) << "later connections wait for the next turn";
   EXPECT_TRUE(AreTaken(kMost + 10));
 }
 

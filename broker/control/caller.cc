@@ -40,21 +40,26 @@ uint32_t OverflowUid() {
   return kUid;
 }
 
-std::optional<Caller> CallerOf(int fd, const Administrators& administrators) {
+std::optional<Identity> PeerOf(int fd) {
   ucred credentials = {};
   socklen_t length = sizeof credentials;
   if (::getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &credentials, &length) != 0) return std::nullopt;
+  return Identity{credentials.uid, credentials.gid, credentials.pid};
+}
+
+std::optional<Caller> CallerOf(int fd, const Administrators& administrators) {
+  const std::optional<Identity> peer = PeerOf(fd);
+  if (!peer) return std::nullopt;
   Caller caller;
-  length = sizeof caller.connection;
+  socklen_t length = sizeof caller.connection;
   if (::getsockopt(fd, SOL_SOCKET, SO_COOKIE, &caller.connection, &length) != 0) return std::nullopt;
-  caller.identity = {credentials.uid, credentials.gid, credentials.pid};
+  caller.identity = *peer;
   caller.groups = GroupsOf(fd);
   const auto is_member = [&](gid_t group) {
-    return credentials.gid == group ||
-           std::find(caller.groups.begin(), caller.groups.end(), group) != caller.groups.end();
+    return peer->gid == group || std::find(caller.groups.begin(), caller.groups.end(), group) != caller.groups.end();
   };
-  caller.administrator = (administrators.root && credentials.uid == 0) ||
-                         (credentials.uid == administrators.daemon_uid && credentials.uid != OverflowUid()) ||
+  caller.administrator = (administrators.root && peer->uid == 0) ||
+                         (peer->uid == administrators.daemon_uid && peer->uid != OverflowUid()) ||
                          (administrators.group && is_member(*administrators.group));
   return caller;
 }

@@ -49,7 +49,9 @@ struct Caller {
   }
 };
 
-// Reads SO_PEERCRED and SO_PEERGROUPS of a connected Unix socket. Nothing where the kernel will not tell.
+// The process at the other end of a connected Unix socket (SO_PEERCRED). Nothing where the kernel will not tell.
+std::optional<Identity> PeerOf(int fd);
+// The same, with the groups and what else there is to know.
 std::optional<Caller> CallerOf(int fd, const Administrators& administrators);
 
 // Names him for people: "uid:" and the number, or the SPIFFE id.

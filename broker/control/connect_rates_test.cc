@@ -21,7 +21,7 @@ class ConnectRatesTest : public testing::Test {
     while (connections <= kBurst && rates_.Take(user, now_)) ++connections;
     return connections;
   }
-  // As many users as are remembered beside one connect, each for the first time.
+  // So many other users connect once each that the first user could be forgotten.
   void ConnectOthers(int times) {
     for (uid_t other = kFirstOther; other < kFirstOther + ConnectRates::kMostUsers - 1; ++other) {
       for (int i = 0; i < times; ++i) EXPECT_TRUE(rates_.Take(other, now_));

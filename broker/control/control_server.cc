@@ -80,9 +80,9 @@ absl::StatusOr<std::unique_ptr<ControlServer>> ControlServer::Start(const Loaded
   self->control_socket_ =
       std::make_unique<ControlSocket>(*std::move(control), self->services_, *self->accepting_, *self->costs_,
                                       self->loop_, self->metrics_, SettingsOf(configuration, administrators));
-  self->handoff_socket_ = std::make_unique<HandoffSocket>(
-      *std::move(handoff), *self->broker_, self->handoffs_, *self->costs_, self->loop_, self->metrics_,
-      HandoffSocket::Settings{.administrators = administrators, .patience = configuration.patience});
+  self->handoff_socket_ =
+      std::make_unique<HandoffSocket>(*std::move(handoff), *self->broker_, self->handoffs_, *self->costs_, self->loop_,
+                                      self->metrics_, HandoffSocket::Settings{.patience = configuration.patience});
   self->remotes_ =
       std::make_unique<RemoteAccess>(std::move(tcp_port), configuration,
                                      RemoteAccess::Parts{self->services_, *self->accepting_, *self->costs_, self->loop_,
@@ -129,7 +129,7 @@ Configuration ControlServer::Apply(const LoadedConfiguration& loaded, const Conf
   broker_->SetLimits(in_use.limits);
   broker_->gate().Replace(in_use.policy, in_use.audit);
   control_socket_->Set(SettingsOf(in_use, administrators));
-  handoff_socket_->Set(administrators, in_use.patience);
+  handoff_socket_->Set(in_use.patience);
   patience_ = in_use.patience;
   watches_->EndAll();
   return remotes_->Apply(in_use, loaded.certificates);

@@ -17,10 +17,8 @@ namespace {
 
 // Accepting thread. False also if the kernel does not tell the user.
 bool MayEnter(ConnectRates& rates, int socket) {
-  ucred credentials = {};
-  socklen_t length = sizeof credentials;
-  return ::getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &credentials, &length) == 0 &&
-         rates.Take(credentials.uid, Loop::Now());
+  const std::optional<Identity> peer = PeerOf(socket);
+  return peer && rates.Take(peer->uid, Loop::Now());
 }
 
 }  // namespace

@@ -49,14 +49,14 @@ HandoffSocket::~HandoffSocket() {
 }
 
 void HandoffSocket::Take(UniqueFd socket) {
-  const auto caller = CallerOf(socket.get(), settings_.administrators);
-  if (!caller) return;
-  const uid_t uid = caller->identity.uid;
+  const std::optional<Identity> peer = PeerOf(socket.get());
+  if (!peer) return;
+  const uid_t uid = peer->uid;
   if (!rates_.Take(uid, Loop::Now()) || of_user_.of(uid) == settings_.fetchers_per_uid) {
     metrics_.CountRefusedCaller(CallerRefusal::kTooManyConnections);
     if (const auto left_out = too_many_.Pass(Loop::Now())) {
       LogWarning("hand-off refused", {{"uid", uid},
-                                      {"pid", caller->identity.pid},
+                                      {"pid", peer->pid},
                                       {"status", StatusName(NdkStatus::kInsufficientResources)},
                                       {"left_out", *left_out}});
     }
@@ -67,7 +67,7 @@ void HandoffSocket::Take(UniqueFd socket) {
   Fetcher& fetcher = fetchers_[id];
   fetcher.account = costs_.Enter(uid, [this, id] { Drop(id); });
   fetcher.socket = std::move(socket);
-  fetcher.caller = *caller;
+  fetcher.peer = *peer;
   StartPatience(id);
   if (fetchers_.size() == settings_.fetchers) acceptor_.Pause();
   InTurn(id, &HandoffSocket::Watch);
@@ -125,9 +125,8 @@ Handoff* HandoffSocket::Authorise(const Fetcher& fetcher, const std::string& rec
   const auto session = records.sessions.find(SessionId(request.session_id()));
   if (session == records.sessions.end() || session->second.ended) return nullptr;
   const Identity& owner = session->second.identity;
-  const Identity& caller = fetcher.caller.identity;
-  if (!SecretsEqual(session->second.secret, session_secret) || owner.uid != caller.uid) return nullptr;
-  if (owner.pid != 0 && owner.pid != caller.pid) return nullptr;
+  if (!SecretsEqual(session->second.secret, session_secret) || owner.uid != fetcher.peer.uid) return nullptr;
+  if (owner.pid != 0 && owner.pid != fetcher.peer.pid) return nullptr;
   const auto found = records.connectors.find(ConnectorId(request.connector_id()));
   if (found == records.connectors.end() || found->second.session != session->first) return nullptr;
   Handoff* handoff = table_.Find(found->second.connection);
@@ -155,8 +154,8 @@ void HandoffSocket::Answer(uint64_t id, const std::string& record) {
   if (handoff == nullptr) {
     metrics_.CountRefusedCaller(CallerRefusal::kHandOff);
     if (const auto left_out = denied_.Pass(Loop::Now())) {
-      LogWarning("hand-off refused", {{"uid", fetcher.caller.identity.uid},
-                                      {"pid", fetcher.caller.identity.pid},
+      LogWarning("hand-off refused", {{"uid", fetcher.peer.uid},
+                                      {"pid", fetcher.peer.pid},
                                       {"status", StatusName(outcome.status)},
                                       {"left_out", *left_out}});
     }
@@ -190,10 +189,10 @@ void HandoffSocket::LosePatience(uint64_t id) {
 void HandoffSocket::Drop(uint64_t id) {
   const auto found = fetchers_.find(id);
   if (found == fetchers_.end()) return;
-  loop_.Unwatch(found->second.watch);
+  loop_.Close(found->second.watch, std::move(found->second.socket));
   loop_.CancelTimer(found->second.patience);
   const ConnectionId lost = found->second.sent;
-  of_user_.Leave(found->second.caller.identity.uid);
+  of_user_.Leave(found->second.peer.uid);
   fetchers_.erase(found);
   if (lost) table_.Settle(lost, false);
   acceptor_.Resume();

@@ -30,7 +30,6 @@ class HandoffSocket {
   static constexpr rpc::TokenRate kConnectRate = {.burst = 4096, .a_second = 5000};
 
   struct Settings {
-    Administrators administrators;
     // Fetchers at a time; a client has one for a connection, for two round trips. Further ones wait in the backlog.
     size_t fetchers = 1024;
     // Of these one user's, so that those who ask for nothing leave room for others.
@@ -47,10 +46,7 @@ class HandoffSocket {
   HandoffSocket& operator=(const HandoffSocket&) = delete;
 
   // For who comes from now on.
-  void Set(const Administrators& administrators, absl::Duration patience) {
-    settings_.administrators = administrators;
-    settings_.patience = patience;
-  }
+  void Set(absl::Duration patience) { settings_.patience = patience; }
 
   // Before, who comes waits.
   void StartAccepting() { acceptor_.Start(); }
@@ -59,7 +55,7 @@ class HandoffSocket {
   // A client that is fetching.
   struct Fetcher {
     UniqueFd socket;
-    Caller caller;
+    Identity peer;
     std::unique_ptr<UserCosts::Entry> account;
     WatchId watch = WatchId::kNone;
     TimerId patience = TimerId::kNone;

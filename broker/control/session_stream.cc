@@ -84,7 +84,7 @@ void SessionStream::TakeMessage(const std::string& message) {
     return Finish(read);
   }
   next_request_ = 0;
-  // Nothing more is read.
+  // The stream is ending: messages that still arrive are ignored.
   if (last_) return;
   if (!message_.has_requests()) Charge(1);
   if (session_) {

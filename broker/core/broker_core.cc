@@ -58,7 +58,7 @@ void Handle(Turn& turn, const ClientRequest& event) {
   Give(turn, event, std::move(outcome));
 }
 
-// What is due is handled in its order, so this ends. A session that has more to close than one event may stays due.
+// Handles each due deadline once, in their order. A session with more to close than one event may close stays due.
 void Handle(Turn& turn, const DeadlineReached&) {
   const auto& deadlines = turn.index.deadlines;
   for (auto next = deadlines.begin(); next != deadlines.end() && next->first <= turn.now();) {

@@ -400,7 +400,7 @@ TEST_F(ARequest, IsHeardWhileEndedSessionsCloseSomeOfTheirObjectsAtATime) {
   EXPECT_EQ(core_.records().connectors.size(), 2 * (kObjects - 1 - at_a_time));
   uint64_t id = 0;
   while (core_.HoldingsOf(1000).sessions > 0) {
-    ASSERT_LE(core_.NextDeadline(), absl::UnixEpoch()) << "nobody goes on";
+    ASSERT_LE(core_.NextDeadline(), absl::UnixEpoch()) << "the core does not continue by itself";
     const size_t before = core_.records().connectors.size();
     Handle(DeadlineReached{});
     EXPECT_GE(core_.records().connectors.size() + at_a_time, before);

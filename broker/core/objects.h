@@ -95,7 +95,7 @@ void TryFinishClose(Turn& turn, const ObjectId& id);
 void Remove(Turn& turn, const ObjectId& id);
 
 bool IsClosing(const Turn& turn, const ObjectId& id);
-// Whether the object is to begin nothing any more: it is being closed, or will be, as its session has ended.
+// Whether the object may begin nothing new: its close has begun, or its session has ended.
 bool IsClosed(const Turn& turn, const ObjectRecord& object);
 
 // The session has ended: closes the object, which is not being closed, as its client would.

@@ -42,7 +42,7 @@ std::deque<KeptAnswer>::const_iterator FindAnswer(const SessionRecord& session, 
   return found;
 }
 
-// Closes what the ended session has, as far as the event at hand may.
+// Closes objects of the ended session, as many as the current event still may.
 void CloseObjects(Turn& turn, SessionId id) {
   for (; turn.closes_left > 0; --turn.closes_left) {
     const auto unclosed = turn.index.unclosed.find(id);

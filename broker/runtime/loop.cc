@@ -86,6 +86,11 @@ void Loop::Unwatch(WatchId id) {
   watched_.erase(watched);
 }
 
+void Loop::Close(WatchId id, UniqueFd fd) {
+  fd.Reset();
+  watched_.erase(static_cast<uint64_t>(id));
+}
+
 TimerId Loop::StartTimer(absl::Time when, std::function<void()> callback, CodePlace place) {
   const uint64_t id = ++last_id_;
   timers_.emplace(TimerKey(when, id), Timer{std::move(callback), place});

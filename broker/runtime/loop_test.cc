@@ -14,6 +14,7 @@
 #include <memory>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "broker/runtime/loop_for_test.h"
@@ -190,6 +191,24 @@ TEST_F(LoopTest, AnEventOfAFormerWatchIsNotTakenForTheNextOneOfTheSameDescriptor
   EXPECT_TRUE(RunTurn());
   EXPECT_EQ(heard, 2);
   loop_.Unwatch(next);
+}
+
+TEST_F(LoopTest, ADescriptorThatItClosesIsNotHeardAndItsNumberMayBeTheNextOnes) {
+  int heard = 0;
+  UniqueFd closed = NewEvent();
+  const int number = closed.get();
+  const WatchId former = loop_.Watch(number, EPOLLIN, [&](uint32_t) { heard = 1; });
+  Signal(closed);
+  ASSERT_TRUE(loop_.Wait(Loop::Now()));
+  loop_.Close(former, std::move(closed));
+  const UniqueFd next = NewEvent();
+  ASSERT_EQ(next.get(), number);
+  loop_.Watch(number, EPOLLIN, [&](uint32_t) { heard = 2; });
+  EXPECT_TRUE(IsQuiet());
+  EXPECT_EQ(heard, 0);
+  Signal(next);
+  EXPECT_TRUE(RunTurn());
+  EXPECT_EQ(heard, 2);
 }
 
 TEST_F(LoopTest, ACallbackMayEndItsOwnWatch) {

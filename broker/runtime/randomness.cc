@@ -12,7 +12,7 @@
 namespace rdmabroker {
 
 std::array<uint8_t, 16> RandomSecret() {
-  // As many as getrandom gives without a signal's cutting it short: 256 bytes.
+  // getrandom is not interrupted by signals for up to 256 bytes.
   static thread_local std::array<std::array<uint8_t, 16>, 16> secrets;
   static thread_local size_t left = 0;
   if (left == 0) {

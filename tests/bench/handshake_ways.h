@@ -22,11 +22,11 @@ struct Steps {
   std::vector<double> cpu_of_server, cpu_of_passive, cpu_of_active;
 };
 
-// What a way to connect took in one group of connections, each.
+// What one connection took on average in a group.
 struct GroupFigures {
   double microseconds = 0;
-  double cpu_microseconds = 0;         // Of all that take part.
-  double server_cpu_microseconds = 0;  // Of the process that works for them.
+  double cpu_microseconds = 0;         // Of all processes that take part.
+  double server_cpu_microseconds = 0;  // Of the broker, or of what takes its place.
 };
 
 // One way to connect: its processes, and what they have measured.
@@ -34,7 +34,7 @@ class HandshakeWay {
  public:
   using MakeHandler = std::function<Worker::Handler(HandshakeBoard&)>;
 
-  // `passive` may be empty. `served_by`: a process besides theirs that works for them; 0: none.
+  // `passive` may be empty. `served_by` is the pid of the broker; 0 if there is none.
   HandshakeWay(std::string name, const MakeHandler& passive, const MakeHandler& active, pid_t served_by);
 
   GroupFigures Run(uint32_t connections, bool at_once, Steps* steps);
@@ -42,7 +42,7 @@ class HandshakeWay {
   const std::string& name() const { return name_; }
 
  private:
-  // Of the server and of the workers, in seconds.
+  // Processor time of the server and of each worker so far, in seconds.
   std::vector<double> CpuOfEach() const;
   void Note(uint32_t index, Steps* steps) const;
 

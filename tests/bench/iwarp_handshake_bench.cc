@@ -49,7 +49,7 @@ class BenchedBroker {
   std::unique_ptr<ChildProcess> process_;
 };
 
-// What runs one side, in a process of its own.
+// Makes what runs one side in its own process.
 template <typename Side, typename... Arguments>
 HandshakeWay::MakeHandler Runs(const Arguments&... arguments) {
   return [arguments...](HandshakeBoard& board) {
@@ -63,7 +63,7 @@ struct Row {
   int groups;
   uint32_t connections;
   bool at_once;
-  const char* goal;  // Of through the broker / direct.
+  const char* goal;  // For the ratio of through the broker / direct.
 };
 
 const Row kRows[] = {
@@ -72,7 +72,7 @@ const Row kRows[] = {
     {"1,000 at once", 5, 1000, true, "reported"},
 };
 
-// What is asked for is of the whole machine: the limit's soft part is in the way of 1,000 connections.
+// 1,000 connections need more descriptors than the soft limit allows.
 void RaiseDescriptorLimit() {
   rlimit limit = {};
   Require(::getrlimit(RLIMIT_NOFILE, &limit) == 0, "getrlimit");

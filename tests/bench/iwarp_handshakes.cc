@@ -23,7 +23,7 @@
 namespace rdmabroker::bench {
 namespace {
 
-// As brokers offer to a peer on the same machine.
+// What a broker offers to a peer on the same machine.
 constexpr iwarp::Offer kOffer = {.crc = true, .fpdu_limit = iwarp::kMaxFpduLength};
 constexpr int kPatienceMs = 60'000;  // Far more than any handshake takes.
 
@@ -42,7 +42,7 @@ void Send(int socket, std::string_view octets) {
   Require(::send(socket, octets.data(), octets.size(), MSG_NOSIGNAL) == static_cast<ssize_t>(octets.size()), "send");
 }
 
-// What has come, of which the peer sends no more than it is asked for.
+// Reads what has arrived. The peer sends no more than one message at a time.
 void ReceiveInto(int socket, std::vector<uint8_t>* input) {
   std::array<uint8_t, 1024> octets;
   const ssize_t length = ::recv(socket, octets.data(), octets.size(), 0);
@@ -50,7 +50,7 @@ void ReceiveInto(int socket, std::vector<uint8_t>* input) {
   input->insert(input->end(), octets.begin(), octets.begin() + length);
 }
 
-// Nothing until all of it has come.
+// Returns nothing until the whole frame has arrived.
 std::optional<iwarp::StartupFrame> TakeFrame(std::vector<uint8_t>* input, iwarp::StartupKind kind) {
   const auto decoded = iwarp::DecodeStartupFrame(*input, kind);
   Require(decoded.ok(), "DecodeStartupFrame");

@@ -20,9 +20,9 @@
 
 namespace rdmabroker::bench {
 
-// What both sides of user-space iWARP connections without a broker have, each in a process of its own: queue pairs, and
-// one thread that waits for its sockets. They speak TCP and the MPA handshake of dataplane/iwarp/wire, as brokers do
-// with peers on their machine. What fails ends the process.
+// One side of user-space iWARP connections without a broker, in its own process: queue pairs, and one thread that waits
+// for its sockets. The sides use TCP and the MPA handshake of dataplane/iwarp/wire, as brokers do with peers on their
+// machine. An error ends the process.
 class IwarpSide {
  public:
   virtual ~IwarpSide() = default;
@@ -35,7 +35,7 @@ class IwarpSide {
   // A socket that is not its queue pair's yet.
   struct End {
     UniqueFd socket;
-    bool asked = false;  // The request has been sent, or has come.
+    bool asked = false;  // The request was sent, or has arrived.
     uint32_t index = 0;  // Of its connection.
     std::vector<uint8_t> input;
     iwarp::StartupFrame request;

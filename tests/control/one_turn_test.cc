@@ -203,7 +203,7 @@ TEST(OneTurn, ThatBringsTheEndOfASessionWithManyObjectsDoesNotKeepOthersUntilAll
   EXPECT_EQ(daemon.records().connectors.size(), 1u);
 }
 
-// What its stream is told anew takes time, however little the client asks for.
+// The client asks for little, but the broker looks at all events of the session.
 TEST(OneTurn, ThatBringsTheReturnOfASessionWithManyEventsIsPaidForInTheUsersNextTurns) {
   constexpr int kRounds = 32;
   SteppedDaemon daemon;

@@ -92,7 +92,7 @@ void ActiveConnection::OnReady(uint32_t events) {
     case State::kRequesting:
       return ReceiveReply();
     case State::kReplied: {
-      // Nothing is read before the consumer has decided.
+      // The peer's data stays in the socket until the consumer has decided.
       if (events == EPOLLIN) return Await(EPOLLRDHUP);
       const int error = SocketError(socket_.get());
       return Fail(error != 0 ? error : ECONNRESET);

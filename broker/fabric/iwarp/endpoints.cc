@@ -16,8 +16,8 @@
 namespace rdmabroker {
 namespace {
 
-// Who comes alone is accepted without a call that finds nobody else. Of a crowd, which has a listener ready again
-// within so many turns, twice as many as before are accepted at a time, up to so many.
+// A listener accepts one peer at a time, which saves the accept4 that would return EAGAIN. If it is ready again within
+// kCrowdTurns turns, it accepts twice as many as the last time, up to kAcceptsAtATime.
 constexpr uint64_t kCrowdTurns = 2;
 constexpr size_t kAcceptsAtATime = 64;
 // How long a listener waits when there is no descriptor for the next socket; nothing tells when there is one.
@@ -110,7 +110,7 @@ void Endpoints::StopWatching(Anchor& anchor) {
 
 void Endpoints::RemoveAnchor(Anchor& anchor) {
   StopWatching(anchor);
-  // Else nobody holds it beside this process.
+  // If it was not kept, only this process has it, and closing it is enough.
   if (anchor.kept) LetGoOf(anchor.socket.get());
   surroundings_.keep.Forget(anchor.name);
   anchor.socket.Reset();

@@ -49,7 +49,7 @@ class EndpointsTest : public IwarpFabricTest {
   }
   void Fetch(ConnectionId connection, RawPeer* client) {
     const int socket = handoffs_.Find(connection)->socket.get();
-    EXPECT_NE(OptionOf(socket, SOL_SOCKET, SO_KEEPALIVE), 0) << "nobody would notice that the peer's host is gone";
+    EXPECT_NE(OptionOf(socket, SOL_SOCKET, SO_KEEPALIVE), 0) << "the end of the peer's host would stay unnoticed";
     *client = RawPeer(UniqueFd(::dup(socket)));
     handoffs_.Settle(connection, true);
     Await<FabricHandedOff>();

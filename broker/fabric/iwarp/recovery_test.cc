@@ -215,7 +215,7 @@ TEST_P(RecoveryTest, AListenersPortIsNeverFreeAndWhoConnectsMeanwhileIsServed) {
   ExpectServed(*life, late);
 }
 
-// Whatever options the process before has given it, as one of another version may.
+// An older version of the broker may have set other options on the listener.
 TEST_P(RecoveryTest, WhatAKeptListenerAcceptsHasTheOptionsOfConnections) {
   lives_.Live([](FabricLife& life, LastWords& words) {
     words.Tell(life.Bind(EndpointUse::kListener));

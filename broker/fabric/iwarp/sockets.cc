@@ -44,7 +44,7 @@ int StateOf(int socket) {
   return ::getsockopt(socket, IPPROTO_TCP, TCP_INFO, &info, &length) == 0 ? info.tcpi_state : -1;
 }
 
-// What every connection wants, and inherits from its listener.
+// Sets the options of a connection. Accepted sockets inherit them from their listener.
 int PrepareConnection(int socket) {
   ResetOnClose(socket, true);
   return EndIfPeerIsGone(socket);

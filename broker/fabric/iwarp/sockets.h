@@ -18,9 +18,9 @@ namespace rdmabroker {
 // that return an int return 0 or an errno.
 //
 // Who shares an address with whom (net/ipv4/inet_connection_sock.c):
-//   - An endpoint's own socket, the anchor, has neither SO_REUSEADDR nor SO_REUSEPORT: nobody gets in beside it. One
-//     that listens has SO_REUSEADDR, as the connections that it accepts inherit its options: by that one, too, nobody
-//     gets in beside a socket that listens.
+//   - An endpoint's own socket, the anchor, has neither SO_REUSEADDR nor SO_REUSEPORT, so no other socket can bind to
+//     its address. An anchor that listens has SO_REUSEADDR, because accepted sockets inherit it. While it listens, no
+//     other socket can bind to its address with SO_REUSEADDR either.
 //   - Sockets that connect from an endpoint need SO_REUSEPORT on both sides, which the kernel grants among sockets of
 //     one effective user id only. So an anchor that is shared has that one.
 //   - What is left of connections, in TIME_WAIT or still with a client, has the address of an endpoint that may have
@@ -39,7 +39,7 @@ struct NewSocket {
   int error = 0;  // errno where there is no socket.
 };
 
-// Of a peer that has connected.
+// A connection that was accepted, and its addresses.
 struct AcceptedSocket {
   UniqueFd socket;
   SocketAddress local, peer;
@@ -64,7 +64,7 @@ NewSocket BindBeside(const SocketAddress& local);
 int StartConnecting(int socket, const SocketAddress& peer);
 int SocketError(int socket);  // Takes it away: the next call returns 0.
 
-// 0, or EAGAIN where nobody waits, or another errno. `local` is the listener's.
+// Accepts one connection. Returns EAGAIN if no peer waits. `local` is the listener's address.
 int AcceptOne(int listener, const SocketAddress& local, AcceptedSocket* accepted);
 
 // Ends the connection with a reset, whoever else holds the socket, and leaves no TIME_WAIT behind. What the peer has

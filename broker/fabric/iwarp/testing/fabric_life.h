@@ -76,9 +76,9 @@ class FabricLife {
     while (loop_.RunTurn(Loop::Now() + kQuiet)) continue;
   }
 
-  // What has come and is left where it is does not wake the loop again and again.
+  // Expects that data which stays in a socket does not wake the loop again and again.
   void ExpectSleep() {
-    constexpr uint64_t kTurns = 5;  // Of which some may be a timer's.
+    constexpr uint64_t kTurns = 5;  // Some may be for a timer.
     const uint64_t before = loop_.turn();
     for (uint64_t i = 0; i < kTurns; ++i) loop_.RunTurn(Loop::Now() + kQuiet);
     EXPECT_LT(loop_.turn() - before, kTurns);

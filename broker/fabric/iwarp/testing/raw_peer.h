@@ -57,9 +57,9 @@ class RawListener {
 
 IpAddress LoopbackOf(IpFamily family);
 
-// Of this process's sockets the one that is connected so: -1 where there is none.
+// Returns this process's socket that connects these addresses, or -1.
 int SocketBetween(const SocketAddress& local, const SocketAddress& peer);
-// What an option of a socket's is.
+// Returns the value of a socket's option.
 int OptionOf(int socket, int level, int option);
 
 }  // namespace rdmabroker
