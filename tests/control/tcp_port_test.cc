@@ -92,7 +92,7 @@ class TcpPortTest : public testing::Test {
 
   // A client that connects from 127.0.0.1 and makes one call.
   std::shared_ptr<grpc::Channel> Call(bool is_admitted) {
-    const auto channel = TlsChannel(port_->address(), authority_.certificate(), pair_.certificate, pair_.private_key);
+    auto channel = TlsChannel(port_->address(), authority_.certificate(), pair_.certificate, pair_.private_key);
     admitted_ = is_admitted;
     std::atomic<bool> done = false;
     std::thread caller([&] {

@@ -98,25 +98,29 @@ void RefusedRequests(Attacker& attacker) {
   }
 }
 
-// As many requests as a batch may have, on each of many sessions.
+// As many requests as a batch may have, of which `fill` makes each.
+constexpr size_t kOfBatch = 64;
+template <typename Fill>
+void SendBatch(HostileSession& session, const Fill& fill) {
+  v1::SessionRequest message;
+  for (size_t i = 0; i < kOfBatch; ++i) {
+    v1::BatchedRequest* const request = message.mutable_requests()->add_requests();
+    request->set_request_id(session.NewRequest());
+    fill(request);
+  }
+  session.Send(message);
+}
+
+// On each of many sessions.
 void Batches(Attacker& attacker) {
-  constexpr size_t kRequests = 64;
   Sessions sessions(attacker, kMany, 8, {"requests-on-stream"});
-  const auto send = [](HostileSession& session) {
-    v1::SessionRequest message;
-    for (size_t i = 0; i < kRequests; ++i) {
-      v1::BatchedRequest* const request = message.mutable_requests()->add_requests();
-      request->set_request_id(session.NewRequest());
-      request->mutable_get_connection_data()->set_connector_id(1);
-    }
-    session.Send(message);
-  };
+  const auto ask = [](v1::BatchedRequest* request) { request->mutable_get_connection_data()->set_connector_id(1); };
   size_t unanswered = 0;
   while (attacker.GoesOn()) {
     // All at once.
     if (unanswered == 0) {
-      for (const auto& session : sessions.all) send(*session);
-      unanswered = kRequests * sessions.all.size();
+      for (const auto& session : sessions.all) SendBatch(*session, ask);
+      unanswered = kOfBatch * sessions.all.size();
       attacker.SetsOn();
     }
     ExchangeAll(sessions.clients);
@@ -127,6 +131,35 @@ void Batches(Attacker& attacker) {
         unanswered -= answers;
       }
     }
+  }
+}
+
+// Sessions with many connectors, which the broker has to close when the session ends.
+void LargeSessionsEnd(Attacker& attacker) {
+  constexpr size_t kConnectors = 2048;
+  v1::SessionRequest close;
+  close.mutable_close();
+  while (attacker.GoesOn()) {
+    Sessions sessions(attacker, 1, 1, {"requests-on-stream"});
+    if (sessions.all.empty()) return;
+    HostileConnection& client = *sessions.clients.front();
+    HostileSession& session = *sessions.all.front();
+    const uint64_t adapter = session.OpenAdapter();
+    size_t made = 0;
+    for (size_t answered = 0; made < kConnectors && attacker.GoesOn(); answered = 0) {
+      SendBatch(session, [adapter](auto* request) { request->mutable_create_connector()->set_adapter_id(adapter); });
+      client.Until([&] {
+        while (const auto reply = session.Next()) {
+          answered += static_cast<size_t>(reply->batch().answers_size());
+          for (const auto& answer : reply->batch().answers()) made += answer.outcome().has_connector_created() ? 1 : 0;
+        }
+        return answered >= kOfBatch;
+      });
+    }
+    attacker.Count("connectors", made);
+    session.Send(close);
+    client.Until([&] { return client.open() == 0; });
+    attacker.SetsOn();
   }
 }
 
@@ -180,6 +213,7 @@ std::vector<Attack> SessionAttacks() {
       {"SessionsThatKeepAll", SessionsThatKeepAll, {{"sessions", 1024, 1024}, {"events", 1000}}},
       {"RefusedRequests", RefusedRequests, {{"sessions", 32, 32}, {"octets", 100 * 65'000}, {"status 3", 100}}},
       {"Batches", Batches, {{"sessions", 256, 256}, {"answers", 64 * 256}}},
+      {"LargeSessionsEnd", LargeSessionsEnd, {{"connectors", 2048}}},
       {"Lists", Lists, {{"replies", 1000}, {"ended", 0, 0}}},
       {"ListsOfAdapters", ListsOfAdapters, {{"replies", 1000}, {"ended", 0, 0}}},
       {"HealthChecks", HealthChecks, {{"replies", 1000}, {"ended", 0, 0}}},
