@@ -148,6 +148,8 @@ TEST_F(LifeLogTest, TheUsualIsForThoseWhoAskForIt) {
   server->Close();
   std::vector<std::string> events;
   for (const std::string& line : log_.LinesWith("")) events.push_back(line.substr(0, line.find(" session=")));
+  // A busy machine may hold the daemon up.
+  std::erase_if(events, [](const std::string& event) { return event.starts_with("clients held up"); });
   EXPECT_THAT(events, ElementsAre("session opened", "session opened", StartsWith("connector failed"), "session ended",
                                   "session ended"));
 }
