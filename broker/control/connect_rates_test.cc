@@ -21,7 +21,7 @@ class ConnectRatesTest : public testing::Test {
     while (connections <= kBurst && rates_.Take(user, now_)) ++connections;
     return connections;
   }
-  // So many other users connect once each that the first user could be forgotten.
+  // Fills the table of users: each of the others connects this many times.
   void ConnectOthers(int times) {
     for (uid_t other = kFirstOther; other < kFirstOther + ConnectRates::kMostUsers - 1; ++other) {
       for (int i = 0; i < times; ++i) EXPECT_TRUE(rates_.Take(other, now_));

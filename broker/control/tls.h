@@ -64,7 +64,7 @@ class TlsConnection {
   [[nodiscard]] size_t unread() const;
   // Returns the work of the connection since the handshake or the last call, in records of little data.
   [[nodiscard]] int TakeCost() { return std::exchange(cost_, 0); }
-  // Whether the client has sent more than kMostMessages without data between them.
+  // Returns true if the client has sent more than kMostMessages without data between them.
   [[nodiscard]] bool IsFlooded() const { return messages_ > kMostMessages; }
   // Returns the plain octets that were decrypted since the last call, also after the connection has ended.
   std::string TakePlain();

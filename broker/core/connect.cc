@@ -301,7 +301,7 @@ void OnBound(Turn& turn, ConnectorRecord& connector, EndpointId endpoint) {
 }
 
 void ConnectWhenReady(Turn& turn, ConnectorRecord& connector) {
-  if (connector.state != ConnectorState::kBinding || IsClosed(turn, connector) || connector.releasing) return;
+  if (connector.state != ConnectorState::kBinding || !MayBegin(turn, connector) || connector.releasing) return;
   const EndpointRecord& endpoint = turn.records.endpoints.at(connector.endpoint);
   if (endpoint.state != EndpointState::kBound) return;
   const Outcome outcome = RefuseUnlessTupleIsFree(turn, connector, endpoint, connector.peer);

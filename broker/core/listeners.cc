@@ -54,7 +54,7 @@ Outcome Bind(Turn& turn, const Call& call, const Listen& request, ListenerRecord
 
 // Why the listener delivers no request of the device now; nothing where it does.
 std::optional<Refusal> WhyRefused(const Turn& turn, const ListenerRecord& listener, DeviceId device) {
-  if (IsClosed(turn, listener)) return Refusal::kClosing;
+  if (!MayBegin(turn, listener)) return Refusal::kClosing;
   if (!AdapterAt(turn, listener, device)) return Refusal::kNoListener;
   if (listener.state != ListenerState::kListening) return Refusal::kNoListener;
   if (listener.paused) return Refusal::kPaused;

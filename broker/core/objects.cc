@@ -205,8 +205,8 @@ bool IsClosing(const Turn& turn, const ObjectId& id) {
   return std::visit([&](auto typed) { return TableOf(std::as_const(turn.records), typed).at(typed).closing; }, id);
 }
 
-bool IsClosed(const Turn& turn, const ObjectRecord& object) {
-  return object.closing || std::as_const(turn.records.sessions).at(object.session).ended;
+bool MayBegin(const Turn& turn, const ObjectRecord& object) {
+  return !object.closing && !std::as_const(turn.records.sessions).at(object.session).ended;
 }
 
 void CloseForEndedSession(Turn& turn, const ObjectId& id) {

@@ -95,8 +95,8 @@ void TryFinishClose(Turn& turn, const ObjectId& id);
 void Remove(Turn& turn, const ObjectId& id);
 
 bool IsClosing(const Turn& turn, const ObjectId& id);
-// Whether the object may begin nothing new: its close has begun, or its session has ended.
-bool IsClosed(const Turn& turn, const ObjectRecord& object);
+// Returns false if the object's close has begun or its session has ended: it begins nothing new then.
+bool MayBegin(const Turn& turn, const ObjectRecord& object);
 
 // The session has ended: closes the object, which is not being closed, as its client would.
 void CloseForEndedSession(Turn& turn, const ObjectId& id);

@@ -8,9 +8,9 @@
 
 namespace rdmabroker {
 
-// Returns 16 bytes from the kernel's randomness (getrandom(2)). A thread reads several secrets at a time, so do not
-// call it in a forked child, which would return the same ones. The process ends if there is no randomness, because a
-// secret that can be guessed is worse than no broker.
+// Returns 16 bytes from the kernel's randomness (getrandom(2)). A thread reads several secrets at a time. Do not call
+// it in a forked child: parent and child would get the same secrets. The process ends if there is no randomness,
+// because a secret that can be guessed is worse than no broker.
 std::array<uint8_t, 16> RandomSecret();
 
 }  // namespace rdmabroker

@@ -22,11 +22,11 @@ struct Steps {
   std::vector<double> cpu_of_server, cpu_of_passive, cpu_of_active;
 };
 
-// What one connection took on average in a group.
+// The time of one connection in a group, on average.
 struct GroupFigures {
   double microseconds = 0;
-  double cpu_microseconds = 0;         // Of all processes that take part.
-  double server_cpu_microseconds = 0;  // Of the broker, or of what takes its place.
+  double cpu_microseconds = 0;         // All processes together.
+  double server_cpu_microseconds = 0;  // The broker alone.
 };
 
 // One way to connect: its processes, and what they have measured.
@@ -52,8 +52,9 @@ class HandshakeWay {
   std::vector<std::unique_ptr<Worker>> workers_;  // The accepting side first.
 };
 
-// A group of each way in turn, so many times over; the ways go first in turn. The first groups only warm up. `each` is
-// shown every other group's figures, in the ways' order. Prints the steps of each way.
+// Runs `groups` groups of each way. The ways take turns, and each round begins with another one. An additional first
+// round only warms up. Calls `each` after each other round with its figures, in the order of `ways`. Prints the steps
+// of each way.
 void RunInTurn(const std::vector<HandshakeWay*>& ways, const std::string& how, int groups, uint32_t connections,
                bool at_once, const std::function<void(const std::vector<GroupFigures>&)>& each);
 

@@ -23,7 +23,7 @@
 namespace rdmabroker::bench {
 namespace {
 
-// What a broker offers to a peer on the same machine.
+// A broker offers the same to a peer on its machine.
 constexpr iwarp::Offer kOffer = {.crc = true, .fpdu_limit = iwarp::kMaxFpduLength};
 constexpr int kPatienceMs = 60'000;  // Far more than any handshake takes.
 

@@ -36,7 +36,7 @@ class IwarpSide {
   struct End {
     UniqueFd socket;
     bool asked = false;  // The request was sent, or has arrived.
-    uint32_t index = 0;  // Of its connection.
+    uint32_t index = 0;  // The connection's.
     std::vector<uint8_t> input;
     iwarp::StartupFrame request;
     iwarp::ConnectionState state;
@@ -47,7 +47,7 @@ class IwarpSide {
   // Something has happened to a descriptor.
   virtual void HandleReady(int fd) = 0;
 
-  // Until so many connections of this Run are established here.
+  // Returns when this many connections of the current Run are established on this side.
   void ServeUntil(size_t established);
   void Watch(int fd, uint32_t events, int operation = EPOLL_CTL_ADD);
   // Makes the end its queue pair's.

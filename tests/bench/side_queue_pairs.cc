@@ -8,7 +8,7 @@
 namespace rdmabroker::bench {
 namespace {
 
-constexpr uint32_t kQueueDepth = 2;  // Nothing is sent.
+constexpr uint32_t kQueueDepth = 2;  // The benchmark sends nothing.
 
 }  // namespace
 

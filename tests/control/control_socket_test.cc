@@ -119,7 +119,7 @@ TEST_F(ControlSocketTest, AUsersNewConnectionsWaitForItsTurns) {
   std::vector<UniqueFd> clients;
   for (int i = 0; i < 2 * kInATurn; ++i) clients.push_back(Connect("control.sock"));
   HaveAllAccepted();
-  // A turn takes all that has come, however long it takes.
+  // Turns have a bound in time, which must not be reached on a busy machine.
   const StoppedClock clock;
   // The broker's first words are there.
   const auto served = [&] {

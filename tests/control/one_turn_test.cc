@@ -317,7 +317,7 @@ UniqueFd AskForTransport(const SteppedDaemon& daemon) {
   EXPECT_EQ(::send(client.get(), "?", 1, MSG_NOSIGNAL), 1);
   return client;
 }
-// Whether an answer has come, which this reads.
+// Reads the answer. Returns false if there is none yet.
 bool IsAnswered(const UniqueFd& client) {
   char octet = 0;
   return ::recv(client.get(), &octet, 1, MSG_DONTWAIT) == 1;

@@ -106,12 +106,16 @@ void SteppedClient::Reserve() {
   EXPECT_FALSE(daemon_.records().reservations.empty());
 }
 
+v1::BatchedRequest& SteppedClient::AddRequest(v1::SessionRequest& message) {
+  v1::BatchedRequest& request = *message.mutable_requests()->add_requests();
+  request.set_request_id(++last_);
+  return request;
+}
+
 v1::SessionRequest SteppedClient::BatchOf(int requests) {
   v1::SessionRequest message;
   for (int i = 0; i < requests; ++i) {
-    v1::BatchedRequest& request = *message.mutable_requests()->add_requests();
-    request.set_request_id(++last_);
-    request.mutable_create_connector()->set_adapter_id(adapter_);
+    AddRequest(message).mutable_create_connector()->set_adapter_id(adapter_);
   }
   return message;
 }
@@ -119,9 +123,7 @@ v1::SessionRequest SteppedClient::BatchOf(int requests) {
 v1::SessionRequest SteppedClient::ReservationsOf(int requests) {
   v1::SessionRequest message;
   for (int i = 0; i < requests; ++i) {
-    v1::BatchedRequest& request = *message.mutable_requests()->add_requests();
-    request.set_request_id(++last_);
-    v1::ReservePortRequest& reserve = *request.mutable_reserve_port();
+    v1::ReservePortRequest& reserve = *AddRequest(message).mutable_reserve_port();
     reserve.set_adapter_id(adapter_);
     *reserve.mutable_address() = ToMessage({TestAddress(1).ip, 0});
   }
@@ -131,9 +133,7 @@ v1::SessionRequest SteppedClient::ReservationsOf(int requests) {
 v1::SessionRequest SteppedClient::ReleaseOfAll() {
   v1::SessionRequest message;
   for (const auto& [id, reservation] : daemon_.records().reservations) {
-    v1::BatchedRequest& request = *message.mutable_requests()->add_requests();
-    request.set_request_id(++last_);
-    request.mutable_release_port()->set_reservation_id(id.value());
+    AddRequest(message).mutable_release_port()->set_reservation_id(id.value());
   }
   return message;
 }

@@ -82,8 +82,9 @@ class SteppedClient {
   void Reserve();
   // So many further requests that make a connector.
   v1::SessionRequest BatchOf(int requests);
-  // So many further requests that reserve a port, and one for each reservation that there is, to release it.
+  // A batch of this many requests that reserve a port.
   v1::SessionRequest ReservationsOf(int requests);
+  // A batch that releases all reservations.
   v1::SessionRequest ReleaseOfAll();
   // Reads until the session's stream has ended; false where it does not end.
   bool StreamEnds();
@@ -95,6 +96,8 @@ class SteppedClient {
 
  private:
   uint64_t OpenAdapter();
+  // Adds a request of the session to a batch.
+  v1::BatchedRequest& AddRequest(v1::SessionRequest& message);
 
   SteppedDaemon& daemon_;
   const std::unique_ptr<RawClient> raw_;

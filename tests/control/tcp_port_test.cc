@@ -231,10 +231,7 @@ class ChangedKeysTest : public TcpPortTest {
       return condition();
     });
   }
-  void ChangeKeys() {
-    SSL_key_update(client_.tls(), SSL_KEY_UPDATE_NOT_REQUESTED);
-    SSL_do_handshake(client_.tls());
-  }
+  void ChangeKeys() { client_.ChangeKeys(SSL_KEY_UPDATE_NOT_REQUESTED); }
   // How often the client has received the octets.
   int Received(const std::string& octets) const {
     int times = 0;

@@ -63,6 +63,11 @@ class TlsClient {
             (SSL_get_shutdown(tls_.get()) & SSL_RECEIVED_SHUTDOWN) != 0;
     ERR_clear_error();
   }
+  // Sends a KeyUpdate of this type (SSL_key_update).
+  void ChangeKeys(int type) {
+    SSL_key_update(tls_.get(), type);
+    SSL_do_handshake(tls_.get());
+  }
   void Send(std::string_view plain) {
     EXPECT_EQ(SSL_write(tls_.get(), plain.data(), static_cast<int>(plain.size())), static_cast<int>(plain.size()));
   }

@@ -263,26 +263,21 @@ TEST_F(TlsTest, DoesNotNegotiateAgain) {
   EXPECT_FALSE(SSL_is_init_finished(client.tls()));
 }
 
-void ChangeKeys(TlsClient& client, int type) {
-  SSL_key_update(client.tls(), type);
-  SSL_do_handshake(client.tls());
-}
-
 TEST_F(TlsTest, ProcessesABoundedNumberOfRecordsAtATime) {
   constexpr int kMessage = 1 + TlsConnection::kMessageAsRecords;
   const struct {
     const char* name;
     std::function<void(TlsClient& client)> act;
     int at_a_time;  // Acts.
-    int cost;       // Of an act, in records.
+    int cost;       // Records that an act costs.
   } rows[] = {
       {"little data", [](TlsClient& client) { client.Send("x"); }, TlsConnection::kRecordsAtATime, 1},
-      {"new keys", [](TlsClient& client) { ChangeKeys(client, SSL_KEY_UPDATE_NOT_REQUESTED); }, 8, kMessage},
-      {"new keys that want others", [](TlsClient& client) { ChangeKeys(client, SSL_KEY_UPDATE_REQUESTED); }, 5,
+      {"new keys", [](TlsClient& client) { client.ChangeKeys(SSL_KEY_UPDATE_NOT_REQUESTED); }, 8, kMessage},
+      {"new keys that want others", [](TlsClient& client) { client.ChangeKeys(SSL_KEY_UPDATE_REQUESTED); }, 5,
        kMessage + TlsConnection::kMessageAsRecords},
       {"new keys beside data",
        [](TlsClient& client) {
-         ChangeKeys(client, SSL_KEY_UPDATE_NOT_REQUESTED);
+         client.ChangeKeys(SSL_KEY_UPDATE_NOT_REQUESTED);
          client.Send("x");
        },
        8, kMessage + 1},
@@ -321,7 +316,7 @@ TEST_F(TlsTest, TellsThatAClientSendsManyNewKeysAndNoData) {
   Exchange(client);
   ASSERT_EQ(server_->state(), State::kOpen) << server_->why();
   const auto change_keys = [&] {
-    ChangeKeys(client, SSL_KEY_UPDATE_NOT_REQUESTED);
+    client.ChangeKeys(SSL_KEY_UPDATE_NOT_REQUESTED);
     Exchange(client);
   };
   for (int i = 0; i < TlsConnection::kMostMessages; ++i) change_keys();

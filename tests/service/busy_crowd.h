@@ -32,7 +32,7 @@ class BusyCrowd {
   const IpAddress& ip() const { return ip_; }
   Chatter& chatter() { return chatter_; }
 
-  // Has every connection carry a message once more, prints what it has seen, and closes all. Returns the process's exit
+  // Sends one more message on each connection, prints the counts, and closes everything. Returns the process's exit
   // status: 0 if nothing was lost.
   int Finish();
 

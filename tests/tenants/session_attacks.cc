@@ -98,7 +98,7 @@ void RefusedRequests(Attacker& attacker) {
   }
 }
 
-// As many requests as a batch may have, of which `fill` makes each.
+// Sends the largest batch. `fill` makes each request.
 constexpr size_t kOfBatch = 64;
 template <typename Fill>
 void SendBatch(HostileSession& session, const Fill& fill) {

@@ -91,12 +91,8 @@ void ActiveConnection::OnReady(uint32_t events) {
       return SendRequest();
     case State::kRequesting:
       return ReceiveReply();
-    case State::kReplied: {
-      // The peer's data stays in the socket until the consumer has decided.
-      if (events == EPOLLIN) return Await(EPOLLRDHUP);
-      const int error = SocketError(socket_.get());
-      return Fail(error != 0 ? error : ECONNRESET);
-    }
+    case State::kReplied:
+      return AwaitDecision(events);
     default:
       return;
   }

@@ -3,6 +3,7 @@
 #include "broker/fabric/iwarp/connection.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <utility>
 
 #include "broker/fabric/iwarp/sockets.h"
@@ -140,6 +141,12 @@ void Connection::End(FabricReport report) {
   CloseSocket();
   state_ = State::kOver;
   surroundings_.reports.Push(std::move(report));
+}
+
+void Connection::AwaitDecision(uint32_t events) {
+  if (events == EPOLLIN) return Await(EPOLLRDHUP);
+  const int error = SocketError(socket_.get());
+  Fail(error != 0 ? error : ECONNRESET);
 }
 
 void Connection::Fail(int error, std::string explanation) {

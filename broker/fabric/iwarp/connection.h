@@ -74,6 +74,8 @@ class Connection {
 
   // Calls OnReady once when one of `events`, an error or a hang-up occurs on the socket.
   void Await(uint32_t events);
+  // For events while the consumer decides: the peer's data stays in the socket, and anything else ends the connection.
+  void AwaitDecision(uint32_t events);
   // Calls OnDeadline once, in place of any that is set.
   void SetDeadline(absl::Duration after);
   // A reset tells the peer at once; without it, what was sent still reaches the peer, and then the stream's end. What

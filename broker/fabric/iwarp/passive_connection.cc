@@ -66,12 +66,8 @@ void PassiveConnection::Perform(const FabricReject& request) {
 
 void PassiveConnection::OnReady(uint32_t events) {
   switch (state_) {
-    case State::kRequested: {
-      // The peer's data stays in the socket until the consumer has decided.
-      if (events == EPOLLIN) return Await(EPOLLRDHUP);
-      const int error = SocketError(socket_.get());
-      return Fail(error != 0 ? error : ECONNRESET);
-    }
+    case State::kRequested:
+      return AwaitDecision(events);
     case State::kAccepting:
       return ReceiveReady();
     case State::kRejecting:
