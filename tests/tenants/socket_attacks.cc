@@ -98,8 +98,8 @@ void SilentFetchers(Attacker& attacker) {
 
 std::vector<Attack> SocketAttacks() {
   return {
-      {"HalfRequests", HalfRequests, {{"connections", 5000}, {"octets", 16 * 4096}}},
-      {"SilentPeers", SilentPeers, {{"connections", 5000}}},
+      {"HalfRequests", HalfRequests, {{"connections", 1000}, {"octets", 16 * 4096}}},
+      {"SilentPeers", SilentPeers, {{"connections", 1000}}},
       {"NoiseForPeers", NoiseForPeers, {{"octets", 10'000}, {"ended", 100}}},
       {"HandoffGuesses", HandoffGuesses, {{"denied", 10}, {"given", 0, 0}}},
       {"SilentFetchers", SilentFetchers, {{"connections", 300}}},
