@@ -102,13 +102,18 @@ BrokerCore& BrokerCore::operator=(BrokerCore&&) noexcept = default;
 BrokerCore::~BrokerCore() = default;
 
 Effects BrokerCore::Handle(Instant now, const Event& event) {
+  uint32_t closes_left = limits_.closes_at_a_time;
+  return Handle(now, event, &closes_left);
+}
+
+Effects BrokerCore::Handle(Instant now, const Event& event, uint32_t* closes_left) {
   if (now < records_.now) {
     std::fputs("broker core: time went back\n", stderr);
     std::abort();
   }
   const Instant before = std::exchange(records_.now, now);
   Effects effects;
-  Turn turn{limits_, records_, index_, effects, tally_, before, limits_.closes_at_a_time};
+  Turn turn{limits_, records_, index_, effects, tally_, before, *closes_left};
   Dispatch(turn, event);
   return effects;
 }

@@ -102,6 +102,9 @@ class CoreRunner {
   std::deque<Event> waiting_;
   bool queued_ = false;  // The loop calls Drain at the end of this turn.
   bool running_ = false;
+  // How many objects of ended sessions may still be closed in the turn of the loop in which events were handled last.
+  uint32_t closes_left_ = 0;
+  uint64_t closes_in_ = UINT64_MAX;            // That turn.
   Instant deadline_ = absl::InfiniteFuture();  // That the timer waits for.
   TimerId timer_ = TimerId::kNone;
   TimerId commit_retry_ = TimerId::kNone;  // Runs after a commit that failed, until the next one.
