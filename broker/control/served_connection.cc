@@ -2,8 +2,10 @@
 
 #include "broker/control/served_connection.h"
 
+#include <linux/sockios.h>
 #include <nghttp2/nghttp2.h>
 #include <sys/epoll.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 
 #include <algorithm>
@@ -22,13 +24,21 @@ namespace {
 constexpr size_t kOctetsAsARequest = 16384;
 // So does reading this many records of little data from TLS.
 constexpr int kRecordsAsARequest = 8;
+// So does reading frames of this weight, where no call begins with them (rpc::Http2::kFramesAtATime).
+constexpr size_t kFramesAsARequest = 32;
+// So does parsing a message of this many octets. Some messages of 64 KiB have 32,000 fields and take 3 ms.
+constexpr size_t kParsedAsARequest = 1024;
 // Making a connection and saying the first on it takes as long as four requests. One of them is of ServeInput.
 constexpr int64_t kOfStart = 3;
 // Octets of memory that a connection and a stream use in addition to their messages: measured, and rounded up.
 constexpr size_t kOfConnection = 16384;
 constexpr size_t kOfStream = 1024;
+// How much is sent before the broker looks how much of it the client has read, which is a system call.
+constexpr size_t kSentAtATime = 16384;
 // The most octets that an empty buffer keeps allocated.
 constexpr size_t kKeptEmpty = 4096;
+
+int64_t CostOf(std::string_view message) { return static_cast<int64_t>(message.size() / kParsedAsARequest); }
 
 void FreeIfEmpty(std::string& octets) {
   if (octets.empty() && octets.capacity() > kKeptEmpty) std::string().swap(octets);
@@ -173,7 +183,7 @@ void ServedConnection::ServeInput() {
   served_ = false;
   if (!ServeEvents() || !input_.empty() || InTls() > 0) ServeSoon();
   // Frames without an event take time, too.
-  if (!served_) Charge(1);
+  Charge((served_ ? 0 : 1) + static_cast<int64_t>(rpc_.TakeWeight() / kFramesAsARequest));
   Touch();
 }
 
@@ -195,16 +205,20 @@ void ServedConnection::Serve(rpc::ServerEvent event) {
   std::visit(Overloaded{
                  [&](rpc::CallBegan& began) {
                    const Services::Method& method = services_.at(began.path);
-                   Charge(method.cost);
+                   Charge(std::min(method.cost + CostOf(began.request), UserTurns::kShare));
                    method.begin({.connection = *this, .id = began.call, .request = std::move(began.request)});
                  },
                  [&](const rpc::RequestArrived& arrived) {
+                   Charge(CostOf(arrived.request.value_or("")));
                    if (const auto stream = stream_of(arrived.call)) stream->Arrived(arrived.request);
                  },
                  [&](const rpc::RepliesSent& sent) {
                    if (const auto stream = stream_of(sent.call)) stream->Sent();
                  },
-                 [&](const rpc::CallLost& lost) { Forget(lost.call, lost.why); },
+                 [&](const rpc::CallLost& lost) {
+                   Charge(1);
+                   Forget(lost.call, lost.why);
+                 },
              },
              event);
 }
@@ -257,7 +271,7 @@ void ServedConnection::Flush() {
     return EndForExcess("the client sends too many messages of TLS, such as KeyUpdate");
   }
   flushing_ = true;
-  rpc_.PassTime(Loop::Now());
+  Charge(rpc_.PassTime(Loop::Now()));
   if (!rpc_.flood().empty() && !std::exchange(told_, true)) port_.Exceeds(*this, rpc_.flood());
   if (output_.empty()) {
     TakeOutput();
@@ -272,12 +286,23 @@ void ServedConnection::Flush() {
   EndOnceHeard();
   Rearm();
   SetTimer();
+  LookAtSocket();
   account_->Hold(Held());
 }
 
+void ServedConnection::LookAtSocket() {
+  if (sent_ < kSentAtATime && in_socket_ == 0) return;
+  int unread = 0;
+  if (::ioctl(socket_.get(), SIOCOUTQ, &unread) != 0) return;
+  in_socket_ = static_cast<size_t>(unread);
+  sent_ = 0;
+}
+
 size_t ServedConnection::Held() const {
+  size_t in_streams = 0;
+  for (const auto& [call, stream] : streams_) in_streams += stream->held();
   return kOfConnection + kOfStream * rpc_.streams() + InTls() + input_.size() + rpc_.headers() + rpc_.unread() +
-         rpc_.unsent() + output_.size();
+         rpc_.unsent() + output_.size() + in_streams + in_socket_;
 }
 
 bool ServedConnection::IsDone() const {
@@ -303,7 +328,10 @@ void ServedConnection::WriteOutput() {
     size = ::send(socket_.get(), output_.data(), output_.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
     unwritable_ = size < 0 && errno != EAGAIN && errno != EINTR;
   }
-  if (size > 0) output_.erase(0, static_cast<size_t>(size));
+  if (size > 0) {
+    output_.erase(0, static_cast<size_t>(size));
+    sent_ += static_cast<size_t>(size);
+  }
   if (unwritable_) output_.clear();
   FreeIfEmpty(output_);
   if (size > 0 || output_.empty()) loop_.CancelTimer(std::exchange(unread_, TimerId::kNone));

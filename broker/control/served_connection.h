@@ -118,6 +118,8 @@ class ServedConnection : public std::enable_shared_from_this<ServedConnection> {
   void EndForExcess(absl::string_view cause);
   // Octets of the client that wait in TLS.
   size_t InTls() const { return tls_ == nullptr ? 0 : tls_->unread(); }
+  // Notes how much the client has not read, once much was sent: the kernel's memory for it is the broker's.
+  void LookAtSocket();
   // Octets in memory that wait for the broker or for the client.
   size_t Held() const;
 
@@ -138,6 +140,8 @@ class ServedConnection : public std::enable_shared_from_this<ServedConnection> {
   TimerId unread_ = TimerId::kNone;      // Runs while output waits; restarts when some of it is written.
   TimerId last_words_ = TimerId::kNone;  // Runs after the client has ended the connection.
   std::string output_;                   // Octets for the socket. At most those of one rpc_.TakeOutput.
+  size_t sent_ = 0;                      // Octets written since LookAtSocket looked last.
+  size_t in_socket_ = 0;                 // Octets of memory for what the client had not read by then.
   bool waits_ = false;                   // ServeClient waits for the user's turn.
   bool served_ = false;                  // An event was served since the last Receive.
   bool told_ = false;                    // The port knows that the client has flooded the broker.

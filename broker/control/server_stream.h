@@ -5,6 +5,7 @@
 
 #include <google/protobuf/message_lite.h>
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -35,6 +36,8 @@ class ServerStream : public std::enable_shared_from_this<ServerStream> {
   virtual void Ended(std::optional<rpc::CallLost::Why> why) = 0;
   // Whether the stream is handling what the client has sent.
   [[nodiscard]] virtual bool IsBusy() const { return false; }
+  // Octets of memory that the stream uses for what waits for the broker or for the client.
+  [[nodiscard]] virtual size_t held() const { return 0; }
 
  protected:
   // `patience` may change while the stream is open.

@@ -25,6 +25,12 @@ constexpr int kTurn = UserTurns::kShare;
 // Looking at this many kept events when a session returns takes about as long as a request.
 constexpr size_t kEventsAsARequest = 16;
 
+// The end of a session is a commit of its own, which takes as long as so many requests.
+constexpr int64_t kOfEnd = 8;
+
+// Octets of memory of an answer that waits, with room for the longest hint: rounded up.
+constexpr size_t kOfAnswer = 1024;
+
 Outcome Malformed(const std::string& hint) { return {.status = NdkStatus::kInvalidParameter, .hint = hint}; }
 
 Outcome OutcomeOf(StreamEnding ending) {
@@ -80,12 +86,13 @@ void SessionStream::Start() {
 
 void SessionStream::TakeMessage(const std::string& message) {
   if (const rpc::Status read = ReadMessage(message, &message_); !read.ok()) {
+    ForgetMessage();
     LeaveSession(StreamEnd::kBroker);
     return Finish(read);
   }
   next_request_ = 0;
   // The stream is ending: messages that still arrive are ignored.
-  if (last_) return;
+  if (last_) return ForgetMessage();
   if (!message_.has_requests()) Charge(1);
   if (session_) {
     TakeLaterMessage();
@@ -152,11 +159,13 @@ void SessionStream::SendOpened(bool resumed, const SessionSecret& secret) {
 
 void SessionStream::TakeLaterMessage() {
   if (message_.has_close()) {
+    Charge(kOfEnd);
     context_.broker.EndSession(std::exchange(session_, SessionId()), StreamEnding::kClosed);
     return;
   }
   const EventNumber through(message_.acknowledge().acknowledged_event());
   const bool acknowledges = message_.has_acknowledge();
+  OweFor(acknowledges ? through : EventNumber(message_.requests().acknowledged_event()));
   if (acknowledges && context_.broker.Acknowledge(session_, through)) return;
   const int requests = message_.requests().requests_size();
   const SessionRecord* const session = Session();
@@ -209,12 +218,8 @@ void SessionStream::AllAnswered() {
 }
 
 void SessionStream::GoOn() {
+  if (finishing() || !session_ || !HasMoreToAsk()) ForgetMessage();
   if (finishing()) return;
-  if (!session_ || !HasMoreToAsk()) {
-    // Clear would keep memory.
-    message_ = v1::SessionRequest();
-    next_request_ = 0;
-  }
   held_up_ = writing() && replies_.waiting() >= kTurn;
   if (held_up_ || unanswered_ > 0) return;
   if (!HasMoreToAsk()) return Read();
@@ -224,6 +229,20 @@ void SessionStream::GoOn() {
     GoOn();
   });
 }
+
+void SessionStream::OweFor(EventNumber acknowledged) {
+  const SessionRecord* const session = Session();
+  if (session == nullptr || acknowledged <= session->acknowledged || acknowledged > session->last_event) return;
+  Owe(static_cast<int64_t>((acknowledged.value() - session->acknowledged.value()) / kEventsAsARequest));
+}
+
+void SessionStream::ForgetMessage() {
+  // Clear would keep memory.
+  message_ = v1::SessionRequest();
+  next_request_ = 0;
+}
+
+size_t SessionStream::held() const { return message_.requests().SpaceUsedLong() + replies_.waiting() * kOfAnswer; }
 
 const SessionRecord* SessionStream::Session() const {
   const auto& sessions = context_.broker.core().records().sessions;
@@ -297,7 +316,9 @@ void SessionStream::Unread() {
 
 void SessionStream::LeaveSession(StreamEnd end) {
   // First: the broker must not hear of it twice.
-  if (std::exchange(session_, SessionId())) context_.broker.CloseStream(*this, end);
+  if (!std::exchange(session_, SessionId())) return;
+  Charge(kOfEnd);
+  context_.broker.CloseStream(*this, end);
 }
 
 }  // namespace rdmabroker

@@ -3,6 +3,7 @@
 #ifndef BROKER_CONTROL_SESSION_STREAM_H_
 #define BROKER_CONTROL_SESSION_STREAM_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -45,6 +46,7 @@ class SessionStream final : public ServerStream, public EventStream {
   void End(StreamEnding ending) override;
   void Ended(std::optional<rpc::CallLost::Why> why) override;
   [[nodiscard]] bool IsBusy() const override { return unanswered_ > 0 || HasMoreToAsk(); }
+  [[nodiscard]] size_t held() const override;
 
  private:
   void Start();
@@ -59,6 +61,9 @@ class SessionStream final : public ServerStream, public EventStream {
   void TakeLaterMessage();
   // Asks for some of the message's requests. Others have their turn before the rest.
   void TakeRequests();
+  void ForgetMessage();
+  // The events that an acknowledgement drops take their time, too.
+  void OweFor(EventNumber acknowledged);
   [[nodiscard]] bool HasMoreToAsk() const { return next_request_ < message_.requests().requests_size(); }
   // The broker has answered all requests that the stream has asked for.
   void AllAnswered();

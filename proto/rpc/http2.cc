@@ -203,6 +203,7 @@ size_t Http2::Scan(std::string_view octets, absl::Time now) {
     Terminate(NGHTTP2_ENHANCE_YOUR_CALM, WordsFor(excess));
     break;
   }
+  weight_ += frames;
   return read;
 }
 

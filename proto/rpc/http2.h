@@ -12,6 +12,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "absl/time/time.h"
 #include "proto/rpc/frame_budget.h"
@@ -69,6 +70,8 @@ class Http2 {
   // connections. Reads nothing while many frames wait for TakeOutput, so that a peer that does not read cannot fill
   // the queue.
   size_t Receive(std::string_view octets, absl::Time now);
+  // How many frames Receive has read since TakeWeight was called last, counted as kFramesAtATime says.
+  size_t TakeWeight() { return std::exchange(weight_, 0); }
   // Returns the next octets to send to the peer, in order. Empty if there are none.
   std::string TakeOutput();
   [[nodiscard]] bool HasOutput() const;
@@ -160,6 +163,7 @@ class Http2 {
   std::map<CallId, Stream> streams_;
   size_t unsent_ = 0;
   size_t header_block_ = 0;
+  size_t weight_ = 0;  // Of TakeWeight.
   bool settings_agreed_ = false;
   bool draining_ = false;
   bool peer_drains_ = false;

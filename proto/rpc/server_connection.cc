@@ -295,7 +295,7 @@ void ServerConnection::Lose(CallId id, CallLost::Why why) {
   Forget(id);
 }
 
-void ServerConnection::PassTime(absl::Time now) {
+int ServerConnection::PassTime(absl::Time now) {
   now_ = now;
   if (!http2_.SettingsAgreed() && now >= settings_deadline_ && !http2_.IsTerminated()) {
     Terminate(NGHTTP2_SETTINGS_TIMEOUT, "the client does not acknowledge SETTINGS");
@@ -304,9 +304,10 @@ void ServerConnection::PassTime(absl::Time now) {
     drain_deadline_.reset();
     http2_.EndDrain();
   }
-  for (int i = 0; i < kDeadlinesAtATime; ++i) {
+  int ended = 0;
+  for (; ended < kDeadlinesAtATime; ++ended) {
     const auto due = deadlines_.TakeDue(now);
-    if (!due) return;
+    if (!due) break;
     const CallId id = *due;
     const auto found = calls_.find(id);
     const bool finished = found == calls_.end();
@@ -319,6 +320,7 @@ void ServerConnection::PassTime(absl::Time now) {
       End(id, responded, {.code = StatusCode::kDeadlineExceeded, .message = "The call's deadline has passed."});
     }
   }
+  return ended;
 }
 
 std::optional<absl::Time> ServerConnection::NextDeadline() const {

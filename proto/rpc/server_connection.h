@@ -79,6 +79,7 @@ class ServerConnection : private StreamListener {
 
   // Same as the functions of Http2. Receive and TakeOutput may create events: call NextEvent after each of them.
   size_t Receive(std::string_view octets, absl::Time now);
+  size_t TakeWeight() { return http2_.TakeWeight(); }
   std::string TakeOutput();
   [[nodiscard]] bool HasOutput() const { return http2_.HasOutput(); }
   [[nodiscard]] bool IsDone() const { return http2_.IsDone(); }
@@ -109,8 +110,8 @@ class ServerConnection : private StreamListener {
   // The most calls that one PassTime ends.
   static constexpr int kDeadlinesAtATime = 64;
   // Ends calls whose deadline has passed, a drain, and the connection of a client that does not acknowledge the
-  // settings in time.
-  void PassTime(absl::Time now);
+  // settings in time. Returns how many calls it has ended.
+  int PassTime(absl::Time now);
   // When PassTime must be called next. It has passed if calls are left that PassTime must end.
   [[nodiscard]] std::optional<absl::Time> NextDeadline() const;
 

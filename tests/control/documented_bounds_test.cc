@@ -125,7 +125,8 @@ TEST(DocumentedBounds, OfTheFrontDoorAreTheCodes) {
       {"[small frames](grpc.md#how-many-frames-are-a-flood)", Documented(frames.small)},
       {"a request", absl::StrCat(connection.request, " octets")},
       {"the headers of a call", absl::StrCat(connection.header_block, " octets")},
-      {"unserved requests and unread replies, and 16 KiB for each connection and 1 KiB for each call",
+      {"unserved requests and unread replies, those in the kernel's buffers included, and 16 KiB for each connection "
+       "and 1 KiB for each call",
        absl::StrCat(costs.of_payer >> 20, " MiB of a user, ", costs.in_all >> 20, " MiB in all")},
       {"the loop's time",
        absl::StrCat(UserTurns::kShare, " requests of a user in a turn, ", UserTurns::kInATurn, " in all")},

@@ -48,6 +48,8 @@ class SteppedDaemon {
   SessionId Open(RawClient& client, RawSession& session);
 
   const Records& records() const { return server_->broker().core().records(); }
+  // Octets that clients' connections hold (UserCosts).
+  size_t held() const { return server_->costs().held(); }
   FakeFabric& fabric() { return *fabric_; }
   StoppedClock& clock() { return clock_; }
   Loop& loop() { return server_->loop(); }

@@ -164,7 +164,7 @@ std::vector<Attack> TlsAttacks() {
       {"HalfHandshakes", HalfHandshakes, {{"connections", 256}}},
       {"PlainOctets", PlainOctets, {{"octets", 10'000}, {"ended", 10}}},
       {"UnlistedCertificates", UnlistedCertificates, {{"status 7", 10}, {"status 0", 0, 0}}},
-      {"OddCertificates", OddCertificates, {{"octets", 10'000}, {"ended", 10}, {"status 0", 0, 0}}},
+      {"OddCertificates", OddCertificates, {{"octets", 1000}, {"ended", 10}, {"status 0", 0, 0}}},
       {"AStringOverTls", AStringOverTls, {{"octets", 10'000}, {"goaway 9"}}},
       {"PingsOverTls", PingsOverTls, {{"octets", 10'000}, {"goaway 11"}}},
       {"Renegotiations", Renegotiations, {{"ended"}, {"negotiated again", 0, 0}}},
