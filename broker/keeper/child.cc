@@ -16,6 +16,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "broker/keeper/lifecycle.h"
+#include "broker/keeper/memory_bound.h"
 #include "broker/log/log.h"
 
 namespace rdmabroker::keeper {
@@ -74,6 +75,32 @@ void LimitDescriptors(rlim_t limit) {
   ::setrlimit(RLIMIT_NOFILE, &both);
 }
 
+// Lowers the soft limit, and returns what both were.
+template <typename Resource>
+rlimit Lower(Resource resource, rlim_t most) {
+  rlimit former = {};
+  ::getrlimit(resource, &former);
+  const rlimit both = {.rlim_cur = std::min(most, former.rlim_cur), .rlim_max = former.rlim_max};
+  if (::setrlimit(resource, &both) != 0) {
+    LogWarning("memory of the child not bounded", {{"cause", std::strerror(errno)}});
+  }
+  return former;
+}
+
+// Returns where the command cannot be executed. The C library makes threads' stacks as large as RLIMIT_STACK, and all
+// of each counts.
+void Execute(const std::vector<char*>& arguments, const std::vector<char*>& variables, rlim_t memory_limit) {
+  const auto execute = [&] { ::execvpe(arguments[0], arguments.data(), variables.data()); };
+  if (memory_limit == RLIM_INFINITY) return execute();
+  Lower(RLIMIT_DATA, memory_limit);
+  const rlimit stack = Lower(RLIMIT_STACK, kStackBytes);
+  execute();
+  // The kernel takes arguments and environment of a quarter of the stack's limit.
+  if (errno != E2BIG) return;
+  ::setrlimit(RLIMIT_STACK, &stack);
+  execute();
+}
+
 // In the child.
 [[noreturn]] void Become(const Launch& launch, std::vector<std::string> environment, const DescriptorStore& store,
                          pid_t parent) {
@@ -91,7 +118,7 @@ void LimitDescriptors(rlim_t limit) {
   const std::vector<char*> arguments = Pointers(command);
   const std::vector<char*> variables = Pointers(environment);
   ResetSignals();
-  ::execvpe(arguments[0], arguments.data(), variables.data());
+  Execute(arguments, variables, launch.memory_limit);
   Fail(arguments[0], errno == ENOENT ? Lifecycle::kNoCommand : Lifecycle::kCannotExecute);
 }
 

@@ -21,6 +21,9 @@ struct Launch {
   std::string notify_address;
   absl::Duration watchdog_interval = absl::InfiniteDuration();
   rlim_t descriptor_limit = RLIM_INFINITY;  // The child's, of RLIMIT_NOFILE, or its hard limit where that is less.
+  // The child's, of RLIMIT_DATA, or this process's where that is less. With one, a thread's stack is kStackBytes at
+  // most, unless the command's arguments and environment need more.
+  rlim_t memory_limit = RLIM_INFINITY;
 };
 
 // `environment`, as environ(7) has it, for a child: without what tells of this process's own supervisor, and with what

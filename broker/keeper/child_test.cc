@@ -6,10 +6,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <string>
 #include <utility>
 #include <vector>
@@ -30,8 +32,9 @@ UniqueFd FileAt(int number, const std::string& contents) {
 }
 
 // The exit status of the shell that reads the script.
-int RunScript(const std::string& script, const DescriptorStore& store) {
-  const auto pid = SpawnChild({.command = {"sh", "-c", script}, .notify_address = "@x"}, store);
+int RunScript(const std::string& script, const DescriptorStore& store, rlim_t memory_limit = RLIM_INFINITY) {
+  const auto pid =
+      SpawnChild({.command = {"sh", "-c", script}, .notify_address = "@x", .memory_limit = memory_limit}, store);
   EXPECT_TRUE(pid.ok()) << pid.status();
   int status = -1;
   EXPECT_EQ(::waitpid(*pid, &status, 0), *pid);
@@ -85,6 +88,42 @@ TEST(SpawnChild, GivesItTheDescriptorsInTheirOrderWhateverTheirNumbers) {
   } while (std::next_permutation(numbers.begin(), numbers.end()));
   EXPECT_EQ(orders, 360);
   for (const auto& [number, fd] : elsewhere) ::dup3(fd.get(), number, O_CLOEXEC);
+}
+
+// This process's limit while it lives, for what is started.
+class Limit {
+ public:
+  Limit(decltype(RLIMIT_DATA) resource, rlim_t soft) : resource_(resource) {
+    EXPECT_EQ(::getrlimit(resource_, &former_), 0);
+    const rlimit limit = {.rlim_cur = soft, .rlim_max = former_.rlim_max};
+    EXPECT_EQ(::setrlimit(resource_, &limit), 0);
+  }
+  ~Limit() { ::setrlimit(resource_, &former_); }
+  Limit(const Limit&) = delete;
+  Limit& operator=(const Limit&) = delete;
+
+ private:
+  const decltype(RLIMIT_DATA) resource_;
+  rlimit former_ = {};
+};
+
+// In KiB, as the shell has them.
+TEST(SpawnChild, BoundsItsMemoryAndWithItTheStacksOfThreads) {
+  const Limit usual(RLIMIT_STACK, 8 << 20);
+  const DescriptorStore store(10);
+  EXPECT_EQ(RunScript("test $(ulimit -S -s) = 8192 && test $(ulimit -S -d) = $(ulimit -H -d)", store), 0);
+  EXPECT_EQ(RunScript("test $(ulimit -S -d),$(ulimit -S -s) = 65536,1024", store, 64 << 20), 0);
+  const Limit small(RLIMIT_STACK, 512 << 10);
+  EXPECT_EQ(RunScript("test $(ulimit -S -d),$(ulimit -S -s) = 65536,512", store, 64 << 20), 0) << "it is less already";
+}
+
+// A namespace with many services gives each container as many variables.
+TEST(SpawnChild, BoundsTheMemoryOfOneWithAnEnvironmentThatASmallStackHasNoRoomFor) {
+  const Limit usual(RLIMIT_STACK, 8 << 20);
+  const char* const names[] = {"MANY_A", "MANY_B", "MANY_C"};
+  for (const char* name : names) ::setenv(name, std::string(100000, 'x').c_str(), 1);
+  EXPECT_EQ(RunScript("test $(ulimit -S -d),$(ulimit -S -s) = 65536,8192", DescriptorStore(10), 64 << 20), 0);
+  for (const char* name : names) ::unsetenv(name);
 }
 
 TEST(SpawnChild, SaysLikeAShellWhyACommandIsNotExecuted) {

@@ -13,6 +13,7 @@
 #include <ctime>
 #include <utility>
 
+#include "broker/keeper/memory_bound.h"
 #include "broker/keeper/notification.h"
 #include "broker/log/log.h"
 
@@ -61,6 +62,9 @@ UniqueFd BlockSignals() {
   return UniqueFd(::signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK));
 }
 
+// 0 for no limit.
+rlim_t Logged(rlim_t limit) { return limit == RLIM_INFINITY ? 0 : limit; }
+
 ChildEnd EndOf(const siginfo_t& info) {
   return info.si_code == CLD_EXITED ? ChildEnd{.status = info.si_status} : ChildEnd{.signal = info.si_status};
 }
@@ -77,7 +81,8 @@ absl::StatusOr<std::unique_ptr<Keeper>> Keeper::Make(Settings settings) {
 }
 
 Keeper::Keeper(Settings settings, NotifySocket notify_socket, UniqueFd signals, rlim_t descriptor_limit)
-    : launch_{.command = std::move(settings.command),
+    : memory_(settings.memory),
+      launch_{.command = std::move(settings.command),
               .notify_address = notify_socket.address(),
               .watchdog_interval = settings.watchdog_interval,
               .descriptor_limit = descriptor_limit},
@@ -229,13 +234,20 @@ void Keeper::Do(const std::optional<Step>& step) {
 void Keeper::Start() {
   child_is_ready_ = false;
   status_.clear();
+  // Anew each time, as a pod's limit may be changed while it runs.
+  const MemoryBound memory = memory_ ? MemoryBound{.bytes = *memory_} : BoundByCgroup(ReadTextFile);
+  launch_.memory_limit = memory.bytes;
   const auto child = SpawnChild(launch_, store_);
   if (!child.ok()) {
     LogError("the child cannot be started", {{"cause", child.status().message()}});
     return Do(lifecycle_.Ended(Now(), {.status = EX_OSERR}));
   }
   child_ = *child;
-  LogInfo("child started", {{"pid", child_}, {"command", launch_.command.front()}, {"kept", store_.stored().size()}});
+  LogInfo("child started", {{"pid", child_},
+                            {"command", launch_.command.front()},
+                            {"kept", store_.stored().size()},
+                            {"memory_bytes", Logged(memory.bytes)},
+                            {"cgroup_bytes", Logged(memory.cgroup_bytes)}});
   lifecycle_.Started();
 }
 

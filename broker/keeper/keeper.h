@@ -34,6 +34,8 @@ class Keeper {
     absl::Duration watchdog_interval = absl::InfiniteDuration();
     absl::Duration stop_time;
     size_t most_descriptors = 0;
+    // The child's bound, RLIM_INFINITY for none; nothing: what the cgroup says at each start (BoundByCgroup).
+    std::optional<rlim_t> memory;
   };
 
   // Takes the process over: its signals, its children, orphans among them, and its limit on open files. Whoever has
@@ -61,7 +63,8 @@ class Keeper {
   void Start();
   void TakeEnd(const siginfo_t& info);
 
-  const Launch launch_;
+  const std::optional<rlim_t> memory_;
+  Launch launch_;
   NotifySocket notify_socket_;
   const UniqueFd signals_;  // signalfd.
   DescriptorStore store_;

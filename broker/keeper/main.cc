@@ -17,6 +17,7 @@
 #include "absl/time/time.h"
 #include "broker/keeper/descriptor_store.h"
 #include "broker/keeper/keeper.h"
+#include "broker/keeper/memory_bound.h"
 #include "broker/log/log.h"
 #include "deploy/debian/version.h"
 
@@ -24,6 +25,7 @@ namespace {
 
 using rdmabroker::keeper::DescriptorStore;
 using rdmabroker::keeper::Keeper;
+using rdmabroker::keeper::ReadMemory;
 
 constexpr char kFooter[] =
     "What follows \"--\" is the command with its arguments: rdma-broker-keeper [OPTIONS] -- rdma-brokerd [OPTIONS].\n"
@@ -73,6 +75,7 @@ int main(int argc, char** argv) {
                        "Print the version and exit");
   double watchdog_seconds = 0;  // None.
   double stop_seconds = kStopSeconds;
+  std::string memory;  // By the cgroup.
   std::string log_level = "info";
   std::string log_format = "text";
   Keeper::Settings settings = {.most_descriptors = kMostDescriptors};
@@ -89,6 +92,10 @@ int main(int argc, char** argv) {
       ->check(CLI::Range(0, static_cast<int>(DescriptorStore::kMost)).description(""))
       ->type_name("NUMBER")
       ->capture_default_str();
+  app.add_option("--memory", memory,
+                 "What a broker may take (RLIMIT_DATA); else 3/4 of the cgroup's limit, where there is one")
+      ->check([](const std::string& text) { return std::string(ReadMemory(text).status().message()); })
+      ->type_name("BYTES|none");
   app.add_option("--log-level", log_level, "What is logged: this and worse")
       ->check(CLI::IsMember(TextsOf(rdmabroker::kLogLevelNames)))
       ->type_name("")
@@ -110,6 +117,7 @@ int main(int argc, char** argv) {
   }
   settings.command.assign(dashes + 1, argv + argc);
   if (watchdog_seconds > 0) settings.watchdog_interval = absl::Seconds(watchdog_seconds);
+  if (!memory.empty()) settings.memory = *ReadMemory(memory);
   settings.stop_time = absl::Seconds(stop_seconds);
   rdmabroker::StartLogging("rdma-broker-keeper", *rdmabroker::LogFormatNamed(log_format),
                            *rdmabroker::LogLevelNamed(log_level));

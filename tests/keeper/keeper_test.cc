@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <cstdlib>
@@ -30,6 +31,18 @@ std::optional<int> EndAfter(KeptProgram& program, const std::string& order) {
   program.Tell(order);
   return program.keeper().End();
 }
+
+// A sanitizer's shadow memory is the process's own, and so large that no bound leaves it room.
+#if defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+#define SHADOWED 1
+#endif
+#endif
+#ifdef SHADOWED
+constexpr bool kTakesTerabytes = true;
+#else
+constexpr bool kTakesTerabytes = false;
+#endif
 
 // What the keeper says of the next start: in how many milliseconds.
 int WaitBeforeNextStart(KeptProgram& program) {
@@ -98,6 +111,55 @@ TEST(Keeper, GivesTheChildTheLimitOfOpenFilesThatItHadItself) {
   KeptProgram program({}, {"sh", "-c", "ulimit -S -n 123; exec \"$@\"", "sh"});
   ASSERT_TRUE(program.NextChild());
   EXPECT_EQ(program.Ask("limit"), "123");
+}
+
+// Far beyond the bound, and no harm where there is none.
+TEST(Keeper, OutlivesAChildThatTakesMemoryWithoutEndAndKeepsWhatItStored) {
+  if (kTakesTerabytes) GTEST_SKIP() << "a sanitizer's shadow is beyond any bound";
+  KeptProgram program({"--memory", "67108864"});
+  EXPECT_TRUE(program.Logs("kept=0 memory_bytes=67108864 cgroup_bytes=0"));
+  ASSERT_TRUE(program.NextChild());
+  EXPECT_EQ(program.Ask("store n c"), "OK");
+  for (int death = 0; death < 2; ++death) {
+    program.Tell("exhaust 268435456");
+    EXPECT_TRUE(program.Logs("status=0 signal=6"));
+    ASSERT_TRUE(program.NextChild());
+  }
+  EXPECT_EQ(program.Ask("kept"), "kept: n=c");
+}
+
+TEST(Keeper, BoundsEachChildByWhatTheCgroupSaysWhenItStarts) {
+  if (kTakesTerabytes) GTEST_SKIP() << "a sanitizer's shadow is beyond any bound";
+  const TemporaryFolder folder;
+  const auto limit = [&](const char* bytes) { std::ofstream(folder.path() + "/memory.max") << bytes << "\n"; };
+  // In the place of a kernel's, whichever versions that has.
+  std::ofstream(folder.path() + "/cgroup") << "0::/\n";
+  std::vector<std::string> unshare = {"unshare", "--mount"};
+  if (::geteuid() != 0) unshare.insert(unshare.end(), {"--user", "--map-root-user"});
+  unshare.insert(unshare.end(), {"sh", "-c",
+                                 "mount --bind $0 /sys/fs/cgroup && mount --bind $0/cgroup /proc/$$/cgroup && exec "
+                                 "\"$@\"",
+                                 folder.path()});
+  limit("536870912");
+  KeptProgram program({}, unshare);
+  if (!program.NextChild()) GTEST_SKIP() << "needs the right to mount";
+  EXPECT_EQ(program.Ask("memory-limit"), "402653184");
+  EXPECT_TRUE(program.Logs("kept=0 memory_bytes=402653184 cgroup_bytes=536870912"));
+  limit("134217728");
+  program.Tell("raise 9");
+  ASSERT_TRUE(program.NextChild());
+  EXPECT_EQ(program.Ask("memory-limit"), "100663296");
+  limit("max");
+  program.Tell("raise 9");
+  ASSERT_TRUE(program.NextChild());
+  EXPECT_EQ(program.Ask("memory-limit"), std::to_string(RLIM_INFINITY));
+  EXPECT_TRUE(program.Logs("kept=0 memory_bytes=0 cgroup_bytes=0"));
+}
+
+TEST(Keeper, BoundsNoMemoryWhereItIsToldTo) {
+  KeptProgram program({"--memory", "none"});
+  ASSERT_TRUE(program.NextChild());
+  EXPECT_EQ(program.Ask("memory-limit"), std::to_string(RLIM_INFINITY));
 }
 
 TEST(Keeper, OpensTheStandardDescriptorsThatItLacks) {
@@ -196,6 +258,9 @@ TEST(Keeper, SaysWhatIsWrongWithItsUsage) {
       {{"--descriptors", "-1", "--", "true"}, 64},
       {{"--descriptors", "4225", "--", "true"}, 0},
       {{"--descriptors", "4226", "--", "true"}, 64},  // Their names might not reach the next child.
+      {{"--memory", "384Mi", "--", "true"}, 64},
+      {{"--memory", "402653184", "--", "true"}, 0},
+      {{"--memory", "none", "--", "true"}, 0},
       {{"--log-level", "loud", "--", "true"}, 64},
       {{"--log-format", "xml", "--", "true"}, 64},
       {{"--help"}, 0},

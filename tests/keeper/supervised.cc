@@ -8,12 +8,14 @@
 //   descriptors               the numbers of those with which it was started
 //   signals                   the masks of those that were blocked and ignored when it was started
 //   limit                     on the number of open files
+//   memory-limit              RLIMIT_DATA
 //   exit STATUS, raise SIGNAL how it ends
 //   die-storing NAME CONTENTS stores a file and dies in the same moment
 //   block                     from now on the signals that a keeper passes on wait for:
 //   signal                    the number of the next one
 //   ignore SIGNAL
 //   hang                      does nothing more
+//   exhaust BYTES             takes memory until there is no more, or ends well with so much
 //   message COUNT TEXT        sends the text, whose lines end at "|", with so many descriptors, and a barrier behind
 //   it;
 //                             whether these are open or closed then
@@ -156,6 +158,19 @@ std::string ShutStored(const std::string& polled, const std::string& unpolled) {
   return ::sd_notify_barrier(0, kPatienceMicroseconds) > 0 ? "done" : "no barrier";
 }
 
+// Nobody catches std::bad_alloc.
+[[noreturn]] void Exhaust(size_t most) {
+  constexpr size_t kPortion = 1 << 20;
+  std::vector<std::string> portions;
+  while (portions.size() * kPortion < most) portions.emplace_back(kPortion, 'x');
+  ::_exit(EXIT_SUCCESS);
+}
+
+std::string LimitOn(decltype(RLIMIT_DATA) resource) {
+  rlimit limit = {};
+  return ::getrlimit(resource, &limit) == 0 ? std::to_string(limit.rlim_cur) : "cannot";
+}
+
 std::string Orphan() {
   int ends[2] = {-1, -1};
   if (::pipe2(ends, O_CLOEXEC) != 0) std::abort();
@@ -200,10 +215,9 @@ std::string Obey(const Beginning& beginning, SupervisedScript& script, absl::str
     const sigset_t signals = PassedOn();
     return ::sigprocmask(SIG_BLOCK, &signals, nullptr) == 0 ? "blocked" : "cannot";
   }
-  if (verb == "limit") {
-    rlimit limit = {};
-    return ::getrlimit(RLIMIT_NOFILE, &limit) == 0 ? std::to_string(limit.rlim_cur) : "cannot";
-  }
+  if (verb == "limit") return LimitOn(RLIMIT_NOFILE);
+  if (verb == "memory-limit") return LimitOn(RLIMIT_DATA);
+  if (verb == "exhaust") Exhaust(static_cast<size_t>(NumberIn(object)));
   if (verb == "die-storing") {
     script.Obey(absl::StrCat("store ", words[1], " ", words[2]));
     ::raise(SIGKILL);
