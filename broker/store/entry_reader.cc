@@ -37,6 +37,14 @@ constexpr int kOwnDeaths[] = {SIGSEGV, SIGBUS, SIGABRT, SIGFPE, SIGILL, SIGXCPU,
 
 // --- The child ---
 
+// A lack of memory would look like a damaged file, so the supervisor's bound for the broker does not hold here.
+void RaiseMemoryLimit() {
+  rlimit data = {};
+  if (::getrlimit(RLIMIT_DATA, &data) != 0) return;
+  data.rlim_cur = data.rlim_max;
+  ::setrlimit(RLIMIT_DATA, &data);
+}
+
 // Dies quietly of whatever it dies of: without a core and without the handlers of the broker or a sanitizer.
 void PrepareToDie() {
   for (const int signal : kOwnDeaths) std::signal(signal, SIG_DFL);
@@ -104,6 +112,7 @@ int SendEntries(const char* path, Sender& sender) {
 
 [[noreturn]] void RunChild(const char* path, int pipe) {
   PrepareToDie();
+  RaiseMemoryLimit();
   Sender sender(pipe);
   const int error = SendEntries(path, sender);
   sender.Send({0, static_cast<uint32_t>(error)}, {}, {});

@@ -32,7 +32,8 @@ pid_t ChildOf(pid_t parent) {
 }
 
 std::vector<std::string> Command(const std::vector<std::string>& daemon, const std::string& log) {
-  std::vector<std::string> command = {kKeeper, "--"};
+  // What a sanitizer maps fits under no bound.
+  std::vector<std::string> command = {kKeeper, "--memory", "none", "--"};
   command.insert(command.end(), daemon.begin(), daemon.end());
   if (log.empty()) return command;
   command.insert(command.begin(), {"sh", "-c", absl::StrCat("exec \"$0\" \"$@\" 2>>'", log, "'")});
