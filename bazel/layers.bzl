@@ -10,7 +10,8 @@ def closure_test(name, targets, allowed):
       name: the test.
       targets: labels in full, such as "//broker/core:core".
       allowed: what may be in the closure besides these targets' own packages: a label for one target, such as
-        "@system//:absl", or a package for all of its targets, such as "//dataplane/ndk".
+        "@system//:absl", a package for all of its targets, such as "//dataplane/ndk", or "//dataplane/..." for those of
+        the packages below it, too.
     """
     native.genquery(
         name = name + "_closure",

@@ -29,7 +29,7 @@ OUTSIDE_WORLD = (
 )
 LAYERS = (
     (r"#include [<\"](infiniband|rdma)/", r"(dataplane/verbs|broker/fabric/rdmacm)/", r""),
-    (r"#include ([<\"]grpc(pp)?/|\".*\.grpc\.pb\.h\")", r"(broker/control|client)/", r""),
+    (r"#include ([<\"]grpc(pp)?/|\".*\.grpc\.pb\.h\")", r"client/", r""),
     (r"#include [<\"]spdlog/", r"broker/log/", r""),
     (OUTSIDE_WORLD, r"(?!)", r"broker/core/"),
     (CLOCKS, r"(?!)", r"broker/core/"),
