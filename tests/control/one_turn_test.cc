@@ -14,8 +14,11 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
+#include "broker/runtime/loop.h"
 #include "proto/rdmabroker/v1/administration.pb.h"
 #include "proto/rdmabroker/v1/requests.pb.h"
+#include "tests/captured_log.h"
 #include "tests/control/connections.h"
 #include "tests/control/raw_client.h"
 #include "tests/control/stepped_daemon.h"
@@ -349,6 +352,57 @@ TEST(OneTurn, TakesAUsersConnectionToTheHandoffSocketWhenItsRequestsLeaveTimeFor
   EXPECT_FALSE(IsAnswered(client)) << "it is taken in this turn, and heard in the next";
   EXPECT_TRUE(daemon.RunTurn());
   EXPECT_TRUE(IsAnswered(client));
+}
+
+double LongTurns(SteppedDaemon& daemon) {
+  const auto families = daemon.metrics().Collect();
+  const auto family = std::find_if(families.begin(), families.end(),
+                                   [](const auto& each) { return each.name == "rdma_broker_loop_long_turns_total"; });
+  return family == families.end() ? -1 : family->metric.at(0).counter.value;
+}
+
+TEST(OneTurn, OfMoreThanTenMillisecondsIsCountedAndLoggedOnceASecondWithWhatTookLongest) {
+  CapturedLog log;
+  SteppedDaemon daemon;
+  int line = 0;
+  // A turn of two callbacks.
+  const auto take = [&](int milliseconds, int longer_milliseconds) {
+    const auto leave = [&](int for_milliseconds, CodePlace place) {
+      daemon.loop().AtTurnEnd(
+          Loop::Stage::kHandle,
+          [&daemon, for_milliseconds] { daemon.clock().Move(absl::Milliseconds(for_milliseconds)); }, place);
+    };
+    leave(milliseconds, CodePlace::Here());
+    line = __LINE__ + 1;
+    leave(longer_milliseconds, CodePlace::Here());
+    EXPECT_TRUE(daemon.RunTurn());
+  };
+  struct Row {
+    int milliseconds;
+    int longer_milliseconds;
+    double counted;
+    const char* told;  // Of the turn, and of those that were left out; null where nothing is logged.
+    const char* left_out;
+    absl::Duration before = absl::ZeroDuration();
+  };
+  for (const Row& row : {
+           Row{4, 6, 0, nullptr, ""},
+           Row{4, 7, 1, "milliseconds=11 longest_milliseconds=7", "0"},
+           Row{20, 30, 2, nullptr, ""},
+           Row{20, 30, 3, "milliseconds=50 longest_milliseconds=30", "1", absl::Seconds(1)},
+       }) {
+    SCOPED_TRACE(row.counted);
+    daemon.clock().Move(row.before);
+    daemon.Settle();
+    const size_t before = log.LinesWith("clients held up").size();
+    take(row.milliseconds, row.longer_milliseconds);
+    EXPECT_EQ(LongTurns(daemon), row.counted);
+    const std::vector<std::string> lines = log.LinesWith("clients held up");
+    ASSERT_EQ(lines.size() - before, row.told == nullptr ? 0u : 1u);
+    if (row.told == nullptr) continue;
+    EXPECT_EQ(lines.back(),
+              absl::StrCat("clients held up ", row.told, " longest=", __FILE__, ":", line, " left_out=", row.left_out));
+  }
 }
 
 }  // namespace

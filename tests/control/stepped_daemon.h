@@ -15,6 +15,7 @@
 #include "broker/core/state.h"
 #include "broker/fabric/fake/fake_fabric.h"
 #include "broker/fabric/fake/fake_network.h"
+#include "broker/monitoring/metrics.h"
 #include "proto/rdmabroker/v1/session.pb.h"
 #include "tests/control/raw_client.h"
 #include "tests/control/stopped_clock.h"
@@ -50,6 +51,7 @@ class SteppedDaemon {
   const Records& records() const { return server_->broker().core().records(); }
   // Octets that clients' connections hold (UserCosts).
   size_t held() const { return server_->costs().held(); }
+  const Metrics& metrics() { return server_->metrics(); }
   FakeFabric& fabric() { return *fabric_; }
   StoppedClock& clock() { return clock_; }
   Loop& loop() { return server_->loop(); }
