@@ -51,13 +51,12 @@ SocketAddress Unmapped(SocketAddress address) {
   return {ip, address.port};
 }
 
-// Whom it stands for as one host.
+}  // namespace
+
 IpAddress HostOf(IpAddress ip) {
   if (ip.family == IpFamily::kIpv6) std::fill(ip.bytes.begin() + 8, ip.bytes.end(), uint8_t{0});
   return ip;
 }
-
-}  // namespace
 
 TcpPort::TcpPort(UniqueFd listener, const Services& services, AcceptingThread& accepting, UserCosts& costs, Loop& loop,
                  Metrics& metrics, const TcpBounds& bounds, AdmitCall admit)

@@ -40,6 +40,9 @@ struct TcpBounds {
   absl::Duration longest = absl::Hours(1);
 };
 
+// Which host TcpBounds::of_host counts a connection from this address for: an IPv4 address, or an IPv6 network.
+IpAddress HostOf(IpAddress ip);
+
 // Serves connections to the TCP port, over TLS. Loop thread only.
 class TcpPort final : public ServedConnection::Port {
  public:

@@ -6,6 +6,8 @@
 
 #include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <nghttp2/nghttp2.h>
 #include <openssl/ssl.h>
 #include <sys/socket.h>
@@ -25,9 +27,11 @@
 #include "broker/control/server_certificates.h"
 #include "broker/control/services.h"
 #include "broker/control/user_turns.h"
+#include "broker/fabric/iwarp/testing/raw_peer.h"
 #include "broker/runtime/loop.h"
 #include "broker/runtime/loop_for_test.h"
 #include "broker/runtime/tcp_listener.h"
+#include "dataplane/ndk/socket_address.h"
 #include "dataplane/unique_fd.h"
 #include "proto/grpc/health/v1/health.grpc.pb.h"
 #include "proto/rpc/testing/frames.h"
@@ -144,6 +148,19 @@ TEST_F(TcpPortTest, AtEveryAddressAHostOfIpv4IsOneOfMany) {
   EXPECT_TRUE(IsTaken(ConnectFrom("127.0.0.3")));
 }
 
+TEST_F(TcpPortTest, AMachineThatHasGoneIsNoticedAfterNinetySeconds) {
+  constexpr int kSeconds = 90;
+  Start({.patience = kNever});
+  const UniqueFd client = ConnectFrom("127.0.0.2");
+  ASSERT_TRUE(IsTaken(client));
+  const int socket = SocketBetween(*SocketAddress::Parse(port_->address()), AddressOf(client));
+  ASSERT_NE(socket, -1);
+  EXPECT_EQ(OptionOf(socket, SOL_SOCKET, SO_KEEPALIVE), 1);
+  const auto of_tcp = [socket](int option) { return OptionOf(socket, IPPROTO_TCP, option); };
+  EXPECT_EQ(of_tcp(TCP_KEEPIDLE) + of_tcp(TCP_KEEPINTVL) * of_tcp(TCP_KEEPCNT), kSeconds) << "where nothing is sent";
+  EXPECT_EQ(of_tcp(TCP_USER_TIMEOUT), kSeconds * 1000) << "where what was sent is not acknowledged";
+}
+
 TEST_F(TcpPortTest, ConnectionsAreBoundedInAll) {
   Start({.connections = 2, .of_host = 2, .patience = kNever});
   const UniqueFd first = ConnectFrom("127.0.0.2");
@@ -208,6 +225,27 @@ TEST_F(TcpPortTest, OneThatIsToEndEndsSoonThoughItsFirstCallComesAfterThat) {
   StoppedClock().Move(TcpPort::kLastWords);
   loop_.RunTurn(Loop::Now());
   EXPECT_FALSE(port_->HasConnections());
+}
+
+TEST(HostOf, IsANetworkOf64BitsForIpv6) {
+  const struct {
+    const char* one;
+    const char* other;
+    bool is_same;
+  } rows[] = {
+      {"2001:db8:0:1::1", "2001:db8:0:1::2", true},
+      {"2001:db8:0:1::1", "2001:db8:0:1:ffff:ffff:ffff:ffff", true},
+      {"2001:db8:0:1::1", "2001:db8::1", false},
+      {"2001:db8:0:1::1", "3001:db8:0:1::1", false},
+      {"192.0.2.1", "192.0.2.1", true},
+      {"192.0.2.1", "192.0.2.2", false},
+      {"0.0.0.0", "::", false},
+  };
+  for (const auto& row : rows) {
+    const IpAddress one = HostOf(*IpAddress::Parse(row.one));
+    const IpAddress other = HostOf(*IpAddress::Parse(row.other));
+    EXPECT_EQ(one == other, row.is_same) << row.one << " and " << row.other;
+  }
 }
 
 class ChangedKeysTest : public TcpPortTest {
