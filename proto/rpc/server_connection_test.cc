@@ -21,6 +21,7 @@ using ::testing::HasSubstr;
 struct Answer {
   int http = 0;
   Status status;
+  std::string accepts;  // grpc-accept-encoding.
 };
 
 // The answer to the octets that follow a client's preface. Nothing where the stream was reset or the connection ended.
@@ -59,7 +60,8 @@ class RawClient : private StreamListener {
     }
   }
   void HeadersArrived(CallId, Headers headers, size_t) override {
-    answer = Answer{.http = std::stoi(std::string(*Find(headers, ":status")))};
+    answer = Answer{.http = std::stoi(std::string(*Find(headers, ":status"))),
+                    .accepts = std::string(Find(headers, "grpc-accept-encoding").value_or(""))};
     if (Find(headers, "grpc-status")) answer->status = StatusOf(headers);
   }
   void TrailersArrived(CallId, Headers trailers, size_t, bool) override { answer->status = StatusOf(trailers); }
@@ -496,6 +498,7 @@ TEST(ServerConnectionTest, WhatIsWrongWithACallIsItsStatus) {
     EXPECT_EQ(client.answer->http, 200) << row.name;
     EXPECT_EQ(client.answer->status.code, row.code) << row.name << ": " << client.answer->status.message;
     EXPECT_THAT(client.answer->status.message, HasSubstr(row.words)) << row.name;
+    EXPECT_EQ(client.answer->accepts, row.code == StatusCode::kUnimplemented ? "identity" : "") << row.name;
     EXPECT_EQ(client.server().calls(), 0u);
     EXPECT_EQ(client.server().unread(), 0u);
     // The connection serves on.
