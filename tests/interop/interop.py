@@ -24,6 +24,7 @@ it waits for a line of its standard input:
 
 import os
 import pathlib
+import re
 import signal
 import subprocess
 import sys
@@ -60,6 +61,8 @@ ROWS = (
     "drained",
     "killed",
 )
+EMPTY = b"\0\0\0\0\0"  # A request without fields.
+END_STREAM_AND_HEADERS = "0x05"  # Flags of a frame, as nghttp shows them.
 PATIENCE = 120  # Seconds for all rows of a client.
 
 
@@ -158,10 +161,11 @@ class Daemon:
     """rdma-brokerd with a TCP port, whose certificate is also that of its only client."""
 
     def __init__(self, program, folder):
-        self.certificate, self.key = f"{folder}/cert.pem", f"{folder}/key.pem"
+        certificate, key = f"{folder}/cert.pem", f"{folder}/key.pem"
+        self.known = ["--cert", certificate, "--key", key]  # For nghttp.
         make = ["openssl", "req", "-config", "/dev/null", "-x509", "-newkey", "ec", "-pkeyopt"]
         make += ["ec_paramgen_curve:P-256", "-nodes", "-days", "1", "-subj", "/CN=interop"]
-        make += ["-addext", "subjectAltName=URI:spiffe://interop/one", "-keyout", self.key, "-out", self.certificate]
+        make += ["-addext", "subjectAltName=URI:spiffe://interop/one", "-keyout", key, "-out", certificate]
         subprocess.run(make, check=True, stderr=subprocess.DEVNULL)
         configuration = f"""
 [control]
@@ -169,9 +173,9 @@ socket_directory = "{folder}"
 socket_group = ""
 [tcp]
 address = "127.0.0.1:0"
-certificate = "{self.certificate}"
-private_key = "{self.key}"
-client_authorities = "{self.certificate}"
+certificate = "{certificate}"
+private_key = "{key}"
+client_authorities = "{certificate}"
 inspectors = ["spiffe://interop/one"]
 """
         pathlib.Path(f"{folder}/broker.toml").write_text(configuration)
@@ -190,24 +194,51 @@ inspectors = ["spiffe://interop/one"]
         self._process.communicate()
 
 
-def call_over_tls(program):
+def nghttp(daemon, body, *options):
+    """What nghttp shows of calls of ListAdapters."""
+    with tempfile.NamedTemporaryFile() as file:
+        file.write(body)
+        file.flush()
+        command = ["nghttp", "-vny", "-t", str(PATIENCE), "-d", file.name, "-H", "content-type: application/grpc"]
+        command += [*options, f"https://{daemon.address}/rdmabroker.v1.Inspection/ListAdapters"]
+        ended = subprocess.run(command, capture_output=True, text=True, check=False)
+        return ended.stdout + ended.stderr
+
+
+def call_over_tls(daemon):
     """nghttp, with its certificate and without."""
+    fine = True
+    for row, options, answers in (("20 calls over TLS", daemon.known, 20), ("no call without a certificate", [], 0)):
+        shown = nghttp(daemon, EMPTY, "-m", "20", *options)
+        passed = shown.count("grpc-status: 0\n") == shown.count("grpc-status") == answers
+        passed &= "The negotiated protocol: h2\n" in shown
+        print(shown * (not passed), end="")
+        fine &= say(passed, "nghttp", row)
+    return fine
+
+
+def refused_over_tls(daemon):
+    """nghttp, whose calls are bad: each is answered by one block of headers, which ends it, and no data."""
+    accepted = ["grpc-status: 12", "grpc-accept-encoding: identity"]
+    fine = True
+    for row, body, options, headers in (
+        ("a length beyond the body", b"\0\0\0\0\5hi", [], ["grpc-status: 13"]),
+        ("an unknown flag", b"\2\0\0\0\0", [], ["grpc-status: 13"]),
+        ("a compressed call", EMPTY, ["-H", "grpc-encoding: gzip"], accepted),
+    ):
+        shown = nghttp(daemon, body, *daemon.known, *options)
+        passed = all(f") {header}\n" in shown for header in [":status: 200", *headers])
+        passed &= re.findall(r"recv (HEADERS|DATA) frame .*flags=(\w+)", shown) == [("HEADERS", END_STREAM_AND_HEADERS)]
+        print(shown * (not passed), end="")
+        fine &= say(passed, "nghttp", row)
+    return fine
+
+
+def with_daemon(program):
+    """nghttp."""
     with tempfile.TemporaryDirectory(prefix="rb.") as folder:
         daemon = Daemon(program, folder)
-        pathlib.Path(f"{folder}/empty").write_bytes(b"\0\0\0\0\0")
-        command = ["nghttp", "-vny", "-m", "20", "-t", str(PATIENCE), "-d", f"{folder}/empty"]
-        command += ["-H", "content-type: application/grpc"]
-        command += [f"https://{daemon.address}/rdmabroker.v1.Inspection/ListAdapters"]
-        fine = True
-        for row, options, answers in (
-            ("20 calls over TLS", ["--cert", daemon.certificate, "--key", daemon.key], 20),
-            ("no call without a certificate", [], 0),
-        ):
-            ended = subprocess.run([*command, *options], capture_output=True, text=True, check=False)
-            passed = ended.stdout.count("grpc-status: 0\n") == ended.stdout.count("grpc-status") == answers
-            passed &= "The negotiated protocol: h2\n" in ended.stdout
-            print((ended.stdout + ended.stderr) * (not passed), end="")
-            fine &= say(passed, "nghttp", row)
+        fine = call_over_tls(daemon) & refused_over_tls(daemon)
         daemon.end()
         return fine
 
@@ -225,7 +256,7 @@ def main():
     os.chdir(HERE)
     with tempfile.TemporaryDirectory(prefix="rb.") as made:
         build_go_client(made)
-        fine = load(server) & call_over_tls(f"{programs}/broker/rdma-brokerd")
+        fine = load(server) & with_daemon(f"{programs}/broker/rdma-brokerd")
         for name in sys.argv[2:] or CLIENTS:
             fine &= run(name, CLIENTS[name].format(bin=programs, made=made).split(), server)
     sys.exit(not fine)
