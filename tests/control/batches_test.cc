@@ -202,6 +202,44 @@ TEST_F(BatchesTest, AsManyRequestsAsAMessageCarriesAreAllAnswered) {
   }
 }
 
+TEST_F(BatchesTest, AMessageOf64KiBIsAnsweredRequestByRequestAndALongerOneEndsTheStreamAlone) {
+  constexpr size_t kLongest = 65536;
+  constexpr int kRequests = 64;
+  // A message of so many octets, whose requests are refused.
+  const auto fill = [this](size_t octets) {
+    for (int i = 0; i < kRequests; ++i) {
+      Add().mutable_reject()->set_connector_id(1);
+      batch_.mutable_requests(i)->mutable_reject()->set_private_data(std::string(1000, 'x'));
+    }
+    v1::SessionRequest message;
+    *message.mutable_requests() = batch_;
+    ASSERT_LT(message.ByteSizeLong(), octets);
+    std::string& last = *batch_.mutable_requests(kRequests - 1)->mutable_reject()->mutable_private_data();
+    last.append(octets - message.ByteSizeLong(), 'x');
+    *message.mutable_requests() = batch_;
+    ASSERT_EQ(message.ByteSizeLong(), octets);
+  };
+  Start();
+  const uint64_t first = last_ + 1;
+  fill(kLongest);
+  auto answers = Make();
+  EXPECT_EQ(answers.size(), size_t{kRequests});
+  for (uint64_t id = first; id <= last_; ++id) {
+    EXPECT_EQ(NdkStatusOf(answers[id]), NdkStatus::kInvalidBufferSize) << id;
+  }
+  fill(kLongest + 1);
+  Send(*client_);
+  EXPECT_EQ(client_->WaitForEnd().error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
+  TestClient returned(NewChannel(daemon_->target()));
+  ASSERT_EQ(returned.Resume(*client_, 0, kOnStream), NdkStatus::kSuccess);
+  // None of its requests has been made.
+  AddConnector();
+  last_ -= kRequests;
+  batch_.mutable_requests(0)->set_request_id(last_);
+  Send(returned);
+  EXPECT_EQ(NdkStatusOf(returned.WaitUntilTaken(last_).at(last_)), NdkStatus::kSuccess);
+}
+
 TEST_F(BatchesTest, WhatIsMadeAgainOnAnotherStreamIsAnsweredAgainAndNotDoneTwice) {
   Start();
   const uint64_t created = AddConnector();
