@@ -163,6 +163,35 @@ TEST(OneTurn, ThatBringsABatchAndTheSessionsEndAnswersTheBatchIfThatCameFirst) {
   }
 }
 
+TEST(OneTurn, ThatBringsARequestByTheStreamAndTheSameByACallDoesItOnceAndAnswersBoth) {
+  for (const bool stream_first : {true, false}) {
+    SCOPED_TRACE(stream_first);
+    SteppedDaemon daemon;
+    SteppedClient client(daemon, kOnStream);
+    const v1::SessionRequest batch = client.BatchOf(1);
+    v1::CreateConnectorRequest create;
+    create.set_adapter_id(client.adapter());
+    create.mutable_header()->set_session_id(client.id().value());
+    create.mutable_header()->set_request_id(batch.requests().requests(0).request_id());
+    if (stream_first) client.Send(batch);
+    const rpc::CallId call = client.raw().Ask(create);
+    client.raw().Flush();
+    if (!stream_first) client.Send(batch);
+    EXPECT_TRUE(daemon.RunTurn());
+    EXPECT_EQ(daemon.records().connectors.size(), 1u);
+    daemon.Settle();
+    client.raw().Receive();
+    ASSERT_EQ(client.session().answers(), 1);
+    ASSERT_EQ(client.raw().replies(call).size(), 1u);
+    EXPECT_TRUE(client.raw().status(call).value().ok());
+    const v1::BatchedAnswer answer = client.session().replies().back().batch().answers(0);
+    EXPECT_EQ(answer.request_id(), batch.requests().requests(0).request_id());
+    EXPECT_EQ(answer.outcome().SerializeAsString(), client.raw().replies(call)[0]);
+    EXPECT_NE(answer.outcome().connector_created().connector_id(), 0u);
+    EXPECT_EQ(daemon.records().connectors.size(), 1u);
+  }
+}
+
 // A reply is under way, as the client does not read, and further answers wait for the next one.
 TEST(OneTurn, ThatBringsTheEndOfASessionThatHasNotReadItsAnswersSendsThemBeforeTheStatus) {
   SteppedDaemon daemon;
