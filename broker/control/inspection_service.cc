@@ -123,7 +123,7 @@ void ServeInspection(Services& services, Broker& broker) {
       [&broker](const Caller& caller, const v1::ExplainConnectorRequest& request, v1::ExplainConnectorReply* reply) {
         return ExplainConnector(broker, caller, request, reply);
       };
-  // It looks for what is in the way in as many rows as a page has.
+  // It looks at as many rows as a page of a list does.
   ServeUnary(services, explain, Services::kPageCost);
   ServeList<v1::ListEndpointsRequest, v1::ListEndpointsReply>(services, broker, records.endpoints,
                                                               [](auto* reply) { return reply->add_endpoints(); });

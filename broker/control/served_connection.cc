@@ -24,7 +24,7 @@ namespace {
 constexpr size_t kOctetsAsARequest = 16384;
 // So does reading this many records of little data from TLS.
 constexpr int kRecordsAsARequest = 8;
-// So does reading frames of this weight, where no call begins with them (rpc::Http2::kFramesAtATime).
+// So does reading frames of this weight (rpc::Http2::kFramesAtATime).
 constexpr size_t kFramesAsARequest = 32;
 // So does parsing a message of this many octets. Some messages of 64 KiB have 32,000 fields and take 3 ms.
 constexpr size_t kParsedAsARequest = 1024;
@@ -33,7 +33,7 @@ constexpr int64_t kOfStart = 3;
 // Octets of memory that a connection and a stream use in addition to their messages: measured, and rounded up.
 constexpr size_t kOfConnection = 16384;
 constexpr size_t kOfStream = 1024;
-// How much is sent before the broker looks how much of it the client has read, which is a system call.
+// After sending this many octets, the broker asks the kernel how many the client has not read.
 constexpr size_t kSentAtATime = 16384;
 // The most octets that an empty buffer keeps allocated.
 constexpr size_t kKeptEmpty = 4096;

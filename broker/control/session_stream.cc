@@ -25,7 +25,7 @@ constexpr int kTurn = UserTurns::kShare;
 // Looking at this many kept events when a session returns takes about as long as a request.
 constexpr size_t kEventsAsARequest = 16;
 
-// The end of a session is a commit of its own, which takes as long as so many requests.
+// Ending a session needs a commit of its own. That takes as long as this many requests.
 constexpr int64_t kOfEnd = 8;
 
 // Octets of memory of an answer that waits, with room for the longest hint: rounded up.

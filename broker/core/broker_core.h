@@ -46,8 +46,9 @@ class BrokerCore {
 
   // `now` never goes back; the process ends if it does.
   [[nodiscard]] Effects Handle(Instant now, const Event& event);
-  // The same for one of several events that are handled together: `closes_left` is how many objects of ended sessions
-  // they may still close, and becomes less. The rest is closed at NextDeadline, which is now.
+  // Handles one of several events that share a bound: `closes_left` is the number of objects of ended sessions that
+  // they may still close, and Handle subtracts what this event closes. NextDeadline is due at once for the objects
+  // left.
   [[nodiscard]] Effects Handle(Instant now, const Event& event, uint32_t* closes_left);
 
   // Whether the request would be carried out: it is no repeat, and nothing of its session or number is in its way. Who

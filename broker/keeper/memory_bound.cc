@@ -16,7 +16,7 @@
 namespace rdmabroker::keeper {
 namespace {
 
-// Where there is no limit, version 1 has the largest number of whole pages below 2^63.
+// For no limit, version 1 reports the largest number of whole pages below 2^63.
 constexpr uint64_t kNoLimit = uint64_t{1} << 62;
 
 // Where the systems mount a version's limits, and what the limit's file is called.

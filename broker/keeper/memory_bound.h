@@ -14,9 +14,9 @@
 
 namespace rdmabroker::keeper {
 
-// What a child may have of private writable memory, which is RLIMIT_DATA's: the heap, and the stacks of threads at
-// their full size. Where a cgroup runs out of memory, the kernel kills in it, by memory.oom.group all that is in it:
-// with the keeper goes what it keeps. A child that runs into its own limit before dies alone.
+// Bounds a child's private writable memory (RLIMIT_DATA): the heap, and threads' stacks at their full size. If a cgroup
+// runs out of memory, the kernel kills processes in it, with memory.oom.group all of them, and the keeper's descriptors
+// are lost. A child that reaches a lower bound of its own dies alone.
 struct MemoryBound {
   rlim_t bytes = RLIM_INFINITY;
   rlim_t cgroup_bytes = RLIM_INFINITY;  // The cgroup's limit, of which `bytes` is a part.
@@ -24,10 +24,10 @@ struct MemoryBound {
   bool operator==(const MemoryBound&) const = default;
 };
 
-// Three times what a broker needs that serves nobody yet.
+// An idle broker needs a third of this.
 inline constexpr rlim_t kLeastMemory = 16 << 20;
-// A thread's stack, where memory is bounded: the system's usual 8 MiB, for each of the broker's 64 threads that block,
-// would be more than a container of 512 MiB has.
+// The size of a thread's stack if memory is bounded. With the usual 8 MiB, the stacks of the broker's pool of 64
+// threads alone would exceed a container of 512 MiB.
 inline constexpr rlim_t kStackBytes = 1 << 20;
 
 // A file's text; nothing where it cannot be read.

@@ -26,7 +26,7 @@ constexpr char kHealthCheck[] = "/grpc.health.v1.Health/Check";
 // Requests of a user that are served in a turn.
 constexpr int kShare = 64;
 
-// What each of a user's connections sends at the same time, and how many turns all of it takes at least.
+// Each of a user's connections sends these octets at the same time. Serving all takes at least `turns` turns.
 struct Work {
   const char* name;
   std::string octets;
@@ -83,7 +83,7 @@ TEST_P(ChargedWork, IsDoneInSeveralTurns) {
       ++answers;
     }
   };
-  // Those that wait for their deadlines have no answer before.
+  // Calls with deadlines are answered when the clock moves.
   while (daemon.RunTurn()) {
     if (GetParam().octets != CallsWithDeadline()) break;
   }
