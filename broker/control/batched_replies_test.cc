@@ -21,7 +21,7 @@ class BatchedRepliesTest : public testing::Test {
   // Events 1 to `last`, of which those up to `acknowledged` have been forgotten.
   void HaveEvents(uint64_t last, uint64_t acknowledged = 0) {
     session_.last_event = EventNumber(last);
-    session_.acknowledged = EventNumber(acknowledged);
+    session_.acknowledged = session_.dropped = EventNumber(acknowledged);
     session_.events.assign(last - acknowledged, OutcomeEvent{RequestId(1), Outcome{}});
   }
   bool Fill() {

@@ -71,7 +71,7 @@ void Fill(const Records&, const SessionRecord& session, v1::SessionInfo* row) {
   row->set_shared_endpoints(session.shared_endpoints);
   row->set_reservations(session.reservations);
   row->set_connectors(session.connectors);
-  row->set_unacknowledged_events(static_cast<uint32_t>(session.events.size()));
+  row->set_unacknowledged_events(static_cast<uint32_t>(session.unacknowledged()));
 }
 
 void Fill(const Records& records, const EndpointRecord& endpoint, v1::EndpointInfo* row) {

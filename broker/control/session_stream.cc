@@ -140,7 +140,7 @@ void SessionStream::OpenOrResume() {
   }
   if (const auto* refusal = std::get_if<Outcome>(&opened)) return Refuse(*refusal);
   session_ = std::get<SessionId>(opened);
-  Owe(static_cast<int64_t>(Session()->events.size() / kEventsAsARequest));
+  Owe(static_cast<int64_t>(Session()->unacknowledged() / kEventsAsARequest));
   SendOpened(resumes, secret);
 }
 

@@ -60,6 +60,7 @@ void Handle(Turn& turn, const ClientRequest& event) {
 
 // Handles each due deadline once, in their order. A session with more to close than one event may close stays due.
 void Handle(Turn& turn, const DeadlineReached&) {
+  DropLeftEvents(turn);
   const auto& deadlines = turn.index.deadlines;
   for (auto next = deadlines.begin(); next != deadlines.end() && next->first <= turn.now();) {
     const auto due = *next;
@@ -102,18 +103,18 @@ BrokerCore& BrokerCore::operator=(BrokerCore&&) noexcept = default;
 BrokerCore::~BrokerCore() = default;
 
 Effects BrokerCore::Handle(Instant now, const Event& event) {
-  uint32_t closes_left = limits_.closes_at_a_time;
-  return Handle(now, event, &closes_left);
+  Allowance left = AllowanceOfATurn(limits_);
+  return Handle(now, event, &left);
 }
 
-Effects BrokerCore::Handle(Instant now, const Event& event, uint32_t* closes_left) {
+Effects BrokerCore::Handle(Instant now, const Event& event, Allowance* left) {
   if (now < records_.now) {
     std::fputs("broker core: time went back\n", stderr);
     std::abort();
   }
   const Instant before = std::exchange(records_.now, now);
   Effects effects;
-  Turn turn{limits_, records_, index_, effects, tally_, before, *closes_left};
+  Turn turn{limits_, records_, index_, effects, tally_, before, *left};
   Dispatch(turn, event);
   return effects;
 }
@@ -131,6 +132,7 @@ Holdings BrokerCore::HoldingsOf(uint32_t uid) const {
 }
 
 Instant BrokerCore::NextDeadline() const {
+  if (!index_.undropped.empty()) return records_.now;
   return index_.deadlines.empty() ? absl::InfiniteFuture() : index_.deadlines.begin()->first;
 }
 

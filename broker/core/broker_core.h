@@ -46,10 +46,9 @@ class BrokerCore {
 
   // `now` never goes back; the process ends if it does.
   [[nodiscard]] Effects Handle(Instant now, const Event& event);
-  // Handles one of several events that share a bound: `closes_left` is the number of objects of ended sessions that
-  // they may still close, and Handle subtracts what this event closes. NextDeadline is due at once for the objects
-  // left.
-  [[nodiscard]] Effects Handle(Instant now, const Event& event, uint32_t* closes_left);
+  // Handles one of several events that share an allowance, from which Handle subtracts what this event uses.
+  // NextDeadline is due at once for what has to be left.
+  [[nodiscard]] Effects Handle(Instant now, const Event& event, Allowance* left);
 
   // Whether the request would be carried out: it is no repeat, and nothing of its session or number is in its way. Who
   // asks what it may cost asks this first.

@@ -414,6 +414,95 @@ TEST_F(ARequest, IsHeardWhileEndedSessionsCloseSomeOfTheirObjectsAtATime) {
   EXPECT_EQ(core_.NextDeadline(), absl::InfiniteFuture());
 }
 
+// Has a listener's events 1 to 8 in session 1, and drops at most two at a time.
+class ManyEvents : public ARequest {
+ protected:
+  static constexpr uint64_t kEvents = 8;
+  static constexpr uint32_t kAtATime = 2;
+
+  ManyEvents() {
+    core_ = *BrokerCore::Restore(Limits{.events_kept = kEvents + 1, .drops_at_a_time = kAtATime}, core_.records());
+    Do(OpenAdapter{"nic0", kNdkVersion});
+    Do(CreateListener{AdapterId(1)});
+    Do(Listen{ListenerId(1), kLocal, {}});
+    Handle(FabricReport(FabricBound{EndpointId(1)}));
+    for (uint64_t peer = 1; peer < kEvents; ++peer) Arrive(peer);
+    EXPECT_EQ(Kept(), kEvents);
+  }
+
+  size_t Kept() const {
+    const auto found = core_.records().sessions.find(SessionId(1));
+    return found == core_.records().sessions.end() ? 0 : found->second.events.size();
+  }
+  // That what is due at once drops the others, and a broker that starts in between goes on with it.
+  void ExpectTheOthersToGo() {
+    while (Kept() > 0) {
+      const size_t before = Kept();
+      ASSERT_LE(core_.NextDeadline(), absl::UnixEpoch()) << "the core does not continue by itself";
+      const absl::StatusOr<BrokerCore> restored = BrokerCore::Restore(core_.limits(), core_.records());
+      ASSERT_TRUE(restored.ok()) << restored.status();
+      EXPECT_EQ(restored->NextDeadline(), core_.NextDeadline());
+      Handle(DeadlineReached{});
+      EXPECT_EQ(Kept(), before - kAtATime);
+      Held();
+    }
+    EXPECT_EQ(core_.NextDeadline(), absl::InfiniteFuture());
+  }
+};
+
+TEST_F(ManyEvents, ThatAreAcknowledgedAreDroppedSomeAtATime) {
+  Handle(AcknowledgeEvents{SessionId(1), EventNumber(kEvents)});
+  EXPECT_EQ(Kept(), kEvents - kAtATime);
+  EXPECT_EQ(core_.records().sessions.at(SessionId(1)).unacknowledged(), 0u);
+  ExpectTheOthersToGo();
+}
+
+TEST_F(ManyEvents, ThatAreAcknowledgedAreNotSentAgainThoughTheyAreNotDroppedYet) {
+  Handle(AcknowledgeEvents{SessionId(1), EventNumber(kEvents - 1)});
+  const Effects effects =
+      Handle(ResumeSession{StreamId(3), SessionId(1), {1000, 1000, 1}, {}, EventNumber(kEvents - 1)});
+  std::vector<EventNumber> sent;
+  for (const Effect& effect : effects) {
+    if (const auto* event = std::get_if<NumberedEvent>(&effect)) sent.push_back(event->number);
+  }
+  EXPECT_EQ(sent, std::vector{EventNumber(kEvents)});
+}
+
+TEST_F(ManyEvents, ThatAreAcknowledgedLeaveRoomForOthersThoughTheyAreNotDroppedYet) {
+  Arrive(kEvents);
+  ASSERT_EQ(Kept(), core_.limits().events_kept);
+  EXPECT_EQ(AnswerOf(Handle(Make(++last_, CreateConnector{AdapterId(1)}))).status, NdkStatus::kInsufficientResources);
+  ClientRequest asked = Make(++last_, CreateConnector{AdapterId(1)});
+  asked.acknowledged = EventNumber(kEvents + 1);
+  EXPECT_EQ(AnswerOf(Handle(asked)).status, NdkStatus::kSuccess);
+  EXPECT_GT(Kept(), 0u);
+}
+
+TEST_F(ManyEvents, OfAnEndedSessionAreDroppedSomeAtATime) {
+  Handle(EndSession{SessionId(1)});
+  EXPECT_EQ(Kept(), kEvents - kAtATime);
+  ExpectTheOthersToGo();
+}
+
+TEST_F(ManyEvents, OfAnEndedSessionThatOwnsNothingKeepItOnRecordUntilTheyAreDropped) {
+  const Request requests[] = {OpenAdapter{"nic0", kNdkVersion}, CreateListener{AdapterId(2)},
+                              Listen{ListenerId(2), {kLocal.ip, 7001}, {}}, CloseListener{ListenerId(2)},
+                              CloseAdapter{AdapterId(2)}};
+  for (uint64_t id = 0; const Request& request : requests) {
+    Handle(ClientRequest{SessionId(2), RequestId(++id), EventNumber(), request});
+    if (id == 3) Handle(FabricReport(FabricBound{EndpointId(2)}));
+    if (id == 4) Handle(FabricReport(FabricUnbound{EndpointId(2)}));
+  }
+  // Listen's and CloseListener's outcomes are two events, and another session has used this turn's allowance but for
+  // one.
+  Allowance left = {.closes = 1, .drops = 1};
+  (void)core_.Handle(absl::UnixEpoch(), EndSession{SessionId(2)}, &left);
+  EXPECT_EQ(left.drops, 0u);
+  EXPECT_EQ(Held().sessions, 2u);
+  Handle(DeadlineReached{});
+  EXPECT_EQ(Held().sessions, 1u);
+}
+
 TEST_F(ARequest, ToOpenAnAdapterLeavesItsVersionOnRecord) {
   Do(OpenAdapter{"nic0", {2, 0}});
   EXPECT_EQ(core_.records().adapters.at(AdapterId(1)).requested, (NdkVersion{2, 0}));

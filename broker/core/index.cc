@@ -66,6 +66,7 @@ Index Index::Of(const Records& records) {
     index.lists.sessions.Add(uid, id);
     index.ledger.Charge(uid, BytesOf(session));
     if (session.deadline != absl::InfiniteFuture()) index.deadlines.emplace(session.deadline, id);
+    if (session.dropped < session.done_with()) index.undropped.insert(id);
   }
   const auto own = [&](const auto& table) {
     for (const auto& [id, object] : table) {

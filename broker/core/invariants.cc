@@ -195,10 +195,14 @@ void CheckSessions(Rules& rules, const Records& records, Counted& counted) {
                     " objects of kind ", kind, ", has ", counted.owned[{id, kind}]);
       objects += counts[kind];
     }
-    rules.Require(!session.ended || objects > 0, "session ", id.value(), ": has ended and owns nothing");
-    rules.Require(!session.ended || session.events.empty(), "session ", id.value(), ": has ended and keeps events");
-    rules.Require(session.ended || session.events.size() == session.last_event.value() - session.acknowledged.value(),
-                  "session ", id.value(), ": its kept events are not those after the acknowledged one");
+    rules.Require(!session.ended || objects > 0 || !session.events.empty(), "session ", id.value(),
+                  ": has ended and has nothing");
+    rules.Require(session.dropped <= session.done_with(), "session ", id.value(),
+                  ": has dropped events that are not acknowledged");
+    rules.Require(session.acknowledged <= session.last_event, "session ", id.value(),
+                  ": has acknowledged events that there never were");
+    rules.Require(session.events.size() == session.last_event.value() - session.dropped.value(), "session ", id.value(),
+                  ": its kept events are not those after the dropped ones");
     const auto out_of_order = [](const KeptAnswer& one, const KeptAnswer& next) { return one.id >= next.id; };
     rules.Require(
         std::adjacent_find(session.answers.begin(), session.answers.end(), out_of_order) == session.answers.end(),
@@ -391,6 +395,7 @@ absl::Status CheckIndex(const Records& records, const Index& index) {
   rules.Require(derived.deadlines == index.deadlines, "index: deadlines differ from the records");
   rules.Require(derived.owned == index.owned, "index: owners differ from the records");
   rules.Require(derived.unclosed == index.unclosed, "index: what ended sessions must close differs from the records");
+  rules.Require(derived.undropped == index.undropped, "index: what sessions must drop differs from the records");
   rules.Require(derived.objects_of_uid == index.objects_of_uid, "index: uids' objects differ from the records");
   rules.Require(derived.device_names == index.device_names, "index: device names differ from the records");
   rules.Require(derived.adapters_on == index.adapters_on, "index: adapters on devices differ from the records");

@@ -19,14 +19,26 @@ void SetDeadline(Turn& turn, SessionRecord& session, Instant deadline) {
   if (deadline != absl::InfiniteFuture()) turn.index.deadlines.emplace(deadline, session.id);
 }
 
-// Drops the events up to `through`. A number that was never given is no acknowledgement.
-bool Acknowledge(Turn& turn, SessionRecord& session, EventNumber through) {
-  if (through > session.last_event) return false;
-  while (session.acknowledged < through) {
+// Drops events that nobody needs any more, as many as the current event still may.
+void DropEvents(Turn& turn, SessionRecord& session) {
+  for (; session.dropped < session.done_with() && turn.left.drops > 0; --turn.left.drops) {
     turn.index.ledger.Release(session.identity.uid, BytesOf(session.events.front()));
     session.events.pop_front();
-    session.acknowledged = EventNumber(session.acknowledged.value() + 1);
+    session.dropped = EventNumber(session.dropped.value() + 1);
   }
+  if (session.dropped < session.done_with()) {
+    turn.index.undropped.insert(session.id);
+  } else {
+    turn.index.undropped.erase(session.id);
+  }
+}
+
+// A number that was never given is no acknowledgement.
+bool Acknowledge(Turn& turn, SessionRecord& session, EventNumber through) {
+  if (through > session.last_event) return false;
+  if (through <= session.acknowledged) return true;
+  session.acknowledged = through;
+  DropEvents(turn, session);
   return true;
 }
 
@@ -44,7 +56,7 @@ std::deque<KeptAnswer>::const_iterator FindAnswer(const SessionRecord& session, 
 
 // Closes objects of the ended session, as many as the current event still may.
 void CloseObjects(Turn& turn, SessionId id) {
-  for (; turn.closes_left > 0; --turn.closes_left) {
+  for (; turn.left.closes > 0; --turn.left.closes) {
     const auto unclosed = turn.index.unclosed.find(id);
     if (unclosed == turn.index.unclosed.end()) return;
     // Connectors first and adapters last: successors before what they depend on.
@@ -59,9 +71,11 @@ void End(Turn& turn, SessionRecord& session) {
   SetDeadline(turn, session, absl::InfiniteFuture());
   turn.Emit(SessionEnded{id, session.stream});
   session.stream = StreamId();
-  turn.index.ledger.Release(session.identity.uid, BytesOf(session) - kSessionBytes);
-  session.events.clear();
+  for (const KeptAnswer& answer : session.answers) {
+    turn.index.ledger.Release(session.identity.uid, BytesOf(answer));
+  }
   session.answers.clear();
+  DropEvents(turn, session);
   absl::btree_set<ObjectId> unclosed;
   if (const auto owned = turn.index.owned.find(id); owned != turn.index.owned.end()) {
     const auto is_open = [&](const ObjectId& object) { return !IsClosing(turn, object); };
@@ -147,10 +161,9 @@ void Handle(Turn& turn, const ResumeSession& event) {
   PromiseAnswers(turn.limits, *session);
   turn.Emit(SessionOpened{event.stream, session->id});
   AwaitHandoffsAnew(turn, session->id);
-  EventNumber number = session->acknowledged;
-  for (const SessionEvent& kept : session->events) {
-    number = EventNumber(number.value() + 1);
-    turn.Emit(NumberedEvent{session->id, session->stream, number, kept});
+  for (uint64_t number = session->acknowledged.value() + 1; number <= session->last_event.value(); ++number) {
+    const SessionEvent& kept = session->events[number - session->dropped.value() - 1];
+    turn.Emit(NumberedEvent{session->id, session->stream, EventNumber(number), kept});
   }
 }
 
@@ -179,6 +192,14 @@ void OnDeadline(Turn& turn, SessionId id) {
   SessionRecord& session = turn.records.sessions.at(id);
   if (session.ended) return CloseObjects(turn, id);
   End(turn, session);
+}
+
+void DropLeftEvents(Turn& turn) {
+  while (turn.left.drops > 0 && !turn.index.undropped.empty()) {
+    const SessionId id = *turn.index.undropped.begin();
+    DropEvents(turn, turn.records.sessions.at(id));
+    ForgetIfDone(turn, id);
+  }
 }
 
 void LeaveUnclosed(Turn& turn, SessionRecord& session, const ObjectId& object) {
@@ -249,7 +270,7 @@ void Complete(Turn& turn, ObjectRecord& object, RequestId& request, Outcome outc
 }
 
 bool IsOverwhelmed(const Turn& turn, const SessionRecord& session) {
-  return session.events.size() >= turn.limits.events_kept;
+  return session.unacknowledged() >= turn.limits.events_kept;
 }
 
 std::optional<Outcome> RefuseIfFull(const Turn& turn, uint32_t uid) {
@@ -260,7 +281,8 @@ std::optional<Outcome> RefuseIfFull(const Turn& turn, uint32_t uid) {
 
 void ForgetIfDone(Turn& turn, SessionId id) {
   const auto session = turn.records.sessions.find(id);
-  if (session == turn.records.sessions.end() || !session->second.ended || turn.index.owned.contains(id)) return;
+  if (session == turn.records.sessions.end() || !session->second.ended) return;
+  if (turn.index.owned.contains(id) || !session->second.events.empty()) return;
   const uint32_t uid = session->second.identity.uid;
   turn.index.lists.sessions.Remove(uid, id);
   turn.index.ledger.Release(uid, BytesOf(session->second));

@@ -21,6 +21,9 @@ void LoseStream(Turn& turn, SessionRecord& session);
 // The session did not come back within its grace period, or has ended and has more to close.
 void OnDeadline(Turn& turn, SessionId session);
 
+// Drops events that nobody needs any more and that the events before had to leave.
+void DropLeftEvents(Turn& turn);
+
 // The session has ended, and the object's close has begun or the object is gone. Nothing for other sessions.
 void LeaveUnclosed(Turn& turn, SessionRecord& session, const ObjectId& object);
 
@@ -28,7 +31,7 @@ void LeaveUnclosed(Turn& turn, SessionRecord& session, const ObjectId& object);
 // without doing anything. Nothing where the request is new and may go on. A repeat acknowledges nothing: were a wrong
 // acknowledgement a reason to refuse it, the client would take for refused what was done.
 std::optional<Outcome> AnswerWithoutActing(const Records& records, const ClientRequest& event);
-// Drops the events that the request acknowledges, or refuses it for events that there never were.
+// Takes what the request acknowledges, or refuses it for events that there never were.
 Outcome TakeAcknowledgement(Turn& turn, const ClientRequest& event);
 // Keeps the answer for repeats and gives it.
 void Give(Turn& turn, const ClientRequest& event, Outcome outcome);
@@ -42,7 +45,7 @@ bool IsOverwhelmed(const Turn& turn, const SessionRecord& session);
 // The refusal of whatever would start something new, where the broker keeps kept_bytes_per_uid for the user already.
 std::optional<Outcome> RefuseIfFull(const Turn& turn, uint32_t uid);
 
-// After an object is gone: forgets the session too if it has ended and that was its last.
+// Forgets the session where it has ended and has neither objects nor events any more.
 void ForgetIfDone(Turn& turn, SessionId session);
 
 }  // namespace rdmabroker

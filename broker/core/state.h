@@ -79,7 +79,9 @@ struct SessionRecord {
   Instant deadline = absl::InfiniteFuture();
   EventNumber last_event;
   EventNumber acknowledged;
-  std::deque<SessionEvent> events;  // Numbers acknowledged + 1 ... last_event.
+  // Events up to this one are dropped. Those up to `acknowledged` and those of an ended session follow, some at a time.
+  EventNumber dropped;
+  std::deque<SessionEvent> events;  // Numbers dropped + 1 ... last_event.
   std::deque<KeptAnswer> answers;   // In the order of their ids.
   RequestId newest_request;
   bool hears_of_addresses = false;  // It gets ListenerAddressEvents.
@@ -92,6 +94,11 @@ struct SessionRecord {
   uint32_t shared_endpoints = 0;
   uint32_t reservations = 0;
   uint32_t connectors = 0;
+
+  // How many events its client has yet to acknowledge.
+  uint64_t unacknowledged() const { return ended ? 0 : last_event.value() - acknowledged.value(); }
+  // Up to here, nobody needs the events any more.
+  EventNumber done_with() const { return ended ? last_event : acknowledged; }
 
   bool operator==(const SessionRecord&) const = default;
 };

@@ -22,8 +22,8 @@ struct Turn {
   Index& index;
   Effects& effects;
   Tally& tally;
-  const Instant before;   // Of the event before, or of the last on record; absl::InfinitePast() where there was none.
-  uint32_t& closes_left;  // Objects of ended sessions whose close may still begin.
+  const Instant before;  // Of the event before, or of the last on record; absl::InfinitePast() where there was none.
+  Allowance& left;
 
   Instant now() const { return records.now; }
   void Emit(Effect effect) { effects.push_back(std::move(effect)); }

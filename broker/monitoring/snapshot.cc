@@ -34,7 +34,7 @@ void TakeSessions(const Records& records, Snapshot& snapshot) {
   for (auto id = ids.begin(); id != end; ++id) {
     const SessionRecord& session = records.sessions.at(*id);
     snapshot.sessions.push_back({session.id, session.adapters, session.listeners, session.shared_endpoints,
-                                 session.reservations, session.connectors, session.events.size()});
+                                 session.reservations, session.connectors, session.unacknowledged()});
   }
 }
 

@@ -129,11 +129,11 @@ void CoreRunner::CommitUnlessPutOff() {
 void CoreRunner::HandleAll() {
   std::deque<Event> events = std::exchange(waiting_, {});
   std::vector<Effects> effects;
-  if (std::exchange(closes_in_, loop_.turn()) != loop_.turn()) closes_left_ = core_.limits().closes_at_a_time;
+  if (std::exchange(handled_in_, loop_.turn()) != loop_.turn()) left_ = AllowanceOfATurn(core_.limits());
   for (Event& event : events) {
     if (prepare_) prepare_(event);
     const Instant now = Loop::Now();
-    effects.push_back(core_.Handle(now, event, &closes_left_));
+    effects.push_back(core_.Handle(now, event, &left_));
     if (observer_) observer_(now, event, effects.back());
   }
   {

@@ -102,9 +102,8 @@ class CoreRunner {
   std::deque<Event> waiting_;
   bool queued_ = false;  // The loop calls Drain at the end of this turn.
   bool running_ = false;
-  // The number of objects of ended sessions that may still be closed in the loop's turn `closes_in_`.
-  uint32_t closes_left_ = 0;
-  uint64_t closes_in_ = UINT64_MAX;            // The turn in which events were handled last.
+  Allowance left_;                             // In the loop's turn `handled_in_`.
+  uint64_t handled_in_ = UINT64_MAX;           // The turn in which events were handled last.
   Instant deadline_ = absl::InfiniteFuture();  // That the timer waits for.
   TimerId timer_ = TimerId::kNone;
   TimerId commit_retry_ = TimerId::kNone;  // Runs after a commit that failed, until the next one.

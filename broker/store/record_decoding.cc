@@ -97,7 +97,8 @@ absl::Status FromProto(const v1::Session& message, SessionRecord* record) {
     record->ended = message.ended();
     record->deadline = ReadTime(message.deadline());
     record->last_event = EventNumber(message.last_event());
-    record->acknowledged = EventNumber(message.acknowledged());
+    record->dropped = EventNumber(message.dropped());
+    record->acknowledged = EventNumber(message.has_acknowledged() ? message.acknowledged() : message.dropped());
     record->newest_request = RequestId(message.newest_request());
     record->adapters = message.adapters();
     record->listeners = message.listeners();

@@ -68,6 +68,7 @@ void ToProto(const SessionRecord& record, v1::Session* message) {
   message->set_ended(record.ended);
   message->set_deadline(ToProto(record.deadline));
   message->set_last_event(record.last_event.value());
+  message->set_dropped(record.dropped.value());
   message->set_acknowledged(record.acknowledged.value());
   message->set_newest_request(record.newest_request.value());
   message->set_adapters(record.adapters);

@@ -105,7 +105,7 @@ absl::Status RecordLoader::TakeEvent(const Key& key, std::string_view message) {
   const SessionId id(key.id);
   if (!stored_.records.sessions.contains(id)) return Damaged(ToString(key), ": there is no such session");
   SessionRecord& session = stored_.records.sessions.at(id);
-  if (key.number != session.acknowledged.value() + session.events.size() + 1) {
+  if (key.number != session.dropped.value() + session.events.size() + 1) {
     return Damaged(ToString(key), ": the one before it is missing");
   }
   return Parse<v1::Event>(key, message, &session.events.emplace_back());
@@ -128,6 +128,11 @@ absl::StatusOr<RecordLoader::Loaded> RecordLoader::Finish() {
     return Damaged("has ", totals_.records, " of ", header_.records(), " records");
   }
   if (totals_.checksums != header_.checksums()) return Damaged("some record is not the last one written");
+  // Older brokers drop an ended session's events without counting them.
+  auto& sessions = stored_.records.sessions;
+  for (const auto& [id, session] : std::as_const(sessions)) {
+    if (session.ended) sessions.at(id).dropped = EventNumber(session.last_event.value() - session.events.size());
+  }
   return Loaded{std::move(stored_), header_.commit(), header_.boot_id()};
 }
 

@@ -127,7 +127,8 @@ SessionRecord FullSession(SessionId id) {
   session.ended = true;
   session.hears_of_addresses = true;
   session.deadline = At(8);
-  session.acknowledged = EventNumber(100);
+  session.dropped = EventNumber(100);
+  session.acknowledged = EventNumber(103);
   for (const SessionEvent& event : EveryEvent()) session.events.push_back(event);
   session.last_event = EventNumber(100 + session.events.size());
   for (uint8_t answer = 1; answer <= 20; ++answer) {

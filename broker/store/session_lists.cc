@@ -48,7 +48,7 @@ void EraseEvents(Transaction& transaction, SessionId id, uint64_t first, uint64_
   for (uint64_t number = first; number < end; ++number) transaction.Erase({Kind::kEvent, id.value(), number});
 }
 
-uint64_t FirstEvent(const SessionRecord& session) { return session.acknowledged.value() + 1; }
+uint64_t FirstEvent(const SessionRecord& session) { return session.dropped.value() + 1; }
 
 }  // namespace
 

@@ -152,6 +152,18 @@ TEST_F(AStore, HasWhatFabricsKnow) {
 }
 
 // A client that never acknowledges, and one whose requests come out of order.
+TEST_F(AStore, OfAnOlderBrokerHasDroppedAnEndedSessionsEventsWithoutCountingThem) {
+  Records records = FullRecords();
+  SessionRecord& session = records.sessions.at(SessionId(1));
+  ASSERT_TRUE(session.ended);
+  session.events.clear();
+  ASSERT_LT(session.dropped, session.last_event);
+  const auto store = OpenStore(directory());
+  ASSERT_TRUE(store->Commit(records, All(), {}, {}).ok());
+  session.dropped = session.last_event;
+  ExpectLoads(*store, records);
+}
+
 TEST_F(AStore, FollowsTheListsOfASession) {
   const auto store = OpenStore(directory());
   Records records = FullRecords();
@@ -170,11 +182,11 @@ TEST_F(AStore, FollowsTheListsOfASession) {
   commit_and_load();
   for (int i = 0; i < 5; ++i) {
     session.events.pop_front();
-    session.acknowledged = EventNumber(session.acknowledged.value() + 1);
+    session.dropped = EventNumber(session.dropped.value() + 1);
   }
   commit_and_load();
   // Beyond all that were stored, within one commit.
-  session.acknowledged = session.last_event = EventNumber(1000);
+  session.dropped = session.last_event = EventNumber(1000);
   session.events = {SessionEvent(AdapterRemovedEvent{AdapterId(9)})};
   session.last_event = EventNumber(1001);
   commit_and_load();
@@ -188,6 +200,7 @@ TEST_F(AStore, FollowsTheListsOfASession) {
   commit_and_load();
   session.answers.clear();
   session.events.clear();
+  session.dropped = session.last_event;
   commit_and_load();
   session.answers.push_back({RequestId(5001), RequestDigest{1}, {}});
   commit_and_load();
@@ -365,7 +378,7 @@ TEST_F(AStoreWithoutRoom, StaysAsItIsAndCatchesUpLaterInTheFileThatItHas) {
   SessionRecord& session = records_.sessions.at(SessionId(1));
   session.answers.pop_front();
   session.events.pop_front();
-  session.acknowledged = EventNumber(session.acknowledged.value() + 1);
+  session.dropped = EventNumber(session.dropped.value() + 1);
   session.events.emplace_back(AdapterRemovedEvent{AdapterId(9)});
   session.last_event = EventNumber(session.last_event.value() + 1);
   records_.sessions.erase(SessionId(2));

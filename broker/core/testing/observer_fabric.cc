@@ -293,9 +293,9 @@ void Observer::CatchUp(const Records& records) {
   for (auto& [id, seen] : sessions_) {
     const auto session = records.sessions.find(id);
     if (seen.stream || session == records.sessions.end()) continue;
-    const auto& [acknowledged, events] = std::tie(session->second.acknowledged, session->second.events);
+    const auto& [dropped, events] = std::tie(session->second.dropped, session->second.events);
     while (seen.last_event < session->second.last_event) {
-      const uint64_t next = seen.last_event.value() - acknowledged.value();
+      const uint64_t next = seen.last_event.value() - dropped.value();
       if (next >= events.size()) return Require(false, "session ", id.value(), ": an event is lost");
       SeeNew(id, events[next]);
     }
@@ -329,7 +329,8 @@ void Observer::AgreeOnSessions(const Records& records) {
     if (found == records.sessions.end()) return Require(false, "session ", id.value(), ": forgotten");
     const SessionRecord& session = found->second;
     Require(session.stream == seen.stream && session.last_event == seen.last_event &&
-                session.acknowledged == seen.acknowledged && session.events == seen.events,
+                session.acknowledged == seen.acknowledged && session.unacknowledged() == seen.events.size() &&
+                std::equal(seen.events.rbegin(), seen.events.rend(), session.events.rbegin()),
             "session ", id.value(), ": its stream or events are not what its client knows");
     const std::set<RequestId>& pending = owed[id];
     const bool same = pending.size() == seen.owed.size() &&
