@@ -35,6 +35,8 @@ constexpr size_t kOfConnection = 16384;
 constexpr size_t kOfStream = 1024;
 // After sending this many octets, the broker asks the kernel how many the client has not read.
 constexpr size_t kSentAtATime = 16384;
+// How often it asks again until the client has read them all: an idle client's reading brings no event.
+constexpr absl::Duration kLookAgain = absl::Seconds(1);
 // The most octets that an empty buffer keeps allocated.
 constexpr size_t kKeptEmpty = 4096;
 
@@ -285,8 +287,8 @@ void ServedConnection::Flush() {
   if (output_.empty() && IsDone()) return End();
   EndOnceHeard();
   Rearm();
-  SetTimer();
   LookAtSocket();
+  SetTimer();
   account_->Hold(Held());
 }
 
@@ -296,6 +298,7 @@ void ServedConnection::LookAtSocket() {
   if (::ioctl(socket_.get(), SIOCOUTQ, &unread) != 0) return;
   in_socket_ = static_cast<size_t>(unread);
   sent_ = 0;
+  look_at_ = in_socket_ == 0 ? absl::InfiniteFuture() : Loop::Now() + kLookAgain;
 }
 
 size_t ServedConnection::Held() const {
@@ -346,7 +349,7 @@ void ServedConnection::Rearm() {
 }
 
 void ServedConnection::SetTimer() {
-  const absl::Time next = rpc_.NextDeadline().value_or(absl::InfiniteFuture());
+  const absl::Time next = std::min(rpc_.NextDeadline().value_or(absl::InfiniteFuture()), look_at_);
   if (next == timer_end_) return;
   loop_.CancelTimer(std::exchange(timer_, TimerId::kNone));
   timer_end_ = next;

@@ -142,9 +142,10 @@ class ServedConnection : public std::enable_shared_from_this<ServedConnection> {
   std::string output_;                   // Octets for the socket. At most those of one rpc_.TakeOutput.
   size_t sent_ = 0;                      // Octets written since LookAtSocket looked last.
   size_t in_socket_ = 0;                 // Octets of memory for what the client had not read by then.
-  bool waits_ = false;                   // ServeClient waits for the user's turn.
-  bool served_ = false;                  // An event was served since the last Receive.
-  bool told_ = false;                    // The port knows that the client has flooded the broker.
+  absl::Time look_at_ = absl::InfiniteFuture();
+  bool waits_ = false;   // ServeClient waits for the user's turn.
+  bool served_ = false;  // An event was served since the last Receive.
+  bool told_ = false;    // The port knows that the client has flooded the broker.
   bool touched_ = false;
   bool flushing_ = false;
   bool unwritable_ = false;  // A write has failed. Earlier messages of the client may still be unread.
