@@ -44,9 +44,22 @@ void ClientProcesses::Watch(SessionId session, pid_t process) {
 void ClientProcesses::AwaitLastWords(SessionId session, Process& process) {
   const absl::Duration wait = process.listened_to ? kLastWords : absl::ZeroDuration();
   process.last_words = loop_.StartTimer(Loop::Now() + wait, [this, session] {
+    processes_.at(session.value()).last_words = TimerId::kNone;
+    due_.push_back(session);
+    if (due_.size() == 1) loop_.Post([this] { ReportSome(); });
+  });
+}
+
+void ClientProcesses::ReportSome() {
+  for (size_t left = kInATurn; left > 0 && !due_.empty();) {
+    const SessionId session = due_.front();
+    due_.pop_front();
+    if (!processes_.contains(session.value())) continue;
     Forget(session);
     ended_(session);
-  });
+    --left;
+  }
+  if (!due_.empty()) loop_.Post([this] { ReportSome(); });
 }
 
 void ClientProcesses::StopListening(SessionId session) {

@@ -8,6 +8,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <utility>
 #include <vector>
 
@@ -61,6 +62,36 @@ TEST_F(ClientProcessesTest, AreToldOnceTheyHaveEnded) {
   child.End();
   ASSERT_TRUE(Becomes(1));
   EXPECT_THAT(ended_, ElementsAre(SessionId(1)));
+}
+
+TEST_F(ClientProcessesTest, OfManySessionsAreToldOfSomeInATurn) {
+  constexpr uint64_t kSessions = 20;
+  Child child;
+  for (uint64_t session = 1; session <= kSessions; ++session) processes_.Watch(SessionId(session), child.pid());
+  child.End();
+  size_t told = 0;
+  EXPECT_TRUE(RunUntil(loop_, [&] {
+    EXPECT_LE(ended_.size() - told, ClientProcesses::kInATurn);
+    told = ended_.size();
+    return told == kSessions;
+  }));
+}
+
+TEST_F(ClientProcessesTest, ThatAreToBeToldOfAreNotOnceTheirSessionsHaveEnded) {
+  constexpr uint64_t kSessions = ClientProcesses::kInATurn + 2;
+  Child child;
+  for (uint64_t session = 1; session <= kSessions; ++session) processes_.Watch(SessionId(session), child.pid());
+  child.End();
+  ASSERT_TRUE(Becomes(1));
+  ASSERT_LT(ended_.size(), kSessions);
+  const auto is_told = [&](SessionId session) { return std::count(ended_.begin(), ended_.end(), session) > 0; };
+  SessionId left;
+  for (uint64_t session = 1; session <= kSessions; ++session) {
+    if (!is_told(SessionId(session))) left = SessionId(session);
+  }
+  processes_.Forget(left);
+  ASSERT_TRUE(Becomes(kSessions - 1));
+  EXPECT_FALSE(is_told(left));
 }
 
 TEST_F(ClientProcessesTest, AreToldIfTheyHaveEndedBefore) {

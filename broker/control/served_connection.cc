@@ -83,18 +83,23 @@ void ServedConnection::Drain() {
 
 void ServedConnection::End() {
   if (std::exchange(ended_, true)) return;
-  const auto self = shared_from_this();
   rpc_.Disconnected();
-  while (auto event = rpc_.NextEvent()) Serve(*std::move(event));
   loop_.Unwatch(std::exchange(watch_, WatchId::kNone));
   for (TimerId* const timer : {&timer_, &unread_, &last_words_}) {
     loop_.CancelTimer(std::exchange(*timer, TimerId::kNone));
   }
   socket_.Reset();
+  EndCalls();
+}
+
+void ServedConnection::EndCalls() {
+  if (!ServeEvents()) return InTurn([this] { EndCalls(); });
+  const auto self = shared_from_this();
   port_.Ended(*this);
 }
 
 void ServedConnection::EndForExcess(absl::string_view cause) {
+  if (ended_) return;
   const auto self = shared_from_this();
   port_.Exceeds(*this, cause);
   rpc_.Terminate(NGHTTP2_ENHANCE_YOUR_CALM, {cause.data(), cause.size()});

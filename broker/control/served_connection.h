@@ -49,7 +49,7 @@ class ServedConnection : public std::enable_shared_from_this<ServedConnection> {
                               std::shared_ptr<const Caller>* caller) = 0;
     // The connection ends, because its client floods the broker or leaves too much with it. `cause` says which.
     virtual void Exceeds(ServedConnection& connection, absl::string_view cause) = 0;
-    // The connection has ended. It does not call the port again.
+    // The connection and its calls have ended. It does not call the port again.
     virtual void Ended(ServedConnection& connection) = 0;
   };
 
@@ -65,7 +65,7 @@ class ServedConnection : public std::enable_shared_from_this<ServedConnection> {
   void Start();
   // Accepts no new calls. The connection ends when its open calls have ended.
   void Drain();
-  // Ends the connection and its calls at once. Must not be called from within a call's service.
+  // Ends the connection at once, and its calls in turns of its user. Must not be called from within a call's service.
   void End();
   // Moves the connection to the account of `payer`.
   void ChargeTo(const Payer& payer);
@@ -111,6 +111,8 @@ class ServedConnection : public std::enable_shared_from_this<ServedConnection> {
   // The client has ended the connection. The services get its earlier messages before the connection ends here.
   void HearLastWords();
   void EndOnceHeard();
+  // Tells the streams that their calls are lost.
+  void EndCalls();
   void Rearm();
   void SetTimer();
   void Forget(rpc::CallId call, std::optional<rpc::CallLost::Why> why);

@@ -414,6 +414,21 @@ TEST_F(ARequest, IsHeardWhileEndedSessionsCloseSomeOfTheirObjectsAtATime) {
   EXPECT_EQ(core_.NextDeadline(), absl::InfiniteFuture());
 }
 
+TEST_F(ARequest, IsHeardWhileSessionsThatDoNotComeBackEndSomeAtATime) {
+  constexpr uint64_t kSessions = 20;
+  for (uint64_t stream = 3; stream <= kSessions; ++stream) Handle(OpenSession{StreamId(stream), {1000, 1000, 1}, {}});
+  Handle(Recover{});
+  const Instant end = core_.NextDeadline();
+  uint64_t left = kSessions;
+  while (left > 0) {
+    ASSERT_LE(core_.NextDeadline(), end) << "the core does not continue by itself";
+    (void)core_.Handle(end, DeadlineReached{});
+    const uint64_t before = std::exchange(left, Held().sessions);
+    EXPECT_LT(left, before);
+    EXPECT_LE(before - left, core_.limits().closes_at_a_time / 8);
+  }
+}
+
 // Has a listener's events 1 to 8 in session 1, and drops at most two at a time.
 class ManyEvents : public ARequest {
  protected:

@@ -18,7 +18,8 @@ void Handle(Turn& turn, const AcknowledgeEvents& event);
 // The session's stream has gone without its client's doing, which has the whole grace period to come back.
 void LoseStream(Turn& turn, SessionRecord& session);
 
-// The session did not come back within its grace period, or has ended and has more to close.
+// The session did not come back within its grace period, or has ended and has more to close. It stays due where enough
+// was closed in this turn.
 void OnDeadline(Turn& turn, SessionId session);
 
 // Drops events that nobody needs any more and that the events before had to leave.

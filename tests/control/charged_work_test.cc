@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 #include <nghttp2/nghttp2.h>
 
+#include <algorithm>
 #include <memory>
 #include <ostream>
 #include <string>
@@ -118,6 +119,29 @@ TEST(AnExplanation, IsChargedAsAPage) {
   for (; !client.raw().status(last) && daemon.RunTurn(); ++turns) client.raw().Receive();
   EXPECT_TRUE(client.raw().status(last).has_value());
   EXPECT_GE(turns, kCalls);
+}
+
+TEST(TheEndOfAConnection, TakesTheStreamsOfSomeSessionsInATurn) {
+  constexpr int64_t kSessions = 32;
+  // What the end of a session is charged as. The last one in a turn may exceed the share.
+  constexpr int64_t kOfEnd = 8;
+  SteppedDaemon daemon;
+  auto client = daemon.Connect();
+  std::vector<std::unique_ptr<RawSession>> sessions;
+  for (int64_t i = 0; i < kSessions; ++i) {
+    sessions.push_back(std::make_unique<RawSession>(*client));
+    ASSERT_TRUE(daemon.Open(*client, *sessions.back()));
+  }
+  sessions.clear();
+  client.reset();
+  int64_t left = kSessions;
+  while (daemon.RunTurn()) {
+    const auto& all = daemon.records().sessions;
+    const auto has_stream = [](const auto& session) { return static_cast<bool>(session.second.stream); };
+    const int64_t before = std::exchange(left, std::count_if(all.begin(), all.end(), has_stream));
+    EXPECT_LE((before - left - 1) * kOfEnd, kShare);
+  }
+  EXPECT_EQ(left, 0u);
 }
 
 // The sessions end in one turn, and their objects in several, however the sessions' ends come.
