@@ -6,8 +6,8 @@ namespace rdmabroker::tenants {
 
 std::vector<Attack> Attacks() {
   std::vector<Attack> all;
-  for (const auto& some :
-       {FrameAttacks(), HeaderAttacks(), SessionAttacks(), WaitingAttacks(), TlsAttacks(), SocketAttacks()})
+  for (const auto& some : {FrameAttacks(), HeaderAttacks(), SessionAttacks(), BatchAttacks(), WaitingAttacks(),
+                           TlsAttacks(), SocketAttacks()})
     all.insert(all.end(), some.begin(), some.end());
   return all;
 }

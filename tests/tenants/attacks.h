@@ -39,6 +39,7 @@ inline constexpr int kHosts = 8;
 std::vector<Attack> FrameAttacks();
 std::vector<Attack> HeaderAttacks();
 std::vector<Attack> SessionAttacks();
+std::vector<Attack> BatchAttacks();
 std::vector<Attack> WaitingAttacks();
 std::vector<Attack> TlsAttacks();
 std::vector<Attack> SocketAttacks();

@@ -56,4 +56,15 @@ uint64_t HostileSession::CreateConnector(uint64_t adapter) {
   return Ask("CreateConnector", request).connector_created().connector_id();
 }
 
+Sessions::Sessions(Attacker& attacker, size_t connections, size_t on_each, const std::vector<std::string>& features) {
+  for (size_t i = 0; i < connections; ++i) {
+    auto client = HostileConnection::Connect(attacker);
+    if (client == nullptr) continue;
+    const size_t begin = all.size();
+    for (size_t k = 0; k < on_each; ++k) all.push_back(std::make_unique<HostileSession>(*client, features));
+    for (size_t k = begin; k < all.size(); ++k) attacker.Count("sessions", all[k]->Opens() ? 1 : 0);
+    clients.push_back(std::move(client));
+  }
+}
+
 }  // namespace rdmabroker::tenants

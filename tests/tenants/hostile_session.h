@@ -3,7 +3,9 @@
 #ifndef TESTS_TENANTS_HOSTILE_SESSION_H_
 #define TESTS_TENANTS_HOSTILE_SESSION_H_
 
+#include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -53,6 +55,14 @@ class HostileSession {
   int32_t stream_ = 0;
   uint64_t id_ = 0;
   uint64_t last_request_ = 0;
+};
+
+// Connections of one user with sessions on each, which are all open.
+struct Sessions {
+  Sessions(Attacker& attacker, size_t connections, size_t on_each, const std::vector<std::string>& features = {});
+
+  std::vector<std::unique_ptr<HostileConnection>> clients;
+  std::vector<std::unique_ptr<HostileSession>> all;
 };
 
 }  // namespace rdmabroker::tenants

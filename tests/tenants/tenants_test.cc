@@ -245,7 +245,8 @@ TEST_P(TenantsTest, HarmsNobodyElse) {
   EXPECT_EQ(WaitedTooLong(GetParam().users), late);
   EXPECT_EQ(broker_.pid(), daemon);
   EXPECT_TRUE(Becomes([&] { return HostileSessions() == 0; }));
-  EXPECT_TRUE(Becomes([&] { return NothingIsLeft(held, Held()); })) << testing::PrintToString(Held());
+  EXPECT_TRUE(Becomes([&] { return NothingIsLeft(held, Held()); }))
+      << testing::PrintToString(held) << ", then " << testing::PrintToString(Held());
   EXPECT_TRUE(Becomes([&] { return NothingIsLeft(descriptors, Descriptors(daemon)); }))
       << Difference(descriptors, Descriptors(daemon));
   EXPECT_LE(ResidentMemory(daemon) - memory, kGrowth);
