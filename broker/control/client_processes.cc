@@ -18,6 +18,7 @@ UniqueFd OpenProcess(pid_t process) { return UniqueFd(static_cast<int>(::syscall
 }  // namespace
 
 ClientProcesses::~ClientProcesses() {
+  loop_.CancelTimer(report_);
   while (!processes_.empty()) Forget(SessionId(processes_.begin()->first));
 }
 
@@ -46,7 +47,14 @@ void ClientProcesses::AwaitLastWords(SessionId session, Process& process) {
   process.last_words = loop_.StartTimer(Loop::Now() + wait, [this, session] {
     processes_.at(session.value()).last_words = TimerId::kNone;
     due_.push_back(session);
-    if (due_.size() == 1) loop_.Post([this] { ReportSome(); });
+    if (report_ == TimerId::kNone) ReportSoon();
+  });
+}
+
+void ClientProcesses::ReportSoon() {
+  report_ = loop_.StartTimer(Loop::Now(), [this] {
+    report_ = TimerId::kNone;
+    ReportSome();
   });
 }
 
@@ -59,7 +67,7 @@ void ClientProcesses::ReportSome() {
     ended_(session);
     --left;
   }
-  if (!due_.empty()) loop_.Post([this] { ReportSome(); });
+  if (!due_.empty()) ReportSoon();
 }
 
 void ClientProcesses::StopListening(SessionId session) {

@@ -52,12 +52,14 @@ class ClientProcesses {
   };
 
   void AwaitLastWords(SessionId session, Process& process);
+  void ReportSoon();
   void ReportSome();
 
   Loop& loop_;
   const std::function<void(SessionId)> ended_;
   std::unordered_map<uint64_t, Process> processes_;  // By SessionId.
   std::deque<SessionId> due_;                        // To be reported in the next turns.
+  TimerId report_ = TimerId::kNone;                  // While there are some.
 };
 
 }  // namespace rdmabroker

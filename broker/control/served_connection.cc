@@ -89,6 +89,12 @@ void ServedConnection::End() {
     loop_.CancelTimer(std::exchange(*timer, TimerId::kNone));
   }
   socket_.Reset();
+  for (std::string* const octets : {&input_, &output_}) {
+    octets->clear();
+    FreeIfEmpty(*octets);
+  }
+  in_socket_ = 0;
+  account_->Hold(Held());
   EndCalls();
 }
 
@@ -259,6 +265,8 @@ void ServedConnection::Abandon(rpc::CallId call) {
 void ServedConnection::Forget(rpc::CallId call, std::optional<rpc::CallLost::Why> why) {
   auto found = streams_.extract(call);
   if (!found) return;
+  // Whatever ends the call now, the client has lost it with the connection.
+  if (ended_) why = rpc::CallLost::Why::kConnection;
   over_.push_back(found.mapped());
   found.mapped()->Ended(why);
 }
@@ -361,7 +369,10 @@ void ServedConnection::SetTimer() {
   if (next == absl::InfiniteFuture()) return;
   timer_ = loop_.StartTimer(next, [this] {
     timer_end_ = absl::InfiniteFuture();
-    InTurn([this] { Flush(); });
+    if (Loop::Now() < look_at_) return InTurn([this] { Flush(); });
+    LookAtSocket();
+    account_->Hold(Held());
+    SetTimer();
   });
 }
 

@@ -81,7 +81,7 @@ class UserCosts {
   UserCosts(const UserCosts&) = delete;
   UserCosts& operator=(const UserCosts&) = delete;
 
-  // Adds a connection. `end` must end it and free what it holds.
+  // Adds a connection. `end` must end it.
   std::unique_ptr<Entry> Enter(const Payer& payer, std::function<void()> end);
   // Octets that all connections hold.
   [[nodiscard]] size_t held() const { return held_; }

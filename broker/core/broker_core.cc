@@ -60,7 +60,7 @@ void Handle(Turn& turn, const ClientRequest& event) {
 
 // Handles each due deadline once, in their order. A session with more to close than one event may close stays due.
 void Handle(Turn& turn, const DeadlineReached&) {
-  DropLeftEvents(turn);
+  DropLeftovers(turn);
   const auto& deadlines = turn.index.deadlines;
   for (auto next = deadlines.begin(); next != deadlines.end() && next->first <= turn.now();) {
     const auto due = *next;
@@ -103,11 +103,11 @@ BrokerCore& BrokerCore::operator=(BrokerCore&&) noexcept = default;
 BrokerCore::~BrokerCore() = default;
 
 Effects BrokerCore::Handle(Instant now, const Event& event) {
-  Allowance left = AllowanceOfATurn(limits_);
+  TurnBudget left = BudgetOfATurn(limits_);
   return Handle(now, event, &left);
 }
 
-Effects BrokerCore::Handle(Instant now, const Event& event, Allowance* left) {
+Effects BrokerCore::Handle(Instant now, const Event& event, TurnBudget* left) {
   if (now < records_.now) {
     std::fputs("broker core: time went back\n", stderr);
     std::abort();

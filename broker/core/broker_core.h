@@ -46,9 +46,9 @@ class BrokerCore {
 
   // `now` never goes back; the process ends if it does.
   [[nodiscard]] Effects Handle(Instant now, const Event& event);
-  // Handles one of several events that share an allowance, from which Handle subtracts what this event uses.
-  // NextDeadline is due at once for what has to be left.
-  [[nodiscard]] Effects Handle(Instant now, const Event& event, Allowance* left);
+  // Handles one of several events that share a budget, from which Handle subtracts what this event uses. NextDeadline
+  // is due at once for what has to be left.
+  [[nodiscard]] Effects Handle(Instant now, const Event& event, TurnBudget* left);
 
   // Whether the request would be carried out: it is no repeat, and nothing of its session or number is in its way. Who
   // asks what it may cost asks this first.

@@ -48,6 +48,7 @@ Limits SmallLimits() {
   limits.sessions_per_uid = 2;
   limits.closes_at_a_time = 1;
   limits.drops_at_a_time = 1;
+  limits.ends_at_a_time = 1;
   limits.adapters_per_session = 1;
   limits.listeners_per_session = 1;
   limits.shared_endpoints_per_session = 1;

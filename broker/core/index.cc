@@ -66,14 +66,14 @@ Index Index::Of(const Records& records) {
     index.lists.sessions.Add(uid, id);
     index.ledger.Charge(uid, BytesOf(session));
     if (session.deadline != absl::InfiniteFuture()) index.deadlines.emplace(session.deadline, id);
-    if (session.dropped < session.done_with()) index.undropped.insert(id);
+    if (session.has_leftovers()) index.undropped.insert(id);
   }
   const auto own = [&](const auto& table) {
     for (const auto& [id, object] : table) {
       const SessionRecord& session = records.sessions.at(object.session);
       const uint32_t uid = session.identity.uid;
       index.owned[object.session].insert(id);
-      if (session.ended && !object.closing) index.unclosed[object.session].insert(id);
+      if (!object.closing) index.open[object.session].insert(id);
       ++index.objects_of_uid[uid].all;
       ListOf(index.lists, id).Add(uid, id);
       index.ledger.Charge(uid, kObjectBytes);

@@ -163,9 +163,9 @@ struct Index {
   absl::flat_hash_map<QpKey, ConnectorId> qps;
   std::set<std::pair<Instant, DeadlineOwner>> deadlines;
   absl::flat_hash_map<SessionId, absl::flat_hash_set<ObjectId>> owned;
-  // Objects of ended sessions whose close has not begun. A session without any has no entry.
-  absl::flat_hash_map<SessionId, absl::btree_set<ObjectId>> unclosed;
-  // Sessions with events that nobody needs any more.
+  // Objects whose close has not begun. A session without any has no entry.
+  absl::flat_hash_map<SessionId, absl::btree_set<ObjectId>> open;
+  // Sessions with leftovers.
   absl::btree_set<SessionId> undropped;
   absl::flat_hash_map<uint32_t, ObjectsOfUser> objects_of_uid;
   absl::flat_hash_map<std::string, DeviceId> device_names;

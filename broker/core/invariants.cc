@@ -106,7 +106,7 @@ struct Counted {
   std::map<DeviceId, uint32_t> endpoints;
   std::map<DeviceId, uint32_t> connections_of_device;
   std::map<std::pair<SessionId, size_t>, uint32_t> owned;  // By kind.
-  std::set<SessionId> with_unclosed;                       // Sessions with an object whose close has not begun.
+  std::set<SessionId> with_open;                           // Sessions with an object whose close has not begun.
 };
 
 bool HoldsReference(const ObjectRecord& object) { return object.endpoint && !object.left_endpoint; }
@@ -115,7 +115,7 @@ template <typename Object>
 void CountObject(const Object& object, Counted& counted) {
   const ObjectId id = object.id;
   ++counted.owned[{object.session, id.index()}];
-  if (!object.closing) counted.with_unclosed.insert(object.session);
+  if (!object.closing) counted.with_open.insert(object.session);
   if (object.adapter) ++counted.successors[object.adapter];
   if (HoldsReference(object)) {
     // An endpoint that a reservation is losing counts once, for its taker.
@@ -195,8 +195,9 @@ void CheckSessions(Rules& rules, const Records& records, Counted& counted) {
                     " objects of kind ", kind, ", has ", counted.owned[{id, kind}]);
       objects += counts[kind];
     }
-    rules.Require(!session.ended || objects > 0 || !session.events.empty(), "session ", id.value(),
+    rules.Require(!session.ended || objects > 0 || session.has_leftovers(), "session ", id.value(),
                   ": has ended and has nothing");
+    rules.Require(!session.ended || !session.stream, "session ", id.value(), ": has ended and has a stream");
     rules.Require(session.dropped <= session.done_with(), "session ", id.value(),
                   ": has dropped events that are not acknowledged");
     rules.Require(session.acknowledged <= session.last_event, "session ", id.value(),
@@ -208,8 +209,8 @@ void CheckSessions(Rules& rules, const Records& records, Counted& counted) {
         std::adjacent_find(session.answers.begin(), session.answers.end(), out_of_order) == session.answers.end(),
         "session ", id.value(), ": its kept answers are not in the order of their requests");
     const bool waits = session.deadline != absl::InfiniteFuture();
-    rules.Require(waits == (session.ended ? counted.with_unclosed.contains(id) : !session.stream), "session ",
-                  id.value(), ": is away or has something to close without a deadline, or has one for nothing");
+    rules.Require(waits == (session.ended ? counted.with_open.contains(id) : !session.stream), "session ", id.value(),
+                  ": is away or has something to close without a deadline, or has one for nothing");
   }
 }
 
@@ -394,7 +395,7 @@ absl::Status CheckIndex(const Records& records, const Index& index) {
   rules.Require(derived.qps == index.qps, "index: queue pairs differ from the records");
   rules.Require(derived.deadlines == index.deadlines, "index: deadlines differ from the records");
   rules.Require(derived.owned == index.owned, "index: owners differ from the records");
-  rules.Require(derived.unclosed == index.unclosed, "index: what ended sessions must close differs from the records");
+  rules.Require(derived.open == index.open, "index: what is open differs from the records");
   rules.Require(derived.undropped == index.undropped, "index: what sessions must drop differs from the records");
   rules.Require(derived.objects_of_uid == index.objects_of_uid, "index: uids' objects differ from the records");
   rules.Require(derived.device_names == index.device_names, "index: device names differ from the records");

@@ -10,7 +10,7 @@
 namespace rdmabroker {
 
 // How much a client may hold and how long the broker waits. The defaults carry their reasons. Every number can be set
-// in the configuration, but for closes_at_a_time and drops_at_a_time.
+// in the configuration, but for those "at a time".
 struct Limits {
   // Per user id, so that one user's processes cannot shut the others out.
   uint32_t sessions_per_uid = 1024;    // A busy node runs hundreds of processes of one service user.
@@ -34,8 +34,11 @@ struct Limits {
 
   // Objects of ended sessions whose close begins in a turn of the loop. Each takes some 20 us with what follows.
   uint32_t closes_at_a_time = 64;
-  // Events that are dropped in a turn, as acknowledged ones. Each takes some 2 us, most of them in the store.
+  // Events and answers that are dropped in a turn, as acknowledged events and all of an ended session are. Each takes
+  // some 2 us, most of them in the store.
   uint32_t drops_at_a_time = 1024;
+  // Sessions that end in a turn as their grace period is over. Each is an entry of the log and a part of the commit.
+  uint32_t ends_at_a_time = 8;
 
   // Connectors of one listener that the client has neither accepted, rejected nor closed; further requests are
   // refused at once. NDKPI has no backlog argument; 1024 is what a storm of clients needs within one round trip.
@@ -65,13 +68,17 @@ struct Limits {
   bool operator==(const Limits&) const = default;
 };
 
-// What the events that are handled together may still do of what can be done later: a turn of the loop stays short.
-struct Allowance {
-  uint32_t closes = 0;  // Objects of ended sessions whose close may begin.
-  uint32_t drops = 0;   // Events that may be dropped.
+// What the events that are handled together may still do of what can be done later: a turn of the loop stays short. As
+// Limits have it.
+struct TurnBudget {
+  uint32_t closes = 0;
+  uint32_t drops = 0;
+  uint32_t ends = 0;
 };
 
-inline Allowance AllowanceOfATurn(const Limits& limits) { return {limits.closes_at_a_time, limits.drops_at_a_time}; }
+inline TurnBudget BudgetOfATurn(const Limits& limits) {
+  return {.closes = limits.closes_at_a_time, .drops = limits.drops_at_a_time, .ends = limits.ends_at_a_time};
+}
 
 }  // namespace rdmabroker
 

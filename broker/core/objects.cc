@@ -53,7 +53,7 @@ void Forget(Turn& turn, const ObjectId& id, const ObjectRecord& object) {
   const auto owned = turn.index.owned.find(object.session);
   owned->second.erase(id);
   if (owned->second.empty()) turn.index.owned.erase(owned);
-  LeaveUnclosed(turn, session, id);
+  LeaveOpen(turn, session, id);
   std::visit(
       [&](auto typed) {
         ListOf(turn.index.lists, typed).Remove(uid, typed);
@@ -172,6 +172,7 @@ Outcome Close(Turn& turn, const Call& call, const ObjectId& id) {
     const bool at_once =
         IsBare(turn, object) && !AnyEventUnacknowledged(turn, object) && !AntecedentWaits(turn, object);
     object.closing = true;
+    LeaveOpen(turn, turn.records.sessions.at(object.session), id);
     if (!at_once) {
       object.close_request = call.id;
       outcome = Pending();
@@ -212,7 +213,7 @@ bool MayBegin(const Turn& turn, const ObjectRecord& object) {
 void CloseForEndedSession(Turn& turn, const ObjectId& id) {
   WithRecord(turn, id, [&](auto& object) {
     object.closing = true;
-    LeaveUnclosed(turn, turn.records.sessions.at(object.session), id);
+    LeaveOpen(turn, turn.records.sessions.at(object.session), id);
     StartClosing(turn, object);
   });
   TryFinishClose(turn, id);

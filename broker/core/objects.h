@@ -79,6 +79,7 @@ auto NewObject(Turn& turn, SessionId session, AdapterId adapter, uint64_t& count
   object.session = session;
   object.adapter = adapter;
   turn.index.owned[session].insert(id);
+  turn.index.open[session].insert(id);
   if (adapter) ++turn.records.adapters.at(adapter).successors;
   if constexpr (std::is_same_v<Object, ConnectorRecord>) turn.index.states.Count(turn.records, object, 1);
   return Found<Object>{&object, {}};

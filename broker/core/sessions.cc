@@ -19,14 +19,22 @@ void SetDeadline(Turn& turn, SessionRecord& session, Instant deadline) {
   if (deadline != absl::InfiniteFuture()) turn.index.deadlines.emplace(deadline, session.id);
 }
 
-// Drops events that nobody needs any more, as many as the current event still may.
-void DropEvents(Turn& turn, SessionRecord& session) {
-  for (; session.dropped < session.done_with() && turn.left.drops > 0; --turn.left.drops) {
-    turn.index.ledger.Release(session.identity.uid, BytesOf(session.events.front()));
+// Drops at most so many events and answers that nobody needs any more.
+void Drop(Turn& turn, SessionRecord& session, uint32_t most) {
+  const uint32_t uid = session.identity.uid;
+  uint32_t left = std::min(most, turn.left.drops);
+  turn.left.drops -= left;
+  for (; left > 0 && session.dropped < session.done_with(); --left) {
+    turn.index.ledger.Release(uid, BytesOf(session.events.front()));
     session.events.pop_front();
     session.dropped = EventNumber(session.dropped.value() + 1);
   }
-  if (session.dropped < session.done_with()) {
+  for (; left > 0 && session.has_leftovers(); --left) {
+    turn.index.ledger.Release(uid, BytesOf(session.answers.front()));
+    session.answers.pop_front();
+  }
+  turn.left.drops += left;
+  if (session.has_leftovers()) {
     turn.index.undropped.insert(session.id);
   } else {
     turn.index.undropped.erase(session.id);
@@ -38,7 +46,7 @@ bool Acknowledge(Turn& turn, SessionRecord& session, EventNumber through) {
   if (through > session.last_event) return false;
   if (through <= session.acknowledged) return true;
   session.acknowledged = through;
-  DropEvents(turn, session);
+  Drop(turn, session, turn.left.drops);
   return true;
 }
 
@@ -57,10 +65,10 @@ std::deque<KeptAnswer>::const_iterator FindAnswer(const SessionRecord& session, 
 // Closes objects of the ended session, as many as the current event still may.
 void CloseObjects(Turn& turn, SessionId id) {
   for (; turn.left.closes > 0; --turn.left.closes) {
-    const auto unclosed = turn.index.unclosed.find(id);
-    if (unclosed == turn.index.unclosed.end()) return;
+    const auto open = turn.index.open.find(id);
+    if (open == turn.index.open.end()) return;
     // Connectors first and adapters last: successors before what they depend on.
-    const ObjectId last = *unclosed->second.rbegin();
+    const ObjectId last = *open->second.rbegin();
     CloseForEndedSession(turn, last);
   }
 }
@@ -71,20 +79,11 @@ void End(Turn& turn, SessionRecord& session) {
   SetDeadline(turn, session, absl::InfiniteFuture());
   turn.Emit(SessionEnded{id, session.stream});
   session.stream = StreamId();
-  for (const KeptAnswer& answer : session.answers) {
-    turn.index.ledger.Release(session.identity.uid, BytesOf(answer));
-  }
-  session.answers.clear();
-  DropEvents(turn, session);
-  absl::btree_set<ObjectId> unclosed;
-  if (const auto owned = turn.index.owned.find(id); owned != turn.index.owned.end()) {
-    const auto is_open = [&](const ObjectId& object) { return !IsClosing(turn, object); };
-    std::copy_if(owned->second.begin(), owned->second.end(), std::inserter(unclosed, unclosed.end()), is_open);
-  }
-  if (!unclosed.empty()) {
-    turn.index.unclosed[id] = std::move(unclosed);
+  Drop(turn, session, turn.left.drops);
+  if (turn.index.open.contains(id)) {
     SetDeadline(turn, session, turn.now());
-    CloseObjects(turn, id);
+    // Sessions that ended earlier have precedence.
+    if (turn.index.deadlines.begin()->first == turn.now()) CloseObjects(turn, id);
   }
   ForgetIfDone(turn, id);
 }
@@ -191,28 +190,30 @@ void Handle(Turn& turn, const AcknowledgeEvents& event) {
 void OnDeadline(Turn& turn, SessionId id) {
   SessionRecord& session = turn.records.sessions.at(id);
   if (session.ended) return CloseObjects(turn, id);
-  // The store erases the answers of the session, which takes as long as so many closes.
-  constexpr uint32_t kCloses = 8;
-  if (turn.left.closes == 0) return;
-  turn.left.closes -= std::min(turn.left.closes, kCloses);
+  if (turn.left.ends == 0) return;
+  --turn.left.ends;
   End(turn, session);
 }
 
-void DropLeftEvents(Turn& turn) {
-  while (turn.left.drops > 0 && !turn.index.undropped.empty()) {
-    const SessionId id = *turn.index.undropped.begin();
-    DropEvents(turn, turn.records.sessions.at(id));
+void DropLeftovers(Turn& turn) {
+  const auto& sessions = turn.index.undropped;
+  if (sessions.empty()) return;
+  const auto share = static_cast<uint32_t>(std::max<size_t>(turn.left.drops / sessions.size(), 1));
+  for (auto next = sessions.begin(); next != sessions.end() && turn.left.drops > 0;) {
+    const SessionId id = *next;
+    Drop(turn, turn.records.sessions.at(id), share);
     ForgetIfDone(turn, id);
+    next = sessions.upper_bound(id);
   }
 }
 
-void LeaveUnclosed(Turn& turn, SessionRecord& session, const ObjectId& object) {
-  const auto unclosed = turn.index.unclosed.find(session.id);
-  if (unclosed == turn.index.unclosed.end()) return;
-  unclosed->second.erase(object);
-  if (!unclosed->second.empty()) return;
-  turn.index.unclosed.erase(unclosed);
-  SetDeadline(turn, session, absl::InfiniteFuture());
+void LeaveOpen(Turn& turn, SessionRecord& session, const ObjectId& object) {
+  const auto open = turn.index.open.find(session.id);
+  if (open == turn.index.open.end()) return;
+  open->second.erase(object);
+  if (!open->second.empty()) return;
+  turn.index.open.erase(open);
+  if (session.ended) SetDeadline(turn, session, absl::InfiniteFuture());
 }
 
 std::optional<Outcome> AnswerWithoutActing(const Records& records, const ClientRequest& event) {
@@ -286,7 +287,7 @@ std::optional<Outcome> RefuseIfFull(const Turn& turn, uint32_t uid) {
 void ForgetIfDone(Turn& turn, SessionId id) {
   const auto session = turn.records.sessions.find(id);
   if (session == turn.records.sessions.end() || !session->second.ended) return;
-  if (turn.index.owned.contains(id) || !session->second.events.empty()) return;
+  if (turn.index.owned.contains(id) || session->second.has_leftovers()) return;
   const uint32_t uid = session->second.identity.uid;
   turn.index.lists.sessions.Remove(uid, id);
   turn.index.ledger.Release(uid, BytesOf(session->second));

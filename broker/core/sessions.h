@@ -22,11 +22,11 @@ void LoseStream(Turn& turn, SessionRecord& session);
 // was closed in this turn.
 void OnDeadline(Turn& turn, SessionId session);
 
-// Drops events that nobody needs any more and that the events before had to leave.
-void DropLeftEvents(Turn& turn);
+// Drops events and answers that nobody needs any more and that earlier turns had to leave, of each session as many.
+void DropLeftovers(Turn& turn);
 
-// The session has ended, and the object's close has begun or the object is gone. Nothing for other sessions.
-void LeaveUnclosed(Turn& turn, SessionRecord& session, const ObjectId& object);
+// The object's close has begun, or the object is gone.
+void LeaveOpen(Turn& turn, SessionRecord& session, const ObjectId& object);
 
 // A repeat of an answered request, a number out of the window, or a session that may not ask now: the answer to give
 // without doing anything. Nothing where the request is new and may go on. A repeat acknowledges nothing: were a wrong
@@ -46,7 +46,7 @@ bool IsOverwhelmed(const Turn& turn, const SessionRecord& session);
 // The refusal of whatever would start something new, where the broker keeps kept_bytes_per_uid for the user already.
 std::optional<Outcome> RefuseIfFull(const Turn& turn, uint32_t uid);
 
-// Forgets the session where it has ended and has neither objects nor events any more.
+// Forgets the session where it has ended and has nothing any more.
 void ForgetIfDone(Turn& turn, SessionId session);
 
 }  // namespace rdmabroker

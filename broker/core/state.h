@@ -79,7 +79,8 @@ struct SessionRecord {
   Instant deadline = absl::InfiniteFuture();
   EventNumber last_event;
   EventNumber acknowledged;
-  // Events up to this one are dropped. Those up to `acknowledged` and those of an ended session follow, some at a time.
+  // Events up to this one are dropped. Those up to `acknowledged`, and the events and answers of an ended session,
+  // follow, some at a time.
   EventNumber dropped;
   std::deque<SessionEvent> events;  // Numbers dropped + 1 ... last_event.
   std::deque<KeptAnswer> answers;   // In the order of their ids.
@@ -99,6 +100,8 @@ struct SessionRecord {
   uint64_t unacknowledged() const { return ended ? 0 : last_event.value() - acknowledged.value(); }
   // Up to here, nobody needs the events any more.
   EventNumber done_with() const { return ended ? last_event : acknowledged; }
+  // Whether it has events or answers that nobody needs any more.
+  bool has_leftovers() const { return dropped < done_with() || (ended && !answers.empty()); }
 
   bool operator==(const SessionRecord&) const = default;
 };

@@ -23,7 +23,7 @@ struct Turn {
   Effects& effects;
   Tally& tally;
   const Instant before;  // Of the event before, or of the last on record; absl::InfinitePast() where there was none.
-  Allowance& left;
+  TurnBudget& left;
 
   Instant now() const { return records.now; }
   void Emit(Effect effect) { effects.push_back(std::move(effect)); }

@@ -129,7 +129,7 @@ void CoreRunner::CommitUnlessPutOff() {
 void CoreRunner::HandleAll() {
   std::deque<Event> events = std::exchange(waiting_, {});
   std::vector<Effects> effects;
-  if (std::exchange(handled_in_, loop_.turn()) != loop_.turn()) left_ = AllowanceOfATurn(core_.limits());
+  if (std::exchange(handled_in_, loop_.turn()) != loop_.turn()) left_ = BudgetOfATurn(core_.limits());
   for (Event& event : events) {
     if (prepare_) prepare_(event);
     const Instant now = Loop::Now();
@@ -157,6 +157,8 @@ void CoreRunner::Carry(const Event& cause, const Effect& effect) {
 void CoreRunner::SetTimer() {
   const Instant next = core_.NextDeadline();
   if (next == deadline_) return;
+  // A timer that is due runs in this turn or the next. A later one in its place might be replaced in each turn.
+  if (std::max(next, deadline_) <= Loop::Now()) return;
   loop_.CancelTimer(timer_);
   timer_ = TimerId::kNone;
   deadline_ = next;

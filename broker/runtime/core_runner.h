@@ -102,7 +102,7 @@ class CoreRunner {
   std::deque<Event> waiting_;
   bool queued_ = false;  // The loop calls Drain at the end of this turn.
   bool running_ = false;
-  Allowance left_;                             // In the loop's turn `handled_in_`.
+  TurnBudget left_;                            // In the loop's turn `handled_in_`.
   uint64_t handled_in_ = UINT64_MAX;           // The turn in which events were handled last.
   Instant deadline_ = absl::InfiniteFuture();  // That the timer waits for.
   TimerId timer_ = TimerId::kNone;

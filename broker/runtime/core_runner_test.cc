@@ -91,7 +91,7 @@ class CoreRunnerTest : public testing::Test {
   bool RunTurn() { return loop_.RunTurn(Loop::Now()); }
 
   Loop loop_;
-  Limits limits_;
+  Limits limits_ = {.drops_at_a_time = 1};
   std::vector<Effect> effects_;
   std::vector<PromptFabric*> fabrics_;
   // A sink that runs inside a fabric's Perform would see the core in the middle of its effects.
@@ -115,6 +115,26 @@ TEST_F(CoreRunnerTest, AReportFromInsidePerformWaitsForTheEffectsBeforeIt) {
   ASSERT_EQ(effects_.size(), 2u);
   EXPECT_TRUE(std::holds_alternative<Answer>(effects_[0]));
   EXPECT_TRUE(std::holds_alternative<NumberedEvent>(effects_[1]));
+}
+
+TEST_F(CoreRunnerTest, WhatIsDueComesThoughEachTurnBringsAnEventBesides) {
+  constexpr uint64_t kEvents = 5;
+  PromptFabric* fabric = AddFabric(1);
+  Open();
+  const Outcome opened = Ask(1, OpenAdapter{"prompt1", fabric->device().info.version});
+  const AdapterId adapter = std::get<AdapterOpened>(opened.payload).adapter;
+  for (uint16_t i = 1; i <= kEvents; ++i) {
+    Ask(1 + i, ReservePort{adapter, {fabric->device().addresses[0], static_cast<uint16_t>(4420 + i)}});
+  }
+  const AcknowledgeEvents all{SessionId(1), EventNumber(kEvents)};
+  runner_->Run(all);
+  const SessionRecord& session = runner_->core().records().sessions.at(SessionId(1));
+  EXPECT_EQ(session.events.size(), kEvents - 1);
+  for (uint64_t turns = 0; turns < 3 * kEvents && !session.events.empty(); ++turns) {
+    loop_.Post([&] { runner_->Run(all); });
+    EXPECT_TRUE(RunTurn());
+  }
+  EXPECT_TRUE(session.events.empty());
 }
 
 TEST_F(CoreRunnerTest, RequestsGoToTheFabricOfTheDevice) {

@@ -128,10 +128,10 @@ absl::StatusOr<RecordLoader::Loaded> RecordLoader::Finish() {
     return Damaged("has ", totals_.records, " of ", header_.records(), " records");
   }
   if (totals_.checksums != header_.checksums()) return Damaged("some record is not the last one written");
-  // Older brokers drop an ended session's events without counting them.
+  // Older brokers drop all events of an ended session without counting them.
   auto& sessions = stored_.records.sessions;
   for (const auto& [id, session] : std::as_const(sessions)) {
-    if (session.ended) sessions.at(id).dropped = EventNumber(session.last_event.value() - session.events.size());
+    if (session.ended && session.events.empty()) sessions.at(id).dropped = session.last_event;
   }
   return Loaded{std::move(stored_), header_.commit(), header_.boot_id()};
 }

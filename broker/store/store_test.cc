@@ -151,8 +151,7 @@ TEST_F(AStore, HasWhatFabricsKnow) {
   commit_and_load(All());
 }
 
-// A client that never acknowledges, and one whose requests come out of order.
-TEST_F(AStore, OfAnOlderBrokerHasDroppedAnEndedSessionsEventsWithoutCountingThem) {
+TEST_F(AStore, MayHaveAnEndedSessionOfAnOlderBrokerWhichHasDroppedEventsWithoutCountingThem) {
   Records records = FullRecords();
   SessionRecord& session = records.sessions.at(SessionId(1));
   ASSERT_TRUE(session.ended);
@@ -164,6 +163,7 @@ TEST_F(AStore, OfAnOlderBrokerHasDroppedAnEndedSessionsEventsWithoutCountingThem
   ExpectLoads(*store, records);
 }
 
+// A client that never acknowledges, and one whose requests come out of order.
 TEST_F(AStore, FollowsTheListsOfASession) {
   const auto store = OpenStore(directory());
   Records records = FullRecords();

@@ -19,7 +19,7 @@
 namespace rdmabroker {
 namespace {
 
-constexpr uint64_t kSeeds = 20;
+constexpr uint64_t kSeeds = 30;
 constexpr uint64_t kEvents = 3000;
 constexpr uint64_t kCompareEvery = 250;
 constexpr uint64_t kDeaths = 3;  // In 1000 events.

@@ -140,11 +140,11 @@ class Rounds {
 
   // So many. `others` is how many connectors there are besides.
   void Make(int count, RowWatch& watch, size_t others) {
-    for (int i = 0; i < count; ++i) {
-      const Clock::time_point begin = Clock::now();
+    Clock::time_point begin = Clock::now();
+    for (int i = 0; i < count; ++i, begin += kRound) {
+      std::this_thread::sleep_until(begin);
       MakeOne(watch, others);
       ++made_;
-      std::this_thread::sleep_until(begin + kRound);
     }
   }
 

@@ -49,11 +49,11 @@ constexpr size_t kConnections = 100;
 constexpr int kRequestsInARound = 13;  // honest_user.cc
 constexpr char kInspector[] = "spiffe://example.org/inspector";
 
-// So many rounds are one second's requests, or as many seconds' as the environment says.
+// From the first to the last of so many rounds it is a second, or as many seconds as the environment says.
 int Rounds() {
   const char* const given = std::getenv("RDMA_BROKER_ATTACK_SECONDS");
   const int seconds = given == nullptr ? 1 : std::atoi(given);
-  return (20 * seconds + kRequestsInARound - 1) / kRequestsInARound;
+  return 1 + (20 * seconds + kRequestsInARound - 1) / kRequestsInARound;
 }
 
 // A port of this address, in the own network, where nobody else takes it.

@@ -134,7 +134,7 @@ class Writer {
 
   void OneSession(const SessionRecord& session) {
     Put(static_cast<bool>(session.stream), session.ended, session.last_event.value() - session.acknowledged.value(),
-        session.events.size(), session.identity.uid);
+        session.events.size(), session.ended ? session.answers.size() : 0, session.identity.uid);
     PutDeadline(session.deadline);
   }
 
