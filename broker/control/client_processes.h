@@ -22,8 +22,8 @@ namespace rdmabroker {
 // descriptor for each session. Loop thread only.
 class ClientProcesses {
  public:
-  // `ended` is called once for a session whose process has ended, after kLastWords, and after those that were to be
-  // reported before; never inside Watch, and not after Forget.
+  // `ended` is called once for each session whose process has ended, at the earliest after kLastWords. It is never
+  // called inside Watch, nor after Forget.
   ClientProcesses(Loop& loop, std::function<void(SessionId)> ended) : loop_(loop), ended_(std::move(ended)) {}
   ~ClientProcesses();
   ClientProcesses(const ClientProcesses&) = delete;
@@ -40,7 +40,7 @@ class ClientProcesses {
 
   // The time in which the broker still reads what the process wrote before its end.
   static constexpr absl::Duration kLastWords = absl::Milliseconds(200);
-  // So many sessions are reported in a turn of the loop: each end needs a commit of its own, a tenth of a millisecond.
+  // The most sessions that are reported in a turn of the loop. Ending one takes a commit: a tenth of a millisecond.
   static constexpr size_t kInATurn = 8;
 
  private:
@@ -58,7 +58,7 @@ class ClientProcesses {
   Loop& loop_;
   const std::function<void(SessionId)> ended_;
   std::unordered_map<uint64_t, Process> processes_;  // By SessionId.
-  std::deque<SessionId> due_;                        // To be reported in the next turns.
+  std::deque<SessionId> due_;                        // Sessions to report in the next turns.
   TimerId report_ = TimerId::kNone;                  // While there are some.
 };
 

@@ -450,7 +450,7 @@ class ManyEvents : public ARequest {
     if (found == core_.records().sessions.end()) return 0;
     return found->second.events.size() + (found->second.ended ? found->second.answers.size() : 0);
   }
-  // That what is due at once drops the others, and a broker that starts in between goes on with it.
+  // The core asks for further turns until it has dropped the other events. So does one that is restored in between.
   void ExpectTheOthersToGo() {
     while (Kept() > 0) {
       const size_t before = Kept();

@@ -19,7 +19,7 @@ void SetDeadline(Turn& turn, SessionRecord& session, Instant deadline) {
   if (deadline != absl::InfiniteFuture()) turn.index.deadlines.emplace(deadline, session.id);
 }
 
-// Drops at most so many events and answers that nobody needs any more.
+// Drops acknowledged events, and the events and answers of an ended session: at most `most`.
 void Drop(Turn& turn, SessionRecord& session, uint32_t most) {
   const uint32_t uid = session.identity.uid;
   uint32_t left = std::min(most, turn.left.drops);
@@ -41,7 +41,7 @@ void Drop(Turn& turn, SessionRecord& session, uint32_t most) {
   }
 }
 
-// A number that was never given is no acknowledgement.
+// Returns false if there was no event `through`.
 bool Acknowledge(Turn& turn, SessionRecord& session, EventNumber through) {
   if (through > session.last_event) return false;
   if (through <= session.acknowledged) return true;

@@ -18,11 +18,11 @@ void Handle(Turn& turn, const AcknowledgeEvents& event);
 // The session's stream has gone without its client's doing, which has the whole grace period to come back.
 void LoseStream(Turn& turn, SessionRecord& session);
 
-// The session did not come back within its grace period, or has ended and has more to close. It stays due where enough
-// was closed in this turn.
+// The grace period of the session is over, or it has ended and has more to close. It stays due if this turn has done
+// enough of that.
 void OnDeadline(Turn& turn, SessionId session);
 
-// Drops events and answers that nobody needs any more and that earlier turns had to leave, of each session as many.
+// Drops the leftovers of all sessions, the same number of each, as far as the turn's budget allows.
 void DropLeftovers(Turn& turn);
 
 // The object's close has begun, or the object is gone.

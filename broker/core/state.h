@@ -79,8 +79,8 @@ struct SessionRecord {
   Instant deadline = absl::InfiniteFuture();
   EventNumber last_event;
   EventNumber acknowledged;
-  // Events up to this one are dropped. Those up to `acknowledged`, and the events and answers of an ended session,
-  // follow, some at a time.
+  // The last event that was dropped. Acknowledged events, and the events and answers of an ended session, are dropped
+  // some at a time.
   EventNumber dropped;
   std::deque<SessionEvent> events;  // Numbers dropped + 1 ... last_event.
   std::deque<KeptAnswer> answers;   // In the order of their ids.
@@ -98,9 +98,9 @@ struct SessionRecord {
 
   // How many events its client has yet to acknowledge.
   uint64_t unacknowledged() const { return ended ? 0 : last_event.value() - acknowledged.value(); }
-  // Up to here, nobody needs the events any more.
+  // The last event that is no longer needed.
   EventNumber done_with() const { return ended ? last_event : acknowledged; }
-  // Whether it has events or answers that nobody needs any more.
+  // Whether it keeps events or answers that are no longer needed.
   bool has_leftovers() const { return dropped < done_with() || (ended && !answers.empty()); }
 
   bool operator==(const SessionRecord&) const = default;

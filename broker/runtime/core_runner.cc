@@ -157,7 +157,7 @@ void CoreRunner::Carry(const Event& cause, const Effect& effect) {
 void CoreRunner::SetTimer() {
   const Instant next = core_.NextDeadline();
   if (next == deadline_) return;
-  // A timer that is due runs in this turn or the next. A later one in its place might be replaced in each turn.
+  // Both are due, so the timer stays: if each event replaced it, it might never run.
   if (std::max(next, deadline_) <= Loop::Now()) return;
   loop_.CancelTimer(timer_);
   timer_ = TimerId::kNone;

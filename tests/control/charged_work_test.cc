@@ -123,7 +123,7 @@ TEST(AnExplanation, IsChargedAsAPage) {
 
 TEST(TheEndOfAConnection, TakesTheStreamsOfSomeSessionsInATurn) {
   constexpr int64_t kSessions = 32;
-  // What the end of a session is charged as. The last one in a turn may exceed the share.
+  // The end of a session costs as many requests. The last one in a turn may exceed the share.
   constexpr int64_t kOfEnd = 8;
   SteppedDaemon daemon;
   auto client = daemon.Connect();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Sessions that ask in batches, and so get much done in little time.
+// Attacks by batches, which get much done in little time.
 
 #include <algorithm>
 #include <numeric>
@@ -45,14 +45,15 @@ class BatchSessions : public Sessions {
   void OpenAdapters() {
     for (size_t one = 0; one < all.size(); ++one) own_[one].adapter = all[one]->OpenAdapter();
   }
-  // So many of a batch's requests, of which the others are refused.
-  void CreateConnectors(const std::vector<size_t>& which, size_t so_many = kOfBatch) {
+  // Creates at most kOfBatch connectors in each of these sessions. The batch's other requests are refused.
+  void CreateConnectors(const std::vector<size_t>& which, size_t most = kOfBatch) {
     Ask(which, [&](size_t one, size_t i, v1::BatchedRequest& request) {
-      if (i >= so_many) return MakeRefused(request);
+      if (i >= most) return MakeRefused(request);
       request.mutable_create_connector()->set_adapter_id(own_[one].adapter);
     });
   }
-  // Connects these sessions' connectors from `first` on to nobody: an answer for each now, and an event later.
+  // Connects kOfBatch connectors of each of these sessions, from `first` on, to a port where nobody listens. Each
+  // Connect becomes an event.
   void Connect(const std::vector<size_t>& which, size_t first = 0) {
     Ask(which, [&](size_t one, size_t i, v1::BatchedRequest& request) {
       if (first + i >= own_[one].connectors.size()) return MakeRefused(request);
@@ -63,7 +64,7 @@ class BatchSessions : public Sessions {
       connect.mutable_destination()->set_port(1);
     });
   }
-  // Until so many events have come.
+  // Waits until the session has had `number` events.
   void AwaitEvents(size_t one, uint64_t number) {
     while (own_[one].last_event < number && attacker_.GoesOn()) Exchange();
   }
@@ -102,11 +103,11 @@ class BatchSessions : public Sessions {
   }
 
   Attacker& attacker_;
-  std::vector<Own> own_;  // Of each session.
+  std::vector<Own> own_;  // One for each of `all`.
   uint32_t queue_pairs_ = 0;
 };
 
-// On each of many sessions.
+// Sends the largest batches on many sessions at once.
 void Batches(Attacker& attacker) {
   BatchSessions sessions(attacker, 32, 8);
   std::vector<size_t> all(sessions.all.size());
@@ -118,8 +119,8 @@ void Batches(Attacker& attacker) {
   }
 }
 
-// As many as a user may have, each with all the answers that are kept and with events, of which it acknowledges none.
-// In the end they all end at once.
+// Opens as many sessions as a user may have. Each has all the answers that the broker keeps, and events that it never
+// acknowledges. They end together, with the attack.
 void SessionsThatKeepAll(Attacker& attacker) {
   constexpr size_t kClients = 32, kOnEach = 32, kConnectors = 8;
   BatchSessions sessions(attacker, kClients, kOnEach);
@@ -140,7 +141,8 @@ void SessionsThatKeepAll(Attacker& attacker) {
   }
 }
 
-// Sessions with many connectors and many events, which it first acknowledges at once; the next ones end with it.
+// Opens a session with many connectors and many events, acknowledges all these events at once, has as many again, and
+// ends the session.
 void LargeSessionsEnd(Attacker& attacker) {
   constexpr size_t kConnectors = 2048;
   constexpr uint64_t kEvents = 4 * kConnectors;

@@ -49,7 +49,7 @@ constexpr size_t kConnections = 100;
 constexpr int kRequestsInARound = 13;  // honest_user.cc
 constexpr char kInspector[] = "spiffe://example.org/inspector";
 
-// From the first to the last of so many rounds it is a second, or as many seconds as the environment says.
+// How many rounds take a second, or as many seconds as the environment says.
 int Rounds() {
   const char* const given = std::getenv("RDMA_BROKER_ATTACK_SECONDS");
   const int seconds = given == nullptr ? 1 : std::atoi(given);
