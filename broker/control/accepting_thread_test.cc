@@ -21,6 +21,7 @@
 #include "broker/runtime/loop_for_test.h"
 #include "tests/control/connections.h"
 #include "tests/control/patience.h"
+#include "tests/control/stopped_clock.h"
 #include "tests/control/temporary_folder.h"
 
 namespace rdmabroker {
@@ -117,7 +118,11 @@ TEST_F(AcceptingThreadTest, LeavesToTheBacklogWhoComesWhileSoManyWait) {
   EXPECT_TRUE(Becomes([&] { return entrance_.came >= kMost; }));
   HaveATurn();
   EXPECT_EQ(entrance_.came, kMost) << "another socket has its own bound";
-  EXPECT_TRUE(loop_.RunTurn(Loop::Now()));
+  {
+    // A turn ends early on a busy machine.
+    const StoppedClock clock;
+    EXPECT_TRUE(loop_.RunTurn(Loop::Now()));
+  }
   EXPECT_EQ(entrance_.taken.size(), static_cast<size_t>(kMost)) << "later connections wait for the next turn";
   EXPECT_TRUE(AreTaken(kMost + 10));
 }
@@ -172,8 +177,11 @@ TEST_F(AcceptingThreadTest, ASocketThatIsStoppedClosesWhoWaitsAndRefusesOthers) 
   ConnectMany(kMost + 10);
   EXPECT_TRUE(Becomes([&] { return entrance_.came >= kMost; }));
   accepting_->Stop(entrance_.id);
-  EXPECT_TRUE(loop_.RunTurn(Loop::Now()));
-  EXPECT_TRUE(AllAreOver());
+  // The loop closes those that wait for it, in as many turns as it needs.
+  EXPECT_TRUE(Becomes([&] {
+    loop_.RunTurn(Loop::Now());
+    return std::all_of(clients_.begin(), clients_.end(), IsOver);
+  }));
   EXPECT_THAT(entrance_.taken, IsEmpty());
   EXPECT_FALSE(Connect(entrance_));
   EXPECT_EQ(errno, ECONNREFUSED);

@@ -10,6 +10,8 @@
 #include <string>
 #include <vector>
 
+#include "tests/control/stopped_clock.h"
+
 namespace rdmabroker {
 namespace {
 
@@ -89,6 +91,8 @@ TEST_F(UserCostsTest, ConnectionsOfAUserShareItsFrames) {
 }
 
 TEST_F(UserCostsTest, WhoConnectsAgainInTimeHasTheSameAccount) {
+  // The budget of frames grows with time.
+  const StoppedClock clock;
   rpc::FrameBudget& frames = Connect("one", uid_t{1}).frames();
   while (MaySend(frames)) {
   }

@@ -19,6 +19,7 @@
 
 #include "broker/runtime/loop_for_test.h"
 #include "dataplane/unique_fd.h"
+#include "tests/control/stopped_clock.h"
 
 namespace rdmabroker {
 namespace {
@@ -261,9 +262,13 @@ TEST_F(LoopTest, ATurnRunsSoManyDescriptorsAndTheNextTheRest) {
     loop_.Watch(events.back().get(), EPOLLIN, [&heard, i](uint32_t) { heard.push_back(i); });
   }
   for (const UniqueFd& event : events) Signal(event);
-  EXPECT_TRUE(RunTurn());
-  EXPECT_THAT(heard, SizeIs(Loop::kEventsAtATime));
-  EXPECT_TRUE(RunTurn());
+  {
+    // A turn ends early on a busy machine.
+    const StoppedClock clock;
+    EXPECT_TRUE(RunTurn());
+    EXPECT_THAT(heard, SizeIs(Loop::kEventsAtATime));
+    EXPECT_TRUE(RunTurn());
+  }
   EXPECT_TRUE(IsQuiet());
   EXPECT_THAT(heard, SizeIs(events.size()));
   for (size_t i = 0; i < heard.size(); ++i) EXPECT_EQ(heard[i], static_cast<int>(i));
