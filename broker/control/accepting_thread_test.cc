@@ -177,7 +177,7 @@ TEST_F(AcceptingThreadTest, ASocketThatIsStoppedClosesWhoWaitsAndRefusesOthers) 
   ConnectMany(kMost + 10);
   EXPECT_TRUE(Becomes([&] { return entrance_.came >= kMost; }));
   accepting_->Stop(entrance_.id);
-  // The loop closes those that wait for it, in as many turns as it needs.
+  // The loop closes the connections that wait for it, which may take several turns.
   EXPECT_TRUE(Becomes([&] {
     loop_.RunTurn(Loop::Now());
     return std::all_of(clients_.begin(), clients_.end(), IsOver);

@@ -63,6 +63,13 @@ void Forget(Turn& turn, const ObjectId& id, const ObjectRecord& object) {
       id);
 }
 
+template <typename Object>
+void BeginClose(Turn& turn, const ObjectId& id, Object& object) {
+  object.closing = true;
+  LeaveOpen(turn, turn.records.sessions.at(object.session), id);
+  StartClosing(turn, object);
+}
+
 // The objects that the closed one depended on.
 template <typename Object>
 void LeaveAntecedents(Turn& turn, const Object& object) {
@@ -171,13 +178,11 @@ Outcome Close(Turn& turn, const Call& call, const ObjectId& id) {
     }
     const bool at_once =
         IsBare(turn, object) && !AnyEventUnacknowledged(turn, object) && !AntecedentWaits(turn, object);
-    object.closing = true;
-    LeaveOpen(turn, turn.records.sessions.at(object.session), id);
     if (!at_once) {
       object.close_request = call.id;
       outcome = Pending();
     }
-    StartClosing(turn, object);
+    BeginClose(turn, id, object);
   });
   TryFinishClose(turn, id);
   return outcome;
@@ -202,20 +207,12 @@ void Remove(Turn& turn, const ObjectId& id) {
   });
 }
 
-bool IsClosing(const Turn& turn, const ObjectId& id) {
-  return std::visit([&](auto typed) { return TableOf(std::as_const(turn.records), typed).at(typed).closing; }, id);
-}
-
 bool MayBegin(const Turn& turn, const ObjectRecord& object) {
   return !object.closing && !std::as_const(turn.records.sessions).at(object.session).ended;
 }
 
 void CloseForEndedSession(Turn& turn, const ObjectId& id) {
-  WithRecord(turn, id, [&](auto& object) {
-    object.closing = true;
-    LeaveOpen(turn, turn.records.sessions.at(object.session), id);
-    StartClosing(turn, object);
-  });
+  WithRecord(turn, id, [&](auto& object) { BeginClose(turn, id, object); });
   TryFinishClose(turn, id);
 }
 

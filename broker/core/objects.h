@@ -95,7 +95,6 @@ void TryFinishClose(Turn& turn, const ObjectId& id);
 // Forgets the object without a word to its client: it was never made known, or has become part of another.
 void Remove(Turn& turn, const ObjectId& id);
 
-bool IsClosing(const Turn& turn, const ObjectId& id);
 // Returns false if the object's close has begun or its session has ended: it begins nothing new then.
 bool MayBegin(const Turn& turn, const ObjectRecord& object);
 

@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/base/config.h"
 #include "broker/monitoring/scrape_server.h"
 #include "broker/runtime/tcp_listener.h"
 #include "tests/control/child_process.h"
@@ -189,10 +190,8 @@ TEST_F(DaemonTest, ASignalEndsItInOrderAndItsSocketsAreGone) {
 // docs/ARCHITECTURE.md names them. ThreadSanitizer has one of its own.
 TEST_F(DaemonTest, AnIdleDaemonHasFourThreads) {
   int threads = 4;
-#if defined(__has_feature)
-#if __has_feature(thread_sanitizer)
+#ifdef ABSL_HAVE_THREAD_SANITIZER
   ++threads;
-#endif
 #endif
   Configure();
   const auto process = BeginToServe();

@@ -14,6 +14,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/base/config.h"
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
@@ -33,12 +34,7 @@ std::optional<int> EndAfter(KeptProgram& program, const std::string& order) {
 }
 
 // A sanitizer's shadow memory is the process's own, and so large that no bound leaves it room.
-#if defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-#define SHADOWED 1
-#endif
-#endif
-#ifdef SHADOWED
+#if defined(ABSL_HAVE_ADDRESS_SANITIZER) || defined(ABSL_HAVE_THREAD_SANITIZER)
 constexpr bool kTakesTerabytes = true;
 #else
 constexpr bool kTakesTerabytes = false;

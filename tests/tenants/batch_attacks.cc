@@ -52,8 +52,8 @@ class BatchSessions : public Sessions {
       request.mutable_create_connector()->set_adapter_id(own_[one].adapter);
     });
   }
-  // Connects kOfBatch connectors of each of these sessions, from `first` on, to a port where nobody listens. Each
-  // Connect becomes an event.
+  // Connects kOfBatch connectors of each of these sessions, from the one at `first` on. Nobody listens at the
+  // destination, so each Connect leads to an event.
   void Connect(const std::vector<size_t>& which, size_t first = 0) {
     Ask(which, [&](size_t one, size_t i, v1::BatchedRequest& request) {
       if (first + i >= own_[one].connectors.size()) return MakeRefused(request);
