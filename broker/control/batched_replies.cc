@@ -19,10 +19,9 @@ constexpr size_t kAroundPart = 8;
 }  // namespace
 
 v1::SessionEvent NextEvent(const SessionRecord& session, EventNumber* sent) {
-  const uint64_t offset = sent->value() - session.dropped.value();
   *sent = EventNumber(sent->value() + 1);
   v1::SessionEvent event;
-  ToProto(NumberedEvent{session.id, session.stream, *sent, session.events[offset]}, &event);
+  ToProto(NumberedEvent{session.id, session.stream, *sent, session.event(*sent)}, &event);
   return event;
 }
 

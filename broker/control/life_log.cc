@@ -21,7 +21,7 @@ bool Succeeded(const Outcome& outcome) { return outcome.status == NdkStatus::kSu
 
 void LifeLog::GoOn() {
   for (const auto& [id, session] : records().sessions) {
-    if (!session.ended) sessions_[id.value()].heard = session.last_event;
+    if (!session.ended) sessions_.try_emplace(id.value());
   }
   for (const auto& [id, connector] : records().connectors) {
     const auto known = sessions_.find(connector.session.value());
@@ -221,9 +221,8 @@ void LifeLog::Answered(const ClientRequest& request, const Outcome& answer) {
 
 void LifeLog::Happened(const NumberedEvent& event, const ClientRequest* asked) {
   const auto found = sessions_.find(event.session.value());
-  if (found == sessions_.end() || event.number <= found->second.heard) return;
+  if (found == sessions_.end()) return;
   Session& known = found->second;
-  known.heard = event.number;
   if (const auto* outcome = std::get_if<OutcomeEvent>(&event.event)) {
     const auto waiting = known.waiting.extract(outcome->request.value());
     if (!waiting.empty()) {

@@ -68,7 +68,6 @@ class LifeLog {
     uint32_t provider_error = 0;  // Set for kReportBreak only.
   };
   struct Session {
-    EventNumber heard;  // Events up to this one have been logged; a client that returns is sent some again.
     // That wait for their outcomes, by RequestId: at most two for each object, one of which closes it.
     std::unordered_map<uint64_t, Deed> waiting;
     std::unordered_map<uint64_t, Place> established;  // By ConnectorId.

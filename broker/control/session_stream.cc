@@ -265,9 +265,12 @@ void SessionStream::SendNext() {
   const SessionRecord* const session = SessionWithEvents();
   // What the client has acknowledged already, by another request's number, need not be sent.
   if (session != nullptr) sent_ = std::max(sent_, session->acknowledged);
+  const EventNumber before = sent_;
   v1::SessionReply reply;
   const bool said = features_.requests_on_stream ? replies_.Fill(session, &sent_, &reply) : FillEvent(session, &reply);
-  if (said) Write(reply);
+  if (!said) return;
+  context_.metrics.CountEvents(sent_.value() - before.value());
+  Write(reply);
 }
 
 const SessionRecord* SessionStream::SessionWithEvents() const {

@@ -103,7 +103,7 @@ BrokerCore& BrokerCore::operator=(BrokerCore&&) noexcept = default;
 BrokerCore::~BrokerCore() = default;
 
 Effects BrokerCore::Handle(Instant now, const Event& event) {
-  TurnBudget left = BudgetOfATurn(limits_);
+  TurnBudget left = limits_.a_turn;
   return Handle(now, event, &left);
 }
 

@@ -386,7 +386,7 @@ TEST_F(ARequest, IsForgottenWithItsAnswerWhenItsSessionEnds) {
 
 TEST_F(ARequest, IsHeardWhileEndedSessionsCloseSomeOfTheirObjectsAtATime) {
   constexpr uint32_t kObjects = 150;
-  const uint32_t at_a_time = core_.limits().closes_at_a_time;
+  const uint32_t at_a_time = core_.limits().a_turn.closes;
   for (const uint64_t session : {1, 2}) {
     for (uint64_t id = 1; id <= kObjects; ++id) {
       const Request open = OpenAdapter{"nic0", kNdkVersion};
@@ -425,7 +425,7 @@ TEST_F(ARequest, IsHeardWhileSessionsThatDoNotComeBackEndSomeAtATime) {
     (void)core_.Handle(end, DeadlineReached{});
     const uint64_t before = std::exchange(left, Held().sessions);
     EXPECT_LT(left, before);
-    EXPECT_LE(before - left, core_.limits().ends_at_a_time);
+    EXPECT_LE(before - left, core_.limits().a_turn.ends);
   }
 }
 
@@ -436,7 +436,7 @@ class ManyEvents : public ARequest {
   static constexpr uint32_t kAtATime = 2;
 
   ManyEvents() {
-    core_ = *BrokerCore::Restore(Limits{.events_kept = kEvents + 1, .drops_at_a_time = kAtATime}, core_.records());
+    core_ = *BrokerCore::Restore(Limits{.events_kept = kEvents + 1, .a_turn = {.drops = kAtATime}}, core_.records());
     Do(OpenAdapter{"nic0", kNdkVersion});
     Do(CreateListener{AdapterId(1)});
     Do(Listen{ListenerId(1), kLocal, {}});
@@ -473,15 +473,10 @@ TEST_F(ManyEvents, ThatAreAcknowledgedAreDroppedSomeAtATime) {
   ExpectTheOthersToGo();
 }
 
-TEST_F(ManyEvents, ThatAreAcknowledgedAreNotSentAgainThoughTheyAreNotDroppedYet) {
-  Handle(AcknowledgeEvents{SessionId(1), EventNumber(kEvents - 1)});
-  const Effects effects =
-      Handle(ResumeSession{StreamId(3), SessionId(1), {1000, 1000, 1}, {}, EventNumber(kEvents - 1)});
-  std::vector<EventNumber> sent;
-  for (const Effect& effect : effects) {
-    if (const auto* event = std::get_if<NumberedEvent>(&effect)) sent.push_back(event->number);
-  }
-  EXPECT_EQ(sent, std::vector{EventNumber(kEvents)});
+TEST_F(ManyEvents, ThatAreKeptAreNotCopiedWhenTheirClientReturns) {
+  EXPECT_EQ(Handle(ResumeSession{StreamId(3), SessionId(1), {1000, 1000, 1}, {}, EventNumber(0)}),
+            (Effects{StreamReplaced{StreamId(1)}, SessionOpened{StreamId(3), SessionId(1)}}));
+  EXPECT_EQ(Kept(), kEvents);
 }
 
 TEST_F(ManyEvents, ThatAreAcknowledgedLeaveRoomForOthersThoughTheyAreNotDroppedYet) {
@@ -512,7 +507,7 @@ TEST_F(ManyEvents, OfAnEndedSessionThatOwnsNothingKeepItOnRecordUntilTheyAreDrop
   }
   // Listen's and CloseListener's outcomes are two events, and another session has used this turn's allowance but for
   // one.
-  TurnBudget left = {.closes = 1, .drops = 1, .ends = 1};
+  TurnBudget left = {.drops = 1};
   (void)core_.Handle(absl::UnixEpoch(), EndSession{SessionId(2)}, &left);
   EXPECT_EQ(left.drops, 0u);
   EXPECT_EQ(Held().sessions, 2u);
@@ -522,6 +517,48 @@ TEST_F(ManyEvents, OfAnEndedSessionThatOwnsNothingKeepItOnRecordUntilTheyAreDrop
     kept -= std::min<size_t>(kept, kAtATime);
   }
   EXPECT_EQ(Held().sessions, 1u);
+}
+
+// Has connections whose transports the client of session 1 has not fetched. At most three of them time out in a turn.
+class UnfetchedConnections : public ARequest {
+ protected:
+  static constexpr uint32_t kAtATime = 3;
+
+  UnfetchedConnections() {
+    core_ = *BrokerCore::Restore(Limits{.a_turn = {.timeouts = kAtATime}}, core_.records());
+    Do(OpenAdapter{"nic0", kNdkVersion});
+    Do(CreateListener{AdapterId(1)});
+    Do(Listen{ListenerId(1), kLocal, {}});
+    Handle(FabricReport(FabricBound{EndpointId(1)}));
+    for (uint32_t peer = 1; peer <= 2 * kAtATime + 1; ++peer) {
+      Arrive(peer);
+      Do(Accept{ConnectorId(peer), {peer}, {}, {}});
+      Handle(FabricReport(FabricEstablished{IncomingConnection(DeviceId(1), peer), HandoffSecret()}));
+    }
+    EXPECT_EQ(Waiting(), 2 * kAtATime + 1);
+  }
+
+  size_t Waiting() const {
+    const auto& connectors = core_.records().connectors;
+    return std::count_if(connectors.begin(), connectors.end(),
+                         [](const auto& entry) { return entry.second.awaits_handoff; });
+  }
+};
+
+TEST_F(UnfetchedConnections, EndSomeAtATime) {
+  const Instant end = core_.NextDeadline();
+  for (size_t waiting = Waiting(); waiting > 0;) {
+    ASSERT_LE(core_.NextDeadline(), end) << "the core does not continue by itself";
+    (void)core_.Handle(end, DeadlineReached{});
+    const size_t before = std::exchange(waiting, Waiting());
+    EXPECT_EQ(before - waiting, std::min<size_t>(before, kAtATime));
+  }
+}
+
+TEST_F(UnfetchedConnections, AreNotVisitedWhenTheirClientReturns) {
+  (void)core_.TakeChanges(ChangeReader::kStore);
+  Handle(ResumeSession{StreamId(3), SessionId(1), {1000, 1000, 1}, {}, EventNumber(0)});
+  EXPECT_EQ(core_.TakeChanges(ChangeReader::kStore), Changes{.sessions = {SessionId(1)}});
 }
 
 TEST_F(ARequest, ToOpenAnAdapterLeavesItsVersionOnRecord) {
@@ -574,7 +611,7 @@ TEST_F(ARequest, ToAcceptIsAbortedByADeathOfABrokerThatDidNotRecordItsData) {
     return std::find(effects.begin(), effects.end(), Effect(request)) != effects.end();
   };
   EXPECT_TRUE(asks_for(FabricRelease{DeviceId(1), connection, false}));
-  EXPECT_EQ(effects.size(), 4u) << "to adopt the listener, the connection and nothing more, and to release";
+  EXPECT_EQ(effects.size(), 5u) << "to adopt the listener, the connection and nothing more, to release, and the event";
   EXPECT_EQ(core_.records().connectors.at(ConnectorId(1)).state, ConnectorState::kDead);
   const auto& told = std::get<OutcomeEvent>(core_.records().sessions.at(SessionId(1)).events.back());
   EXPECT_EQ(told.request, RequestId(last_));

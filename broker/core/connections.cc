@@ -24,16 +24,30 @@ QpKey KeyOf(const Turn& turn, const ConnectorRecord& connector, QpNumber qp) {
   return {connector.session, DeviceOf(turn, connector.adapter).id, qp};
 }
 
-// Its client fetches at once, but may be stopped before it does, whether it loses its stream or not.
-void AwaitHandoff(Turn& turn, ConnectorRecord& connector) {
-  SetDeadline(turn, connector, turn.limits.handoff_timeout + turn.limits.session_grace);
-}
+// How long a client has to fetch a transport. It fetches at once, but may be stopped before it does, whether it loses
+// its stream or not.
+absl::Duration HandoffPatience(const Limits& limits) { return limits.handoff_timeout + limits.session_grace; }
 
 // The established connection is over: its client learns of it, or has said so itself.
 void EndConnection(Turn& turn, ConnectorRecord& connector, Farewell farewell = Farewell::kRelease) {
   FreeAddresses(turn, connector.connection);
   GiveUp(turn, connector, farewell);
   Die(turn, connector, NdkStatus::kConnectionInvalid);
+}
+
+// Ends a connection whose transport was not fetched in time. A client that was away has the whole time again from its
+// return on.
+void OnHandoffTimeout(Turn& turn, ConnectorRecord& connector) {
+  const SessionRecord& session = std::as_const(turn.records.sessions).at(connector.session);
+  // Whether a client that is away may still return is its session's deadline's to say.
+  const Instant due = (session.stream ? session.returned : turn.now()) + HandoffPatience(turn.limits);
+  if (turn.now() < due) return SetDeadline(turn, connector, due - turn.now());
+  const NdkStatus status = NdkStatus::kIoTimeout;
+  CountBroken(turn, connector);
+  NoteFailure(turn, connector,
+              Refuse(status, Name(connector.id), ": its client has not fetched its transport in time"));
+  EndConnection(turn, connector);
+  Notify(turn, connector, DisconnectEvent{connector.id, status, 0});
 }
 
 }  // namespace
@@ -213,16 +227,6 @@ Outcome Perform(Turn& turn, const Call& call, const ReportConnectionEnd& request
   return Done();
 }
 
-void AwaitHandoffsAnew(Turn& turn, SessionId session) {
-  const auto owned = turn.index.owned.find(session);
-  if (owned == turn.index.owned.end()) return;
-  for (const ObjectId& object : owned->second) {
-    const auto* id = std::get_if<ConnectorId>(&object);
-    if (id == nullptr || !std::as_const(turn.records.connectors).at(*id).awaits_handoff) continue;
-    AwaitHandoff(turn, turn.records.connectors.at(*id));
-  }
-}
-
 bool IsBare(const Turn&, const ConnectorRecord& connector) {
   return !connector.endpoint && !connector.connection && !connector.releasing;
 }
@@ -245,19 +249,13 @@ bool CanFinish(Turn& turn, ConnectorRecord& connector) {
 }
 
 void OnDeadline(Turn& turn, ConnectorId id) {
+  if (turn.left.timeouts == 0) return;
+  --turn.left.timeouts;
   ConnectorRecord& connector = turn.records.connectors.at(id);
   if (connector.state == ConnectorState::kBinding || connector.state == ConnectorState::kConnecting) {
     return OnConnectTimeout(turn, connector);
   }
-  if (connector.state == ConnectorState::kEstablished) {
-    // Whether it may still return is the session's deadline's to say.
-    if (!std::as_const(turn.records.sessions).at(connector.session).stream) return AwaitHandoff(turn, connector);
-    const NdkStatus status = NdkStatus::kIoTimeout;
-    CountBroken(turn, connector);
-    NoteFailure(turn, connector, Refuse(status, Name(id), ": its client has not fetched its transport in time"));
-    EndConnection(turn, connector);
-    return Notify(turn, connector, DisconnectEvent{id, status, 0});
-  }
+  if (connector.state == ConnectorState::kEstablished) return OnHandoffTimeout(turn, connector);
   const bool disconnecting = connector.state == ConnectorState::kDisconnecting;
   if (disconnecting) {
     FreeAddresses(turn, connector.connection);
@@ -295,8 +293,7 @@ void Handle(Turn& turn, const FabricEstablished& report) {
   ++turn.tally.handshakes[static_cast<size_t>(SideOf(*connector))];
   SetState(turn, *connector, ConnectorState::kEstablished);
   connector->awaits_handoff = report.handoff.has_value();
-  SetDeadline(turn, *connector, absl::InfiniteDuration());
-  if (connector->awaits_handoff) AwaitHandoff(turn, *connector);
+  SetDeadline(turn, *connector, connector->awaits_handoff ? HandoffPatience(turn.limits) : absl::InfiniteDuration());
   Complete(turn, *connector, connector->pending, Done(ConnectionEstablished{connector->limits, report.handoff}));
 }
 

@@ -38,9 +38,6 @@ FabricRequest FarewellOf(const ConnectionRecord& connection);
 // The connection is over: others may have its addresses before it is released.
 void FreeAddresses(Turn& turn, ConnectionId connection);
 
-// The session's client is back: what it has for the transports that it has still to fetch begins anew.
-void AwaitHandoffsAnew(Turn& turn, SessionId session);
-
 // Of the connector's device.
 ConnectionCounts& CountsOf(Turn& turn, const ConnectorRecord& connector);
 Side SideOf(const ConnectorRecord& connector);

@@ -46,9 +46,7 @@ size_t Depth() {
 Limits SmallLimits() {
   Limits limits;
   limits.sessions_per_uid = 2;
-  limits.closes_at_a_time = 1;
-  limits.drops_at_a_time = 1;
-  limits.ends_at_a_time = 1;
+  limits.a_turn = {.closes = 1, .drops = 1, .ends = 1, .timeouts = 1};
   limits.adapters_per_session = 1;
   limits.listeners_per_session = 1;
   limits.shared_endpoints_per_session = 1;

@@ -19,7 +19,13 @@ uint64_t BytesBehind(const Outcome& outcome) {
 
 }  // namespace
 
+void Ledger::Charge(uint32_t uid, uint64_t bytes) {
+  of_user_[uid] += bytes;
+  of_all_ += bytes;
+}
+
 void Ledger::Release(uint32_t uid, uint64_t bytes) {
+  of_all_ -= bytes;
   const auto found = of_user_.find(uid);
   found->second -= bytes;
   if (found->second == 0) of_user_.erase(found);

@@ -14,15 +14,17 @@ namespace rdmabroker {
 // Counts the bytes of memory that the broker keeps for each user. The store needs no more (store_bench.cc).
 class Ledger {
  public:
-  void Charge(uint32_t uid, uint64_t bytes) { of_user_[uid] += bytes; }
+  void Charge(uint32_t uid, uint64_t bytes);
   // `bytes` must have been charged before.
   void Release(uint32_t uid, uint64_t bytes);
   [[nodiscard]] uint64_t Of(uint32_t uid) const;
+  [[nodiscard]] uint64_t OfAll() const { return of_all_; }
 
   bool operator==(const Ledger&) const = default;
 
  private:
   absl::flat_hash_map<uint32_t, uint64_t> of_user_;  // Never 0.
+  uint64_t of_all_ = 0;
 };
 
 // A session without what it owns, and what it is found by.

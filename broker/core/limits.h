@@ -9,8 +9,24 @@
 
 namespace rdmabroker {
 
+// How much of the work that can wait is still done in a turn of the loop. The defaults keep what a turn does of each
+// kind within some milliseconds.
+struct TurnBudget {
+  // Objects of ended sessions whose close begins. Each takes some 20 us with what follows.
+  uint32_t closes = 64;
+  // Acknowledged events, and events and answers of ended sessions, that are dropped. Each takes some 2 us, most of them
+  // in the store.
+  uint32_t drops = 1024;
+  // Sessions that end because their grace period is over. Each takes some 50 us.
+  uint32_t ends = 8;
+  // Connectors whose deadline has passed. Each takes some 20 us with what follows.
+  uint32_t timeouts = 64;
+
+  bool operator==(const TurnBudget&) const = default;
+};
+
 // How much a client may hold and how long the broker waits. The defaults carry their reasons. Every number can be set
-// in the configuration, but for those "at a time".
+// in the configuration, but for the budget of a turn.
 struct Limits {
   // Per user id, so that one user's processes cannot shut the others out.
   uint32_t sessions_per_uid = 1024;    // A busy node runs hundreds of processes of one service user.
@@ -32,13 +48,7 @@ struct Limits {
   // session may have, the client does not acknowledge, and nothing new is begun for it.
   uint32_t events_kept = 65536;
 
-  // Objects of ended sessions whose close begins in a turn of the loop. Each takes some 20 us with what follows.
-  uint32_t closes_at_a_time = 64;
-  // Acknowledged events, and events and answers of ended sessions, that are dropped in a turn. Each takes some 2 us,
-  // most of them in the store.
-  uint32_t drops_at_a_time = 1024;
-  // Sessions that end in a turn because their grace period is over. Each takes some 50 us.
-  uint32_t ends_at_a_time = 8;
+  TurnBudget a_turn;
 
   // Connectors of one listener that the client has neither accepted, rejected nor closed; further requests are
   // refused at once. NDKPI has no backlog argument; 1024 is what a storm of clients needs within one round trip.
@@ -67,18 +77,6 @@ struct Limits {
 
   bool operator==(const Limits&) const = default;
 };
-
-// How much of the work that can wait is still done in this turn of the loop, so that the turn stays short. The fields
-// are counted as those of Limits.
-struct TurnBudget {
-  uint32_t closes = 0;
-  uint32_t drops = 0;
-  uint32_t ends = 0;
-};
-
-inline TurnBudget BudgetOfATurn(const Limits& limits) {
-  return {.closes = limits.closes_at_a_time, .drops = limits.drops_at_a_time, .ends = limits.ends_at_a_time};
-}
 
 }  // namespace rdmabroker
 

@@ -139,6 +139,7 @@ struct Event : std::variant<OpenSession, ResumeSession, StreamLost, EndSession, 
 
 // --- Effects on the control layer ---
 
+// The stream is the session's. It sends all events that the session keeps and that are not acknowledged.
 struct SessionOpened {
   StreamId stream;
   SessionId session;
@@ -161,11 +162,11 @@ struct Answer {
   bool operator==(const Answer&) const = default;
 };
 
-// To the session's stream. Numbers rise by one; an event is kept, and sent again to a returning client, until it is
+// A new event of the session, for its stream. Numbers rise by one. The session keeps the event until it is
 // acknowledged.
 struct NumberedEvent {
   SessionId session;
-  StreamId stream;
+  StreamId stream;  // 0 where it has none; then the event is sent when it has one again.
   EventNumber number;
   SessionEvent event;
 

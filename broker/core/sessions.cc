@@ -158,12 +158,8 @@ void Handle(Turn& turn, const ResumeSession& event) {
   session->hears_of_addresses = event.hears_of_addresses;
   SetDeadline(turn, *session, absl::InfiniteFuture());
   PromiseAnswers(turn.limits, *session);
+  session->returned = turn.now();
   turn.Emit(SessionOpened{event.stream, session->id});
-  AwaitHandoffsAnew(turn, session->id);
-  for (uint64_t number = session->acknowledged.value() + 1; number <= session->last_event.value(); ++number) {
-    const SessionEvent& kept = session->events[number - session->dropped.value() - 1];
-    turn.Emit(NumberedEvent{session->id, session->stream, EventNumber(number), kept});
-  }
 }
 
 void Handle(Turn& turn, const StreamLost& event) {
@@ -264,7 +260,7 @@ void Notify(Turn& turn, ObjectRecord& object, SessionEvent event) {
   if (session.ended) return;
   session.last_event = EventNumber(session.last_event.value() + 1);
   object.last_event = session.last_event;
-  if (session.stream) turn.Emit(NumberedEvent{session.id, session.stream, session.last_event, event});
+  turn.Emit(NumberedEvent{session.id, session.stream, session.last_event, event});
   turn.index.ledger.Charge(session.identity.uid, BytesOf(event));
   session.events.push_back(std::move(event));
 }

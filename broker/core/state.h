@@ -77,6 +77,7 @@ struct SessionRecord {
   StreamId stream;     // 0: away, until `deadline`.
   bool ended = false;  // Over for its client; kept while its objects close.
   Instant deadline = absl::InfiniteFuture();
+  Instant returned = absl::InfinitePast();  // When its client last came back.
   EventNumber last_event;
   EventNumber acknowledged;
   // The last event that was dropped. Acknowledged events, and the events and answers of an ended session, are dropped
@@ -96,6 +97,7 @@ struct SessionRecord {
   uint32_t reservations = 0;
   uint32_t connectors = 0;
 
+  const SessionEvent& event(EventNumber number) const { return events[number.value() - dropped.value() - 1]; }
   // How many events its client has yet to acknowledge.
   uint64_t unacknowledged() const { return ended ? 0 : last_event.value() - acknowledged.value(); }
   // The last event that is no longer needed.

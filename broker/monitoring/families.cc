@@ -192,6 +192,8 @@ std::vector<MetricFamily> FamiliesOf(const Snapshot& snapshot) {
                             snapshot.kept_descriptors));
   families.push_back(Number("rdma_broker_kept_descriptors_limit", "So many descriptors the supervisor keeps at most.",
                             snapshot.most_kept_descriptors));
+  families.push_back(
+      Number("rdma_broker_kept_bytes", "Sessions with their objects, answers and events.", snapshot.kept_bytes));
   families.push_back(Number("rdma_broker_held_bytes", "Unserved requests and unread replies of clients' connections.",
                             snapshot.held_octets));
   return families;

@@ -88,7 +88,7 @@ Metrics::Metrics()
       opened_(Plain(registry_, "rdma_broker_sessions_opened_total", "Sessions that were opened.")),
       resumed_(Plain(registry_, "rdma_broker_sessions_resumed_total", "Returns of clients to their sessions.")),
       ended_(Labelled(registry_, "rdma_broker_sessions_ended_total", "Sessions that have ended.", "reason", kEndings)),
-      events_(Plain(registry_, "rdma_broker_events_sent_total", "Events for clients that are there.")),
+      events_(Plain(registry_, "rdma_broker_events_sent_total", "Events that were sent to clients.")),
       callers_(Labelled(registry_, "rdma_broker_callers_refused_total",
                         "Callers who were not served at a socket of the broker's.", "reason", kCallers)),
       decisions_(Labelled(registry_, "rdma_broker_policy_decisions_total", "Decisions by the rules of the policy.",
@@ -128,7 +128,6 @@ Metrics::Metrics()
 void Metrics::Observe(Instant now, const Event& event, const Effects& effects) {
   steps_.Observe(now, event, effects);
   for (const Effect& effect : effects) {
-    if (std::holds_alternative<NumberedEvent>(effect)) events_.Increment();
     if (std::holds_alternative<SessionEnded>(effect)) CountEnded(event);
     if (!std::holds_alternative<SessionOpened>(effect)) continue;
     (std::holds_alternative<OpenSession>(event) ? opened_ : resumed_).Increment();

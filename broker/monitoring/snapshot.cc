@@ -61,6 +61,7 @@ Snapshot TakeSnapshot(const BrokerCore& core) {
   snapshot.listeners = records.listeners.size();
   snapshot.shared_endpoints = records.shared_endpoints.size();
   snapshot.reservations = records.reservations.size();
+  snapshot.kept_bytes = core.index().ledger.OfAll();
   return snapshot;
 }
 

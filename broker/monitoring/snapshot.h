@@ -53,7 +53,8 @@ struct Snapshot {
   size_t reservations = 0;
   size_t kept_descriptors = 0;
   size_t most_kept_descriptors = 0;
-  size_t held_octets = 0;  // What clients' connections hold in memory (UserCosts).
+  uint64_t kept_bytes = 0;  // Of all users (Ledger).
+  size_t held_octets = 0;   // What clients' connections hold in memory (UserCosts).
 };
 
 // Looks at each session and each device, and at nothing of which there are more.

@@ -129,7 +129,7 @@ void CoreRunner::CommitUnlessPutOff() {
 void CoreRunner::HandleAll() {
   std::deque<Event> events = std::exchange(waiting_, {});
   std::vector<Effects> effects;
-  if (std::exchange(handled_in_, loop_.turn()) != loop_.turn()) left_ = BudgetOfATurn(core_.limits());
+  if (std::exchange(handled_in_, loop_.turn()) != loop_.turn()) left_ = core_.limits().a_turn;
   for (Event& event : events) {
     if (prepare_) prepare_(event);
     const Instant now = Loop::Now();

@@ -91,7 +91,7 @@ class CoreRunnerTest : public testing::Test {
   bool RunTurn() { return loop_.RunTurn(Loop::Now()); }
 
   Loop loop_;
-  Limits limits_ = {.drops_at_a_time = 1};
+  Limits limits_ = {.a_turn = {.drops = 1}};
   std::vector<Effect> effects_;
   std::vector<PromptFabric*> fabrics_;
   // A sink that runs inside a fabric's Perform would see the core in the middle of its effects.

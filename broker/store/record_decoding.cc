@@ -96,6 +96,7 @@ absl::Status FromProto(const v1::Session& message, SessionRecord* record) {
     record->stream = StreamId(message.stream());
     record->ended = message.ended();
     record->deadline = ReadTime(message.deadline());
+    record->returned = message.has_returned() ? ReadTime(message.returned()) : absl::InfinitePast();
     record->last_event = EventNumber(message.last_event());
     record->dropped = EventNumber(message.dropped());
     record->acknowledged = EventNumber(message.has_acknowledged() ? message.acknowledged() : message.dropped());

@@ -67,6 +67,7 @@ void ToProto(const SessionRecord& record, v1::Session* message) {
   message->set_stream(record.stream.value());
   message->set_ended(record.ended);
   message->set_deadline(ToProto(record.deadline));
+  if (record.returned != absl::InfinitePast()) message->set_returned(ToProto(record.returned));
   message->set_last_event(record.last_event.value());
   message->set_dropped(record.dropped.value());
   message->set_acknowledged(record.acknowledged.value());

@@ -127,6 +127,7 @@ SessionRecord FullSession(SessionId id) {
   session.ended = true;
   session.hears_of_addresses = true;
   session.deadline = At(8);
+  session.returned = At(9);
   session.dropped = EventNumber(100);
   session.acknowledged = EventNumber(103);
   for (const SessionEvent& event : EveryEvent()) session.events.push_back(event);

@@ -51,6 +51,7 @@ TEST(AStoreOfEveryVersion, IsRead) {
     SessionRecord& session = expected.sessions.at(SessionId(id));
     session.hears_of_addresses = false;
     session.acknowledged = session.dropped;
+    session.returned = absl::InfinitePast();
     const auto added = std::erase_if(
         session.events, [](const SessionEvent& event) { return std::holds_alternative<ListenerAddressEvent>(event); });
     session.last_event = EventNumber(session.last_event.value() - added);

@@ -16,6 +16,7 @@
 #include "absl/time/time.h"
 #include "broker/control/accepting_thread.h"
 #include "broker/control/acceptor.h"
+#include "broker/control/client_processes.h"
 #include "broker/control/configuration.h"
 #include "broker/control/configuration_reload.h"
 #include "broker/control/control_server.h"
@@ -31,6 +32,7 @@
 #include "broker/control/user_costs.h"
 #include "broker/control/user_turns.h"
 #include "broker/control/watch_service.h"
+#include "broker/core/limits.h"
 #include "broker/fabric/iwarp/options.h"
 #include "broker/fabric/rdmacm/rdmacm_fabric.h"
 #include "broker/fabric/rdmacm/unwanted_ids.h"
@@ -140,6 +142,19 @@ TEST(DocumentedBounds, OfTheFrontDoorAreTheCodes) {
       {"a connection over TCP", in_seconds(TcpBounds().longest)},
   };
   EXPECT_EQ(RowsOf("docs/limits.md", "## What clients cost the front door", "limit"), bounds);
+}
+
+TEST(DocumentedBounds, OfATurnAreTheCodes) {
+  const TurnBudget turn;
+  const std::map<std::string, std::string> bounds = {
+      {"objects of ended sessions that are closed", absl::StrCat(turn.closes, " |")},
+      {"acknowledged events, and events and answers of ended sessions, that are dropped",
+       absl::StrCat(turn.drops, " |")},
+      {"sessions that end with their processes", absl::StrCat(ClientProcesses::kInATurn, " |")},
+      {"sessions that end with their grace period", absl::StrCat(turn.ends, " |")},
+      {"connectors whose time is over", absl::StrCat(turn.timeouts, " |")},
+  };
+  EXPECT_EQ(RowsOf("docs/limits.md", "## What clients cost the front door", "work"), bounds);
 }
 
 TEST(DocumentedBounds, OfAScrapeAreTheCodes) {

@@ -24,6 +24,7 @@
 #include "absl/strings/strip.h"
 #include "absl/time/time.h"
 #include "broker/control/metrics_port.h"
+#include "broker/core/ledger.h"
 #include "broker/fabric/fake/fake_fabric.h"
 #include "broker/fabric/fake/fake_network.h"
 #include "broker/policy/matching.h"
@@ -114,6 +115,24 @@ std::string Requests(const std::string& request, const std::string& status) {
 }
 std::string Steps(const std::string& side, const std::string& step) {
   return absl::StrCat("rdma_broker_handshake_step_seconds_count{side=\"", side, "\",step=\"", step, "\"}");
+}
+
+TEST_F(MetricsTest, AnEventIsCountedEachTimeItIsSent) {
+  Start();
+  // Listen's outcome.
+  Expect({{"rdma_broker_events_sent_total", 1}});
+  TestClient returned(NewChannel(daemon_->target()));
+  ASSERT_EQ(returned.Resume(*server_, 0), NdkStatus::kSuccess);
+  Expect({{"rdma_broker_events_sent_total", 2}});
+}
+
+TEST_F(MetricsTest, WhatIsKeptForSessionsIsShownInBytes) {
+  Start();
+  // Two sessions, an adapter of each, and a listener.
+  EXPECT_GT(Scrape(Port()).at("rdma_broker_kept_bytes"), 2 * kSessionBytes + 3 * kObjectBytes);
+  EXPECT_EQ(server_->Close(), NdkStatus::kSuccess);
+  EXPECT_EQ(client_->Close(), NdkStatus::kSuccess);
+  Expect({{"rdma_broker_kept_bytes", 0}});
 }
 
 TEST_F(MetricsTest, ConnectionsAreCountedExactly) {

@@ -191,7 +191,24 @@ class Stage {
     EXPECT_TRUE(invariants.ok()) << invariants << " at\n" << ToText(event);
     const absl::Status followed = shadow_.Follow(core_);
     EXPECT_TRUE(followed.ok()) << followed << " at\n" << ToText(event);
-    return effects;
+    return AsSent(effects);
+  }
+
+  // With each session's events where its stream sends them: at once, or when its client is back.
+  Effects AsSent(const Effects& effects) const {
+    Effects sent;
+    for (const Effect& effect : effects) {
+      const auto* news = std::get_if<NumberedEvent>(&effect);
+      if (news == nullptr || news->stream) sent.push_back(effect);
+      const auto* opened = std::get_if<SessionOpened>(&effect);
+      if (opened == nullptr) continue;
+      const SessionRecord& session = core_.records().sessions.at(opened->session);
+      for (uint64_t number = session.acknowledged.value() + 1; number <= session.last_event.value(); ++number) {
+        sent.push_back(
+            NumberedEvent{session.id, session.stream, EventNumber(number), session.event(EventNumber(number))});
+      }
+    }
+    return sent;
   }
 
   std::string DieIfDue() { return restarts_ == Restarts::kDeathBeforeEveryEvent && !RecoveryIsSeen() ? Die() : ""; }

@@ -18,9 +18,7 @@ constexpr size_t kClientsOfEach = 3;
 Limits SmallLimits() {
   Limits limits;
   limits.sessions_per_uid = 2;
-  limits.closes_at_a_time = 1;
-  limits.drops_at_a_time = 1;
-  limits.ends_at_a_time = 1;
+  limits.a_turn = {.closes = 1, .drops = 1, .ends = 1, .timeouts = 1};
   limits.adapters_per_session = 4;
   limits.listeners_per_session = 4;
   limits.shared_endpoints_per_session = 3;
@@ -208,10 +206,7 @@ void World::Route(Broker& broker, const Effect& effect) {
   };
   if (const auto* opened = std::get_if<SessionOpened>(&effect)) {
     const auto joining = joining_.extract(opened->stream);
-    if (joining.empty()) return;
-    ModelClient& model = *clients_[joining.mapped()].model;
-    model.session = opened->session;
-    model.stream = opened->stream;
+    if (!joining.empty()) Joined(clients_[joining.mapped()], broker.core->records().sessions.at(opened->session));
   } else if (const auto* refused = std::get_if<SessionRefused>(&effect)) {
     if (const auto joining = joining_.extract(refused->stream); !joining.empty()) {
       clients_[joining.mapped()].model->Forget();
@@ -220,6 +215,7 @@ void World::Route(Broker& broker, const Effect& effect) {
     const auto client = client_of(answer->session);
     if (client != clients_.end()) Post(static_cast<size_t>(client - clients_.begin()), *answer);
   } else if (const auto* numbered = std::get_if<NumberedEvent>(&effect)) {
+    if (!numbered->stream) return;
     const auto client = client_of(numbered->session);
     if (client != clients_.end() && client->model->stream == numbered->stream) client->stream.push_back(*numbered);
   } else if (const auto* ended = std::get_if<SessionEnded>(&effect)) {
@@ -228,6 +224,15 @@ void World::Route(Broker& broker, const Effect& effect) {
     if (client == clients_.end() || !ended->stream) return;
     client->stream.clear();
     client->model->Forget();
+  }
+}
+
+// The stream sends what is not acknowledged.
+void World::Joined(Client& client, const SessionRecord& session) {
+  client.model->session = session.id;
+  client.model->stream = session.stream;
+  for (uint64_t number = session.acknowledged.value() + 1; number <= session.last_event.value(); ++number) {
+    client.stream.push_back({session.id, session.stream, EventNumber(number), session.event(EventNumber(number))});
   }
 }
 

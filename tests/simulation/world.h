@@ -114,6 +114,7 @@ class World {
   void DeliverLetter(size_t index);
   void DeliverStream(Client& client);
   void Join(size_t client);
+  void Joined(Client& client, const SessionRecord& session);
 
   // --- disturbances.cc ---
   void Step();

@@ -170,8 +170,8 @@ std::string EffectText(const Answer& effect) {
 }
 
 std::string EffectText(const NumberedEvent& effect) {
-  return StrCat("session ", effect.session.value(), ", event ", effect.number.value(), " on stream ",
-                effect.stream.value(), ": ",
+  return StrCat("session ", effect.session.value(), ", event ", effect.number.value(),
+                effect.stream ? StrCat(" on stream ", effect.stream.value()) : "", ": ",
                 std::visit([](const auto& event) { return EventText(event); }, effect.event));
 }
 

@@ -162,6 +162,8 @@ class Writer {
     Put(connector.accept_data.has_value());
     if (connector.accept_data) PutBytes(*connector.accept_data);
     PutDeadline(connector.deadline);
+    // Until when its transport may be fetched depends on this.
+    if (connector.awaits_handoff) PutDeadline(all_.sessions.at(connector.session).returned);
   }
 
   void OneEndpoint(const EndpointRecord& endpoint) {

@@ -151,7 +151,6 @@ class Observer {
   SeenEndpoint* Find(EndpointId endpoint, DeviceId device);
   void RequireDevice(DeviceId device, bool to_give_back);
 
-  void CatchUp(const Records& records);
   void AgreeOnSessions(const Records& records);
   void AgreeOnObjects(const Records& records);
   void AgreeOnFabric(const Records& records);
@@ -178,7 +177,6 @@ class Observer {
 
   // Of the event that is being observed.
   uint32_t answers_due_ = 0;  // To a client's request, or to a stream.
-  size_t resends_due_ = 0;    // Kept events that a returning client is to get again.
   std::optional<Outcome> repeat_of_;
   bool new_request_ = false;
 };

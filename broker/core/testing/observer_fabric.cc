@@ -288,20 +288,6 @@ void Observer::Ask(const FabricAdopted& request) {
   recovering_.erase(request.device);
 }
 
-// What a client that is away will be told when it comes back.
-void Observer::CatchUp(const Records& records) {
-  for (auto& [id, seen] : sessions_) {
-    const auto session = records.sessions.find(id);
-    if (seen.stream || session == records.sessions.end()) continue;
-    const auto& [dropped, events] = std::tie(session->second.dropped, session->second.events);
-    while (seen.last_event < session->second.last_event) {
-      const uint64_t next = seen.last_event.value() - dropped.value();
-      if (next >= events.size()) return Require(false, "session ", id.value(), ": an event is lost");
-      SeeNew(id, events[next]);
-    }
-  }
-}
-
 void Observer::AgreeOnSessions(const Records& records) {
   size_t live = 0;
   for (const auto& [id, session] : records.sessions) live += session.ended ? 0 : 1;
