@@ -27,6 +27,8 @@ struct Attack {
   std::vector<Expected> expected;
   // As how many users the broker sees it: over TCP each host is one.
   int users = 1;
+  // Whether the broker ends connections because they hold too much memory or send too much, and counts that.
+  bool excessive = false;
 };
 
 // For GoogleTest.

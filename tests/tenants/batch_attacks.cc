@@ -73,6 +73,8 @@ class BatchSessions : public Sessions {
 
   size_t ConnectorsOf(size_t one) const { return own_[one].connectors.size(); }
   uint64_t LastEventOf(size_t one) const { return own_[one].last_event; }
+  // Whether their user may have no more.
+  bool IsFull() const { return is_full_; }
 
  private:
   struct Own {
@@ -96,6 +98,7 @@ class BatchSessions : public Sessions {
     attacker_.Count("events", static_cast<uint64_t>(batch.events_size()));
     if (batch.events_size() > 0) own.last_event = batch.events().rbegin()->number();
     for (const v1::BatchedAnswer& answer : batch.answers()) {
+      if (answer.outcome().status() == v1::STATUS_INSUFFICIENT_RESOURCES) is_full_ = true;
       if (!answer.outcome().has_connector_created()) continue;
       own.connectors.push_back(answer.outcome().connector_created().connector_id());
       attacker_.Count("connectors");
@@ -105,6 +108,7 @@ class BatchSessions : public Sessions {
   Attacker& attacker_;
   std::vector<Own> own_;  // One for each of `all`.
   uint32_t queue_pairs_ = 0;
+  bool is_full_ = false;
 };
 
 // Sends the largest batches on many sessions at once.
@@ -120,7 +124,7 @@ void Batches(Attacker& attacker) {
 }
 
 // Opens as many sessions as a user may have. Each has all the answers that the broker keeps, and events that it never
-// acknowledges. They end together, with the attack.
+// acknowledges, until their user may have no more. They end together, with the attack.
 void SessionsThatKeepAll(Attacker& attacker) {
   constexpr size_t kClients = 32, kOnEach = 32, kConnectors = 8;
   BatchSessions sessions(attacker, kClients, kOnEach);
@@ -137,7 +141,7 @@ void SessionsThatKeepAll(Attacker& attacker) {
   for_all([&](const auto& which) { sessions.CreateConnectors(which, kConnectors); });
   while (attacker.GoesOn()) {
     for_all([&](const auto& which) { sessions.Connect(which); });
-    attacker.SetsOn();
+    if (sessions.IsFull()) attacker.SetsOn();
   }
 }
 

@@ -56,6 +56,14 @@ uint64_t HostileSession::CreateConnector(uint64_t adapter) {
   return Ask("CreateConnector", request).connector_created().connector_id();
 }
 
+std::unique_ptr<HostileSession> SessionWithConnectors(HostileConnection& client, size_t connectors) {
+  auto session = std::make_unique<HostileSession>(client);
+  if (!session->Opens()) return nullptr;
+  const uint64_t adapter = session->OpenAdapter();
+  for (size_t i = 0; i < connectors; ++i) session->CreateConnector(adapter);
+  return session;
+}
+
 Sessions::Sessions(Attacker& attacker, size_t connections, size_t on_each, const std::vector<std::string>& features) {
   for (size_t i = 0; i < connections; ++i) {
     auto client = HostileConnection::Connect(attacker);

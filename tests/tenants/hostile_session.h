@@ -57,6 +57,9 @@ class HostileSession {
   uint64_t last_request_ = 0;
 };
 
+// A session with so many connectors; null where there is none.
+std::unique_ptr<HostileSession> SessionWithConnectors(HostileConnection& client, size_t connectors);
+
 // Connections of one user with sessions on each, which are all open.
 struct Sessions {
   Sessions(Attacker& attacker, size_t connections, size_t on_each, const std::vector<std::string>& features = {});

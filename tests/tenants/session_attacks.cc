@@ -2,12 +2,20 @@
 
 // Requests that are lawful one by one: sessions, lists and watches.
 
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include <algorithm>
+#include <cstdlib>
 #include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "dataplane/unique_fd.h"
 #include "proto/rdmabroker/v1/inspection.pb.h"
 #include "tests/tenants/attacks.h"
 #include "tests/tenants/flood.h"
@@ -95,6 +103,41 @@ void WatchAndCancel(Attacker& attacker, const std::string& path, size_t most) {
 void Watches(Attacker& attacker) { WatchAndCancel(attacker, std::string(kInspection) + "Watch", 2); }
 void HealthWatches(Attacker& attacker) { WatchAndCancel(attacker, "/grpc.health.v1.Health/Watch", kCalls); }
 
+// Opens a session, has a child that keeps all its descriptors, and waits to be killed. The child tells by `told` when
+// it hears that the session has ended.
+[[noreturn]] void BeKilled(Attacker& attacker, const UniqueFd& told) {
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  const auto client = HostileConnection::Connect(attacker);
+  const auto session = client == nullptr ? nullptr : SessionWithConnectors(*client, 8);
+  if (session == nullptr) std::_Exit(1);
+  const bool is_child = ::fork() == 0;
+  const char word = is_child ? 'e' : 'o';
+  if (is_child) client->Until([&] { return client->open() == 0; });
+  if (::write(told.get(), &word, 1) != 1 || is_child) std::_Exit(0);
+  while (true) ::pause();
+}
+
+constexpr int kKilled = 3;
+
+// Processes that are killed while their children live and have all their descriptors.
+void KilledParents(Attacker& attacker) {
+  for (int killed = 1; attacker.GoesOn(); ++killed) {
+    int ends[2] = {};
+    if (::pipe2(ends, O_CLOEXEC) != 0) return;
+    const UniqueFd heard(ends[0]);
+    UniqueFd told(ends[1]);
+    const pid_t parent = ::fork();
+    if (parent == 0) BeKilled(attacker, told);
+    told.Reset();
+    char word = 0;
+    if (::read(heard.get(), &word, 1) == 1 && word == 'o') attacker.Count("sessions");
+    ::kill(parent, SIGKILL);
+    ::waitpid(parent, nullptr, 0);
+    if (::read(heard.get(), &word, 1) == 1 && word == 'e') attacker.Count("ended with their processes");
+    if (killed >= kKilled) attacker.SetsOn();
+  }
+}
+
 }  // namespace
 
 std::vector<Attack> SessionAttacks() {
@@ -107,6 +150,7 @@ std::vector<Attack> SessionAttacks() {
       {"HealthChecks", HealthChecks, {{"replies", 1000}, {"ended", 0, 0}}},
       {"Watches", Watches, {{"replies"}, {"octets", kOctets}}},
       {"HealthWatches", HealthWatches, {{"replies", 100}, {"octets", kOctets}}},
+      {"KilledParents", KilledParents, {{"sessions", kKilled}, {"ended with their processes", kKilled}}},
   };
 }
 

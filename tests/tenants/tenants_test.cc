@@ -18,6 +18,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/base/config.h"
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
@@ -47,6 +48,8 @@ constexpr uid_t kHonest = 54321;
 constexpr uid_t kHostile = 54322;
 constexpr size_t kConnections = 100;
 constexpr int kRequestsInARound = 13;  // honest_user.cc
+// SessionsThatKeepAll fills this.
+constexpr uint64_t kKeptBytes = uint64_t{32} << 20;
 constexpr char kInspector[] = "spiffe://example.org/inspector";
 
 // How many rounds take a second, or as many seconds as the environment says.
@@ -72,20 +75,24 @@ class Certificates {
     Write("broker", authority_.Sign({.uris = {"spiffe://example.org/broker"}, .addresses = {kIp}}));
     std::ofstream(path("authority.pem")) << authority_.certificate();
     const auto spiffe = [](const std::string& name) { return "spiffe://example.org/" + name; };
-    const TestCertificate unlisted = {.uris = {spiffe("unlisted")}};
+    // Those that are not taken name somebody who may call.
+    const std::vector<std::string> listed = {kInspector};
     std::vector<std::string> uris;
     for (int i = 0; i < 1000; ++i) uris.push_back(spiffe(absl::StrCat("uri-", i)));
     std::string issuers;
     for (int i = 0; i < 200; ++i) issuers += authority_.certificate();
     Write("listed", authority_.Sign({.uris = {kInspector}}));
-    Write("unlisted", authority_.Sign(unlisted));
-    Write("expired", authority_.Sign({.uris = unlisted.uris, .not_before = -7200, .not_after = -3600}));
-    Write("early", authority_.Sign({.uris = unlisted.uris, .not_before = 3600, .not_after = 7200}));
-    Write("of-another-authority", TestAuthority("another").Sign(unlisted));
-    Write("long-chain", authority_.Sign(unlisted), issuers);
+    Write("unlisted", authority_.Sign({.uris = {spiffe("unlisted")}}));
+    Write("expired", authority_.Sign({.uris = listed, .not_before = -7200, .not_after = -3600}));
+    Write("early", authority_.Sign({.uris = listed, .not_before = 3600, .not_after = 7200}));
+    Write("of-another-authority", TestAuthority("another").Sign({.uris = listed}));
+    Write("long-chain", authority_.Sign({.uris = listed}), issuers);
     Write("many-uris", authority_.Sign({.uris = uris}));
     Write("no-uri", authority_.Sign({}));
-    Write("short-key", authority_.Sign({.uris = unlisted.uris, .strength = TestStrength::kShortKey}));
+    Write("short-key", authority_.Sign({.uris = listed, .strength = TestStrength::kShortKey}));
+    const TestPair revoked = authority_.Sign({.uris = listed});
+    Write("revoked", revoked);
+    std::ofstream(path("revocations.pem")) << authority_.Revoke({.certificates = {revoked.certificate}});
   }
   std::string path(const std::string& name) const { return folder_.path() + "/" + name; }
 
@@ -98,6 +105,15 @@ class Certificates {
   const TemporaryFolder folder_;
   const TestAuthority authority_{"authority"};
 };
+
+// What runs the daemon as its unit does, and with the memory of a pod, which must not run out at any moment.
+std::vector<std::string> Command() {
+  std::vector<std::string> command = {"nice", "-n", "-10", RunningBroker::kDaemon};
+#if !defined(ABSL_HAVE_ADDRESS_SANITIZER) && !defined(ABSL_HAVE_THREAD_SANITIZER)
+  command.insert(command.begin(), {"prlimit", absl::StrCat("--data=", 512 << 20)});
+#endif
+  return command;
+}
 
 // What the broker holds for anybody.
 using Holdings = std::map<std::string, double>;
@@ -121,13 +137,13 @@ class TenantsTest : public testing::TestWithParam<Attack> {
   TenantsTest()
       : metrics_(FreeAddress(kIp)),
         tcp_(FreeAddress(kOtherIp)),
-        broker_(
-            absl::StrCat("control.socket_mode = 0o666\nmetrics.address = \"", metrics_, "\"\ntcp.address = \"", tcp_,
-                         "\"\ntcp.certificate = \"", certificates_.path("broker.pem"), "\"\ntcp.private_key = \"",
-                         certificates_.path("broker.key"), "\"\ntcp.client_authorities = \"",
-                         certificates_.path("authority.pem"), "\"\ntcp.inspectors = [\"", kInspector, "\"]"),
-            // As its unit runs it.
-            {"nice", "-n", "-10", RunningBroker::kDaemon}),
+        broker_(absl::StrCat(
+                    "limits.kept_bytes_per_uid = ", kKeptBytes, "\ncontrol.socket_mode = 0o666\nmetrics.address = \"",
+                    metrics_, "\"\ntcp.address = \"", tcp_, "\"\ntcp.certificate = \"",
+                    certificates_.path("broker.pem"), "\"\ntcp.private_key = \"", certificates_.path("broker.key"),
+                    "\"\ntcp.client_authorities = \"", certificates_.path("authority.pem"), "\"\ntcp.revoked = \"",
+                    certificates_.path("revocations.pem"), "\"\ntcp.inspectors = [\"", kInspector, "\"]"),
+                Command()),
         honest_({"tests/tenants/honest_user", "--socket", broker_.control_socket(), "--device", "iwarp0", "--address",
                  kIp, "--connections", absl::StrCat(kConnections), "--uid", absl::StrCat(kHonest)}) {}
 
@@ -182,14 +198,34 @@ class TenantsTest : public testing::TestWithParam<Attack> {
     }
     return held;
   }
-  // Pieces of clients' work that so many other users held up for longer than they may. Each may by two shares of 64
-  // requests in the turn in which the work arrives, and by as many in the next (UserTurns).
-  double WaitedTooLong(int users) const {
+  // What the broker counts while an attack goes on.
+  struct Counts {
+    // Pieces of clients' work that have waited for others', and those that other users held up for longer than they
+    // may. Each user may by two shares of 64 requests in the turn in which the work arrives, and by as many in the
+    // next. What comes between the work and its reply, in the rest of that turn, is bounded by UserTurns::kInATurn and
+    // TurnBudget.
+    double waited = 0;
+    double waited_too_long = 0;
+    // Connections of callers who sent too much, or left too much unserved or unread.
+    double excesses = 0;
+    // Sessions whose clients lost their streams. No attacker returns.
+    double returns = 0;
+    // What is kept for all sessions.
+    double kept_bytes = 0;
+  };
+  Counts Count(int users) const {
     auto series = Scrape(metrics_);
-    const std::string name = "rdma_broker_requests_of_others_before";
-    const std::string bucket = absl::StrCat(name, "_bucket{le=\"", 4 * 64 * users, "\"}");
-    EXPECT_TRUE(series.contains(bucket)) << bucket;
-    return series[name + "_count"] - series[bucket];
+    const auto at = [&series](const std::string& name) {
+      EXPECT_TRUE(series.contains(name)) << name;
+      return series[name];
+    };
+    const std::string others = "rdma_broker_requests_of_others_before";
+    const double waited = at(others + "_count");
+    return {.waited = waited,
+            .waited_too_long = waited - at(absl::StrCat(others, "_bucket{le=\"", 4 * 64 * users, "\"}")),
+            .excesses = at("rdma_broker_callers_refused_total{reason=\"excess\"}"),
+            .returns = at("rdma_broker_sessions_resumed_total"),
+            .kept_bytes = at("rdma_broker_kept_bytes")};
   }
   // The sessions of the hostile user.
   int HostileSessions() {
@@ -230,6 +266,9 @@ void ExpectCounts(const Attack& attack, const std::map<std::string, uint64_t>& c
 // user's connections may hold (UserCosts::Bounds), and as much again of what they hold on the way there.
 constexpr int64_t kGrowth = int64_t{128} << 20;
 
+// What the broker keeps of the honest user's answers may grow by so much: 64 of each of three sessions.
+constexpr double kHonestAnswers = 64 * 1024;
+
 TEST_P(TenantsTest, HarmsNobodyElse) {
   EXPECT_EQ(HostileSessions(), 0);
   const pid_t daemon = broker_.pid();
@@ -237,16 +276,24 @@ TEST_P(TenantsTest, HarmsNobodyElse) {
   EXPECT_TRUE(held.contains("rdma_broker_held_bytes"));
   const Footprint descriptors = Descriptors(daemon);
   const int64_t memory = ResidentMemory(daemon);
-  const double late = WaitedTooLong(GetParam().users);
+  const Counts before = Count(GetParam().users);
   const auto hostile = Begin(GetParam());
   MakeRounds(Rounds());
   const auto counts = End(*hostile);
   ExpectCounts(GetParam(), counts);
-  EXPECT_EQ(WaitedTooLong(GetParam().users), late);
+  const Counts after = Count(GetParam().users);
+  EXPECT_GE(after.waited - before.waited, Rounds() * kRequestsInARound);
+  EXPECT_EQ(after.waited_too_long, before.waited_too_long);
+  EXPECT_EQ(after.returns, before.returns);
+  if (GetParam().excessive) {
+    EXPECT_GT(after.excesses, before.excesses);
+  }
   EXPECT_EQ(broker_.pid(), daemon);
   EXPECT_TRUE(Becomes([&] { return HostileSessions() == 0; }));
   EXPECT_TRUE(Becomes([&] { return NothingIsLeft(held, Held()); }))
       << testing::PrintToString(held) << ", then " << testing::PrintToString(Held());
+  EXPECT_TRUE(Becomes([&] { return Count(1).kept_bytes <= before.kept_bytes + kHonestAnswers; }))
+      << before.kept_bytes << " bytes, then " << Count(1).kept_bytes;
   EXPECT_TRUE(Becomes([&] { return NothingIsLeft(descriptors, Descriptors(daemon)); }))
       << Difference(descriptors, Descriptors(daemon));
   EXPECT_LE(ResidentMemory(daemon) - memory, kGrowth);

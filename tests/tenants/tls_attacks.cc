@@ -80,7 +80,8 @@ void CallOnce(Attacker& attacker, const std::vector<std::string>& certificates) 
 void UnlistedCertificates(Attacker& attacker) { CallOnce(attacker, {"unlisted"}); }
 
 void OddCertificates(Attacker& attacker) {
-  CallOnce(attacker, {"expired", "early", "of-another-authority", "long-chain", "many-uris", "no-uri", "short-key"});
+  CallOnce(attacker,
+           {"expired", "early", "of-another-authority", "long-chain", "many-uris", "no-uri", "short-key", "revoked"});
 }
 
 // A field whose value is to be 200 MB long, of a client that may call nothing.
@@ -164,7 +165,7 @@ std::vector<Attack> TlsAttacks() {
       {"HalfHandshakes", HalfHandshakes, {{"connections", 256}}},
       {"PlainOctets", PlainOctets, {{"octets", 10'000}, {"ended", 10}}},
       {"UnlistedCertificates", UnlistedCertificates, {{"status 7", 10}, {"status 0", 0, 0}}},
-      {"OddCertificates", OddCertificates, {{"octets", 1000}, {"ended", 10}, {"status 0", 0, 0}}},
+      {"OddCertificates", OddCertificates, {{"octets", 1000}, {"ended", 10}, {"status 0", 0, 0}, {"status 16"}}},
       {"AStringOverTls", AStringOverTls, {{"octets", 10'000}, {"goaway 9"}}},
       {"PingsOverTls", PingsOverTls, {{"octets", 10'000}, {"goaway 11"}}},
       {"Renegotiations", Renegotiations, {{"ended"}, {"negotiated again", 0, 0}}},

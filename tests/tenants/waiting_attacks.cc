@@ -60,15 +60,6 @@ void WindowsOfAnOctet(Attacker& attacker) {
   Run(attacker, {.connect = connect, .send = send});
 }
 
-// A session with so many connectors, for long lists.
-std::unique_ptr<HostileSession> SessionWithConnectors(HostileConnection& client, size_t connectors) {
-  auto session = std::make_unique<HostileSession>(client);
-  if (!session->Opens()) return nullptr;
-  const uint64_t adapter = session->OpenAdapter();
-  for (size_t i = 0; i < connectors; ++i) session->CreateConnector(adapter);
-  return session;
-}
-
 // As many long lists as connections may ask for, unread.
 void UnreadLists(Attacker& attacker) {
   const auto client = HostileConnection::Connect(attacker);
@@ -109,6 +100,8 @@ void UnreadWatches(Attacker& attacker) {
   }
 }
 
+constexpr int kSlowCalls = 100;
+
 // Calls that come octet by octet, on many connections.
 void SlowWriters(Attacker& attacker) {
   struct Writer {
@@ -118,9 +111,13 @@ void SlowWriters(Attacker& attacker) {
   const std::string call = WideOpening() + rpc::HeadersFrame(1, rpc::CallHeaders(kAdapters)) +
                            rpc::DataFrame(1, rpc::Framed(""), NGHTTP2_FLAG_END_STREAM);
   std::vector<Writer> writers(256);
+  int calls = 0;
   while (attacker.GoesOn()) {
     for (auto& [client, at] : writers) {
-      if (at == call.size()) attacker.Count("calls");
+      if (at == call.size()) {
+        attacker.Count("calls");
+        ++calls;
+      }
       if (client == nullptr || client->over() || at == call.size()) {
         client = HostileConnection::Connect(attacker, "");
         at = 0;
@@ -129,22 +126,26 @@ void SlowWriters(Attacker& attacker) {
       client->Send(call.substr(at++, 1));
       client->Exchange();
     }
-    attacker.SetsOn();
+    if (calls >= kSlowCalls) attacker.SetsOn();
   }
 }
 
-// More than the broker would hold of one connection.
-constexpr uint64_t kUnfinishedOctets = 16'000'000;
+constexpr size_t kUnfinished = 64;
 
-// The last octet of each is missing.
+// The last octet of each is missing. Under way once the broker has ended a connection, as it holds too much of them.
 void UnfinishedMessages(Attacker& attacker) {
+  size_t connections = 0;
+  const auto connect = [&connections](Attacker& by) {
+    if (++connections > kUnfinished) by.SetsOn();
+    return HostileConnection::Connect(by);
+  };
   const std::string message(65'536, 'm');
   const auto send = [&](HostileConnection& client) {
     if (!client.HasSettings() || client.open() >= kCalls || !attacker.MayCall(kCallsASecond)) return false;
     client.CallAtLength("/rdmabroker.v1.Broker/OpenAdapter", message, false);
     return true;
   };
-  Run(attacker, {.send = send, .connections = 64, .octets = kUnfinishedOctets});
+  Run(attacker, {.connect = connect, .send = send, .connections = kUnfinished, .octets = UINT64_MAX});
 }
 
 // More than a user may have, which say nothing, or not enough.
@@ -197,8 +198,12 @@ std::vector<Attack> WaitingAttacks() {
       {"WindowsOfAnOctet", WindowsOfAnOctet, {{"replies", 500}}},
       {"UnreadLists", UnreadLists, {{"connections", 65}, {"octets", 100'000}}},
       {"UnreadWatches", UnreadWatches, {{"connections", 9}, {"rows", 10}}},
-      {"SlowWriters", SlowWriters, {{"connections", 256}, {"calls", 100}}},
-      {"UnfinishedMessages", UnfinishedMessages, {{"connections", 64}, {"octets", kUnfinishedOctets}}},
+      {"SlowWriters", SlowWriters, {{"connections", 256}, {"calls", kSlowCalls}}},
+      {"UnfinishedMessages",
+       UnfinishedMessages,
+       {{"connections", kUnfinished + 1}, {"octets", 60'000'000}, {"ended"}},
+       1,
+       true},
       {"IdleConnections", IdleConnections, {{"connections", 2048}, {"ended", 100}}},
       {"HalfPrefaces", HalfPrefaces, {{"connections", 1000}}},
       {"Connects", Connects, {{"connections", 1000}}},
