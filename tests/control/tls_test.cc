@@ -142,6 +142,10 @@ TEST_F(TlsTest, RefusesWhoMayNotComeIn) {
       authority_.Sign({.uris = {"spiffe://example.org/client"}, .not_before = -7200, .not_after = -3600});
   const TestPair early =
       authority_.Sign({.uris = {"spiffe://example.org/client"}, .not_before = 3600, .not_after = 7200});
+  const TestPair short_key =
+      authority_.Sign({.uris = {"spiffe://example.org/client"}, .strength = TestStrength::kShortKey});
+  // Otherwise the client would not present it.
+  const auto weaken = [](SSL_CTX* context) { SSL_CTX_set_security_level(context, 0); };
   struct Row {
     const char* name;
     const TestPair* pair;
@@ -154,6 +158,7 @@ TEST_F(TlsTest, RefusesWhoMayNotComeIn) {
              Row{"a stranger's", &stranger, nullptr, "unable to get local issuer certificate"},
              Row{"an expired one", &expired, nullptr, "expired"},
              Row{"one of tomorrow", &early, nullptr, "not yet valid"},
+             Row{"one with a short key", &short_key, weaken, "key too small"},
              Row{"no protocol", &good_, [](SSL_CTX* context) { SSL_CTX_set_alpn_protos(context, nullptr, 0); }, "h2"},
              Row{"another protocol", &good_,
                  [](SSL_CTX* context) {

@@ -2,8 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Usage: interop.py BIN [CLIENT...]
 Holds proto/rpc against gRPC's own clients: each of CLIENTS, or those that are named, does all of ROWS with a server of
-its own; the programs are those of a bazel-bin. Two clients know HTTP/2 and not gRPC: h2load has the same server, and
-nghttp, which knows no Unix sockets, rdma-brokerd's TCP port, over TLS. Prints "passed|failed CLIENT: ROW" for each. The
+its own; the programs are those of a bazel-bin. Two clients know HTTP/2 and not gRPC, so they have rows of their own:
+h2load, which shows no replies, has the same server, and nghttp, which knows no Unix sockets and sends one request a
+call, rdma-brokerd's TCP port, over TLS. Prints "passed|failed CLIENT: ROW" for each. The
 packages of this folder's package-lock.json must be installed (npm ci).
 
 The server's methods, of /interop.Echo; messages are plain octets:
@@ -194,13 +195,13 @@ inspectors = ["spiffe://interop/one"]
         self._process.communicate()
 
 
-def nghttp(daemon, body, *options):
-    """What nghttp shows of calls of ListAdapters."""
+def nghttp(daemon, body, *options, method="ListAdapters"):
+    """What nghttp shows of calls of a method of Inspection."""
     with tempfile.NamedTemporaryFile() as file:
         file.write(body)
         file.flush()
         command = ["nghttp", "-vny", "-t", str(PATIENCE), "-d", file.name, "-H", "content-type: application/grpc"]
-        command += [*options, f"https://{daemon.address}/rdmabroker.v1.Inspection/ListAdapters"]
+        command += [*options, f"https://{daemon.address}/rdmabroker.v1.Inspection/{method}"]
         ended = subprocess.run(command, capture_output=True, text=True, check=False)
         return ended.stdout + ended.stderr
 
@@ -213,6 +214,31 @@ def call_over_tls(daemon):
         passed = shown.count("grpc-status: 0\n") == shown.count("grpc-status") == answers
         passed &= "The negotiated protocol: h2\n" in shown
         print(shown * (not passed), end="")
+        fine &= say(passed, "nghttp", row)
+    return fine
+
+
+def request_of(octets):
+    """A request of so many octets, more than 16383 of which are in a field that no message has."""
+    length = octets - 5
+    field = bytes((0xFA, 0x7F, length & 0x7F | 0x80, length >> 7 & 0x7F | 0x80, length >> 14)) + bytes(length)
+    return b"\0" + octets.to_bytes(4, "big") + field
+
+
+def status_over_tls(daemon):
+    """nghttp, whose calls end with a status each."""
+    fine = True
+    for row, method, body, options, status in (
+        ("an unknown method", "Nothing", EMPTY, [], 12),
+        ("a deadline", "Watch", EMPTY, ["-H", "grpc-timeout: 100m"], 4),
+        ("metadata", "ListAdapters", EMPTY, ["-H", "key: value", "-H", "key-bin: AAEC"], 0),
+        ("long metadata", "ListAdapters", EMPTY, ["-H", f"key: {'v' * 17000}"], 8),
+        ("the largest request", "ListAdapters", request_of(65536), [], 0),
+        ("a request that is too long", "ListAdapters", request_of(65537), [], 8),
+    ):
+        shown = nghttp(daemon, body, *daemon.known, *options, method=method)
+        passed = re.findall(r"\) grpc-status: (\d+)\n", shown) == [str(status)]
+        print(shown[-4000:] * (not passed), end="")
         fine &= say(passed, "nghttp", row)
     return fine
 
@@ -238,7 +264,7 @@ def with_daemon(program):
     """nghttp."""
     with tempfile.TemporaryDirectory(prefix="rb.") as folder:
         daemon = Daemon(program, folder)
-        fine = call_over_tls(daemon) & refused_over_tls(daemon)
+        fine = call_over_tls(daemon) & status_over_tls(daemon) & refused_over_tls(daemon)
         daemon.end()
         return fine
 

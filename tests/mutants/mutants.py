@@ -25,8 +25,9 @@ sys.path.insert(0, str(pathlib.Path(__file__).parent))
 import candidates  # pylint: disable=wrong-import-position
 import rewrite  # pylint: disable=wrong-import-position
 
-# The code to change and the tests to run. The core's invariants are left out, since only a broken core fails them, and
-# its messages, whose senders overwrite each initial value.
+# The code to change, the tests to run, and how many percent of that code's lines these must reach. The core's
+# invariants are left out, since only a broken core fails them, and its messages, whose senders overwrite each initial
+# value.
 PARTS = {
     "broker/core": {
         "tests": "tests(//broker/core/...) + //tests/scenarios:scenario_test + //tests/simulation:simulation_test",
@@ -37,11 +38,13 @@ PARTS = {
             "broker/core/messages.h",
             "broker/core/requests.h",
         ),
+        "least": 95,
     },
     "dataplane": {
         "tests": "tests(//dataplane/...) + //tests/conformance:data_path_iwarp_test"
         " + //tests/conformance:data_path_stand_in_test",
         "without": ("dataplane/testing/", "dataplane/verbs/testing/"),
+        "least": 0,
     },
 }
 CACHE = pathlib.Path(os.environ.get("XDG_CACHE_HOME", pathlib.Path.home() / ".cache")) / "rdma-broker"
@@ -172,7 +175,10 @@ def try_part(part, wanted, count, seed):
     for test in tests:
         test.measure(total)
     tests.sort(key=lambda test: test.seconds)
-    print(f"{part}: the tests reach {coverage(tests, numbered, originals):.1f} % of the lines that can be mutated")
+    reached = coverage(tests, numbered, originals)
+    print(f"{part}: the tests reach {reached:.1f} % of the lines that can be mutated")
+    if wanted == [part] and reached < PARTS[part]["least"]:
+        raise SystemExit(f"failed mutants: the tests of {part} reach less than {PARTS[part]['least']} %")
     mutants = [
         (number, describe(each.place, change, originals[file]))
         for file, places in numbered.items()
