@@ -52,7 +52,12 @@ absl::StatusOr<std::unique_ptr<Notifier>> Notifier::Open(absl::string_view path)
   if (abstract) address[0] = '\0';
   UniqueFd socket(::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!socket) return absl::ResourceExhaustedError("NOTIFY_SOCKET: this process gets no descriptor");
-  std::unique_ptr<Notifier> notifier(new Notifier(std::move(address), std::move(socket)));
+  std::array<UniqueFd, kReserve> reserve;
+  for (UniqueFd& spare : reserve) {
+    spare.Reset(::fcntl(socket.get(), F_DUPFD_CLOEXEC, 0));
+    if (!spare) return absl::ResourceExhaustedError("NOTIFY_SOCKET: this process gets no descriptor");
+  }
+  std::unique_ptr<Notifier> notifier(new Notifier(std::move(address), std::move(socket), std::move(reserve)));
   // The first message tries again if the supervisor does not listen yet.
   (void)notifier->Connect();
   return notifier;
@@ -116,13 +121,29 @@ absl::Status Notifier::Queue(const std::string& state, int fd) {
   if (queue_.size() == kMostQueued) {
     return absl::ResourceExhaustedError("NOTIFY_SOCKET: the supervisor does not read; is it stopped?");
   }
-  Message message{state, UniqueFd(fd < 0 ? -1 : ::fcntl(fd, F_DUPFD_CLOEXEC, 0))};
-  if (fd >= 0 && !message.fd) return absl::ErrnoToStatus(errno, "NOTIFY_SOCKET: a descriptor cannot be kept");
   if (!thread_.joinable()) thread_ = StartThread([this] { Work(); });
   if (!thread_.joinable()) return absl::ResourceExhaustedError("NOTIFY_SOCKET: this process gets no thread");
+  Message message{state, fd < 0 ? UniqueFd() : Duplicate(fd)};
+  if (fd >= 0 && !message.fd) return absl::ErrnoToStatus(errno, "NOTIFY_SOCKET: a descriptor cannot be kept");
   queue_.push_back(std::move(message));
   changed_.notify_one();
   return absl::OkStatus();
+}
+
+UniqueFd Notifier::Duplicate(int fd) {
+  UniqueFd copy(::fcntl(fd, F_DUPFD_CLOEXEC, 0));
+  if (copy || errno != EMFILE) return copy;
+  const auto spare = std::find_if(reserve_.begin(), reserve_.end(), [](const UniqueFd& one) { return bool{one}; });
+  // dup3 replaces the spare one in one step, so that no other thread takes its number meanwhile.
+  if (spare == reserve_.end() || ::dup3(fd, spare->get(), O_CLOEXEC) < 0) return copy;
+  return std::move(*spare);
+}
+
+void Notifier::Restock(UniqueFd sent) {
+  const auto missing = std::find_if(reserve_.begin(), reserve_.end(), [](const UniqueFd& one) { return !one; });
+  // dup3 lets go of what was sent and keeps the number, so that this works while the process gets no descriptor.
+  if (!sent || missing == reserve_.end()) return;
+  if (::dup3(socket_.get(), sent.get(), O_CLOEXEC) >= 0) *missing = std::move(sent);
 }
 
 void Notifier::Work() {
@@ -133,7 +154,7 @@ void Notifier::Work() {
       continue;
     }
     // Only this thread takes messages out, and a deque leaves them where they are.
-    const Message& message = queue_.front();
+    Message& message = queue_.front();
     lock.unlock();
     pollfd wait = {socket_.get(), POLLOUT, 0};
     ::poll(&wait, 1, static_cast<int>(kLook.count()));
@@ -141,6 +162,7 @@ void Notifier::Work() {
     lock.lock();
     // A supervisor that has gone hears of it no more.
     if (!MayTryAgain(error)) {
+      Restock(std::move(message.fd));
       queue_.pop_front();
     } else {
       changed_.wait_for(lock, kRest, [this] { return stopping_; });

@@ -4,68 +4,26 @@
 
 #include <gtest/gtest.h>
 #include <sys/mman.h>
-#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
 
-#include <array>
 #include <cstddef>
-#include <cstring>
 #include <memory>
-#include <random>
 #include <string>
 #include <vector>
 
+#include "broker/runtime/testing/notify_listener.h"
+#include "dataplane/testing/descriptor_shortage.h"
 #include "dataplane/unique_fd.h"
 
 namespace rdmabroker {
 namespace {
 
-struct Heard {
-  std::string state;
-  UniqueFd fd;
-};
-
-// A supervisor that reads when it is told to.
-class Listener {
- public:
-  // At the abstract name behind the "@".
-  explicit Listener(const std::string& name) : socket_(::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0)) {
-    sockaddr_un at = {.sun_family = AF_UNIX};
-    std::memcpy(at.sun_path + 1, name.data() + 1, name.size() - 1);
-    const auto length = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + name.size());
-    EXPECT_EQ(::bind(socket_.get(), reinterpret_cast<const sockaddr*>(&at), length), 0);
-  }
-  // Waits for the next one.
-  Heard Hear() {
-    std::array<char, 4096> text = {};
-    alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int))> control = {};
-    iovec into = {text.data(), text.size()};
-    msghdr message = {};
-    message.msg_iov = &into;
-    message.msg_iovlen = 1;
-    message.msg_control = control.data();
-    message.msg_controllen = control.size();
-    const ssize_t length = ::recvmsg(socket_.get(), &message, MSG_CMSG_CLOEXEC);
-    EXPECT_GE(length, 0);
-    Heard heard{std::string(text.data(), static_cast<size_t>(length)), {}};
-    if (const cmsghdr* const header = CMSG_FIRSTHDR(&message); header != nullptr) {
-      int fd = -1;
-      std::memcpy(&fd, CMSG_DATA(header), sizeof fd);
-      heard.fd = UniqueFd(fd);
-    }
-    return heard;
-  }
-
- private:
-  UniqueFd socket_;
-};
-
 class NotifierTest : public testing::Test {
  protected:
-  const std::string name_ = "@rdma-broker-notifier-test-" + std::to_string(std::random_device()());
-  std::unique_ptr<Listener> listener_ = std::make_unique<Listener>(name_);
+  const std::string name_ = NotifySocketName();
+  std::unique_ptr<NotifyListener> listener_ = std::make_unique<NotifyListener>(name_);
   const std::unique_ptr<Notifier> notifier_ = *Notifier::Open(name_);
 };
 
@@ -74,21 +32,23 @@ constexpr int kMany = 1000;
 
 std::string Numbered(int number) { return "FDSTORE=1\nFDNAME=n" + std::to_string(number); }
 
+ino_t FileOf(int fd) {
+  struct stat status = {};
+  EXPECT_EQ(::fstat(fd, &status), 0);
+  return status.st_ino;
+}
+
 TEST_F(NotifierTest, TellsASupervisorThatDoesNotReadInOrderOnceItReads) {
   std::vector<ino_t> files;
   for (int i = 0; i < kMany; ++i) {
     const UniqueFd file(::memfd_create("file", MFD_CLOEXEC));
-    struct stat status = {};
-    ASSERT_EQ(::fstat(file.get(), &status), 0);
-    files.push_back(status.st_ino);
+    files.push_back(FileOf(file.get()));
     ASSERT_TRUE(notifier_->Send(Numbered(i), file.get()).ok()) << i;
   }
   for (int i = 0; i < kMany; ++i) {
-    const Heard heard = listener_->Hear();
+    const HeardNotification heard = listener_->Hear();
     EXPECT_EQ(heard.state, Numbered(i));
-    struct stat status = {};
-    ASSERT_EQ(::fstat(heard.fd.get(), &status), 0) << i;
-    EXPECT_EQ(status.st_ino, files[static_cast<size_t>(i)]);
+    EXPECT_EQ(FileOf(heard.fd.get()), files[static_cast<size_t>(i)]) << i;
   }
 }
 
@@ -119,11 +79,44 @@ TEST_F(NotifierTest, RefusesMoreThanItsQueueHolds) {
   EXPECT_GE(taken, Notifier::kMostQueued);
 }
 
+TEST_F(NotifierTest, SendsADescriptorOfAProcessThatGetsNoMore) {
+  const UniqueFd file(::memfd_create("file", MFD_CLOEXEC));
+  {
+    const FullDescriptorTable full;
+    ASSERT_TRUE(notifier_->Send("kept", file.get()).ok());
+  }
+  EXPECT_EQ(FileOf(listener_->Hear().fd.get()), FileOf(file.get()));
+}
+
+TEST_F(NotifierTest, QueuesADescriptorOfAProcessThatGetsNoMoreAsOftenAsItsReserveIsBack) {
+  const UniqueFd file(::memfd_create("file", MFD_CLOEXEC));
+  for (int round = 0; round < 3; ++round) {
+    {
+      const FullDescriptorTable full;
+      for (int i = 0; i < kMany; ++i) ASSERT_TRUE(notifier_->Send("fills the socket").ok());
+      for (size_t i = 0; i < Notifier::kReserve; ++i) {
+        const absl::Status sent = notifier_->Send("kept", file.get());
+        ASSERT_TRUE(sent.ok()) << "round " << round << ": " << sent;
+      }
+      EXPECT_TRUE(absl::IsResourceExhausted(notifier_->Send("one too many", file.get())));
+      // It is sent after the reserve has back what the messages before it had.
+      ASSERT_TRUE(notifier_->Send("end").ok());
+    }
+    size_t kept = 0;
+    for (HeardNotification heard = listener_->Hear(); heard.state != "end"; heard = listener_->Hear()) {
+      if (heard.state != "kept") continue;
+      ++kept;
+      EXPECT_EQ(FileOf(heard.fd.get()), FileOf(file.get()));
+    }
+    EXPECT_EQ(kept, Notifier::kReserve);
+  }
+}
+
 TEST_F(NotifierTest, FindsTheSupervisorThatListensInPlaceOfAnother) {
   ASSERT_TRUE(notifier_->Send("one").ok());
   listener_.reset();
   EXPECT_FALSE(notifier_->Send("two").ok());
-  listener_ = std::make_unique<Listener>(name_);
+  listener_ = std::make_unique<NotifyListener>(name_);
   EXPECT_TRUE(notifier_->Send("three").ok());
   EXPECT_EQ(listener_->Hear().state, "three");
 }

@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
+#include <utility>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
@@ -39,6 +40,7 @@ absl::StatusOr<std::unique_ptr<SystemdSupervisor>> SystemdSupervisor::FromEnviro
     auto notifier = Notifier::Open(path);
     if (!notifier.ok()) return notifier.status();
     self->notifier_ = *std::move(notifier);
+    if (absl::Status opened = self->OpenBarrierPipe(); !opened.ok()) return opened;
   }
   if (absl::Status taken = self->TakeDescriptors(); !taken.ok()) return taken;
   if (absl::Status taken = self->TakeWatchdog(); !taken.ok()) return taken;
@@ -109,14 +111,26 @@ absl::Status SystemdSupervisor::Remove(const std::string& name) {
 
 absl::Status SystemdSupervisor::Barrier(absl::Duration patience) {
   if (!IsThere()) return absl::OkStatus();
+  if (absl::Status opened = OpenBarrierPipe(); !opened.ok()) return opened;
+  const absl::Status passed = PassBarrier(std::exchange(barrier_pipe_, {}), patience);
+  // For the next barrier, which tries again if this fails.
+  (void)OpenBarrierPipe();
+  return passed;
+}
+
+absl::Status SystemdSupervisor::OpenBarrierPipe() {
+  if (barrier_pipe_.reader) return absl::OkStatus();
   int ends[2] = {-1, -1};
   if (::pipe2(ends, O_CLOEXEC) != 0) return absl::ErrnoToStatus(errno, "NOTIFY_SOCKET: a barrier needs a pipe");
-  const UniqueFd reader(ends[0]);
-  UniqueFd writer(ends[1]);
+  barrier_pipe_ = {UniqueFd(ends[0]), UniqueFd(ends[1])};
+  return absl::OkStatus();
+}
+
+absl::Status SystemdSupervisor::PassBarrier(Pipe pipe, absl::Duration patience) {
   // The supervisor closes the descriptor once it has done all that it was told before.
-  if (absl::Status told = Tell("BARRIER=1", writer.get()); !told.ok()) return told;
-  writer.Reset();
-  pollfd wait = {reader.get(), POLLIN, 0};
+  if (absl::Status told = Tell("BARRIER=1", pipe.writer.get()); !told.ok()) return told;
+  pipe.writer.Reset();
+  pollfd wait = {pipe.reader.get(), POLLIN, 0};
   const auto milliseconds = static_cast<int>(absl::ToInt64Milliseconds(absl::Ceil(patience, absl::Milliseconds(1))));
   if (::poll(&wait, 1, milliseconds) > 0) return absl::OkStatus();
   return absl::DeadlineExceededError("NOTIFY_SOCKET: the supervisor has not done in time what it was told");

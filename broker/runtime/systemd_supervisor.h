@@ -11,6 +11,7 @@
 #include "absl/status/statusor.h"
 #include "broker/runtime/notifier.h"
 #include "broker/runtime/supervisor.h"
+#include "dataplane/unique_fd.h"
 
 namespace rdmabroker {
 
@@ -35,14 +36,22 @@ class SystemdSupervisor final : public Supervisor {
   std::vector<KeptDescriptor> TakeKept() override { return std::exchange(kept_, {}); }
 
  private:
+  struct Pipe {
+    UniqueFd reader, writer;
+  };
+
   SystemdSupervisor() = default;
 
   absl::Status Tell(const std::string& state, int fd = -1);
   absl::Status TakeDescriptors();
   absl::Status TakeWatchdog();
   absl::Status TakeRoom();
+  // Nothing to do where it is open.
+  absl::Status OpenBarrierPipe();
+  absl::Status PassBarrier(Pipe pipe, absl::Duration patience);
 
   std::unique_ptr<Notifier> notifier_;  // Null where nobody supervises this process.
+  Pipe barrier_pipe_;  // Open before it is needed, so that a process at its limit of open files can have a barrier.
   absl::Duration watchdog_interval_ = absl::InfiniteDuration();
   size_t most_kept_ = kMostKept;
   std::vector<KeptDescriptor> kept_;

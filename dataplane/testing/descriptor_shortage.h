@@ -6,6 +6,12 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/resource.h>
+#include <unistd.h>
+
+#include <utility>
+#include <vector>
+
+#include "dataplane/unique_fd.h"
 
 namespace rdmabroker {
 
@@ -27,6 +33,30 @@ class DescriptorShortage {
 
  private:
   rlimit before_ = {};
+};
+
+// While it lives, this process is at its limit of open files: it gets the numbers of descriptors that it closes, and no
+// other. DescriptorShortage withholds those, too.
+class FullDescriptorTable {
+ public:
+  FullDescriptorTable() {
+    EXPECT_EQ(::getrlimit(RLIMIT_NOFILE, &before_), 0);
+    const rlimit few = {kLimit, before_.rlim_max};
+    EXPECT_EQ(::setrlimit(RLIMIT_NOFILE, &few), 0);
+    for (UniqueFd filler(::dup(STDERR_FILENO)); filler; filler.Reset(::dup(STDERR_FILENO))) {
+      fillers_.push_back(std::move(filler));
+    }
+    EXPECT_FALSE(fillers_.empty()) << "more descriptors are open than this has room for";
+  }
+  ~FullDescriptorTable() { ::setrlimit(RLIMIT_NOFILE, &before_); }
+  FullDescriptorTable(const FullDescriptorTable&) = delete;
+  FullDescriptorTable& operator=(const FullDescriptorTable&) = delete;
+
+ private:
+  static constexpr rlim_t kLimit = 256;
+
+  rlimit before_ = {};
+  std::vector<UniqueFd> fillers_;
 };
 
 }  // namespace rdmabroker
