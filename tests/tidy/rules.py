@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The house rules that a text check can see, as a table: the rule, its check, and an example that it must find bad."""
 
+import collections
 import dataclasses
 import pathlib
 import re
@@ -18,6 +19,7 @@ LICENCE = "SPDX-License-Identifier: Apache-2.0"
 PROMISES = r"\b(TODO|FIXME|XXX|HACK)\b"
 EMPTY_WORDS = r"(Manager|Helper|Util|Utils|Common|Impl)(?![a-z])"
 RULE_FILES = "tests/tidy/"  # Where the words that are banned elsewhere have to stand.
+MOST_CORPUS_BYTES = 50 * 1024  # What one fuzz target starts from; each change replays it.
 MOST_FAULTS = 100  # Each one must be kept in step with the code that it breaks.
 
 # Includes and calls that Bazel does not see: the pattern, the layers that may have it, the layers that are bound.
@@ -128,6 +130,16 @@ def large_files(tree):
         size = (tree.root / path).stat().st_size
         if size > 200_000:
             yield f"{path}: {size} bytes; 200,000 is the limit"
+
+
+def large_corpora(tree):
+    sizes = collections.Counter()
+    for path in tree.paths:
+        if corpus := re.match(r"(.*/)?corpus/[^/]+(?=/)", path):
+            sizes[corpus[0]] += (tree.root / path).stat().st_size
+    for corpus, size in sizes.items():
+        if size > MOST_CORPUS_BYTES:
+            yield f"{corpus}: {size} bytes; {MOST_CORPUS_BYTES} is the limit: -set_cover_merge=1 of its target chooses"
 
 
 def folder_readmes(tree):
@@ -262,6 +274,11 @@ CODE_RULES = (
         ({"client/BUILD": 'cc_library(name = "b", hdrs = ["b.h"])', "client/a.h": ""}, {"deploy/unused.py": ""}),
     ),
     Rule("no file is large", large_files, ({"docs/a.svg": "x" * 200_001},)),
+    Rule(
+        "no fuzz corpus is large",
+        large_corpora,
+        ({"client/corpus/a/one": "x" * 30_000, "client/corpus/a/two": "x" * 30_000},),
+    ),
     Rule("C++ is formatted", unformatted, (header("int  x ;"),)),
     Rule("shell scripts are clean", shell_mistakes, ({"deploy/a": "#!/bin/bash\ncd $1\n"},)),
     Rule("faults are few", many_faults, ({f"tests/faults/{i}.patch": "" for i in range(MOST_FAULTS + 1)},)),
