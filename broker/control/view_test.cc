@@ -58,6 +58,10 @@ class ViewTest : public testing::Test {
     return ids;
   }
 
+  bool ShowsSession(const Caller& caller, uint64_t id) const {
+    return View(caller, records_, gate_).Shows(records_.sessions.at(SessionId(id)));
+  }
+
   static constexpr uint64_t kConnectors = View::kMostLooks + 10;
 
   Records records_;
@@ -92,6 +96,26 @@ TEST_F(ViewTest, ComesBackAfterSoManyLooksWhereNothingIsShown) {
   EXPECT_EQ(next_, ConnectorId(View::kMostLooks));
   EXPECT_THAT(Walk(inspector, View::kMostLooks), ElementsAre(kConnectors + 1, kConnectors + 2));
   EXPECT_EQ(next_, std::nullopt);
+}
+
+// Several users may share that uid, so that processes are told apart.
+TEST_F(ViewTest, ShowsAProcessOfTheOverflowUidItsOwnSessionAlone) {
+  for (const int pid : {1, 2}) {
+    Identity& owner = records_.sessions.at(SessionId(static_cast<uint64_t>(pid))).identity;
+    owner = {.uid = OverflowUid(), .gid = OverflowUid(), .pid = pid};
+  }
+  index_ = Index::Of(records_);
+  const auto caller = [](int pid) {
+    return Caller{.identity = {.uid = OverflowUid(), .gid = OverflowUid(), .pid = pid}};
+  };
+  EXPECT_TRUE(ShowsSession(caller(1), 1));
+  EXPECT_FALSE(ShowsSession(caller(1), 2));
+  EXPECT_FALSE(ShowsSession(caller(2), 1));
+  EXPECT_TRUE(ShowsSession(caller(2), 2));
+  EXPECT_FALSE(ShowsSession(caller(3), 1));
+  EXPECT_THAT(Walk(caller(1), 0, 2), ElementsAre(1, 2));
+  EXPECT_THAT(Walk(caller(2), View::kMostLooks), ElementsAre(kConnectors + 1, kConnectors + 2));
+  EXPECT_THAT(Walk(caller(3), View::kMostLooks), IsEmpty());
 }
 
 }  // namespace

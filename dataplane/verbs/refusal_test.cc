@@ -244,13 +244,17 @@ TEST_F(Refusals, TheLimitOfLockedMemoryIsNamedForAllThatNeedsSome) {
 TEST_F(Refusals, OfAQueuePairsStepNamesWhatWasAskedForAndThePathMtuOfBothEnds) {
   std::vector<QpAttributes> steps = TransitionsTo(b->qp->number());
   for (size_t i = 0; i < steps.size(); ++i) {
-    if (steps[i].qp_state == IBV_QPS_RTR) StandIn::FailNext("ibv_modify_qp", EINVAL);
+    if (steps[i].qp_state == IBV_QPS_RTR) {
+      // Another than that of the stand-in's port.
+      steps[i].path_mtu = IBV_MTU_1024;
+      StandIn::FailNext("ibv_modify_qp", EINVAL);
+    }
     const NdkStatus status = a->qp->Attach(AttachmentFor(steps[i]), {});
     if (steps[i].qp_state != IBV_QPS_RTR) continue;
     EXPECT_EQ(status, NdkStatus::kInvalidParameter);
     const std::string hint = LastHint();
     for (const std::string& part : {"queue pair " + std::to_string(a->qp->number()), "errno " + std::to_string(EINVAL),
-                                    "path MTU of " + std::to_string(128 << steps[i].path_mtu)}) {
+                                    std::string("path MTU of 1024"), std::string("port 1 of this side 4096")}) {
       EXPECT_NE(hint.find(part), std::string::npos) << hint;
     }
     break;
