@@ -2,10 +2,12 @@
 
 // Completions that no peer in the other tests brings about, and what the consumer is told of them.
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <infiniband/verbs.h>
 
 #include <array>
+#include <string>
 #include <vector>
 
 #include "dataplane/provider_error.h"
@@ -15,6 +17,9 @@
 
 namespace rdmabroker::verbs {
 namespace {
+
+using testing::HasSubstr;
+using testing::Not;
 
 constexpr uint32_t kVendorError = 77;
 
@@ -63,6 +68,24 @@ TEST_F(FailedCompletions, EachStatusOfAReceiveReachesTheConsumerAndEndsTheConnec
     EXPECT_EQ(results[1].status, NdkStatus::kCancelled);
     EXPECT_EQ(a->End().provider_error, FailedCompletion(status, kVendorError));
   }
+}
+
+// Both have the same status; the provider error tells them apart.
+TEST_F(FailedCompletions, AReceiverThatIsNotReadyIsToldFromAHostThatDoesNotAnswer) {
+  std::vector<ResultEx> results;
+  std::vector<std::string> texts;
+  for (const ibv_wc_status status : {IBV_WC_RNR_RETRY_EXC_ERR, IBV_WC_RETRY_EXC_ERR}) {
+    Renew();
+    ASSERT_EQ(at_a->Send(Context(2), {}, 0), NdkStatus::kSuccess);
+    StandIn::Push(at_a->number(), false, {.wr_id = 0, .status = status, .vendor_err = kVendorError});
+    results.push_back(a->Next());
+    EXPECT_EQ(results.back().status, NdkStatus::kIoTimeout);
+    EXPECT_EQ(a->End().provider_error, results.back().provider_error);
+    texts.push_back(ConnectionEndText(NdkStatus::kConnectionAborted, results.back().provider_error));
+  }
+  EXPECT_NE(results[0].provider_error, results[1].provider_error);
+  EXPECT_THAT(texts[0], AllOf(HasSubstr("receiver not ready"), HasSubstr("post receives"), Not(HasSubstr("host"))));
+  EXPECT_THAT(texts[1], AllOf(HasSubstr("host or process is gone"), Not(HasSubstr("receive"))));
 }
 
 TEST_F(FailedCompletions, EachStatusOfASilentWriteReachesTheConsumerAndEndsTheConnection) {
