@@ -134,6 +134,21 @@ TEST_F(ConnectorTest, WrongStatesAreRefusedInline) {
   EXPECT_EQ(connector->Close([] { FAIL(); }), NdkStatus::kSuccess);
 }
 
+TEST_F(ConnectorTest, HowOftenASendIsTriedAgainReachesTheBroker) {
+  OpenSession();
+  const auto connector = NewConnector();
+  ConnectParameters parameters = kParameters;
+  parameters.options.rnr_retry_count = 3;
+  ASSERT_EQ(connector->Connect(qp, parameters, Logs("connect")), NdkStatus::kPending);
+  EXPECT_EQ(broker.WaitFor("Connect").As<v1::ConnectRequest>().options().rnr_retry_count(), 3u);
+  ASSERT_EQ(NewConnector()->Connect(qp, kParameters, Logs("default")), NdkStatus::kPending);
+  EXPECT_EQ(broker.WaitFor("Connect", 2).As<v1::ConnectRequest>().options().rnr_retry_count(), 7u);
+  const auto accepting = Deliver(900);
+  ASSERT_EQ(accepting->Accept(qp, {.options = {.rnr_retry_count = 5}}, {}, Logs("accept")), NdkStatus::kPending);
+  EXPECT_EQ(broker.WaitFor("Accept").As<v1::AcceptRequest>().options().rnr_retry_count(), 5u);
+  log.WaitFor(3);
+}
+
 TEST_F(ConnectorTest, ADeliveredConnectorCannotConnectAndIsDecidedOnce) {
   OpenSession();
   const auto nothing = [](const Outcome&) { FAIL(); };
