@@ -30,8 +30,10 @@
 #include "dataplane/data_object.h"
 #include "dataplane/forked_child.h"
 #include "dataplane/iwarp/adapter.h"
+#include "dataplane/iwarp/side_for_test.h"
 #include "dataplane/memory.h"
 #include "dataplane/ndk/status.h"
+#include "dataplane/testing/tcp_pair.h"
 #include "dataplane/unique_fd.h"
 #include "tests/memory_shortage.h"
 #include "tests/random_seed.h"
@@ -409,6 +411,52 @@ TEST(CInterface, NoResultOfAQueuePairIsTakenOnceItIsClosed) {
   ASSERT_EQ(rdma_broker_completion_queue_take(queue, &result, &count), RDMA_BROKER_STATUS_SUCCESS);
   EXPECT_EQ(count, 0u);
   for (const rdma_broker_handle object : {queue, domain, events}) rdma_broker_close(object, 0);
+  adapter->Close({});
+}
+
+TEST(CInterface, ARegionsRightsHaveEndedWhenItsClosedEventComes) {
+  const rdma_broker_handle events = MakeEvents();
+  auto& table = c::HandleTable::Get();
+  const c::Affiliation affiliation = {table.Find<c::EventQueue>(events).object, 0};
+  Adapter* const adapter = iwarp::OpenAdapter().object;
+  const rdma_broker_handle domain = table.Add({adapter->CreateProtectionDomain().object, affiliation, {}});
+  const rdma_broker_handle queue = table.Add({adapter->CreateCompletionQueue(4, {}).object, affiliation, {}});
+  auto attributes = Sized<rdma_broker_queue_pair_attributes>();
+  attributes.receive_queue_depth = attributes.initiator_queue_depth = 2;
+  attributes.receive_cq = attributes.initiator_cq = queue;
+  rdma_broker_handle queue_pair = 0;
+  ASSERT_EQ(rdma_broker_queue_pair_create(domain, &attributes, &queue_pair), RDMA_BROKER_STATUS_SUCCESS);
+  iwarp::Side peer;
+  const iwarp::States states = iwarp::StatesFor();
+  TcpPair sockets = ConnectTcpPair();
+  ASSERT_EQ(peer.Attach(std::move(sockets.active), states.active), NdkStatus::kSuccess);
+  ASSERT_EQ(table.Refer<QueuePair>(queue_pair)
+                ->Attach({std::move(sockets.passive), iwarp::EncodeConnectionState(states.passive)}, {}),
+            NdkStatus::kSuccess);
+
+  std::array<char, 64> memory = {};
+  rdma_broker_handle region = 0;
+  uint32_t token = 0;
+  ASSERT_EQ(rdma_broker_memory_register(domain, memory.data(), memory.size(), RDMA_BROKER_MR_REMOTE_READ, &region,
+                                        nullptr, &token),
+            RDMA_BROKER_STATUS_SUCCESS);
+  Buffer sink(peer.domain, memory.size(), kMrAllowLocalWrite | kMrRdmaReadSink);
+  const auto read = [&] {
+    const Sge into = sink.sge();
+    const RemoteMemory from = {reinterpret_cast<uint64_t>(memory.data()), RemoteToken{token}};
+    EXPECT_EQ(peer.qp->Read(nullptr, {&into, 1}, from, 0), NdkStatus::kSuccess);
+    return peer.Next().status;
+  };
+  EXPECT_EQ(read(), NdkStatus::kSuccess);
+  {
+    const auto in_use = table.Refer<MemoryRegion>(region);
+    EXPECT_EQ(rdma_broker_close(region, 8), RDMA_BROKER_STATUS_PENDING);
+  }
+  auto event = Sized<rdma_broker_event>();
+  ASSERT_EQ(rdma_broker_events_await(events, 8, -1, &event), RDMA_BROKER_STATUS_SUCCESS);
+  EXPECT_EQ(event.kind, RDMA_BROKER_EVENT_CLOSED);
+  EXPECT_EQ(read(), NdkStatus::kAccessViolation);
+  for (const rdma_broker_handle object : {queue_pair, queue, domain, events}) rdma_broker_close(object, 0);
   adapter->Close({});
 }
 

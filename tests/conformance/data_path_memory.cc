@@ -131,6 +131,31 @@ TEST_P(DataPathConformance, ARegionsRightsEndBeforeItsCloseCompletes) {
   EXPECT_TRUE(completed);
 }
 
+TEST_P(DataPathConformance, AWindowsTokenOpensNothingOnceItsCloseHasCompleted) {
+  Connect();
+  Buffer to(a->domain, 64, kMrAllowLocalWrite | kMrRdmaReadSink);
+  Buffer shared(b->domain, 64, kAllAccess, 3);
+  for (MemoryWindow* const window : Windows(*b, 1)) {
+    ASSERT_EQ(b->qp->Bind(nullptr, shared.region(), window, shared.bytes().data(), 64, kOpAllowRemoteRead),
+              NdkStatus::kSuccess);
+    EXPECT_EQ(b->Next().status, NdkStatus::kSuccess);
+    const RemoteMemory source = {shared.remote().address, window->remote_token()};
+    const Sge first = to.sge(0, 32), second = to.sge(32, 32);
+    ASSERT_EQ(a->qp->Read(nullptr, {&first, 1}, source, 0), NdkStatus::kSuccess);
+    EXPECT_EQ(a->Next().status, NdkStatus::kSuccess);
+    CloseAndWait(window);
+    ASSERT_EQ(b->qp->Receive(nullptr, {}), NdkStatus::kSuccess);
+    ASSERT_EQ(a->qp->Read(nullptr, {&second, 1}, source, 0), NdkStatus::kSuccess);
+    EXPECT_EQ(a->Next().status, NdkStatus::kAccessViolation);
+    EXPECT_EQ(b->Next().status, NdkStatus::kCancelled) << "the read ends the connection";
+    b->End();
+    std::vector<uint8_t> half(shared.bytes().begin(), shared.bytes().begin() + 32);
+    half.resize(64);
+    EXPECT_EQ(to.bytes(), half);
+    EXPECT_EQ(shared.region()->Deregister(), NdkStatus::kSuccess) << "nothing is bound to it any more";
+  }
+}
+
 TEST_P(DataPathConformance, AWindowOpensARangeUntilThePeerInvalidatesIt) {
   Connect();
   Buffer to(a->domain, 64, kMrAllowLocalWrite | kMrRdmaReadSink);
