@@ -3,6 +3,8 @@
 #include "broker/runtime/descriptor_keep.h"
 
 #include <algorithm>
+#include <cerrno>
+#include <memory>
 #include <set>
 #include <utility>
 
@@ -71,7 +73,15 @@ void DescriptorKeep::Committed() {
   for (const std::string& name : std::exchange(forgotten_, {})) ForgetNow(name);
 }
 
-bool DescriptorKeep::Await() { return AwaitSupervisor().ok(); }
+std::function<int()> DescriptorKeep::Await() {
+  const CrashPoints points(Step::kAwaitSupervisor);
+  // A std::function can be copied.
+  const auto barrier = std::make_shared<absl::StatusOr<UniqueFd>>(supervisor_.StartBarrier());
+  return [barrier] {
+    if (!barrier->ok()) return ECONNREFUSED;
+    return Supervisor::Pass(**barrier, kPatience).ok() ? 0 : ETIMEDOUT;
+  };
+}
 
 absl::Status DescriptorKeep::AwaitSupervisor() {
   const CrashPoints points(Step::kAwaitSupervisor);

@@ -4,6 +4,7 @@
 #define BROKER_RUNTIME_DESCRIPTOR_KEEP_H_
 
 #include <cstddef>
+#include <functional>
 #include <map>
 #include <set>
 #include <string>
@@ -48,9 +49,9 @@ class DescriptorKeep {
   // this one. After an error, which is logged as well, it may not be kept; nothing shows where a process dies then.
   // UNAVAILABLE where the supervisor has gone, RESOURCE_EXHAUSTED where it has no room.
   [[nodiscard]] absl::Status KeepSurely(const std::string& name, int fd);
-  // Waits until all that was to be forgotten is closed. False: the supervisor has not said so in time, or is gone; that
-  // is logged.
-  bool Await();
+  // Work for a thread that may block: it waits until all that was to be forgotten is closed. 0, or an errno where the
+  // supervisor has not said so in time, or is gone.
+  std::function<int()> Await();
 
   // What is kept now, and what the supervisor keeps at most.
   size_t kept() const { return kept_.size(); }

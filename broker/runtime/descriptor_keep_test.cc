@@ -7,6 +7,7 @@
 #include <sys/mman.h>
 
 #include <deque>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -119,8 +120,12 @@ TEST(ADescriptorKeep, WaitsForTheSupervisor) {
   FakeSupervisor supervisor;
   DescriptorKeep keep(supervisor);
   keep.Keep("a", File().get());
-  EXPECT_TRUE(keep.Await());
+  supervisor.FallSilent();
+  const std::function<int()> await = keep.Await();
   EXPECT_THAT(supervisor.told(), ElementsAre("store a", "barrier"));
+  // Nobody has waited yet.
+  supervisor.Speak();
+  EXPECT_EQ(await(), 0);
 }
 
 TEST(ADescriptorKeep, KeepsSurelyOrSaysWhyNot) {
@@ -178,7 +183,7 @@ TEST(ADescriptorKeep, GoesOnWhereTheSupervisorHasGone) {
   keep.Keep("a", File().get());
   keep.Forget("a");
   keep.Committed();
-  EXPECT_FALSE(keep.Await());
+  EXPECT_NE(keep.Await()(), 0);
   supervisor.Answer(absl::OkStatus());
   keep.Keep("b", File().get());
   EXPECT_THAT(NamesOf(supervisor.stored()), ElementsAre("b"));

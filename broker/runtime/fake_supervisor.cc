@@ -3,6 +3,7 @@
 #include "broker/runtime/fake_supervisor.h"
 
 #include <fcntl.h>
+#include <sys/eventfd.h>
 
 #include <algorithm>
 
@@ -15,6 +16,16 @@ namespace {
 UniqueFd Duplicate(int fd) { return UniqueFd(::fcntl(fd, F_DUPFD_CLOEXEC, 0)); }
 
 }  // namespace
+
+FakeSupervisor::FakeSupervisor(bool there, absl::Duration watchdog_interval)
+    : there_(there), watchdog_interval_(watchdog_interval), speaks_(::eventfd(1, EFD_CLOEXEC)) {}
+
+void FakeSupervisor::FallSilent() {
+  eventfd_t speaks = 0;
+  ::eventfd_read(speaks_.get(), &speaks);
+}
+
+void FakeSupervisor::Speak() { ::eventfd_write(speaks_.get(), 1); }
 
 void FakeSupervisor::Restart() {
   kept_.clear();
@@ -47,6 +58,11 @@ absl::Status FakeSupervisor::Store(const std::string& name, int fd) {
   const bool room = stored_.size() < most_kept_;
   if (there_ && heard.ok() && !stored && room) stored_.push_back({std::string(name), Duplicate(fd)});
   return heard;
+}
+
+absl::StatusOr<UniqueFd> FakeSupervisor::StartBarrier() {
+  if (absl::Status heard = Hear("barrier"); !heard.ok()) return heard;
+  return there_ ? Duplicate(speaks_.get()) : UniqueFd();
 }
 
 absl::Status FakeSupervisor::Remove(const std::string& name) {

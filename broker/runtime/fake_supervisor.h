@@ -17,8 +17,7 @@ namespace rdmabroker {
 // of those that are processes.
 class FakeSupervisor final : public Supervisor {
  public:
-  explicit FakeSupervisor(bool there = true, absl::Duration watchdog_interval = absl::InfiniteDuration())
-      : there_(there), watchdog_interval_(watchdog_interval) {}
+  explicit FakeSupervisor(bool there = true, absl::Duration watchdog_interval = absl::InfiniteDuration());
 
   // What the supervised process is now has died, and another has begun: TakeKept returns all that is stored.
   void Restart();
@@ -27,6 +26,9 @@ class FakeSupervisor final : public Supervisor {
   void Answer(absl::Status status) { answer_ = std::move(status); }
   // Instead, what it returns to the next calls, one for each.
   void AnswerNext(std::deque<absl::Status> statuses) { next_answers_ = std::move(statuses); }
+  // Between these two calls it does not say that it has done what it was told.
+  void FallSilent();
+  void Speak();
   // What it was told, in order: "ready", "stopping", "status TEXT", "ping", "store NAME", "remove NAME", "barrier".
   const std::vector<std::string>& told() const { return told_; }
   const std::vector<KeptDescriptor>& stored() const { return stored_; }
@@ -40,7 +42,7 @@ class FakeSupervisor final : public Supervisor {
   absl::Status PingWatchdog() override { return Hear("ping"); }
   absl::Status Store(const std::string& name, int fd) override;
   absl::Status Remove(const std::string& name) override;
-  absl::Status Barrier(absl::Duration) override { return Hear("barrier"); }
+  absl::StatusOr<UniqueFd> StartBarrier() override;
   std::vector<KeptDescriptor> TakeKept() override { return std::exchange(kept_, {}); }
 
  private:
@@ -49,6 +51,7 @@ class FakeSupervisor final : public Supervisor {
   const bool there_;
   const absl::Duration watchdog_interval_;
   size_t most_kept_ = kMostKept;
+  const UniqueFd speaks_;  // An event counter: 0 while it is silent.
   absl::Status answer_;
   std::deque<absl::Status> next_answers_;
   std::vector<std::string> told_;

@@ -8,15 +8,17 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "broker/runtime/kept_descriptor.h"
+#include "dataplane/unique_fd.h"
 
 namespace rdmabroker {
 
 // What has started this process, starts it anew when it dies, and keeps descriptors for it meanwhile: systemd, or
 // rdma-broker-keeper where there is no systemd. What it is told goes out at once and in order, and has been done only
-// once Barrier has succeeded. One thread. Only Barrier waits for the supervisor: messages for which it has no room are
-// queued.
+// once a barrier has been passed. One thread. Only Barrier waits for the supervisor: messages for which it has no room
+// are queued.
 class Supervisor {
  public:
   // FileDescriptorStoreMax of deploy/systemd, and what rdma-broker-keeper keeps unless it is told otherwise.
@@ -45,8 +47,12 @@ class Supervisor {
   virtual absl::Status Store(const std::string& name, int fd) = 0;
   // No longer keeps those of that name. INVALID_ARGUMENT likewise.
   virtual absl::Status Remove(const std::string& name) = 0;
-  // Blocks until all of the above is done. DEADLINE_EXCEEDED after `patience`, which is finite.
-  virtual absl::Status Barrier(absl::Duration patience) = 0;
+  // A descriptor that can be read from once all of the above is done; none where nobody supervises this process.
+  virtual absl::StatusOr<UniqueFd> StartBarrier() = 0;
+  // Blocks until that is so. DEADLINE_EXCEEDED after `patience`, which is finite. Any thread.
+  static absl::Status Pass(const UniqueFd& barrier, absl::Duration patience);
+  // Both in one.
+  absl::Status Barrier(absl::Duration patience);
   // Those that were kept while there was no process, once: later it returns none. They are kept on until Remove. In no
   // order, and closed on exec.
   virtual std::vector<KeptDescriptor> TakeKept() = 0;

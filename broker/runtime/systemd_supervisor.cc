@@ -3,7 +3,6 @@
 #include "broker/runtime/systemd_supervisor.h"
 
 #include <fcntl.h>
-#include <poll.h>
 #include <systemd/sd-daemon.h>
 #include <unistd.h>
 
@@ -109,13 +108,17 @@ absl::Status SystemdSupervisor::Remove(const std::string& name) {
   return Tell(absl::StrCat("FDSTOREREMOVE=1\nFDNAME=", name));
 }
 
-absl::Status SystemdSupervisor::Barrier(absl::Duration patience) {
-  if (!IsThere()) return absl::OkStatus();
+absl::StatusOr<UniqueFd> SystemdSupervisor::StartBarrier() {
+  if (!IsThere()) return UniqueFd();
   if (absl::Status opened = OpenBarrierPipe(); !opened.ok()) return opened;
-  const absl::Status passed = PassBarrier(std::exchange(barrier_pipe_, {}), patience);
+  Pipe pipe = std::exchange(barrier_pipe_, {});
+  // The supervisor closes the descriptor once it has done all that it was told before.
+  const absl::Status told = Tell("BARRIER=1", pipe.writer.get());
+  pipe.writer.Reset();
   // For the next barrier, which tries again if this fails.
   (void)OpenBarrierPipe();
-  return passed;
+  if (!told.ok()) return told;
+  return std::move(pipe.reader);
 }
 
 absl::Status SystemdSupervisor::OpenBarrierPipe() {
@@ -124,16 +127,6 @@ absl::Status SystemdSupervisor::OpenBarrierPipe() {
   if (::pipe2(ends, O_CLOEXEC) != 0) return absl::ErrnoToStatus(errno, "NOTIFY_SOCKET: a barrier needs a pipe");
   barrier_pipe_ = {UniqueFd(ends[0]), UniqueFd(ends[1])};
   return absl::OkStatus();
-}
-
-absl::Status SystemdSupervisor::PassBarrier(Pipe pipe, absl::Duration patience) {
-  // The supervisor closes the descriptor once it has done all that it was told before.
-  if (absl::Status told = Tell("BARRIER=1", pipe.writer.get()); !told.ok()) return told;
-  pipe.writer.Reset();
-  pollfd wait = {pipe.reader.get(), POLLIN, 0};
-  const auto milliseconds = static_cast<int>(absl::ToInt64Milliseconds(absl::Ceil(patience, absl::Milliseconds(1))));
-  if (::poll(&wait, 1, milliseconds) > 0) return absl::OkStatus();
-  return absl::DeadlineExceededError("NOTIFY_SOCKET: the supervisor has not done in time what it was told");
 }
 
 }  // namespace rdmabroker

@@ -32,7 +32,7 @@ class SystemdSupervisor final : public Supervisor {
   absl::Status PingWatchdog() override;
   absl::Status Store(const std::string& name, int fd) override;
   absl::Status Remove(const std::string& name) override;
-  absl::Status Barrier(absl::Duration patience) override;
+  absl::StatusOr<UniqueFd> StartBarrier() override;
   std::vector<KeptDescriptor> TakeKept() override { return std::exchange(kept_, {}); }
 
  private:
@@ -48,7 +48,6 @@ class SystemdSupervisor final : public Supervisor {
   absl::Status TakeRoom();
   // Nothing to do where it is open.
   absl::Status OpenBarrierPipe();
-  absl::Status PassBarrier(Pipe pipe, absl::Duration patience);
 
   std::unique_ptr<Notifier> notifier_;  // Null where nobody supervises this process.
   Pipe barrier_pipe_;  // Open before it is needed, so that a process at its limit of open files can have a barrier.

@@ -4,6 +4,7 @@
 #define BROKER_FABRIC_RDMACM_KEPT_FILES_H_
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -43,8 +44,9 @@ class KeptFiles {
   int Migrate(KernelId id, const CmFile& file) const;
   // Forgets the old ones. Their last ids end when these descriptors are closed, which may block, and the supervisor's.
   std::vector<UniqueFd> GiveUpOld();
-  // Waits until the supervisor has closed those that were forgotten before the last commit. False: it may not have.
-  bool Await() { return keep_.Await(); }
+  // Work for a thread that may block: it waits until the supervisor has closed those that were forgotten before the
+  // last commit. An errno: it may not have.
+  std::function<int()> Await() { return keep_.Await(); }
 
  private:
   DescriptorKeep& keep_;

@@ -135,6 +135,8 @@ class RdmaCmFabric final : public Fabric {
   void ReadAllEvents();
   // Those of the processes before.
   void CloseOld();
+  // Whether the supervisor has closed the files of the process before: 0, or an errno.
+  void OldAreClosed(int error);
   // Nothing is held by the processes before any more.
   void GoOn();
   // From that one on, in the order of their ids.

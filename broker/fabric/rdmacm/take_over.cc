@@ -99,13 +99,15 @@ void RdmaCmFabric::CloseOld() {
         old->clear();
         return 0;
       },
-      [this](int) {
-        ReportQueue::Entry entry(reports_);
-        // Otherwise what needs their addresses is tried again for a while.
-        if (!files_.Await()) LogWarning("the ids of the process before may still hold addresses");
-        GoOn();
-        LogInfo("the kernel's ids are taken over", {{"connections", connections_.size()}});
-      });
+      [this](int) { pool_.Run(files_.Await(), [this](int error) { OldAreClosed(error); }); });
+}
+
+void RdmaCmFabric::OldAreClosed(int error) {
+  ReportQueue::Entry entry(reports_);
+  // Otherwise what needs their addresses is tried again for a while.
+  if (error != 0) LogWarning("the ids of the process before may still hold addresses");
+  GoOn();
+  LogInfo("the kernel's ids are taken over", {{"connections", connections_.size()}});
 }
 
 void RdmaCmFabric::RepeatEvents() {

@@ -73,7 +73,7 @@ class ChannelSupervisor final : public Supervisor {
     channel_.Send('r', name);
     return inherited_.Remove(name);
   }
-  absl::Status Barrier(absl::Duration) override { return absl::OkStatus(); }
+  absl::StatusOr<UniqueFd> StartBarrier() override { return UniqueFd(); }
   std::vector<KeptDescriptor> TakeKept() override {
     inherited_.Restart();
     return inherited_.TakeKept();
