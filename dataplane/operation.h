@@ -79,7 +79,7 @@ struct Result {
 // NDK_RESULT_EX.
 struct ResultEx : Result {
   OperationType type = OperationType::kReceive;
-  uint32_t provider_error = 0;         // provider_error.h. 0: a success, or the adapter has nothing to say.
+  uint32_t provider_error = 0;         // ProviderErrorText has its text. 0: a success, or none is known.
   RemoteToken invalidated_token = {};  // Only of kReceiveAndInvalidate: invalid before the result is seen.
 };
 

@@ -9,6 +9,8 @@
 #include <string>
 #include <vector>
 
+#include "dataplane/provider_error_text.h"
+
 namespace rdmabroker {
 namespace {
 
@@ -69,6 +71,14 @@ TEST(ConnectionEndText, AnErrnoIsToldAsOne) {
   }
   EXPECT_THAT(Text(kSocketError | ECONNRESET), Not(HasSubstr("does not answer")));
   EXPECT_THAT(Text(kSocketError | ENOMEM), AllOf(HasSubstr("this side"), Not(HasSubstr("peer"))));
+}
+
+TEST(ProviderErrorText, IsThatOfAnEndWithTheSameNumberAndEmptyWithoutOne) {
+  for (const uint32_t number : {uint32_t{ETIMEDOUT}, TerminateReceived(iwarp::kDdpNoBuffer), kSocketError | ECONNRESET,
+                                kLocalError, FailedCompletion(kReceiverNotReady, 7)}) {
+    EXPECT_EQ(ProviderErrorText(number), Text(number));
+  }
+  EXPECT_EQ(ProviderErrorText(0), "");
 }
 
 // A client may report any.

@@ -33,7 +33,7 @@ struct Attachment {
 // How a connection ended, other than by the local side.
 struct ConnectionEnd {
   bool graceful = false;  // The peer said goodbye; requests stay queued until the local side disconnects or flushes.
-  uint32_t provider_error = 0;  // Why an abortive one ended (provider_error.h); 0: unknown.
+  uint32_t provider_error = 0;  // Why an abortive one ended (ProviderErrorText); 0: unknown.
 };
 // Called at most once, on the adapter's own thread: must not block.
 using ConnectionEndCallback = std::function<void(const ConnectionEnd&)>;

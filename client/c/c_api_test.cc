@@ -15,6 +15,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <functional>
+#include <future>
 #include <random>
 #include <string>
 #include <system_error>
@@ -33,6 +34,7 @@
 #include "dataplane/iwarp/side_for_test.h"
 #include "dataplane/memory.h"
 #include "dataplane/ndk/status.h"
+#include "dataplane/provider_error.h"
 #include "dataplane/testing/tcp_pair.h"
 #include "dataplane/unique_fd.h"
 #include "tests/memory_shortage.h"
@@ -220,6 +222,7 @@ TEST(CInterface, NullAndMalformedArgumentsAreInvalid) {
       refused(rdma_broker_connect(kMadeUp, kMadeUp, nullptr, 0)),
       refused(rdma_broker_reject(kMadeUp, nullptr, 1, 0)),
       refused(rdma_broker_get_connection_data(kMadeUp, nullptr)),
+      refused(rdma_broker_provider_error_text(1, nullptr)),
       refused(rdma_broker_resolve_name(nullptr, 0, nullptr, nullptr, nullptr, nullptr)),
       refused(rdma_broker_register_name("rdma-broker://a", "somewhere", 0, 0, &session, nullptr)),
       refused(rdma_broker_domain_create(kMadeUp, nullptr)),
@@ -414,50 +417,87 @@ TEST(CInterface, NoResultOfAQueuePairIsTakenOnceItIsClosed) {
   adapter->Close({});
 }
 
-TEST(CInterface, ARegionsRightsHaveEndedWhenItsClosedEventComes) {
-  const rdma_broker_handle events = MakeEvents();
-  auto& table = c::HandleTable::Get();
-  const c::Affiliation affiliation = {table.Find<c::EventQueue>(events).object, 0};
-  Adapter* const adapter = iwarp::OpenAdapter().object;
-  const rdma_broker_handle domain = table.Add({adapter->CreateProtectionDomain().object, affiliation, {}});
-  const rdma_broker_handle queue = table.Add({adapter->CreateCompletionQueue(4, {}).object, affiliation, {}});
-  auto attributes = Sized<rdma_broker_queue_pair_attributes>();
-  attributes.receive_queue_depth = attributes.initiator_queue_depth = 2;
-  attributes.receive_cq = attributes.initiator_cq = queue;
-  rdma_broker_handle queue_pair = 0;
-  ASSERT_EQ(rdma_broker_queue_pair_create(domain, &attributes, &queue_pair), RDMA_BROKER_STATUS_SUCCESS);
-  iwarp::Side peer;
-  const iwarp::States states = iwarp::StatesFor();
-  TcpPair sockets = ConnectTcpPair();
-  ASSERT_EQ(peer.Attach(std::move(sockets.active), states.active), NdkStatus::kSuccess);
-  ASSERT_EQ(table.Refer<QueuePair>(queue_pair)
-                ->Attach({std::move(sockets.passive), iwarp::EncodeConnectionState(states.passive)}, {}),
-            NdkStatus::kSuccess);
+// A C program's queue pair, without a broker, that is connected to a peer.
+class CQueuePair : public testing::Test {
+ protected:
+  void SetUp() override {
+    domain_ = table_.Add({adapter_->CreateProtectionDomain().object, affiliation_, {}});
+    queue_ = table_.Add({adapter_->CreateCompletionQueue(4, {}).object, affiliation_, {}});
+    auto attributes = Sized<rdma_broker_queue_pair_attributes>();
+    attributes.receive_queue_depth = attributes.initiator_queue_depth = 2;
+    attributes.receive_cq = attributes.initiator_cq = queue_;
+    ASSERT_EQ(rdma_broker_queue_pair_create(domain_, &attributes, &queue_pair_), RDMA_BROKER_STATUS_SUCCESS);
+    const iwarp::States states = iwarp::StatesFor();
+    TcpPair sockets = ConnectTcpPair();
+    ASSERT_EQ(peer_.Attach(std::move(sockets.active), states.active), NdkStatus::kSuccess);
+    ASSERT_EQ(table_.Refer<QueuePair>(queue_pair_)
+                  ->Attach({std::move(sockets.passive), iwarp::EncodeConnectionState(states.passive)},
+                           [this](const ConnectionEnd& end) { end_.set_value(end); }),
+              NdkStatus::kSuccess);
+  }
+  void TearDown() override {
+    for (const rdma_broker_handle object : {queue_pair_, queue_, domain_, events_}) rdma_broker_close(object, 0);
+    adapter_->Close({});
+  }
 
+  c::HandleTable& table_ = c::HandleTable::Get();
+  const rdma_broker_handle events_ = MakeEvents();
+  const c::Affiliation affiliation_ = {table_.Find<c::EventQueue>(events_).object, 0};
+  Adapter* const adapter_ = iwarp::OpenAdapter().object;
+  rdma_broker_handle domain_ = 0, queue_ = 0, queue_pair_ = 0;
+  std::promise<ConnectionEnd> end_;
+  iwarp::Side peer_;
+};
+
+TEST_F(CQueuePair, ARegionsRightsHaveEndedWhenItsClosedEventComes) {
   std::array<char, 64> memory = {};
   rdma_broker_handle region = 0;
   uint32_t token = 0;
-  ASSERT_EQ(rdma_broker_memory_register(domain, memory.data(), memory.size(), RDMA_BROKER_MR_REMOTE_READ, &region,
+  ASSERT_EQ(rdma_broker_memory_register(domain_, memory.data(), memory.size(), RDMA_BROKER_MR_REMOTE_READ, &region,
                                         nullptr, &token),
             RDMA_BROKER_STATUS_SUCCESS);
-  Buffer sink(peer.domain, memory.size(), kMrAllowLocalWrite | kMrRdmaReadSink);
+  Buffer sink(peer_.domain, memory.size(), kMrAllowLocalWrite | kMrRdmaReadSink);
   const auto read = [&] {
     const Sge into = sink.sge();
     const RemoteMemory from = {reinterpret_cast<uint64_t>(memory.data()), RemoteToken{token}};
-    EXPECT_EQ(peer.qp->Read(nullptr, {&into, 1}, from, 0), NdkStatus::kSuccess);
-    return peer.Next().status;
+    EXPECT_EQ(peer_.qp->Read(nullptr, {&into, 1}, from, 0), NdkStatus::kSuccess);
+    return peer_.Next().status;
   };
   EXPECT_EQ(read(), NdkStatus::kSuccess);
   {
-    const auto in_use = table.Refer<MemoryRegion>(region);
+    const auto in_use = table_.Refer<MemoryRegion>(region);
     EXPECT_EQ(rdma_broker_close(region, 8), RDMA_BROKER_STATUS_PENDING);
   }
   auto event = Sized<rdma_broker_event>();
-  ASSERT_EQ(rdma_broker_events_await(events, 8, -1, &event), RDMA_BROKER_STATUS_SUCCESS);
+  ASSERT_EQ(rdma_broker_events_await(events_, 8, -1, &event), RDMA_BROKER_STATUS_SUCCESS);
   EXPECT_EQ(event.kind, RDMA_BROKER_EVENT_CLOSED);
   EXPECT_EQ(read(), NdkStatus::kAccessViolation);
-  for (const rdma_broker_handle object : {queue_pair, queue, domain, events}) rdma_broker_close(object, 0);
-  adapter->Close({});
+}
+
+TEST_F(CQueuePair, TheTextOfAResultsNumberIsThatOfTheConnectionsEnd) {
+  std::array<char, 64> memory = {};
+  rdma_broker_handle region = 0;
+  rdma_broker_sge into = {memory.data(), memory.size(), 0};
+  ASSERT_EQ(
+      rdma_broker_memory_register(domain_, memory.data(), memory.size(),
+                                  RDMA_BROKER_MR_LOCAL_WRITE | RDMA_BROKER_MR_READ_SINK, &region, &into.token, nullptr),
+      RDMA_BROKER_STATUS_SUCCESS);
+  // By a token that the peer does not have.
+  ASSERT_EQ(rdma_broker_read(queue_pair_, 0, &into, 1, 4096, 0, 0), RDMA_BROKER_STATUS_SUCCESS);
+  const ConnectionEnd end = end_.get_future().get();
+  rdma_broker_result result = {};
+  uint32_t count = 0;
+  while (count == 0) {
+    count = 1;
+    ASSERT_EQ(rdma_broker_completion_queue_take(queue_, &result, &count), RDMA_BROKER_STATUS_SUCCESS);
+  }
+  EXPECT_EQ(result.status, RDMA_BROKER_STATUS_ACCESS_VIOLATION);
+  char text[RDMA_BROKER_HINT_SIZE];
+  ASSERT_EQ(rdma_broker_provider_error_text(result.provider_error, text), RDMA_BROKER_STATUS_SUCCESS);
+  EXPECT_EQ(text, ConnectionEndText(NdkStatus::kConnectionAborted, end.provider_error));
+  ASSERT_EQ(rdma_broker_provider_error_text(0, text), RDMA_BROKER_STATUS_SUCCESS);
+  EXPECT_STREQ(text, "");
+  rdma_broker_close(region, 0);
 }
 
 TEST(CInterface, ARegistrationThatMemoryRunsOutInLeavesNothing) {

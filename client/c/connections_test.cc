@@ -116,6 +116,9 @@ TEST_F(CConnections, AnEndSaysWhy) {
   EXPECT_EQ(event_.context, kConnector);
   EXPECT_EQ(event_.status, RDMA_BROKER_STATUS_CONNECTION_ABORTED);
   EXPECT_EQ(event_.provider_error, uint32_t{ETIMEDOUT});
+  char text[RDMA_BROKER_HINT_SIZE];
+  ASSERT_EQ(rdma_broker_provider_error_text(event_.provider_error, text), RDMA_BROKER_STATUS_SUCCESS);
+  EXPECT_STREQ(text, event_.hint);
   EXPECT_EQ(event_.hint, ConnectionEndText(NdkStatus::kConnectionAborted, ETIMEDOUT));
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 #include <chrono>
+#include <cstring>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -10,6 +11,7 @@
 #include "client/control_socket.h"
 #include "client/session_options.h"
 #include "dataplane/last_hint.h"
+#include "dataplane/provider_error_text.h"
 
 namespace rdmabroker::c {
 namespace {
@@ -161,6 +163,16 @@ const char* rdma_broker_status_name(rdma_broker_status status) {
 }
 
 const char* rdma_broker_last_hint(void) { return LastHint(); }
+
+rdma_broker_status rdma_broker_provider_error_text(uint32_t provider_error, char text[RDMA_BROKER_HINT_SIZE]) {
+  return Guarded([&] {
+    if (text == nullptr) return RefuseArguments("text");
+    char copy[RDMA_BROKER_HINT_SIZE];
+    CopyText(ProviderErrorText(provider_error), copy);
+    std::memcpy(text, copy, sizeof copy);
+    return NdkStatus::kSuccess;
+  });
+}
 
 rdma_broker_status rdma_broker_events_create(rdma_broker_handle* events) {
   return Guarded([&] {

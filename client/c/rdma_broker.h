@@ -76,6 +76,9 @@ const char* rdma_broker_status_name(rdma_broker_status status);
  * about it, for a person: of the last such function. Not to be parsed. Empty if there was none. Good until the thread's
  * next call of this library. */
 const char* rdma_broker_last_hint(void);
+/* What the `provider_error` of a result or of a DISCONNECT event means: who noticed the error, and what to do. For a
+ * person, and not to be parsed: it is the hint of the DISCONNECT event that has the same number. Empty for 0. */
+rdma_broker_status rdma_broker_provider_error_text(uint32_t provider_error, char text[RDMA_BROKER_HINT_SIZE]);
 
 /* ---- Events ---- */
 
@@ -376,7 +379,7 @@ typedef struct rdma_broker_result {
   rdma_broker_status status;
   uint32_t type;              /* RDMA_BROKER_RESULT_*. */
   uint32_t bytes_transferred; /* Of receives. */
-  uint32_t provider_error;
+  uint32_t provider_error;    /* rdma_broker_provider_error_text has its text. 0: a success, or none is known. */
 } rdma_broker_result;
 
 typedef struct rdma_broker_queue_pair_attributes {

@@ -264,6 +264,11 @@ class CShortage : public testing::TestWithParam<misuse::Kind> {
     Close(arrived), Close(connector), Close(end);
   }
 
+  void AskForAText() {
+    char text[RDMA_BROKER_HINT_SIZE];
+    Succeeds("provider_error_text", [&] { return rdma_broker_provider_error_text(1, text); });
+  }
+
   // Names are kept nowhere here; a literal address stands for itself.
   void AskForNames() {
     rdma_broker_address address;
@@ -310,6 +315,7 @@ TEST_P(CShortage, AWholeProgramRunsThoughEachCallIsRefusedFirst) {
   ConnectAndUse(listener, address);
   ConnectAndBeTurnedDown(listener, address);
   AskForNames();
+  AskForAText();
   for (const rdma_broker_handle object : {listener, queue_, domain_, adapter_, session_, events_}) Close(object);
   EXPECT_EQ(called_, AllFunctions());
 }
