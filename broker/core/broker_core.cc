@@ -58,15 +58,18 @@ void Handle(Turn& turn, const ClientRequest& event) {
   Give(turn, event, std::move(outcome));
 }
 
-// Handles each due deadline once, in their order. A session with more to close than one event may close stays due.
+// Handles each due deadline once, as far as the turn's budget goes. The others stay due.
 void Handle(Turn& turn, const DeadlineReached&) {
   DropLeftovers(turn);
-  const auto& deadlines = turn.index.deadlines;
-  for (auto next = deadlines.begin(); next != deadlines.end() && next->first <= turn.now();) {
+  const auto& sessions = turn.index.deadlines.sessions;
+  for (auto next = sessions.begin(); next != sessions.end() && next->first <= turn.now();) {
     const auto due = *next;
-    std::visit([&](auto id) { OnDeadline(turn, id); }, due.second);
-    next = deadlines.upper_bound(due);
+    OnDeadline(turn, due.second);
+    next = sessions.upper_bound(due);
   }
+  const std::vector<ConnectorId> connectors = turn.index.deadlines.Due(turn.now(), turn.left.timeouts);
+  turn.left.timeouts -= static_cast<uint32_t>(connectors.size());
+  for (const ConnectorId id : connectors) OnDeadline(turn, id);
 }
 
 // An overload of Handle for each alternative, a fabric's reports included; a missing one does not compile.
@@ -133,7 +136,7 @@ Holdings BrokerCore::HoldingsOf(uint32_t uid) const {
 
 Instant BrokerCore::NextDeadline() const {
   if (!index_.undropped.empty()) return records_.now;
-  return index_.deadlines.empty() ? absl::InfiniteFuture() : index_.deadlines.begin()->first;
+  return index_.deadlines.First();
 }
 
 absl::StatusOr<BrokerCore> BrokerCore::Restore(const Limits& limits, const Records& records) {

@@ -555,6 +555,23 @@ TEST_F(UnfetchedConnections, EndSomeAtATime) {
   }
 }
 
+TEST_F(UnfetchedConnections, HoldUpNoDeadlineOfAnotherUser) {
+  Handle(OpenSession{StreamId(3), {1001, 1001, 1}, {}});
+  const auto of_other = [this](uint64_t id, const Request& request) {
+    Handle(ClientRequest{SessionId(3), RequestId(id), EventNumber(), request});
+  };
+  of_other(1, OpenAdapter{"nic0", kNdkVersion});
+  of_other(2, CreateConnector{AdapterId(2)});
+  const ConnectorId others(2 * kAtATime + 2);
+  of_other(3, Connect{others, {1}, {kLocal.ip, 0}, {{.bytes = {192, 0, 2, 9}}, 7001}, {}, {}});
+  Handle(FabricReport(FabricBound{EndpointId(2)}));
+  const Instant end = absl::UnixEpoch() + core_.limits().connect_timeout;
+  ASSERT_EQ(core_.records().connectors.at(others).deadline, end) << "after those of the unfetched";
+  (void)core_.Handle(end, DeadlineReached{});
+  EXPECT_EQ(core_.records().connectors.at(others).deadline, absl::InfiniteFuture());
+  EXPECT_GE(Waiting(), kAtATime) << "each user has the same share";
+}
+
 TEST_F(UnfetchedConnections, AreNotVisitedWhenTheirClientReturns) {
   (void)core_.TakeChanges(ChangeReader::kStore);
   Handle(ResumeSession{StreamId(3), SessionId(1), {1000, 1000, 1}, {}, EventNumber(0)});

@@ -103,11 +103,12 @@ void Fail(Turn& turn, ConnectorRecord& connector, Outcome outcome) {
 }
 
 void SetDeadline(Turn& turn, ConnectorRecord& connector, absl::Duration timeout) {
-  if (connector.deadline != absl::InfiniteFuture()) {
-    turn.index.deadlines.erase({connector.deadline, connector.id});
-  }
+  const Instant former = connector.deadline;
   connector.deadline = timeout == absl::InfiniteDuration() ? absl::InfiniteFuture() : turn.now() + timeout;
-  if (connector.deadline != absl::InfiniteFuture()) turn.index.deadlines.emplace(connector.deadline, connector.id);
+  if (connector.deadline == former) return;
+  const uint32_t uid = std::as_const(turn.records.sessions).at(connector.session).identity.uid;
+  if (former != absl::InfiniteFuture()) turn.index.deadlines.Remove(uid, former, connector.id);
+  if (connector.deadline != absl::InfiniteFuture()) turn.index.deadlines.Add(uid, connector.deadline, connector.id);
 }
 
 void GiveUp(Turn& turn, ConnectorRecord& connector, Farewell farewell, Bytes private_data) {
@@ -249,8 +250,6 @@ bool CanFinish(Turn& turn, ConnectorRecord& connector) {
 }
 
 void OnDeadline(Turn& turn, ConnectorId id) {
-  if (turn.left.timeouts == 0) return;
-  --turn.left.timeouts;
   ConnectorRecord& connector = turn.records.connectors.at(id);
   if (connector.state == ConnectorState::kBinding || connector.state == ConnectorState::kConnecting) {
     return OnConnectTimeout(turn, connector);

@@ -65,7 +65,7 @@ Index Index::Of(const Records& records) {
     const uint32_t uid = session.identity.uid;
     index.lists.sessions.Add(uid, id);
     index.ledger.Charge(uid, BytesOf(session));
-    if (session.deadline != absl::InfiniteFuture()) index.deadlines.emplace(session.deadline, id);
+    if (session.deadline != absl::InfiniteFuture()) index.deadlines.sessions.emplace(session.deadline, id);
     if (session.has_leftovers()) index.undropped.insert(id);
   }
   const auto own = [&](const auto& table) {
@@ -90,10 +90,9 @@ Index Index::Of(const Records& records) {
   own(records.connectors);
   for (const auto& [id, connector] : records.connectors) {
     index.states.Count(records, connector, 1);
-    if (connector.state == ConnectorState::kRequested) {
-      ++index.objects_of_uid.at(records.sessions.at(connector.session).identity.uid).undecided;
-    }
-    if (connector.deadline != absl::InfiniteFuture()) index.deadlines.emplace(connector.deadline, id);
+    const uint32_t uid = records.sessions.at(connector.session).identity.uid;
+    if (connector.state == ConnectorState::kRequested) ++index.objects_of_uid.at(uid).undecided;
+    if (connector.deadline != absl::InfiniteFuture()) index.deadlines.Add(uid, connector.deadline, id);
     if (connector.qp.value == 0) continue;
     const DeviceId device = records.adapters.at(connector.adapter).device;
     index.qps[{connector.session, device, connector.qp}] = id;

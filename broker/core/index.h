@@ -13,6 +13,7 @@
 #include "absl/container/btree_set.h"
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
+#include "broker/core/deadlines.h"
 #include "broker/core/ledger.h"
 #include "broker/core/state.h"
 
@@ -146,8 +147,6 @@ auto& ListOf(auto& lists, ReservationId) { return lists.reservations; }
 auto& ListOf(auto& lists, ConnectorId) { return lists.connectors; }
 auto& ListOf(auto& lists, EndpointId) { return lists.endpoints; }
 
-using DeadlineOwner = std::variant<SessionId, ConnectorId>;
-
 // Ways to find records, derived from them alone. Nothing iterates over a hash table where order would show.
 struct Index {
   Index();
@@ -161,7 +160,7 @@ struct Index {
   absl::flat_hash_map<PortKey, std::set<EndpointId>> wildcards;
   absl::flat_hash_map<FourTuple, ConnectionId> tuples;
   absl::flat_hash_map<QpKey, ConnectorId> qps;
-  std::set<std::pair<Instant, DeadlineOwner>> deadlines;
+  Deadlines deadlines;
   absl::flat_hash_map<SessionId, absl::flat_hash_set<ObjectId>> owned;
   // Objects whose close has not begun. A session without any has no entry.
   absl::flat_hash_map<SessionId, absl::btree_set<ObjectId>> open;

@@ -104,12 +104,10 @@ TEST(TheIndex, PutsDeadlinesInTheOrderInWhichTheyComeDue) {
     connector.adapter = AdapterId(1);
     if (id != 3) connector.deadline = absl::FromUnixSeconds(5 - static_cast<int64_t>(id));
   }
-  const std::set<std::pair<Instant, DeadlineOwner>> expected = {
-      {absl::FromUnixSeconds(3), SessionId(1)},
-      {absl::FromUnixSeconds(3), ConnectorId(2)},
-      {absl::FromUnixSeconds(4), ConnectorId(1)},
-  };
-  EXPECT_EQ(Index::Of(records).deadlines, expected);
+  const Deadlines deadlines = Index::Of(records).deadlines;
+  EXPECT_EQ(deadlines.sessions, (std::set{std::pair{absl::FromUnixSeconds(3), SessionId(1)}}));
+  EXPECT_EQ(deadlines.Due(absl::FromUnixSeconds(4), 2), (std::vector{ConnectorId(2), ConnectorId(1)}));
+  EXPECT_EQ(deadlines.First(), absl::FromUnixSeconds(3));
 }
 
 TEST(TheIndex, CountsTheObjectsOfAUsersSessions) {

@@ -28,10 +28,11 @@ std::vector<Id> IdsOf(const Table<Id, Record>& table) {
 // What came while there was no broker is not late: it has the time left that it had at the last event on record. Nobody
 // knows how long the broker lived on without one.
 void MoveDeadlines(Turn& turn) {
-  const auto deadlines = turn.index.deadlines;
-  for (const auto& [deadline, owner] : deadlines) {
-    const auto* id = std::get_if<ConnectorId>(&owner);
-    if (id != nullptr) SetDeadline(turn, turn.records.connectors.at(*id), deadline - turn.before);
+  const auto connectors = turn.index.deadlines.connectors;
+  for (const auto& [uid, waiting] : connectors) {
+    for (const auto& [deadline, id] : waiting) {
+      SetDeadline(turn, turn.records.connectors.at(id), deadline - turn.before);
+    }
   }
 }
 

@@ -14,9 +14,9 @@ namespace rdmabroker {
 namespace {
 
 void SetDeadline(Turn& turn, SessionRecord& session, Instant deadline) {
-  if (session.deadline != absl::InfiniteFuture()) turn.index.deadlines.erase({session.deadline, session.id});
+  if (session.deadline != absl::InfiniteFuture()) turn.index.deadlines.sessions.erase({session.deadline, session.id});
   session.deadline = deadline;
-  if (deadline != absl::InfiniteFuture()) turn.index.deadlines.emplace(deadline, session.id);
+  if (deadline != absl::InfiniteFuture()) turn.index.deadlines.sessions.emplace(deadline, session.id);
 }
 
 // Drops acknowledged events, and the events and answers of an ended session: at most `most`.
@@ -83,7 +83,7 @@ void End(Turn& turn, SessionRecord& session) {
   if (turn.index.open.contains(id)) {
     SetDeadline(turn, session, turn.now());
     // Sessions that ended earlier have precedence.
-    if (turn.index.deadlines.begin()->first == turn.now()) CloseObjects(turn, id);
+    if (turn.index.deadlines.sessions.begin()->first == turn.now()) CloseObjects(turn, id);
   }
   ForgetIfDone(turn, id);
 }
@@ -184,11 +184,10 @@ void Handle(Turn& turn, const AcknowledgeEvents& event) {
 }
 
 void OnDeadline(Turn& turn, SessionId id) {
-  SessionRecord& session = turn.records.sessions.at(id);
-  if (session.ended) return CloseObjects(turn, id);
+  if (std::as_const(turn.records.sessions).at(id).ended) return CloseObjects(turn, id);
   if (turn.left.ends == 0) return;
   --turn.left.ends;
-  End(turn, session);
+  End(turn, turn.records.sessions.at(id));
 }
 
 void DropLeftovers(Turn& turn) {

@@ -152,7 +152,7 @@ TEST(DocumentedBounds, OfATurnAreTheCodes) {
        absl::StrCat(turn.drops, " |")},
       {"sessions that end with their processes", absl::StrCat(ClientProcesses::kInATurn, " |")},
       {"sessions that end with their grace period", absl::StrCat(turn.ends, " |")},
-      {"connectors whose time is over", absl::StrCat(turn.timeouts, " |")},
+      {"connectors whose time is over, of each user as many", absl::StrCat(turn.timeouts, " |")},
   };
   EXPECT_EQ(RowsOf("docs/limits.md", "## What clients cost the front door", "work"), bounds);
 }

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "broker/core/deadlines.h"
+
+#include <algorithm>
+
+#include "absl/time/time.h"
+
+namespace rdmabroker {
+
+void Deadlines::Add(uint32_t uid, Instant deadline, ConnectorId connector) {
+  auto& own = connectors[uid];
+  if (!own.empty()) users.erase({own.begin()->first, uid});
+  own.emplace(deadline, connector);
+  users.emplace(own.begin()->first, uid);
+}
+
+void Deadlines::Remove(uint32_t uid, Instant deadline, ConnectorId connector) {
+  const auto found = connectors.find(uid);
+  auto& own = found->second;
+  users.erase({own.begin()->first, uid});
+  own.erase({deadline, connector});
+  if (own.empty()) {
+    connectors.erase(found);
+  } else {
+    users.emplace(own.begin()->first, uid);
+  }
+}
+
+Instant Deadlines::First() const {
+  Instant first = absl::InfiniteFuture();
+  if (!sessions.empty()) first = sessions.begin()->first;
+  if (!users.empty()) first = std::min(first, users.begin()->first);
+  return first;
+}
+
+std::vector<ConnectorId> Deadlines::Due(Instant now, size_t most) const {
+  size_t waiting = 0;
+  for (auto user = users.begin(); user != users.end() && user->first <= now && waiting < most; ++user) ++waiting;
+  std::vector<ConnectorId> due;
+  if (waiting == 0) return due;
+  const size_t share = most / waiting;
+  for (auto user = users.begin(); waiting > 0; ++user, --waiting) {
+    const auto& own = connectors.at(user->second);
+    size_t left = share;
+    for (auto next = own.begin(); next != own.end() && next->first <= now && left > 0; ++next, --left) {
+      due.push_back(next->second);
+    }
+  }
+  return due;
+}
+
+}  // namespace rdmabroker
