@@ -17,7 +17,11 @@ namespace {
 
 constexpr size_t kOfBatch = 64;
 
-void MakeRefused(v1::BatchedRequest& request) { request.mutable_open_adapter()->set_device(std::string(63, 'x')); }
+// The core refuses it, so that its answer is kept.
+void MakeRefused(v1::BatchedRequest& request) {
+  request.mutable_open_adapter()->set_device(std::string(63, 'x'));
+  request.mutable_open_adapter()->mutable_version()->set_major(2);
+}
 
 class BatchSessions : public Sessions {
  public:

@@ -3,6 +3,7 @@
 // Requests that are lawful one by one: sessions, lists and watches.
 
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
@@ -107,17 +108,19 @@ void HealthWatches(Attacker& attacker) { WatchAndCancel(attacker, "/grpc.health.
 // it hears that the session has ended.
 [[noreturn]] void BeKilled(Attacker& attacker, const UniqueFd& told) {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  ::setpgid(0, 0);
   const auto client = HostileConnection::Connect(attacker);
   const auto session = client == nullptr ? nullptr : SessionWithConnectors(*client, 8);
   if (session == nullptr) std::_Exit(1);
   const bool is_child = ::fork() == 0;
   const char word = is_child ? 'e' : 'o';
-  if (is_child) client->Until([&] { return client->open() == 0; });
-  if (::write(told.get(), &word, 1) != 1 || is_child) std::_Exit(0);
+  const bool says = !is_child || client->Until([&] { return client->open() == 0; });
+  if (!says || ::write(told.get(), &word, 1) != 1 || is_child) std::_Exit(0);
   while (true) ::pause();
 }
 
 constexpr int kKilled = 3;
+constexpr int kLookMs = 10;
 
 // Processes that are killed while their children live and have all their descriptors.
 void KilledParents(Attacker& attacker) {
@@ -133,7 +136,13 @@ void KilledParents(Attacker& attacker) {
     if (::read(heard.get(), &word, 1) == 1 && word == 'o') attacker.Count("sessions");
     ::kill(parent, SIGKILL);
     ::waitpid(parent, nullptr, 0);
-    if (::read(heard.get(), &word, 1) == 1 && word == 'e') attacker.Count("ended with their processes");
+    pollfd ready = {heard.get(), POLLIN, 0};
+    while (attacker.GoesOn() && ::poll(&ready, 1, kLookMs) == 0) {
+    }
+    if (ready.revents != 0 && ::read(heard.get(), &word, 1) == 1 && word == 'e') {
+      attacker.Count("ended with their processes");
+    }
+    ::kill(-parent, SIGKILL);
     if (killed >= kKilled) attacker.SetsOn();
   }
 }

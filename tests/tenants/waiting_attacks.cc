@@ -136,8 +136,9 @@ constexpr size_t kUnfinished = 64;
 void UnfinishedMessages(Attacker& attacker) {
   size_t connections = 0;
   const auto connect = [&connections](Attacker& by) {
-    if (++connections > kUnfinished) by.SetsOn();
-    return HostileConnection::Connect(by);
+    auto client = HostileConnection::Connect(by);
+    if (client != nullptr && ++connections > kUnfinished) by.SetsOn();
+    return client;
   };
   const std::string message(65'536, 'm');
   const auto send = [&](HostileConnection& client) {
