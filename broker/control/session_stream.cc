@@ -22,7 +22,7 @@ namespace {
 // read: each costs some microseconds and at most some KiB.
 constexpr int kTurn = UserTurns::kShare;
 
-// Looking at this many kept events when a session returns takes about as long as a request.
+// Dropping, or sending a returned client, this many events takes about as long as a request.
 constexpr size_t kEventsAsARequest = 16;
 
 // Ending a session needs a commit of its own. That takes as long as this many requests.

@@ -77,6 +77,7 @@ std::function<int()> DescriptorKeep::Await() {
   const CrashPoints points(Step::kAwaitSupervisor);
   // A std::function can be copied.
   const auto barrier = std::make_shared<absl::StatusOr<UniqueFd>>(supervisor_.StartBarrier());
+  LogUnlessDone(barrier->status());
   return [barrier] {
     if (!barrier->ok()) return ECONNREFUSED;
     return Supervisor::Pass(**barrier, kPatience).ok() ? 0 : ETIMEDOUT;
@@ -86,12 +87,16 @@ std::function<int()> DescriptorKeep::Await() {
 absl::Status DescriptorKeep::AwaitSupervisor() {
   const CrashPoints points(Step::kAwaitSupervisor);
   absl::Status done = supervisor_.Barrier(kPatience);
-  if (done.ok()) return done;
+  LogUnlessDone(done);
+  return done;
+}
+
+void DescriptorKeep::LogUnlessDone(const absl::Status& done) {
+  if (done.ok()) return;
   if (const auto left_out = silences_.Pass(Loop::Now())) {
     LogWarning("the supervisor has not said that it has done what it was told",
                {{"cause", done.message()}, {"left_out", *left_out}});
   }
-  return done;
 }
 
 bool DescriptorKeep::HasInheritedBesides(std::string_view ending) const {

@@ -69,6 +69,7 @@ class DescriptorKeep {
  private:
   absl::Status Store(const std::string& name, int fd);
   absl::Status AwaitSupervisor();
+  void LogUnlessDone(const absl::Status& done);
   void LogUnless(const absl::Status& done, const std::string& name);
 
   Supervisor& supervisor_;

@@ -17,8 +17,8 @@ namespace rdmabroker {
 
 // What has started this process, starts it anew when it dies, and keeps descriptors for it meanwhile: systemd, or
 // rdma-broker-keeper where there is no systemd. What it is told goes out at once and in order, and has been done only
-// once a barrier has been passed. One thread. Only Barrier waits for the supervisor: messages for which it has no room
-// are queued.
+// once a barrier has been passed. One thread. Only Pass and Barrier wait for the supervisor: messages for which it has
+// no room are queued.
 class Supervisor {
  public:
   // FileDescriptorStoreMax of deploy/systemd, and what rdma-broker-keeper keeps unless it is told otherwise.

@@ -158,7 +158,7 @@ TEST_F(TlsTest, RefusesWhoMayNotComeIn) {
              Row{"a stranger's", &stranger, nullptr, "unable to get local issuer certificate"},
              Row{"an expired one", &expired, nullptr, "expired"},
              Row{"one of tomorrow", &early, nullptr, "not yet valid"},
-             Row{"one with a short key", &short_key, weaken, "key too small"},
+             Row{"one with a short key", &short_key, weaken, "key too weak"},
              Row{"no protocol", &good_, [](SSL_CTX* context) { SSL_CTX_set_alpn_protos(context, nullptr, 0); }, "h2"},
              Row{"another protocol", &good_,
                  [](SSL_CTX* context) {

@@ -11,6 +11,7 @@
 #include <sys/epoll.h>
 
 #include <cerrno>
+#include <cstring>
 #include <memory>
 #include <set>
 #include <utility>
@@ -105,7 +106,8 @@ void RdmaCmFabric::CloseOld() {
 void RdmaCmFabric::OldAreClosed(int error) {
   ReportQueue::Entry entry(reports_);
   // Otherwise what needs their addresses is tried again for a while.
-  if (error != 0) LogWarning("the ids of the process before may still hold addresses");
+  if (error != 0)
+    LogWarning("the ids of the process before may still hold addresses", {{"cause", std::strerror(error)}});
   GoOn();
   LogInfo("the kernel's ids are taken over", {{"connections", connections_.size()}});
 }
