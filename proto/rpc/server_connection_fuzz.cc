@@ -59,8 +59,6 @@ class Server {
     Require(connection_.calls() <= 128, "a client has no more calls than it may have");
     // Until it has agreed to the settings, a client has HTTP/2's own window.
     Require(connection_.unread() <= 128 * 65535 + 8 * 65541, "what is kept of requests has a bound");
-    // Those of the calls, and a block that is not whole yet.
-    Require(connection_.headers() <= (128 + 4) * 16384, "what is kept of headers has a bound");
   }
 
   void End() {
