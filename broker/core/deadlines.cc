@@ -3,6 +3,7 @@
 #include "broker/core/deadlines.h"
 
 #include <algorithm>
+#include <iterator>
 
 #include "absl/time/time.h"
 
@@ -10,16 +11,20 @@ namespace rdmabroker {
 
 void Deadlines::Add(uint32_t uid, Instant deadline, ConnectorId connector) {
   auto& own = connectors[uid];
-  if (!own.empty()) users.erase({own.begin()->first, uid});
-  own.emplace(deadline, connector);
-  users.emplace(own.begin()->first, uid);
+  const auto added = own.emplace(deadline, connector).first;
+  if (added != own.begin()) return;
+  if (own.size() > 1) users.erase({std::next(added)->first, uid});
+  users.emplace(deadline, uid);
 }
 
 void Deadlines::Remove(uint32_t uid, Instant deadline, ConnectorId connector) {
   const auto found = connectors.find(uid);
   auto& own = found->second;
-  users.erase({own.begin()->first, uid});
-  own.erase({deadline, connector});
+  const auto removed = own.find({deadline, connector});
+  const bool was_first = removed == own.begin();
+  own.erase(removed);
+  if (!was_first) return;
+  users.erase({deadline, uid});
   if (own.empty()) {
     connectors.erase(found);
   } else {
