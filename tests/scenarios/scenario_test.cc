@@ -37,6 +37,7 @@
 #include "broker/core/testing/observer.h"
 #include "broker/core/testing/shadow.h"
 #include "broker/core/testing/text.h"
+#include "broker/core/testing/unacknowledged.h"
 #include "broker/store/round_trip_for_test.h"
 
 namespace rdmabroker {
@@ -202,11 +203,8 @@ class Stage {
       if (news == nullptr || news->stream) sent.push_back(effect);
       const auto* opened = std::get_if<SessionOpened>(&effect);
       if (opened == nullptr) continue;
-      const SessionRecord& session = core_.records().sessions.at(opened->session);
-      for (uint64_t number = session.acknowledged.value() + 1; number <= session.last_event.value(); ++number) {
-        sent.push_back(
-            NumberedEvent{session.id, session.stream, EventNumber(number), session.event(EventNumber(number))});
-      }
+      const auto kept = Unacknowledged(core_.records().sessions.at(opened->session));
+      sent.insert(sent.end(), kept.begin(), kept.end());
     }
     return sent;
   }
@@ -261,11 +259,7 @@ class Stage {
         repeated.push_back(ToText(effect));
       }
     }
-    EventNumber number = before.acknowledged;
-    for (const SessionEvent& event : before.events) {
-      number = EventNumber(number.value() + 1);
-      unacknowledged.push_back(ToText(Effect(NumberedEvent{before.id, before.stream, number, event})));
-    }
+    for (const NumberedEvent& event : Unacknowledged(before)) unacknowledged.push_back(ToText(Effect(event)));
     EXPECT_EQ(repeated, unacknowledged);
   }
 

@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "broker/core/testing/text.h"
+#include "broker/core/testing/unacknowledged.h"
 
 namespace rdmabroker {
 namespace {
@@ -227,13 +228,11 @@ void World::Route(Broker& broker, const Effect& effect) {
   }
 }
 
-// The stream sends what is not acknowledged.
 void World::Joined(Client& client, const SessionRecord& session) {
   client.model->session = session.id;
   client.model->stream = session.stream;
-  for (uint64_t number = session.acknowledged.value() + 1; number <= session.last_event.value(); ++number) {
-    client.stream.push_back({session.id, session.stream, EventNumber(number), session.event(EventNumber(number))});
-  }
+  const auto kept = Unacknowledged(session);
+  client.stream.insert(client.stream.end(), kept.begin(), kept.end());
 }
 
 // --- Both ends of a connection ---
