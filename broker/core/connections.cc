@@ -39,7 +39,7 @@ void EndConnection(Turn& turn, ConnectorRecord& connector, Farewell farewell = F
 // return on.
 void OnHandoffTimeout(Turn& turn, ConnectorRecord& connector) {
   const SessionRecord& session = std::as_const(turn.records.sessions).at(connector.session);
-  // Whether a client that is away may still return is its session's deadline's to say.
+  // A client that is away may still return until its session's deadline.
   const Instant due = (session.stream ? session.returned : turn.now()) + HandoffPatience(turn.limits);
   if (turn.now() < due) return SetDeadline(turn, connector, due - turn.now());
   const NdkStatus status = NdkStatus::kIoTimeout;

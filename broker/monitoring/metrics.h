@@ -51,7 +51,7 @@ class Metrics {
   // Such a request was answered so at once.
   void CountRequest(absl::string_view request, NdkStatus status);
   void CountRefusedSession(NdkStatus status);
-  // So many events were sent to a client, for the first time or again.
+  // This many events were sent to a client, for the first time or again.
   void CountEvents(uint64_t events) { events_.Increment(static_cast<double>(events)); }
   void CountRefusedCaller(CallerRefusal refusal, uint64_t count = 1) {
     callers_[static_cast<size_t>(refusal)]->Increment(static_cast<double>(count));

@@ -49,8 +49,8 @@ class DescriptorKeep {
   // this one. After an error, which is logged as well, it may not be kept; nothing shows where a process dies then.
   // UNAVAILABLE where the supervisor has gone, RESOURCE_EXHAUSTED where it has no room.
   [[nodiscard]] absl::Status KeepSurely(const std::string& name, int fd);
-  // Work for a thread that may block: it waits until all that was to be forgotten is closed. 0, or an errno where the
-  // supervisor has not said so in time, or is gone.
+  // Work for a thread that may block: waits for the supervisor to close all that was to be forgotten. Returns 0, or an
+  // errno if the supervisor has not said in time that it did, or is gone.
   std::function<int()> Await();
 
   // What is kept now, and what the supervisor keeps at most.

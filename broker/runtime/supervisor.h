@@ -47,7 +47,8 @@ class Supervisor {
   virtual absl::Status Store(const std::string& name, int fd) = 0;
   // No longer keeps those of that name. INVALID_ARGUMENT likewise.
   virtual absl::Status Remove(const std::string& name) = 0;
-  // A descriptor that can be read from once all of the above is done; none where nobody supervises this process.
+  // Returns a descriptor that becomes readable when all of the above is done, or none if nobody supervises this
+  // process.
   virtual absl::StatusOr<UniqueFd> StartBarrier() = 0;
   // Blocks until that is so. DEADLINE_EXCEEDED after `patience`, which is finite. Any thread.
   static absl::Status Pass(const UniqueFd& barrier, absl::Duration patience);

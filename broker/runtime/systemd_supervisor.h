@@ -46,7 +46,7 @@ class SystemdSupervisor final : public Supervisor {
   absl::Status TakeDescriptors();
   absl::Status TakeWatchdog();
   absl::Status TakeRoom();
-  // Nothing to do where it is open.
+  // Does nothing if the pipe is open.
   absl::Status OpenBarrierPipe();
 
   std::unique_ptr<Notifier> notifier_;  // Null where nobody supervises this process.

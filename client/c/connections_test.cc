@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// What a C program says of its listeners and connections reaches the broker, and what the broker says reaches it.
+// Parameters of listeners and connections that a C program gives to the broker, and the events that it gets.
 
 #include <gtest/gtest.h>
 

@@ -219,7 +219,7 @@ def call_over_tls(daemon):
 
 
 def request_of(octets):
-    """A request of so many octets, more than 16383 of which are in a field that no message has."""
+    """A request of this length, at least 16384 + 5 octets: one field, which no message has."""
     length = octets - 5
     field = bytes((0xFA, 0x7F, length & 0x7F | 0x80, length >> 7 & 0x7F | 0x80, length >> 14)) + bytes(length)
     return b"\0" + octets.to_bytes(4, "big") + field

@@ -27,7 +27,7 @@ struct Attack {
   std::vector<Expected> expected;
   // As how many users the broker sees it: over TCP each host is one.
   int users = 1;
-  // Whether the broker ends connections because they hold too much memory or send too much, and counts that.
+  // The broker must end connections for what they hold or send, and count them as an excess.
   bool excessive = false;
 };
 

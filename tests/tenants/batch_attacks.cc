@@ -77,7 +77,7 @@ class BatchSessions : public Sessions {
 
   size_t ConnectorsOf(size_t one) const { return own_[one].connectors.size(); }
   uint64_t LastEventOf(size_t one) const { return own_[one].last_event; }
-  // Whether their user may have no more.
+  // Whether the broker has refused a request because the user has reached a limit.
   bool IsFull() const { return is_full_; }
 
  private:

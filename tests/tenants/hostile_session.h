@@ -57,7 +57,7 @@ class HostileSession {
   uint64_t last_request_ = 0;
 };
 
-// A session with so many connectors; null where there is none.
+// Opens a session and creates that many connectors in it. Returns null if the session is refused.
 std::unique_ptr<HostileSession> SessionWithConnectors(HostileConnection& client, size_t connectors);
 
 // Connections of one user with sessions on each, which are all open.

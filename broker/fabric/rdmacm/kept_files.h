@@ -44,8 +44,8 @@ class KeptFiles {
   int Migrate(KernelId id, const CmFile& file) const;
   // Forgets the old ones. Their last ids end when these descriptors are closed, which may block, and the supervisor's.
   std::vector<UniqueFd> GiveUpOld();
-  // Work for a thread that may block: it waits until the supervisor has closed those that were forgotten before the
-  // last commit. An errno: it may not have.
+  // Work for a thread that may block: waits for the supervisor to close the files that were forgotten before the last
+  // commit. Returns 0, or an errno if it may not have closed them.
   std::function<int()> Await() { return keep_.Await(); }
 
  private:

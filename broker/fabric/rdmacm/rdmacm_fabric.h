@@ -135,7 +135,7 @@ class RdmaCmFabric final : public Fabric {
   void ReadAllEvents();
   // Those of the processes before.
   void CloseOld();
-  // Whether the supervisor has closed the files of the process before: 0, or an errno.
+  // The wait for the supervisor to close those files is over. `error` is 0, or why they may still be open: an errno.
   void OldAreClosed(int error);
   // Nothing is held by the processes before any more.
   void GoOn();

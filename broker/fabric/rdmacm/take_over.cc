@@ -106,8 +106,9 @@ void RdmaCmFabric::CloseOld() {
 void RdmaCmFabric::OldAreClosed(int error) {
   ReportQueue::Entry entry(reports_);
   // Otherwise what needs their addresses is tried again for a while.
-  if (error != 0)
+  if (error != 0) {
     LogWarning("the ids of the process before may still hold addresses", {{"cause", std::strerror(error)}});
+  }
   GoOn();
   LogInfo("the kernel's ids are taken over", {{"connections", connections_.size()}});
 }
