@@ -401,7 +401,7 @@ TEST_F(AStoreOfAnother, WithFlippedBitsIsReadOrDamaged) {
   const std::string last = ReadFile(mark());
   int read = 0;
   int damaged = 0;
-  for (int round = 0; round < 2000; ++round) {
+  for (int round = 0; round < 500; ++round) {
     SCOPED_TRACE(testing::Message() << "seed " << seed << ", round " << round);
     std::string bytes = whole;
     std::string mark_bytes = last;

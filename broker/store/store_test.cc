@@ -77,7 +77,7 @@ TEST_F(AStore, HasEveryFieldThatWasCommitted) {
 }
 
 TEST_F(AStore, HasWhatACoreHasAfterEveryCommit) {
-  for (uint32_t seed = 1; seed <= 5; ++seed) {
+  for (uint32_t seed = 1; seed <= 2; ++seed) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);
     const TemporaryFolder folder;
     auto store = OpenStore(folder.path());

@@ -37,14 +37,14 @@
 namespace rdmabroker {
 namespace {
 
-constexpr int kMoments = 20;
+constexpr int kMoments = 10;
 // Transfers that were over when their moment came are done again, and each time it comes a twentieth earlier.
 constexpr int kTries = 30;
 // Takes tens of milliseconds, so that a moment can be hit.
 constexpr size_t kFileSize = 12 << 20;
 // The server's, in a network of the test's own.
 constexpr char kAddress[] = "127.0.0.1:4420";
-// What a broker's own memory may grow by from the first transfer to the end of some sixty: the allocator's slack. A
+// What a broker's own memory may grow by from the first transfer to the end of some thirty: the allocator's slack. A
 // sanitizer also keeps what was freed.
 #ifdef __SANITIZE_ADDRESS__
 constexpr int64_t kMoreMemory = 256 << 20;
@@ -249,7 +249,7 @@ TEST_P(Kill, InTheMiddleOfATransferLeavesNothingBehind) {
   random_.seed(seed);
   for (int moment = 0; moment < kMoments && !HasFailure(); ++moment) {
     bool hit = false;
-    // One in each twentieth of the transfer. Where it is missed, this transfer was faster than the last one.
+    // One in each tenth of the transfer. Where it is missed, this transfer was faster than the last one.
     double part = (moment + std::uniform_real_distribution<>(0, 1)(random_)) / kMoments;
     for (int tries = 0; !hit && tries < kTries && !HasFailure(); ++tries) {
       hit = Hits(part);

@@ -65,7 +65,7 @@ constexpr int64_t kSlackOfTheLiving = 512 << 10;
 // It lives through all deaths, and allocates nothing that it keeps.
 constexpr int64_t kSlackOfTheKeeper = std::min(kSlack, kSlackOfTheLiving);
 
-int SoakSeconds() { return Setting("RDMA_BROKER_SOAK_SECONDS", 60); }
+int SoakSeconds() { return Setting("RDMA_BROKER_SOAK_SECONDS", 20); }
 
 // With a daemon that lives, after the seconds with one that dies. An allocator's memory grows for some 2,000
 // activities, and no more.
