@@ -68,7 +68,8 @@ constexpr FailureAdvice kOnFailures[] = {
     {v1::STATUS_HOST_UNREACHABLE,
      "See that the peer's host is up and on the network of this adapter, as its address is not resolved."},
     {v1::STATUS_NETWORK_UNREACHABLE,
-     "Give this adapter's network interface a route to the peer's network, or use another adapter."},
+     "Give this adapter's network interface a route to the peer's network, and its address where the hint says that "
+     "it is lost, or use another adapter."},
     {v1::STATUS_SHARING_VIOLATION,
      "Another has the local address (`rdma-brokerctl endpoints`, or a program outside the broker): close that, or use "
      "another port."},

@@ -50,8 +50,15 @@ Outcome RefuseUnlessIdle(const ConnectorRecord& connector) {
 }
 
 // Whether the connector may connect from `endpoint` to `peer`; its own earlier try is in nobody's way.
-Outcome RefuseUnlessTupleIsFree(const Turn& turn, const ConnectorRecord& connector, const EndpointRecord& endpoint,
-                                const SocketAddress& peer) {
+Outcome RefuseSource(const Turn& turn, const ConnectorRecord& connector, const EndpointRecord& endpoint,
+                     const SocketAddress& peer) {
+  const Device& device = DeviceOf(turn, connector.adapter);
+  if (!HasAddress(device, endpoint.address.ip)) {
+    Outcome refusal = Refuse(NdkStatus::kNetworkUnreachable, "source ", endpoint.address.ToString(), ": ", device.name,
+                             " has lost it; give it to its network interface, or connect from an adapter that has it");
+    refusal.retryable = refusal.retry_same_qp = true;
+    return refusal;
+  }
   ConnectionRecord wanted{.device = endpoint.device};
   wanted.local = endpoint.address;
   wanted.peer = peer;
@@ -241,7 +248,10 @@ Outcome Perform(Turn& turn, const Call& call, const Connect& request) {
   const auto held = turn.records.endpoints.find(connector.endpoint);
   const bool keep = held != turn.records.endpoints.end() && held->second.owner == ObjectId(connector.id) &&
                     held->second.address == source;
-  if (!keep) {
+  if (keep) {
+    outcome = RefuseSource(turn, connector, held->second, destination);
+    if (outcome.status != NdkStatus::kSuccess) return outcome;
+  } else {
     EndpointId endpoint;
     outcome = AcquireEndpoint(turn, call.session, DeviceOf(turn, connector.adapter), EndpointUse::kDedicated, source,
                               Presence::kNow, connector.id, endpoint);
@@ -269,7 +279,7 @@ Outcome Perform(Turn& turn, const Call& call, const ConnectWithSharedEndpoint& r
   }
   outcome = RefuseUnlessTheyMeet(endpoint.address, destination);
   if (outcome.status != NdkStatus::kSuccess) return outcome;
-  outcome = RefuseUnlessTupleIsFree(turn, connector, endpoint, destination);
+  outcome = RefuseSource(turn, connector, endpoint, destination);
   if (outcome.status != NdkStatus::kSuccess) return outcome;
   if (connector.shared_endpoint != request.shared_endpoint) {
     AddReference(turn, shared->endpoint);
@@ -304,7 +314,7 @@ void ConnectWhenReady(Turn& turn, ConnectorRecord& connector) {
   if (connector.state != ConnectorState::kBinding || !MayBegin(turn, connector) || connector.releasing) return;
   const EndpointRecord& endpoint = turn.records.endpoints.at(connector.endpoint);
   if (endpoint.state != EndpointState::kBound) return;
-  const Outcome outcome = RefuseUnlessTupleIsFree(turn, connector, endpoint, connector.peer);
+  const Outcome outcome = RefuseSource(turn, connector, endpoint, connector.peer);
   if (outcome.status != NdkStatus::kSuccess) return FailConnect(turn, connector, outcome, true);
   StartConnection(turn, connector, endpoint);
 }

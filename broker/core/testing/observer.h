@@ -60,6 +60,7 @@ class Observer {
     EndpointUse use = EndpointUse::kListener;
     EndpointState state = EndpointState::kBinding;
     EndpointUse before = EndpointUse::kListener;  // What a failed FabricRepurpose leaves.
+    bool at_no_address = false;
   };
   enum class Told : uint8_t { kNothing, kEstablished, kDisconnected };
   struct SeenObject {

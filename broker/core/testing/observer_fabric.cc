@@ -137,7 +137,9 @@ void Observer::Ask(const FabricRebind& request) {
   const auto endpoint = endpoints_.find(request.endpoint);
   Require(endpoint != endpoints_.end() && endpoint->second.state == EndpointState::kBound, "endpoint ",
           request.endpoint.value(), ": rebound, but not bound");
-  if (endpoint != endpoints_.end()) endpoint->second.device = request.device;
+  if (endpoint == endpoints_.end()) return;
+  endpoint->second.device = request.device;
+  endpoint->second.at_no_address = request.ips.empty();
 }
 
 void Observer::Ask(const FabricUnbind& request) {
@@ -165,6 +167,7 @@ void Observer::Ask(const FabricConnect& request) {
   const bool can_connect = endpoint->state == EndpointState::kBound &&
                            (endpoint->use == EndpointUse::kDedicated || endpoint->use == EndpointUse::kShared);
   Require(can_connect, "endpoint ", request.endpoint.value(), ": connected from, but not bound for that");
+  Require(!endpoint->at_no_address, "endpoint ", request.endpoint.value(), ": connected from, but at no address");
 }
 
 void Observer::Ask(const FabricComplete& request) {

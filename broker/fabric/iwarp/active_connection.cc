@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "broker/fabric/iwarp/sockets.h"
 #include "broker/fabric/iwarp/waiting_connect.h"
 #include "dataplane/iwarp/wire/bytes.h"
@@ -60,6 +61,9 @@ void ActiveConnection::StartConnecting() {
   // TCP would connect the socket with itself.
   if (wanted_.local == wanted_.peer) return Refuse(ECONNREFUSED);
   NewSocket bound = BindBeside(wanted_.local);
+  if (bound.error == EADDRNOTAVAIL) {
+    return Refuse(ENETUNREACH, absl::StrCat("this host has lost the address ", wanted_.local.ToString()));
+  }
   if (bound.error != 0) return Refuse(bound.error);
   socket_ = std::move(bound.socket);
   const int error = rdmabroker::StartConnecting(socket_.get(), wanted_.peer);

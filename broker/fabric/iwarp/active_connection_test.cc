@@ -290,6 +290,17 @@ TEST_P(ActiveConnectionTest, WhatCannotBeReachedFromHereIsNetworkUnreachable) {
   Release(connection);
 }
 
+TEST_P(ActiveConnectionTest, NothingIsReachedFromAnAddressThatThisHostHasLost) {
+  // Documentation's, RFC 5737 and RFC 3849.
+  const char* lost = GetParam() == IpFamily::kIpv4 ? "203.0.113.77:4420" : "[2001:db8::77]:4420";
+  const Bound from = {Bind(EndpointUse::kShared).id, *SocketAddress::Parse(lost)};
+  const ConnectionId connection = Connect(from, listener_.address());
+  const FabricConnectFailed failed = Await<FabricConnectFailed>();
+  EXPECT_EQ(failed.status, NdkStatus::kNetworkUnreachable);
+  EXPECT_NE(failed.explanation.find(lost), std::string::npos) << failed.explanation;
+  Release(connection);
+}
+
 INSTANTIATE_TEST_SUITE_P(Iwarp, ActiveConnectionTest, ::testing::Values(IpFamily::kIpv4, IpFamily::kIpv6), FamilyName);
 
 class ImpatientActiveConnectionTest : public ActiveConnectionTest {

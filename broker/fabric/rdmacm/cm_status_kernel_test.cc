@@ -237,7 +237,7 @@ constexpr Row kRows[] = {
 
     {"ResolveFromATakenPort", On::kBoth, EADDRINUSE, NdkStatus::kSharingViolation,
      [](Kernel& kernel) { return kernel.ResolveFrom(kLocal, kSilent, kernel.Occupy()); }},
-    {"ResolveFromNobodysAddress", On::kBoth, EADDRNOTAVAIL, NdkStatus::kInvalidAddress,
+    {"ResolveFromNobodysAddress", On::kBoth, EADDRNOTAVAIL, NdkStatus::kNetworkUnreachable,
      [](Kernel& kernel) { return kernel.ResolveFrom(kNobody, kSilent); }},
     {"ResolveFromNoDevicesAddress", On::kBoth, ENODEV, NdkStatus::kNetworkUnreachable,
      [](Kernel& kernel) { return kernel.ResolveFrom(kLoopback, kSilent); }},

@@ -35,6 +35,7 @@ TEST(CmStatus, SaysWhatNdkpiSaysInTheKernelsPlace) {
            Row{CmStep::kBind, EIO, NdkStatus::kUnsuccessful},
            Row{CmStep::kResolveAddress, ENETUNREACH, NdkStatus::kNetworkUnreachable},
            Row{CmStep::kResolveAddress, ENODEV, NdkStatus::kNetworkUnreachable},
+           Row{CmStep::kResolveAddress, EADDRNOTAVAIL, NdkStatus::kNetworkUnreachable},
            Row{CmStep::kResolveAddress, EHOSTUNREACH, NdkStatus::kHostUnreachable},
            Row{CmStep::kResolveAddress, ETIMEDOUT, NdkStatus::kHostUnreachable},
            Row{CmStep::kResolveAddress, EADDRINUSE, NdkStatus::kSharingViolation},
