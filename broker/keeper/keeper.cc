@@ -16,6 +16,7 @@
 #include "broker/keeper/memory_bound.h"
 #include "broker/keeper/notification.h"
 #include "broker/log/log.h"
+#include "broker/runtime/exit_status.h"
 
 namespace rdmabroker::keeper {
 namespace {
@@ -204,7 +205,8 @@ void Keeper::Reap() {
 void Keeper::TakeEnd(const siginfo_t& info) {
   const ChildEnd end = EndOf(info);
   const LogField fields[] = {{"pid", child_}, {"status", end.status}, {"signal", end.signal}};
-  if (end == ChildEnd()) {
+  const bool makes_way = child_is_ready_ && end == ChildEnd{.status = kStartAnother};
+  if (end == ChildEnd() || makes_way) {
     LogInfo("child ended", fields);
   } else {
     LogWarning("child ended", fields);

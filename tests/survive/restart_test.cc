@@ -81,8 +81,8 @@ class RestartTest : public testing::Test {
   // Another process is there, and that one has ended by itself: where it takes too long, the keeper kills it.
   void ExpectMadeWay(pid_t former) {
     broker_->AwaitAnother(former);
-    EXPECT_THAT(broker_->Log(),
-                testing::HasSubstr(absl::StrCat("child ended pid=", former, " status=", kStartAnother, " signal=0")));
+    EXPECT_THAT(broker_->Log(), testing::HasSubstr(absl::StrCat("[info] child ended pid=", former,
+                                                                " status=", kStartAnother, " signal=0")));
   }
 
   const TemporaryFolder logs_;
