@@ -81,28 +81,26 @@ TEST_F(NotifierTest, RefusesMoreThanItsQueueHolds) {
 
 TEST_F(NotifierTest, SendsADescriptorOfAProcessThatGetsNoMore) {
   const UniqueFd file(::memfd_create("file", MFD_CLOEXEC));
-  Notifier& notifier = *notifier_;  // Now: UndefinedBehaviorSanitizer needs descriptors to look at this test.
   {
     const FullDescriptorTable full;
-    ASSERT_TRUE(notifier.Send("kept", file.get()).ok());
+    ASSERT_TRUE(notifier_->Send("kept", file.get()).ok());
   }
   EXPECT_EQ(FileOf(listener_->Hear().fd.get()), FileOf(file.get()));
 }
 
 TEST_F(NotifierTest, QueuesADescriptorOfAProcessThatGetsNoMoreAsOftenAsItsReserveIsBack) {
   const UniqueFd file(::memfd_create("file", MFD_CLOEXEC));
-  Notifier& notifier = *notifier_;  // Likewise.
   for (int round = 0; round < 3; ++round) {
     {
       const FullDescriptorTable full;
-      for (int i = 0; i < kMany; ++i) ASSERT_TRUE(notifier.Send("fills the socket").ok());
+      for (int i = 0; i < kMany; ++i) ASSERT_TRUE(notifier_->Send("fills the socket").ok());
       for (size_t i = 0; i < Notifier::kReserve; ++i) {
-        const absl::Status sent = notifier.Send("kept", file.get());
+        const absl::Status sent = notifier_->Send("kept", file.get());
         ASSERT_TRUE(sent.ok()) << "round " << round << ": " << sent;
       }
-      EXPECT_TRUE(absl::IsResourceExhausted(notifier.Send("one too many", file.get())));
+      EXPECT_TRUE(absl::IsResourceExhausted(notifier_->Send("one too many", file.get())));
       // It is sent after the reserve has back what the messages before it had.
-      ASSERT_TRUE(notifier.Send("end").ok());
+      ASSERT_TRUE(notifier_->Send("end").ok());
     }
     size_t kept = 0;
     for (HeardNotification heard = listener_->Hear(); heard.state != "end"; heard = listener_->Hear()) {

@@ -15,8 +15,6 @@ namespace {
 
 TEST(WithoutDescriptorsOrThreads, ACompletionQueueIsRefusedAndMayBeAskedForAgain) {
   Adapter* const adapter = OpenAdapter().object;
-  // The undefined-behaviour sanitizer looks at a type's first object through a descriptor.
-  ASSERT_GE(adapter->info().max_cq_depth, 16u);
   {
     const DescriptorShortage shortage;
     EXPECT_EQ(adapter->CreateCompletionQueue(16, {}).status, NdkStatus::kInsufficientResources);

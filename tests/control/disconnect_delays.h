@@ -10,6 +10,7 @@
 #include <cstdio>
 #include <vector>
 
+#include "absl/base/config.h"
 #include "absl/time/time.h"
 
 namespace rdmabroker {
@@ -42,7 +43,7 @@ class DisconnectDelays {
   static constexpr size_t kTrials = 20;
   static constexpr ptrdiff_t kMostLate = 2;
   static constexpr size_t kMostTrials = 40;
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#if defined(ABSL_HAVE_ADDRESS_SANITIZER) || defined(ABSL_HAVE_THREAD_SANITIZER)
   // The kernel takes longer to clear away a process that has a sanitizer's shadow.
   static constexpr absl::Duration kLimit = absl::Seconds(1);
 #else

@@ -12,9 +12,11 @@
 #include <sys/wait.h>
 
 #include <algorithm>
+#include <cstdint>
 #include <cstdio>
+#include <filesystem>
 #include <fstream>
-#include <iterator>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <random>
@@ -22,6 +24,7 @@
 #include <string_view>
 #include <vector>
 
+#include "absl/base/config.h"
 #include "absl/strings/match.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
@@ -46,7 +49,7 @@ constexpr size_t kFileSize = 12 << 20;
 constexpr char kAddress[] = "127.0.0.1:4420";
 // What a broker's own memory may grow by from the first transfer to the end of some thirty: the allocator's slack. A
 // sanitizer also keeps what was freed.
-#ifdef __SANITIZE_ADDRESS__
+#ifdef ABSL_HAVE_ADDRESS_SANITIZER
 constexpr int64_t kMoreMemory = 256 << 20;
 #else
 constexpr int64_t kMoreMemory = 1 << 20;
@@ -65,7 +68,9 @@ struct Case {
 
 std::vector<uint8_t> Contents(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), {}};
+  std::vector<uint8_t> contents(file.is_open() ? std::filesystem::file_size(path) : 0);
+  file.read(reinterpret_cast<char*>(contents.data()), static_cast<std::streamsize>(contents.size()));
+  return contents;
 }
 
 // A child that nobody has waited for yet.
@@ -92,9 +97,9 @@ class Kill : public testing::TestWithParam<Case> {
     servers_broker_ = std::make_unique<RunningBroker>();
     clients_broker_ = std::make_unique<RunningBroker>();
     folder_ = std::make_unique<TemporaryFolder>();
-    std::vector<char> bytes(kFileSize);
-    for (char& byte : bytes) byte = static_cast<char>(random_());
-    std::ofstream(Path("file"), std::ios::binary).write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
+    std::vector<uint64_t> words(kFileSize / sizeof(uint64_t));
+    std::generate(words.begin(), words.end(), std::ref(random_));
+    std::ofstream(Path("file"), std::ios::binary).write(reinterpret_cast<const char*>(words.data()), kFileSize);
     digest_ = examples::Sha256(Contents(Path("file")));
     MakeOutputs();
     // Twice: the first question connects this process to the brokers.

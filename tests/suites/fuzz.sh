@@ -5,7 +5,7 @@
 fuzz() { fuzz_for 10; }
 fuzz_deep() { fuzz_for 600; }
 
-# SECONDS: each target for so long, as many at a time as there are processors. It has a build of its own (.bazelrc).
+# SECONDS: each target for so long, as many at a time as there are processors. Its programs are linked anew (.bazelrc).
 fuzz_for() {
   local config=fuzz labels bin label seed=${RDMA_BROKER_SEED:-$RANDOM}
   mapfile -t labels < <(bazel query 'filter("_fuzz$", tests(//...))' 2>"$logs/query.log")

@@ -22,6 +22,7 @@
 #include <thread>
 #include <vector>
 
+#include "absl/base/config.h"
 #include "tests/conformance/ndkpi/surroundings.h"
 #include "tests/conformance/ndkpi/world.h"
 #include "tests/control/patience.h"
@@ -57,7 +58,7 @@ int Setting(const char* name, int otherwise) {
 // What allocators keep of freed memory, which settles in the first rounds: of a process that has just taken over; and
 // of one that has done half as much before, which is 22 bytes an activity in a nightly block, less than what it makes.
 constexpr int64_t kSlack = 8 << 20;
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#if defined(ABSL_HAVE_ADDRESS_SANITIZER) || defined(ABSL_HAVE_THREAD_SANITIZER)
 constexpr int64_t kSlackOfTheLiving = 64 << 20;  // It is kept from whoever still uses it.
 #else
 constexpr int64_t kSlackOfTheLiving = 512 << 10;
