@@ -3,6 +3,7 @@
 #include "broker/control/user_turns.h"
 
 #include <algorithm>
+#include <cassert>
 #include <utility>
 
 namespace rdmabroker {
@@ -15,6 +16,7 @@ void UserTurns::Add(const std::shared_ptr<Line>& line, std::function<void()> wor
 }
 
 void UserTurns::Charge(Line& line, int64_t requests) {
+  assert(requests <= kShare);
   Owe(line, requests);
   line.charged_ += static_cast<uint64_t>(requests);
   charged_ += static_cast<uint64_t>(requests);

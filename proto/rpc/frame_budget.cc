@@ -30,7 +30,6 @@ FrameBudget::FrameBudget(const Rates& rates, absl::Time now)
     : calls_(rates.calls, now), resets_(rates.resets, now), small_(rates.small, now) {}
 
 void FrameBudget::EarnByReply(size_t octets) {
-  constexpr size_t kLongestFrame = 16384;
   const size_t frames = 1 + octets / kLongestFrame;
   small_.Add(3.0 * static_cast<double>(frames));
 }

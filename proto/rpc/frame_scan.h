@@ -11,9 +11,12 @@
 
 namespace rdmabroker::rpc {
 
+// The most octets of a frame's payload while no end allows more (RFC 9113 section 4.2).
+inline constexpr uint32_t kLongestFrame = 16384;
+
 // The length and type of a frame's header (RFC 9113 section 4.1).
 struct FrameHeader {
-  uint32_t length = 0;  // Octets of the payload.
+  uint32_t length = 0;  // Octets of the payload, as the peer says: may exceed kLongestFrame.
   uint8_t type = 0;
   uint8_t flags = 0;
 };

@@ -209,8 +209,10 @@ size_t Http2::Scan(std::string_view octets, absl::Time now) {
 
 size_t Http2::WeightOf(const FrameHeader& frame) {
   if (frame.type != NGHTTP2_HEADERS && frame.type != NGHTTP2_CONTINUATION) return 1;
-  header_block_ = (frame.flags & NGHTTP2_FLAG_END_HEADERS) != 0 ? 0 : header_block_ + frame.length;
-  return 1 + frame.length / kHeaderOctets;
+  // nghttp2 ends the connection at a longer one and reads none of it.
+  const uint32_t length = std::min(frame.length, kLongestFrame);
+  header_block_ = (frame.flags & NGHTTP2_FLAG_END_HEADERS) != 0 ? 0 : header_block_ + length;
+  return 1 + length / kHeaderOctets;
 }
 
 size_t Http2::Receive(std::string_view octets, absl::Time now) {

@@ -382,6 +382,17 @@ TEST(ServerConnectionTest, FewCallsWithManyHeadersAreReadAtATime) {
   EXPECT_EQ(client.server().calls(), at_a_time - 1) << "the last one's headers are read up to their length";
 }
 
+TEST(ServerConnectionTest, AFrameCountsAsNoMoreThanMayBeReadOfIt) {
+  for (const uint8_t type : {NGHTTP2_HEADERS, NGHTTP2_CONTINUATION}) {
+    RawClient client;
+    client.server().TakeWeight();
+    client.Send(Frame(type, 0, 1, "").replace(0, 3, BigEndian(0xFFFFFF, 3)));
+    EXPECT_LE(client.server().TakeWeight(), 1 + kLongestFrame / Http2::kHeaderOctets);
+    EXPECT_LE(client.server().headers(), kLongestFrame);
+    EXPECT_NE(client.goaway, "") << "it is longer than allowed";
+  }
+}
+
 TEST(ServerConnectionTest, AServerThatDrainsFinishesWhatHasBegunAndTakesNothingNew) {
   Ends ends;
   const CallId call = ends.Begin("/test/Many");

@@ -183,6 +183,8 @@ TEST_P(DataPathConformance, AFullQueueRefusesAndStaysGood) {
   for (int i = 0; i < 64; ++i) PostReceive(*a, buffer, 64);
   const Sge sge = buffer.sge();
   EXPECT_EQ(a->qp->Receive(nullptr, {&sge, 1}), NdkStatus::kInsufficientResources);
+  Buffer at_b(b->domain, 64, kMrAllowLocalWrite);
+  for (int i = 0; i < 64; ++i) PostReceive(*b, at_b, 64);
   for (int i = 0; i < 64; ++i) ASSERT_EQ(a->qp->Send(nullptr, {}, kOpDefer), NdkStatus::kSuccess);
   EXPECT_EQ(b->qp->Send(nullptr, {}, 0), NdkStatus::kSuccess);
   EXPECT_EQ(a->Next().status, NdkStatus::kSuccess);
