@@ -5,7 +5,8 @@
 fuzz() { fuzz_for 10; }
 fuzz_deep() { fuzz_for 600; }
 
-# SECONDS: each target for so long, as many at a time as there are processors. Its programs are linked anew (.bazelrc).
+# SECONDS: runs each target for so long, as many at a time as there are processors. The config fuzz links libFuzzer to
+# the objects of the config asan.
 fuzz_for() {
   local config=fuzz labels bin label seed=${RDMA_BROKER_SEED:-$RANDOM}
   mapfile -t labels < <(bazel query 'filter("_fuzz$", tests(//...))' 2>"$logs/query.log")

@@ -33,8 +33,7 @@ constexpr NdkStatus kBadCall = NdkStatus::kInvalidParameter;
 constexpr Row kRows[] = {
     {EADDRINUSE, kInUse, kInUse, kInUse, kInUse, kAborted},
     {kOnAllAddresses, kInUse, kOther, kOther, kOther, kOther},
-    // Nobody has the address, or has it any more. CONNECT: an iWARP device has a connection with the same addresses and
-    // ports.
+    // No device has the address now. CONNECT: an iWARP device has a connection with the same addresses and ports.
     {EADDRNOTAVAIL, kNotLocal, kNoNetwork, kNoHost, NdkStatus::kAddressAlreadyExists, kAborted},
     // No device has the address; or the way to the peer leaves the devices.
     {ENODEV, kNotLocal, kNoNetwork, kNoHost, kNoNetwork, kAborted},

@@ -31,7 +31,6 @@ struct Kind {
   Short what;
 };
 
-// What can be withheld.
 inline constexpr Kind kKinds[] = {
     {"WithoutMemory", Short::kMemory},
     {"WithoutThreads", Short::kThreads},
