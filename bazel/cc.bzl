@@ -4,6 +4,8 @@
 A part of a library is NAME.h, NAME.cc or both.
 """
 
+load("//bazel:precompiled.bzl", "precompiled_copts", "precompiled_deps")
+
 # Dependencies of nearly every test.
 _TEST_DEPS = ["//dataplane:unique_fd", "//dataplane/ndk", "@system//:absl"]
 
@@ -66,7 +68,8 @@ def gtests(srcs, size = "small", deps = [], **kwargs):
             name = src[:-len(".cc")],
             size = size,
             srcs = [src],
-            deps = _with(deps, _TEST_DEPS + ["@system//:gtest_main"]),
+            copts = precompiled_copts(),
+            deps = _with(deps, _TEST_DEPS + ["@system//:gtest_main"]) + precompiled_deps(),
             **kwargs
         )
 
@@ -96,7 +99,8 @@ def fuzz_tests(srcs, deps = [], **kwargs):
             deps = _with(deps, _TEST_DEPS + ["//tests:fuzz"]) + select({
                 "//bazel:fuzzing": [],
                 "//conditions:default": ["//tests:corpus_replay"],
-            }),
+            }) + precompiled_deps(),
+            copts = precompiled_copts(),
             **kwargs
         )
 
@@ -114,7 +118,7 @@ def programs(srcs, **kwargs):
             **kwargs
         )
 
-def _cc_library(name, parts, private, **kwargs):
+def _cc_library(name, parts, private, deps = [], **kwargs):
     for part in parts + private:
         if not _files([part], [".h", ".cc"]):
             fail("%s has neither a header nor a source" % part)
@@ -124,6 +128,8 @@ def _cc_library(name, parts, private, **kwargs):
         linkstatic = True,
         srcs = _files(parts, [".cc"]) + _files(private, [".h", ".cc"]),
         hdrs = _files(parts, [".h"]),
+        copts = precompiled_copts(),
+        deps = deps + precompiled_deps(),
         **kwargs
     )
 

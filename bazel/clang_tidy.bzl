@@ -1,36 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs clang-tidy on the sources of C++ targets with the flags that Bazel compiles them with; see --config=lint."""
 
-load("@bazel_tools//tools/build_defs/cc:action_names.bzl", "CPP_COMPILE_ACTION_NAME")
-load("@bazel_tools//tools/cpp:toolchain_utils.bzl", "find_cpp_toolchain")
-
-def _flags(ctx, context):
-    toolchain = find_cpp_toolchain(ctx)
-    features = cc_common.configure_features(
-        ctx = ctx,
-        cc_toolchain = toolchain,
-        unsupported_features = ctx.disabled_features + ["layering_check", "module_maps"],
-    )
-    variables = cc_common.create_compile_variables(
-        feature_configuration = features,
-        cc_toolchain = toolchain,
-        user_compile_flags = ctx.fragments.cpp.copts + ctx.fragments.cpp.cxxopts + getattr(ctx.rule.attr, "copts", []),
-        include_directories = context.includes,
-        quote_include_directories = context.quote_includes,
-        system_include_directories = context.system_includes,
-        preprocessor_defines = depset(transitive = [context.defines, context.local_defines]),
-    )
-    return cc_common.get_memory_inefficient_command_line(
-        feature_configuration = features,
-        action_name = CPP_COMPILE_ACTION_NAME,
-        variables = variables,
-    )
+load(":compiler.bzl", "COMPILER", "FRAGMENTS", "TOOLCHAINS", "compiler")
 
 def _clang_tidy_impl(target, ctx):
     if CcInfo not in target or not hasattr(ctx.rule.attr, "srcs"):
         return [OutputGroupInfo(clang_tidy = depset())]
     context = target[CcInfo].compilation_context
-    flags = _flags(ctx, context)
+    flags = compiler(ctx, getattr(ctx.rule.attr, "copts", []), context).flags
     sources = [file for file in ctx.rule.files.srcs if file.extension == "cc"]
     if not sources:  # Otherwise the headers are seen where the sources include them.
         sources = [file for file in getattr(ctx.rule.files, "hdrs", []) if file.extension == "h"]
@@ -53,10 +30,7 @@ def _clang_tidy_impl(target, ctx):
 
 clang_tidy = aspect(
     implementation = _clang_tidy_impl,
-    attrs = {
-        "_cc_toolchain": attr.label(default = "@bazel_tools//tools/cpp:current_cc_toolchain"),
-        "_config": attr.label(default = "//:.clang-tidy", allow_single_file = True),
-    },
-    fragments = ["cpp"],
-    toolchains = ["@bazel_tools//tools/cpp:toolchain_type"],
+    attrs = dict(COMPILER, _config = attr.label(default = "//:.clang-tidy", allow_single_file = True)),
+    fragments = FRAGMENTS,
+    toolchains = TOOLCHAINS,
 )

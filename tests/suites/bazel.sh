@@ -23,8 +23,8 @@ bazel_tests() {
   done_before=$(wc -l <"$outcomes")
   shift
   say "$name, after $SECONDS s"
-  bazel test "${bazel_flags[@]}" "${test_flags[@]}" --build_event_json_file="$logs/$name.events" "$@" 2>&1 |
-    tee "$logs/$name.log" || status=${PIPESTATUS[0]}
+  bazel test --config="$config" "${bazel_flags[@]}" "${test_flags[@]}" \
+    --build_event_json_file="$logs/$name.events" "$@" 2>&1 | tee "$logs/$name.log" || status=${PIPESTATUS[0]}
   python3 tests/bazel_cases.py "$logs/$name.events" "$status" "$logs/$name.log" >>"$outcomes"
   tail -n +$((done_before + 1)) "$outcomes" | show_failed
   tail -n +$((done_before + 1)) "$outcomes" | cut -f 2 | sort -u | xargs -r grep -hs '^covered: ' || true

@@ -18,6 +18,8 @@ in_guest() {
   return "$status"
 }
 
+rxe() { parts rxe; }
+
 # Both kinds of device at the same time: most of it waits for the kernel's timeouts.
 guests() {
   parts rxe &

@@ -32,10 +32,15 @@ show_ratios() {
   echo "$ratios"
 }
 
+# Of the build that is installed.
 bench() {
+  local config=opt
   measurements bench //...
   check vm_bench in_guest 600 bench //broker:rdma-brokerd //client/ctl:rdma-brokerctl \
     //tests/bench:handshake_bench //tests/bench:verbs_data_path_bench
 }
 
-costs() { measurements costs //tests/bench:{survival,control,memory}_bench; }
+costs() {
+  local config=opt
+  measurements costs //tests/bench:{survival,control,memory}_bench
+}

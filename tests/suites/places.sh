@@ -6,7 +6,7 @@
 quickstart() {
   local command
   command=$(sed -nE 's|^    (\./deploy/quickstart) \[FILE\] .*|\1|p' README.md)
-  set -- "${command:?of README.md}" ${sanitizer:+--config "$sanitizer"}
+  set -- "${command:?of README.md}" --config "$config"
   check quickstart "$@"
   check quickstart_output shows "$logs/quickstart.log" 'Endpoints of the server.s broker, before' \
     'Endpoints of the client.s broker, during' 'listener +bound +2 ' 'dedicated +bound +1 ' \
@@ -30,7 +30,7 @@ node_packages() {
 }
 
 clients_in_other_languages() {
-  local bin
+  local bin config=opt
   node_packages client/examples/node || return
   bin=$(programs //broker:rdma-brokerd //client/ctl:rdma-brokerctl //client/examples:request_reply \
     //client/c:librdma_broker.so) || return

@@ -89,7 +89,7 @@ std::string CommandOfThisCase(const std::string& value) {
   const testing::TestInfo& test = *testing::UnitTest::GetInstance()->current_test_info();
   const std::string name = std::string(test.test_suite_name()) + "." + test.name();
   if (const char* const label = std::getenv("TEST_TARGET")) {
-    return "bazel test --config=opt --test_env=" + value + " --test_filter=" + name + " " + label;
+    return "bazel test --config=tests --test_env=" + value + " --test_filter=" + name + " " + label;
   }
   std::string command = value;
   std::ifstream line("/proc/self/cmdline");

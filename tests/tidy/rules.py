@@ -381,7 +381,7 @@ PAGE_RULES = (
         tuple(
             {
                 "tests/suites/table": "fast unit,tidy all\nunit tag tests\ntidy source text\n",
-                ".ci/run": "add unit\n",
+                ".ci/run": "tests/run unit\n",
                 "CONTRIBUTING.md": f"# A\n\n| suite | fast | CI | nightly |\n| --- |\n{row}\n",
             }
             for row in ("| `unit` | yes | yes | |", "| `unit`, `tidy` | yes | yes | |", "| `unit`, `tidy` | yes | | |")
