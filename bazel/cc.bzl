@@ -64,12 +64,12 @@ def gtests(srcs, size = "small", deps = [], **kwargs):
       **kwargs: for each cc_test.
     """
     for src in srcs:
-        native.cc_test(
+        _compiled(
+            native.cc_test,
             name = src[:-len(".cc")],
             size = size,
             srcs = [src],
-            copts = precompiled_copts(),
-            deps = _with(deps, _TEST_DEPS + ["@system//:gtest_main"]) + precompiled_deps(),
+            deps = _with(deps, _TEST_DEPS + ["@system//:gtest_main"]),
             **kwargs
         )
 
@@ -85,7 +85,8 @@ def fuzz_tests(srcs, deps = [], **kwargs):
     """
     for src in srcs:
         corpus = "corpus/" + src[:-len("_fuzz.cc")]
-        native.cc_test(
+        _compiled(
+            native.cc_test,
             name = src[:-len(".cc")],
             size = "small",
             srcs = [src],
@@ -99,8 +100,7 @@ def fuzz_tests(srcs, deps = [], **kwargs):
             deps = _with(deps, _TEST_DEPS + ["//tests:fuzz"]) + select({
                 "//bazel:fuzzing": [],
                 "//conditions:default": ["//tests:corpus_replay"],
-            }) + precompiled_deps(),
-            copts = precompiled_copts(),
+            }),
             **kwargs
         )
 
@@ -118,18 +118,20 @@ def programs(srcs, **kwargs):
             **kwargs
         )
 
-def _cc_library(name, parts, private, deps = [], **kwargs):
+def _compiled(rule, deps, **kwargs):
+    rule(copts = precompiled_copts(), deps = deps + precompiled_deps(), **kwargs)
+
+def _cc_library(name, parts, private, **kwargs):
     for part in parts + private:
         if not _files([part], [".h", ".cc"]):
             fail("%s has neither a header nor a source" % part)
-    native.cc_library(
+    _compiled(
+        native.cc_library,
         name = name,
         # Without it Bazel also links a shared library of each when it builds everything.
         linkstatic = True,
         srcs = _files(parts, [".cc"]) + _files(private, [".h", ".cc"]),
         hdrs = _files(parts, [".h"]),
-        copts = precompiled_copts(),
-        deps = deps + precompiled_deps(),
         **kwargs
     )
 

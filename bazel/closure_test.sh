@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Usage: closure_test.sh CLOSURE ALLOWED...
 # Fails on a label in the file CLOSURE that is none of the ALLOWED labels and in none of the ALLOWED packages.
-# PACKAGE/... is a package and all below it. How something is built, //bazel, is allowed to all.
+# PACKAGE/... is a package and all below it. Every target may use //bazel.
 set -euo pipefail
 
 closure=$1

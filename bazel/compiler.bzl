@@ -9,13 +9,13 @@ COMPILER = {"_cc_toolchain": attr.label(default = "@bazel_tools//tools/cpp:curre
 FRAGMENTS = ["cpp"]
 TOOLCHAINS = ["@bazel_tools//tools/cpp:toolchain_type"]
 
-def compiler(ctx, copts = [], context = None):
+def compiler(ctx, copts, context):
     """The path of the compiler, and the flags by which Bazel has it compile a source, without the source.
 
     Args:
       ctx: of a rule or aspect that has the above.
       copts: of the source's target.
-      context: the CcCompilationContext of the source's target, if it has one.
+      context: the CcCompilationContext of the source's target.
 
     Returns:
       A struct with `path` and `flags`.
@@ -26,17 +26,14 @@ def compiler(ctx, copts = [], context = None):
         cc_toolchain = toolchain,
         unsupported_features = ctx.disabled_features + ["layering_check", "module_maps"],
     )
-    of_target = {} if context == None else dict(
-        include_directories = context.includes,
-        quote_include_directories = context.quote_includes,
-        system_include_directories = context.system_includes,
-        preprocessor_defines = depset(transitive = [context.defines, context.local_defines]),
-    )
     variables = cc_common.create_compile_variables(
         feature_configuration = features,
         cc_toolchain = toolchain,
         user_compile_flags = ctx.fragments.cpp.copts + ctx.fragments.cpp.cxxopts + copts,
-        **of_target
+        include_directories = context.includes,
+        quote_include_directories = context.quote_includes,
+        system_include_directories = context.system_includes,
+        preprocessor_defines = depset(transitive = [context.defines, context.local_defines]),
     )
     return struct(
         path = cc_common.get_tool_for_action(feature_configuration = features, action_name = CPP_COMPILE_ACTION_NAME),

@@ -9,7 +9,7 @@ load(":compiler.bzl", "COMPILER", "FRAGMENTS", "TOOLCHAINS", "compiler")
 _USED = "//bazel:precompiles"
 
 def _precompiled_impl(ctx):
-    clang = compiler(ctx)
+    clang = compiler(ctx, [], cc_common.create_compilation_context())
     out = ctx.actions.declare_file(ctx.label.name + ".pch")
     ctx.actions.run_shell(
         mnemonic = "Precompile",
@@ -24,7 +24,7 @@ def _precompiled_impl(ctx):
     return [DefaultInfo(files = depset([out])), CcInfo(compilation_context = context)]
 
 precompiled = rule(
-    doc = "Compiles a header, which includes only what the system has, for those who depend on this.",
+    doc = "Compiles a header for the targets that depend on this. The header may only include headers of the system.",
     implementation = _precompiled_impl,
     attrs = dict(COMPILER, header = attr.label(mandatory = True, allow_single_file = [".h"])),
     fragments = FRAGMENTS,

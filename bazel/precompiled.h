@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// What most sources include of other libraries. The config tests compiles it once (precompiled.bzl).
+// Headers of other libraries that most sources include. The config tests compiles them once (precompiled.bzl).
 
 #ifndef BAZEL_PRECOMPILED_H_
 #define BAZEL_PRECOMPILED_H_

@@ -22,7 +22,7 @@ rxe() { parts rxe; }
 
 # Both kinds of device at the same time: most of it waits for the kernel's timeouts.
 guests() {
-  parts rxe &
+  rxe &
   parts siw &
   wait
   check guest_with_bond in_guest 300 "doctor others_wait" //broker:rdma-brokerd //client/ctl:rdma-brokerctl

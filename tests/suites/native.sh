@@ -10,9 +10,9 @@ kept() {
     //tests/{control,integration,keeper,systemd}/...
 }
 
-# NAME, TESTS
+# NAME, TESTS: measures the build that is installed.
 measurements() {
-  local name=$1
+  local name=$1 config=opt
   shift
   bazel_tests "$name" --test_tag_filters=bench --local_test_jobs=1 --nocache_test_results "$@"
 }
@@ -32,7 +32,6 @@ show_ratios() {
   echo "$ratios"
 }
 
-# Of the build that is installed.
 bench() {
   local config=opt
   measurements bench //...
@@ -40,7 +39,4 @@ bench() {
     //tests/bench:handshake_bench //tests/bench:verbs_data_path_bench
 }
 
-costs() {
-  local config=opt
-  measurements costs //tests/bench:{survival,control,memory}_bench
-}
+costs() { measurements costs //tests/bench:{survival,control,memory}_bench; }
