@@ -13,8 +13,9 @@ def _precompiled_impl(ctx):
     out = ctx.actions.declare_file(ctx.label.name + ".pch")
     ctx.actions.run_shell(
         mnemonic = "Precompile",
-        # By its name clang would list it among what each source includes.
-        command = '"$1" "${@:4}" -x c++-header - -o "$3" <"$2"',
+        # By its name clang would list it among what each source includes. Without that option it would instantiate the
+        # header's templates in each source.
+        command = '"$1" "${@:4}" -fpch-instantiate-templates -x c++-header - -o "$3" <"$2"',
         arguments = [clang.path, ctx.file.header.path, out.path] + clang.flags,
         inputs = [ctx.file.header],
         outputs = [out],

@@ -3,14 +3,17 @@
 # Fuzz targets: libFuzzer looks for inputs that break what they check.
 
 fuzz() { fuzz_for 10; }
-fuzz_deep() { fuzz_for 600; }
+fuzz_deep() {
+  local config=asan
+  fuzz_for 600
+}
 
-# SECONDS: runs each target for so long, as many at a time as there are processors. The config fuzz links libFuzzer to
-# the objects of the config asan.
+# SECONDS: runs each target for so long, as many at a time as there are processors. libFuzzer is linked to the objects
+# of other tests.
 fuzz_for() {
-  local config=fuzz labels bin label seed=${RDMA_BROKER_SEED:-$RANDOM}
+  local labels bin label seed=${RDMA_BROKER_SEED:-$RANDOM}
   mapfile -t labels < <(bazel query 'filter("_fuzz$", tests(//...))' 2>"$logs/query.log")
-  bin=$(programs "${labels[@]}") || { check fuzz_build false && return; }
+  bin=$(programs --config=fuzz "${labels[@]}") || { check fuzz_build false && return; }
   for label in "${labels[@]}"; do
     (($(jobs -rp | wc -l) < $(nproc))) || wait -n || true
     label=${label#//}

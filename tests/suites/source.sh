@@ -15,9 +15,9 @@ gcc() {
   check gcc bazel build "${bazel_flags[@]}" --config=opt ${programs:?of bazel query}
 }
 
-# Compiles without linking, and shares its objects with the tests.
-clang() {
-  check clang bazel build "${bazel_flags[@]}" --config="$config" --output_groups=compilation_outputs //...
+# Compiles without linking.
+layering() {
+  check layering bazel build "${bazel_flags[@]}" --config=layering --output_groups=compilation_outputs //...
 }
 
 lint() { check lint bazel build "${bazel_flags[@]}" --config=clang --config=lint //broker/core/...; }
