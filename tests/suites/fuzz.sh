@@ -8,8 +8,7 @@ fuzz_deep() {
   fuzz_for 600
 }
 
-# SECONDS: runs each target for so long, as many at a time as there are processors. libFuzzer is linked to the objects
-# of other tests.
+# SECONDS: runs each target for so long, as many at a time as there are processors.
 fuzz_for() {
   local labels bin label seed=${RDMA_BROKER_SEED:-$RANDOM}
   mapfile -t labels < <(bazel query 'filter("_fuzz$", tests(//...))' 2>"$logs/query.log")
