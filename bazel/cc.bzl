@@ -104,17 +104,20 @@ def fuzz_tests(srcs, deps = [], **kwargs):
             **kwargs
         )
 
-def programs(srcs, **kwargs):
+def programs(srcs, deps = [], **kwargs):
     """A cc_binary for each source, under its name without the folder and the ending.
 
     Args:
       srcs: the sources.
+      deps: dependencies of each.
       **kwargs: for each cc_binary.
     """
     for src in srcs:
-        native.cc_binary(
+        _compiled(
+            native.cc_binary,
             name = src.split("/")[-1][:-len(".cc")],
             srcs = [src],
+            deps = deps,
             **kwargs
         )
 
