@@ -48,7 +48,8 @@ class Adapter : public BrokerObject {
   rdmabroker::Adapter* data() const { return data_; }
 
   // The listener has no address yet: Listener::Listen is next. `on_connect` is called for each peer that wants to
-  // connect; `on_address`, which may be null, when the adapter loses the listener's address or has it.
+  // connect; `on_address`, which may be null, when the adapter loses the listener's address or has it, or with
+  // ListenOptions::any_adapter another adapter has it, but not before the completion of Listen.
   NdkStatus CreateListener(ConnectEventCallback on_connect, CreateCompletion<Listener> completion);
   NdkStatus CreateListener(ConnectEventCallback on_connect, AddressEventCallback on_address,
                            CreateCompletion<Listener> completion);

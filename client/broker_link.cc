@@ -27,6 +27,12 @@ constexpr milliseconds kLongestGrace{24 * 60 * 60 * 1000};  // Whatever the brok
 constexpr milliseconds kLongestAnswer{10'000};
 constexpr milliseconds kListDeadline{10'000};
 
+// Whose address has changed; nobody's where it is of a newer kind.
+ObjectKey KeyOf(const v1::EndpointAddressEvent& event) {
+  if (event.has_reservation_id()) return {ObjectKind::kReservation, event.reservation_id()};
+  return {ObjectKind::kSharedEndpoint, event.shared_endpoint_id()};
+}
+
 }  // namespace
 
 void Leak(const std::shared_ptr<BrokerLink>& link) { (void)new std::shared_ptr<BrokerLink>(link); }
@@ -144,6 +150,9 @@ void BrokerLink::Happened(const v1::SessionEvent& event) {
       break;
     case v1::SessionEvent::kListenerAddress:
       key = {ObjectKind::kListener, event.listener_address().listener_id()};
+      break;
+    case v1::SessionEvent::kEndpointAddress:
+      key = KeyOf(event.endpoint_address());
       break;
     case v1::SessionEvent::kOutcome:
     case v1::SessionEvent::EVENT_NOT_SET:  // Of a newer kind.

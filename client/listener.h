@@ -10,6 +10,7 @@
 #include <optional>
 #include <vector>
 
+#include "client/address_holder.h"
 #include "client/broker_object.h"
 #include "client/local_address.h"
 #include "client/values.h"
@@ -28,11 +29,6 @@ class Reservation;
 // NDK_FN_CONNECT_EVENT_CALLBACK. The connector is never null. It belongs to the consumer, who must close it in the end,
 // whatever becomes of it.
 using ConnectEventCallback = std::function<void(std::shared_ptr<Connector>)>;
-
-// The adapter has lost the address that the listener listens on, or has it (again), or with ListenOptions::any_adapter
-// another adapter has it: ListenerAddressEvent in
-// session.proto. After the completion of Listen. On the session's thread.
-using AddressEventCallback = std::function<void(bool present)>;
 
 struct ListenOptions {
   // Holds the address until the adapter has it, and succeeds at once; otherwise Listen fails with kInvalidAddress where

@@ -70,26 +70,26 @@ void Broker::Recover(std::vector<std::unique_ptr<Fabric>> fabrics) {
 }
 
 Broker::Opened Broker::Open(EventStream& stream, std::shared_ptr<const Caller> caller, const SessionSecret& secret,
-                            bool hears_of_addresses) {
+                            AddressNews address_news) {
   // A broker that stops refuses all alike.
   if (!stopping_) {
     if (auto refusal = gate_.Open(*caller, core(), Loop::Now())) return *std::move(refusal);
   }
   stream.id_ = StreamId(++last_stream_);
-  const OpenSession event{stream.id_, caller->identity, secret, hears_of_addresses};
+  const OpenSession event{stream.id_, caller->identity, secret, address_news};
   return Attach(stream, std::move(caller), event);
 }
 
 Broker::Opened Broker::Resume(EventStream& stream, std::shared_ptr<const Caller> caller, SessionId session,
                               const SessionSecret& secret, EventNumber acknowledged, uint64_t lineage,
-                              bool hears_of_addresses) {
+                              AddressNews address_news) {
   if (lineage != 0 && lineage != core().records().lineage) {
     return Outcome{.status = NdkStatus::kObjectNameNotFound,
                    .hint = absl::StrCat("session ", session.value(),
                                         ": was in records that this broker has lost; open a new one")};
   }
   stream.id_ = StreamId(++last_stream_);
-  const ResumeSession event{stream.id_, session, caller->identity, secret, acknowledged, hears_of_addresses};
+  const ResumeSession event{stream.id_, session, caller->identity, secret, acknowledged, address_news};
   return Attach(stream, std::move(caller), event);
 }
 

@@ -63,10 +63,10 @@ class Broker {
   // The session's number, or why there is none. `stream` is the session's until CloseStream, or until it is ended.
   using Opened = std::variant<SessionId, Outcome>;
   Opened Open(EventStream& stream, std::shared_ptr<const Caller> caller, const SessionSecret& secret,
-              bool hears_of_addresses);
+              AddressNews address_news);
   // `lineage` is that of the records which the client has the session from; 0: it does not say.
   Opened Resume(EventStream& stream, std::shared_ptr<const Caller> caller, SessionId session,
-                const SessionSecret& secret, EventNumber acknowledged, uint64_t lineage, bool hears_of_addresses);
+                const SessionSecret& secret, EventNumber acknowledged, uint64_t lineage, AddressNews address_news);
 
   // The stream is gone. Nothing for a stream that the broker has ended.
   void CloseStream(EventStream& stream, StreamEnd end);

@@ -17,7 +17,8 @@ struct Feature {
   bool Features::*named;
 };
 constexpr Feature kFeatures[] = {
-    {"listener-address-events", &Features::address_events},
+    {"listener-address-events", &Features::listener_address_events},
+    {"endpoint-address-events", &Features::endpoint_address_events},
     {"requests-on-stream", &Features::requests_on_stream},
 };
 
@@ -37,6 +38,11 @@ std::variant<Features, Outcome> ReadFeatures(uint32_t api_minor,
     features.*known.named = std::find(names.begin(), names.end(), known.name) != names.end();
   }
   return features;
+}
+
+AddressNews NewsFor(const Features& features) {
+  if (features.endpoint_address_events) return AddressNews::kOfAll;
+  return features.listener_address_events ? AddressNews::kOfListeners : AddressNews::kNone;
 }
 
 void ToProto(const Features& features, v1::SessionOpened* opened) {

@@ -7,6 +7,7 @@
 #include <string>
 #include <variant>
 
+#include "broker/core/messages.h"
 #include "broker/core/requests.h"
 #include "google/protobuf/repeated_field.h"
 #include "proto/rdmabroker/v1/session.pb.h"
@@ -18,14 +19,17 @@ inline constexpr uint32_t kApiMinor = 2;
 
 // The features of the contract that a client has named and the broker has; session.proto, OpenSession.features.
 struct Features {
-  bool address_events = false;      // ListenerAddressEvent.
-  bool requests_on_stream = false;  // RequestBatch and ReplyBatch.
+  bool listener_address_events = false;  // ListenerAddressEvent.
+  bool endpoint_address_events = false;  // ListenerAddressEvent and EndpointAddressEvent.
+  bool requests_on_stream = false;       // RequestBatch and ReplyBatch.
 };
 
 // Reads what a client says of itself when it opens a session or returns to one. Returns its features, or why what it
 // says is malformed.
 std::variant<Features, Outcome> ReadFeatures(uint32_t api_minor,
                                              const google::protobuf::RepeatedPtrField<std::string>& names);
+
+AddressNews NewsFor(const Features& features);
 
 // Says which are in force.
 void ToProto(const Features& features, v1::SessionOpened* opened);

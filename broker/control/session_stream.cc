@@ -133,10 +133,10 @@ void SessionStream::OpenOrResume() {
     }
     sent_ = EventNumber(resume.acknowledged_event());
     opened = context_.broker.Resume(*this, caller_, SessionId(resume.session_id()), secret, sent_, resume.lineage(),
-                                    features_.address_events);
+                                    NewsFor(features_));
   } else {
     secret = RandomSecret();
-    opened = context_.broker.Open(*this, caller_, secret, features_.address_events);
+    opened = context_.broker.Open(*this, caller_, secret, NewsFor(features_));
   }
   if (const auto* refusal = std::get_if<Outcome>(&opened)) return Refuse(*refusal);
   session_ = std::get<SessionId>(opened);

@@ -3,6 +3,9 @@
 #include "broker/core/endpoints.h"
 
 #include <algorithm>
+#include <type_traits>
+#include <utility>
+#include <variant>
 
 #include "broker/core/nouns.h"
 #include "broker/core/objects.h"
@@ -112,13 +115,22 @@ std::vector<IpAddress> PlacesOf(const EndpointRecord& endpoint, const Device& de
 }
 
 void TellOfAddress(Turn& turn, const EndpointRecord& endpoint) {
-  const ListenerId* id = std::get_if<ListenerId>(&endpoint.owner);
-  if (id == nullptr || endpoint.address.ip.IsAny()) return;
-  ListenerRecord& listener = turn.records.listeners.at(*id);
-  const SessionRecord& session = std::as_const(turn.records.sessions).at(listener.session);
-  // What is left out, as where a client reads nothing, the listener's row shows.
-  if (listener.closing || !session.hears_of_addresses || IsOverwhelmed(turn, session)) return;
-  Notify(turn, listener, ListenerAddressEvent{*id, !endpoint.ips.empty()});
+  if (endpoint.address.ip.IsAny()) return;
+  const auto tell = [&](auto id) {
+    if constexpr (std::is_constructible_v<AddressHolder, decltype(id)>) {
+      auto& holders = TableOf(turn.records, id);
+      const auto found = std::as_const(holders).find(id);
+      if (found == std::as_const(holders).end()) return;
+      const ObjectRecord& holder = found->second;
+      const SessionRecord& session = std::as_const(turn.records.sessions).at(holder.session);
+      const bool listens = std::is_same_v<decltype(id), ListenerId>;
+      const AddressNews needed = listens ? AddressNews::kOfListeners : AddressNews::kOfAll;
+      // What is left out, as where a client reads nothing, a listener's row shows.
+      if (holder.closing || session.address_news < needed || IsOverwhelmed(turn, session)) return;
+      Notify(turn, holders.at(id), AddressEvent{id, !endpoint.ips.empty()});
+    }
+  };
+  std::visit(tell, endpoint.owner);
 }
 
 // Whether the listener can be reached at `ip` on the device.
@@ -135,13 +147,20 @@ void MoveTo(Turn& turn, EndpointRecord& endpoint, DeviceId device) {
   ForgetDeviceIfUnused(turn, before);
 }
 
+// Null: it has another owner. Hostile records may have an endpoint without its owner.
+const ListenerRecord* ListenerOf(const Records& records, const EndpointRecord& endpoint) {
+  const ListenerId* owner = std::get_if<ListenerId>(&endpoint.owner);
+  if (owner == nullptr) return nullptr;
+  const auto found = records.listeners.find(*owner);
+  return found == records.listeners.end() ? nullptr : &found->second;
+}
+
 // Gives the endpoint what the addresses of its device are now, but those that another endpoint has on that port. What
 // one connection stands on ends with that.
 void Follow(Turn& turn, EndpointId id) {
   const EndpointRecord& endpoint = std::as_const(turn.records.endpoints).at(id);
   if (endpoint.use == EndpointUse::kDedicated || endpoint.state != EndpointState::kBound) return;
-  const ListenerId* owner = std::get_if<ListenerId>(&endpoint.owner);
-  const ListenerRecord* listener = owner == nullptr ? nullptr : &std::as_const(turn.records.listeners).at(*owner);
+  const ListenerRecord* listener = ListenerOf(turn.records, endpoint);
   const bool moves = listener != nullptr && listener->any_adapter && !listener->closing;
   const DeviceId place = moves ? DeviceFor(turn, *listener, endpoint.address.ip, endpoint.device) : endpoint.device;
   const DeviceRecord& device = std::as_const(turn.records.devices).at(place);
@@ -390,10 +409,13 @@ void FollowToAdapters(Turn& turn, SessionId session) {
 void Handle(Turn& turn, const FabricBound& report) {
   EndpointRecord* endpoint = FindIn(turn, report.endpoint, {EndpointState::kBinding, EndpointState::kRepurposing});
   if (endpoint == nullptr) return;
+  const bool taken = endpoint->state == EndpointState::kRepurposing;
   SetState(turn, *endpoint, EndpointState::kBound);
   const ObjectId owner = endpoint->owner;
   OnBound(turn, owner, report.endpoint);
   UnbindIfUnused(turn, *endpoint);
+  // Who has taken over a reservation that has lost its address is to know that.
+  if (taken && endpoint->ips.empty()) TellOfAddress(turn, *endpoint);
   Follow(turn, report.endpoint);
 }
 

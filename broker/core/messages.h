@@ -28,12 +28,15 @@ struct Identity {
 
 // --- Events from the control layer ---
 
+// Of whose addresses a client hears by AddressEvents.
+enum class AddressNews : uint8_t { kNone, kOfListeners, kOfAll };
+
 // Answered by SessionOpened or SessionRefused.
 struct OpenSession {
   StreamId stream;
   Identity identity;
   SessionSecret secret;
-  bool hears_of_addresses = false;  // The client deals with ListenerAddressEvents.
+  AddressNews address_news = AddressNews::kNone;
 
   bool operator==(const OpenSession&) const = default;
 };
@@ -46,7 +49,7 @@ struct ResumeSession {
   Identity identity;
   SessionSecret secret;
   EventNumber acknowledged;
-  bool hears_of_addresses = false;
+  AddressNews address_news = AddressNews::kNone;
 
   bool operator==(const ResumeSession&) const = default;
 };

@@ -30,7 +30,7 @@ class MovingListener : public testing::Test {
  protected:
   void SetUp() override {
     random_.seed(seed_);
-    Handle(OpenSession{StreamId(1), {1000, 1000, 1}, {}, true});
+    Handle(OpenSession{StreamId(1), {1000, 1000, 1}, {}, AddressNews::kOfAll});
     for (size_t i = 0; i < kDevices; ++i) Return(i);
   }
 

@@ -314,16 +314,19 @@ struct AdapterDisabledEvent {
   bool operator==(const AdapterDisabledEvent&) const = default;
 };
 
-// The device has lost the listener's address, or has it again. For clients that ask to hear of it.
-struct ListenerAddressEvent {
-  ListenerId listener;
+// What keeps an address that its device may lose.
+using AddressHolder = std::variant<ListenerId, SharedEndpointId, ReservationId>;
+
+// The device has lost the holder's address, or has it again. For clients that ask to hear of it.
+struct AddressEvent {
+  AddressHolder holder;
   bool present = false;
 
-  bool operator==(const ListenerAddressEvent&) const = default;
+  bool operator==(const AddressEvent&) const = default;
 };
 
 struct SessionEvent : std::variant<OutcomeEvent, ConnectEvent, DisconnectEvent, AdapterRemovedEvent,
-                                   AdapterDisabledEvent, ListenerAddressEvent> {
+                                   AdapterDisabledEvent, AddressEvent> {
   using variant::variant;
   SessionEvent();
   SessionEvent(const SessionEvent&);

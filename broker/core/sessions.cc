@@ -131,7 +131,7 @@ void Handle(Turn& turn, const OpenSession& event) {
   session.identity = event.identity;
   session.secret = event.secret;
   session.stream = event.stream;
-  session.hears_of_addresses = event.hears_of_addresses;
+  session.address_news = event.address_news;
   PromiseAnswers(turn.limits, session);
   turn.Emit(SessionOpened{event.stream, id});
 }
@@ -155,7 +155,7 @@ void Handle(Turn& turn, const ResumeSession& event) {
   }
   if (session->stream) turn.Emit(StreamReplaced{session->stream});
   session->stream = event.stream;
-  session->hears_of_addresses = event.hears_of_addresses;
+  session->address_news = event.address_news;
   SetDeadline(turn, *session, absl::InfiniteFuture());
   PromiseAnswers(turn.limits, *session);
   session->returned = turn.now();

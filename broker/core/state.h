@@ -86,7 +86,7 @@ struct SessionRecord {
   std::deque<SessionEvent> events;  // Numbers dropped + 1 ... last_event.
   std::deque<KeptAnswer> answers;   // In the order of their ids.
   RequestId newest_request;
-  bool hears_of_addresses = false;  // It gets ListenerAddressEvents.
+  AddressNews address_news = AddressNews::kNone;
   // What its client was told of Limits::answers_kept, the most where it was told repeatedly. 0: by a broker that did
   // not record it, until it returns.
   uint32_t answers_kept = 0;

@@ -32,6 +32,12 @@ inline constexpr EnumerationRow<RdmaTechnology, wire::RdmaTechnology> kTechnolog
     {RdmaTechnology::kRoceV2, wire::RDMA_TECHNOLOGY_ROCE_V2},
 };
 
+inline constexpr EnumerationRow<AddressNews, v1::AddressNews> kAddressNews[] = {
+    {AddressNews::kNone, v1::ADDRESS_NEWS_NONE},
+    {AddressNews::kOfListeners, v1::ADDRESS_NEWS_OF_LISTENERS},
+    {AddressNews::kOfAll, v1::ADDRESS_NEWS_OF_ALL},
+};
+
 inline constexpr EnumerationRow<ListenerState, v1::ListenerState> kListenerStates[] = {
     {ListenerState::kCreated, v1::LISTENER_STATE_CREATED},
     {ListenerState::kBinding, v1::LISTENER_STATE_BINDING},

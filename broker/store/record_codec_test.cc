@@ -52,6 +52,8 @@ void ExpectEachSurvives(Table<Id, Record> Records::*table, size_t values, Set se
 }
 
 TEST(ARecord, SurvivesWithEveryValueOfEveryEnumeration) {
+  ExpectEachSurvives(&Records::sessions, static_cast<size_t>(AddressNews::kOfAll) + 1,
+                     [](SessionRecord& record, size_t i) { record.address_news = static_cast<AddressNews>(i); });
   ExpectEachSurvives(&Records::listeners, static_cast<size_t>(ListenerState::kListening) + 1,
                      [](ListenerRecord& record, size_t i) { record.state = static_cast<ListenerState>(i); });
   ExpectEachSurvives(&Records::connectors, static_cast<size_t>(ConnectorState::kDead) + 1,
@@ -129,9 +131,10 @@ TEST(AHostileRecord, OfACounterOrDeviceIsRefusedByItsFieldsName) {
 
 TEST(AHostileRecord, OfASessionIsRefusedByItsFieldsName) {
   const SessionRecord session = FullRecords().sessions.at(SessionId(1));
-  ExpectRefused<v1::Session, SessionRecord>(session,
-                                            {{"secret: 15 bytes", [](auto& m) { m.set_secret(std::string(15, 'x')); }},
-                                             {"secret: 0 bytes", [](auto& m) { m.clear_secret(); }}});
+  ExpectRefused<v1::Session, SessionRecord>(
+      session, {{"secret: 15 bytes", [](auto& m) { m.set_secret(std::string(15, 'x')); }},
+                {"secret: 0 bytes", [](auto& m) { m.clear_secret(); }},
+                {"address_news: 3", [](auto& m) { m.set_address_news(static_cast<v1::AddressNews>(3)); }}});
   ExpectRefused<v1::Answer, KeptAnswer>(
       session.answers.at(3),
       {{"request_digest: 15 bytes", [](auto& m) { m.set_request_digest(std::string(15, 'x')); }},
@@ -148,6 +151,7 @@ TEST(AHostileRecord, OfASessionIsRefusedByItsFieldsName) {
         [](auto& m) { m.mutable_connect()->mutable_data()->mutable_peer()->set_ip("12"); }},
        {"connect.data.qp_attributes[0].destination_gid: 1 bytes; 16 are wanted",
         [](auto& m) { m.mutable_connect()->mutable_data()->mutable_qp_attributes(0)->set_destination_gid("1"); }},
+       {"endpoint_address.endpoint: missing", [](auto& m) { m.mutable_endpoint_address(); }},
        {"disconnect.status: 1", [](auto& m) { m.mutable_disconnect()->set_status(static_cast<wire::NdkStatus>(1)); }},
        {"outcome.outcome.status: 3",
         [](auto& m) { m.mutable_outcome()->mutable_outcome()->set_status(static_cast<wire::NdkStatus>(3)); }}});

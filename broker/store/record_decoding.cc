@@ -19,6 +19,19 @@ void Read(const Field& field, const v1::Object& message, ObjectRecord* record) {
   record->left_endpoint = message.left_endpoint();
 }
 
+AddressEvent Read(const Field& field, const wire::EndpointAddressEvent& message) {
+  switch (message.endpoint_case()) {
+    case wire::EndpointAddressEvent::kSharedEndpointId:
+      return {SharedEndpointId(message.shared_endpoint_id()), message.present()};
+    case wire::EndpointAddressEvent::kReservationId:
+      return {ReservationId(message.reservation_id()), message.present()};
+    case wire::EndpointAddressEvent::ENDPOINT_NOT_SET:
+      break;
+  }
+  Field(field, "endpoint").Complain("missing");
+  return {};
+}
+
 ObjectId ReadOwner(const Field& outer, const v1::Endpoint& message) {
   switch (message.owner_case()) {
     case v1::Endpoint::kAdapter:
@@ -107,7 +120,7 @@ absl::Status FromProto(const v1::Session& message, SessionRecord* record) {
     record->reservations = message.reservations();
     record->connectors = message.connectors();
     record->answers_kept = message.answers_kept();
-    record->hears_of_addresses = message.hears_of_addresses();
+    record->address_news = Read(Field(all, "address_news"), message.address_news());
   });
 }
 
@@ -147,8 +160,11 @@ absl::Status FromProto(const v1::Event& message, SessionEvent* event) {
         *event = AdapterDisabledEvent{AdapterId(message.adapter_disabled().adapter_id())};
         return;
       case v1::Event::kListenerAddress:
-        *event = ListenerAddressEvent{ListenerId(message.listener_address().listener_id()),
-                                      message.listener_address().present()};
+        *event =
+            AddressEvent{ListenerId(message.listener_address().listener_id()), message.listener_address().present()};
+        return;
+      case v1::Event::kEndpointAddress:
+        *event = Read(Field(all, "endpoint_address"), message.endpoint_address());
         return;
       case v1::Event::EVENT_NOT_SET:
         Field(all, "event").Complain("missing");

@@ -78,7 +78,7 @@ void ToProto(const SessionRecord& record, v1::Session* message) {
   message->set_reservations(record.reservations);
   message->set_connectors(record.connectors);
   message->set_answers_kept(record.answers_kept);
-  message->set_hears_of_addresses(record.hears_of_addresses);
+  message->set_address_news(ToProto(record.address_news));
 }
 
 void ToProto(const KeptAnswer& answer, v1::Answer* message) {

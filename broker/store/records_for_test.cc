@@ -100,8 +100,11 @@ std::vector<Payload> EveryPayload() {
 std::vector<SessionEvent> EveryEvent() {
   std::vector<SessionEvent> events = {ConnectEvent{ListenerId(1), ConnectorId(2), Data(), AdapterId(7)},
                                       DisconnectEvent{ConnectorId(3), NdkStatus::kIoTimeout, 4},
-                                      AdapterRemovedEvent{AdapterId(5)}, AdapterDisabledEvent{AdapterId(6)},
-                                      ListenerAddressEvent{ListenerId(8), true}};
+                                      AdapterRemovedEvent{AdapterId(5)},
+                                      AdapterDisabledEvent{AdapterId(6)},
+                                      AddressEvent{ListenerId(8), true},
+                                      AddressEvent{SharedEndpointId(9), false},
+                                      AddressEvent{ReservationId(10), true}};
   for (const Payload& payload : EveryPayload()) events.push_back(OutcomeEvent{RequestId(7), With(payload)});
   return events;
 }
@@ -125,7 +128,7 @@ SessionRecord FullSession(SessionId id) {
   session.secret = {1, 2, 3, 255};
   session.stream = StreamId(7);
   session.ended = true;
-  session.hears_of_addresses = true;
+  session.address_news = AddressNews::kOfAll;
   session.deadline = At(8);
   session.returned = At(9);
   session.dropped = EventNumber(100);

@@ -217,10 +217,10 @@ TEST_F(AStoreOfAnother, WithoutARecordOrWithAnotherIsDamaged) {
     const char* why;
     std::function<void(Forger&)> forge;
   } cases[] = {
-      {"has 86 of 87 records", [&](Forger& file) { file.Erase(connector); }},
-      {"has 86 of 87 records", [&](Forger& file) { file.Erase({Kind::kCounters}); }},
-      {"has 86 of 87 records", [&](Forger& file) { file.Erase(answer); }},
-      {"has 88 of 87 records", [&](Forger& file) { file.Put(beyond, one_more); }},
+      {"has 90 of 91 records", [&](Forger& file) { file.Erase(connector); }},
+      {"has 90 of 91 records", [&](Forger& file) { file.Erase({Kind::kCounters}); }},
+      {"has 90 of 91 records", [&](Forger& file) { file.Erase(answer); }},
+      {"has 92 of 91 records", [&](Forger& file) { file.Put(beyond, one_more); }},
       {"event 104 of session 1: the one before it is missing", [&](Forger& file) { file.Erase(event); }},
       {"there is no such session",
        [&](Forger& file) {

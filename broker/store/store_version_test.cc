@@ -49,11 +49,11 @@ TEST(AStoreOfEveryVersion, IsRead) {
   expected.listeners.at(ListenerId(3)).any_adapter = false;
   for (const uint64_t id : {1, 2}) {
     SessionRecord& session = expected.sessions.at(SessionId(id));
-    session.hears_of_addresses = false;
+    session.address_news = AddressNews::kNone;
     session.acknowledged = session.dropped;
     session.returned = absl::InfinitePast();
     const auto added = std::erase_if(
-        session.events, [](const SessionEvent& event) { return std::holds_alternative<ListenerAddressEvent>(event); });
+        session.events, [](const SessionEvent& event) { return std::holds_alternative<AddressEvent>(event); });
     session.last_event = EventNumber(session.last_event.value() - added);
     for (SessionEvent& event : session.events) {
       if (auto* connect = std::get_if<ConnectEvent>(&event)) connect->adapter = {};

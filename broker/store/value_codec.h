@@ -25,6 +25,7 @@ namespace wire = rdmabroker::v1;
 
 // --- value_encoding.cc ---
 int64_t ToProto(Instant time);
+v1::AddressNews ToProto(AddressNews news);
 v1::ListenerState ToProto(ListenerState state);
 v1::ConnectorState ToProto(ConnectorState state);
 v1::EndpointState ToProto(EndpointState state);
@@ -35,6 +36,7 @@ v1::Farewell ToProto(Farewell farewell);
 Instant ReadTime(int64_t nanoseconds);
 NdkStatus Read(const Field& field, wire::NdkStatus status);
 PortSpace Read(const Field& field, wire::PortSpace space);
+AddressNews Read(const Field& field, v1::AddressNews news);
 ListenerState Read(const Field& field, v1::ListenerState state);
 ConnectorState Read(const Field& field, v1::ConnectorState state);
 EndpointState Read(const Field& field, v1::EndpointState state);

@@ -35,6 +35,7 @@ NdkStatus Read(const Field& field, wire::NdkStatus status) {
 }
 
 PortSpace Read(const Field& field, wire::PortSpace space) { return Read(field, kPortSpaces, space); }
+AddressNews Read(const Field& field, v1::AddressNews news) { return Read(field, kAddressNews, news); }
 ListenerState Read(const Field& field, v1::ListenerState state) { return Read(field, kListenerStates, state); }
 ConnectorState Read(const Field& field, v1::ConnectorState state) { return Read(field, kConnectorStates, state); }
 EndpointState Read(const Field& field, v1::EndpointState state) { return Read(field, kEndpointStates, state); }

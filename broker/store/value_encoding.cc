@@ -13,6 +13,7 @@ int64_t ToProto(Instant time) {
   return absl::ToUnixNanos(time);
 }
 
+v1::AddressNews ToProto(AddressNews news) { return ToProto(kAddressNews, news); }
 v1::ListenerState ToProto(ListenerState state) { return ToProto(kListenerStates, state); }
 v1::ConnectorState ToProto(ConnectorState state) { return ToProto(kConnectorStates, state); }
 v1::EndpointState ToProto(EndpointState state) { return ToProto(kEndpointStates, state); }

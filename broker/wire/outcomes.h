@@ -85,9 +85,19 @@ struct EventToProto {
   void operator()(const AdapterDisabledEvent& event) const {
     message->mutable_adapter_disabled()->set_adapter_id(event.adapter.value());
   }
-  void operator()(const ListenerAddressEvent& event) const {
-    message->mutable_listener_address()->set_listener_id(event.listener.value());
-    message->mutable_listener_address()->set_present(event.present);
+  void operator()(const AddressEvent& event) const {
+    if (const auto* listener = std::get_if<ListenerId>(&event.holder)) {
+      message->mutable_listener_address()->set_listener_id(listener->value());
+      message->mutable_listener_address()->set_present(event.present);
+      return;
+    }
+    auto& changed = *message->mutable_endpoint_address();
+    changed.set_present(event.present);
+    if (const auto* endpoint = std::get_if<SharedEndpointId>(&event.holder)) {
+      changed.set_shared_endpoint_id(endpoint->value());
+    } else {
+      changed.set_reservation_id(std::get<ReservationId>(event.holder).value());
+    }
   }
 };
 

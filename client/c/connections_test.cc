@@ -80,6 +80,29 @@ TEST_F(CConnections, AListenerThatAwaitsItsAddressSaysSoAndHearsOfTheAddress) {
   }
 }
 
+TEST_F(CConnections, WhatHoldsAnAddressHearsOfIt) {
+  uint64_t id = Broker::kFirstObject;  // The adapter's.
+  for (const bool shares : {true, false}) {
+    const rdma_broker_handle holder =
+        Made(shares ? rdma_broker_shared_endpoint_create(adapter_, "127.0.0.1:4420", kAsked)
+                    : rdma_broker_reserve_port(adapter_, "127.0.0.1:4420", kAsked));
+    ++id;
+    for (const bool present : {false, true}) {
+      v1::SessionEvent changed;
+      v1::EndpointAddressEvent& address = *changed.mutable_endpoint_address();
+      address.set_present(present);
+      shares ? address.set_shared_endpoint_id(id) : address.set_reservation_id(id);
+      broker_.Emit(changed);
+      Next();
+      EXPECT_EQ(event_.kind, uint32_t{RDMA_BROKER_EVENT_ENDPOINT_ADDRESS});
+      EXPECT_EQ(event_.source, holder);
+      EXPECT_EQ(event_.context, kAsked);
+      EXPECT_EQ(event_.status, present ? RDMA_BROKER_STATUS_SUCCESS : RDMA_BROKER_STATUS_INVALID_ADDRESS);
+      EXPECT_EQ(std::string(event_.hint).empty(), present) << event_.hint;
+    }
+  }
+}
+
 TEST_F(CConnections, TheOptionsOfASideReachTheBroker) {
   rdma_broker_connection_options options = {};
   options.size = sizeof options;

@@ -2,6 +2,7 @@
 
 #include <cstring>
 #include <string>
+#include <utility>
 #include <variant>
 
 #include "client/c/interface.h"
@@ -16,6 +17,36 @@ std::optional<SocketAddress> Parse(const char* address, std::string* problem) {
   return address == nullptr ? std::nullopt : SocketAddress::Parse(address, problem);
 }
 
+// Tells a program of the address of its object `source`.
+client::AddressEventCallback TellingOfAddress(std::shared_ptr<EventQueue> events, uint32_t kind, uint64_t context,
+                                              rdma_broker_handle source) {
+  return [=](bool present) {
+    client::Outcome outcome;
+    if (!present) {
+      outcome = {.status = NdkStatus::kInvalidAddress,
+                 .hint =
+                     "the adapter has lost the object's address, which stays taken; it works again once that is "
+                     "back"};
+    }
+    events->Post({kind, context, source, 0, outcome});
+  };
+}
+
+// Of a request that makes what holds an address.
+template <typename Holder>
+client::CreateCompletion<Holder> MakingHolder(const Affiliation& affiliation, rdma_broker_handle adapter,
+                                              uint64_t context) {
+  const rdma_broker_handle made = Table().NewHandle();
+  return [making = Making<Holder>(affiliation, adapter, context, made),
+          tell = TellingOfAddress(affiliation.events, RDMA_BROKER_EVENT_ENDPOINT_ADDRESS, context, made)](
+             const client::Outcome& outcome, std::shared_ptr<Holder> holder) {
+    client::Outcome result = outcome;
+    if (holder != nullptr) result.status = holder->OnAddressEvent(tell);
+    if (holder != nullptr && !result.ok()) std::exchange(holder, nullptr)->Close({});
+    making(result, holder);
+  };
+}
+
 NdkStatus CreateListener(const Found<client::Adapter>& found, rdma_broker_handle adapter, uint64_t listener_context,
                          uint64_t context) {
   const rdma_broker_handle made = Table().NewHandle();
@@ -24,16 +55,10 @@ NdkStatus CreateListener(const Found<client::Adapter>& found, rdma_broker_handle
     const rdma_broker_handle peer = Table().Add({std::move(connector), affiliation, {}});
     affiliation.events->Post({RDMA_BROKER_EVENT_CONNECT, listener_context, made, peer, client::Outcome{}});
   };
-  const auto on_address = [events = found.affiliation.events, made, listener_context](bool present) {
-    client::Outcome outcome;
-    if (!present) {
-      outcome = {.status = NdkStatus::kInvalidAddress,
-                 .hint = "the adapter has lost the listener's address; peers reach it again once that is back"};
-    }
-    events->Post({RDMA_BROKER_EVENT_LISTENER_ADDRESS, listener_context, made, 0, outcome});
-  };
-  return found->CreateListener(on_connect, on_address,
-                               Making<client::Listener>(found.affiliation, adapter, context, made));
+  return found->CreateListener(
+      on_connect,
+      TellingOfAddress(found.affiliation.events, RDMA_BROKER_EVENT_LISTENER_ADDRESS, listener_context, made),
+      Making<client::Listener>(found.affiliation, adapter, context, made));
 }
 
 NdkStatus Listen(rdma_broker_handle listener, const char* address, const client::ListenOptions& options,
@@ -129,7 +154,8 @@ rdma_broker_status rdma_broker_shared_endpoint_create(rdma_broker_handle adapter
     if (!local.has_value()) return RefuseAddress("address", address, problem);
     const auto found = Table().Find<client::Adapter>(adapter);
     if (!found) return NoSuch(adapter);
-    return found->CreateSharedEndpoint(*local, Making<client::SharedEndpoint>(found.affiliation, adapter, context));
+    return found->CreateSharedEndpoint(*local,
+                                       MakingHolder<client::SharedEndpoint>(found.affiliation, adapter, context));
   });
 }
 
@@ -140,7 +166,7 @@ rdma_broker_status rdma_broker_shared_endpoint_create_reserved(rdma_broker_handl
     const auto reserved = Table().Find<client::Reservation>(reservation);
     if (!found || !reserved) return NoSuch(found ? reservation : adapter);
     return found->CreateSharedEndpoint(reserved.object,
-                                       Making<client::SharedEndpoint>(found.affiliation, adapter, context));
+                                       MakingHolder<client::SharedEndpoint>(found.affiliation, adapter, context));
   });
 }
 
@@ -151,7 +177,7 @@ rdma_broker_status rdma_broker_reserve_port(rdma_broker_handle adapter, const ch
     if (!local.has_value()) return RefuseAddress("address", address, problem);
     const auto found = Table().Find<client::Adapter>(adapter);
     if (!found) return NoSuch(adapter);
-    return found->ReservePort(*local, Making<client::Reservation>(found.affiliation, adapter, context));
+    return found->ReservePort(*local, MakingHolder<client::Reservation>(found.affiliation, adapter, context));
   });
 }
 

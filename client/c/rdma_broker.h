@@ -102,7 +102,10 @@ enum {
   RDMA_BROKER_EVENT_COMPLETION_QUEUE = 8,
   /* The adapter has lost the address of the listener `source`, or has it (again): STATUS_SUCCESS, and peers reach it;
    * STATUS_INVALID_ADDRESS. The listener holds the address and port against others meanwhile. */
-  RDMA_BROKER_EVENT_LISTENER_ADDRESS = 9
+  RDMA_BROKER_EVENT_LISTENER_ADDRESS = 9,
+  /* Likewise of the shared endpoint or reservation `source`; `context` is that of the request which made it. A connect
+   * from a shared endpoint without its address is STATUS_NETWORK_UNREACHABLE. */
+  RDMA_BROKER_EVENT_ENDPOINT_ADDRESS = 10
 };
 
 enum {
@@ -113,7 +116,7 @@ enum {
 typedef struct rdma_broker_event {
   uint32_t size;
   uint32_t kind;             /* RDMA_BROKER_EVENT_*; ignore those that you do not know. */
-  uint64_t context;          /* Of an OUTCOME's or CLOSED's request; of all others the object's own. */
+  uint64_t context;          /* Of an OUTCOME's or CLOSED's request; of all others the object's own; see `kind`. */
   rdma_broker_handle source; /* Whom it concerns: for an OUTCOME the object that was asked. */
   rdma_broker_handle object; /* See `kind`. */
   rdma_broker_status status; /* How it ended; never STATUS_PENDING. */
@@ -238,13 +241,14 @@ rdma_broker_status rdma_broker_listen_reserved(rdma_broker_handle listener, rdma
 /* Turns peers away while `pause` is not 0. */
 rdma_broker_status rdma_broker_listener_pause(rdma_broker_handle listener, int pause);
 
-/* A local address from which several connectors connect: `object`. Port 0 asks for a free one. */
+/* A local address from which several connectors connect: `object`, whose ENDPOINT_ADDRESS events have this context,
+ * too. Port 0 asks for a free one. */
 rdma_broker_status rdma_broker_shared_endpoint_create(rdma_broker_handle adapter, const char* address,
                                                       uint64_t context);
 /* Likewise, in the place of a reservation, which success uses up. */
 rdma_broker_status rdma_broker_shared_endpoint_create_reserved(rdma_broker_handle adapter,
                                                                rdma_broker_handle reservation, uint64_t context);
-/* Holds an address: `object`. Port 0 asks for a free one. */
+/* Holds an address: `object`, whose ENDPOINT_ADDRESS events have this context, too. Port 0 asks for a free one. */
 rdma_broker_status rdma_broker_reserve_port(rdma_broker_handle adapter, const char* address, uint64_t context);
 
 /* The local address of a listener, shared endpoint, reservation or connector, with the port that was chosen.

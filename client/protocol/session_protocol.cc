@@ -14,7 +14,7 @@ using std::chrono::milliseconds;
 
 // The version of the wire contract that this library is written against, and what it knows of it (session.proto).
 constexpr uint32_t kApiMinor = 2;
-constexpr const char* kFeatures[] = {"listener-address-events", kRequestsOnStream};
+constexpr const char* kFeatures[] = {"listener-address-events", "endpoint-address-events", kRequestsOnStream};
 
 // Requests acknowledge as well. The broker keeps thousands of events; a client that has made none for so long says
 // something.

@@ -172,7 +172,7 @@ TEST_F(SessionProtocolTest, ItSaysWhatItKnowsAndOpensOnce) {
   ASSERT_THAT(transport_.started, SizeIs(1));
   const v1::OpenSession& open = transport_.started[0].open();
   EXPECT_EQ(open.api_minor(), 2u);
-  EXPECT_THAT(open.features(), ElementsAre("listener-address-events", "requests-on-stream"));
+  EXPECT_THAT(open.features(), ElementsAre("listener-address-events", "endpoint-address-events", "requests-on-stream"));
   EXPECT_EQ(protocol_.NextDeadline(), SessionProtocol::kNever) << "an idle session costs nothing";
 }
 
@@ -252,7 +252,7 @@ TEST_F(SessionProtocolTest, ALostStreamIsReturnedToAndOnlyWhatIsNotTakenIsMadeAg
   EXPECT_EQ(resume.session_secret(), "secret");
   EXPECT_EQ(resume.lineage(), 11u);
   EXPECT_EQ(resume.acknowledged_event(), 1u);
-  EXPECT_THAT(resume.features(), SizeIs(2));
+  EXPECT_THAT(resume.features(), SizeIs(3));
   EXPECT_THAT(LastRequests(), ElementsAre(2, 3, 4));
   // What was dealt with may come again.
   Reply(Batch(4, {2, 3, 4}, {Event(1), OutcomeOf(2, 1)}));

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// A listener of a client's over user-space iWARP, whose address comes and goes as those of a network that boots or
-// fails over do.
+// What a client has at an address over user-space iWARP that comes and goes as those of a network that boots or fails
+// over do.
 
 #include <gtest/gtest.h>
 
@@ -14,6 +14,8 @@
 #include "client/adapter.h"
 #include "client/connector.h"
 #include "client/listener.h"
+#include "client/reservation.h"
+#include "client/shared_endpoint.h"
 #include "tests/integration/interface.h"
 #include "tests/integration/library_client.h"
 #include "tests/integration/own_namespaces.h"
@@ -91,6 +93,27 @@ TEST_F(MovingAddress, IsAwaitedAndFollowed) {
     ASSERT_TRUE(LowerInterface(kLabel)) << std::strerror(errno);
     EXPECT_FALSE(news_.Await());
   }
+}
+
+TEST_F(MovingAddress, IsFollowedByWhatHoldsIt) {
+  const client::Outcome listening = Listen({.await_address = true});
+  ASSERT_TRUE(listening.ok()) << listening.hint;
+  ASSERT_TRUE(SetAddress(kLabel, kMoving.ToString())) << std::strerror(errno);
+  EXPECT_TRUE(news_.Await());
+  const auto endpoint = client::BlockingCreateSharedEndpoint(server_.adapter, {kMoving, 0});
+  const auto reservation = client::BlockingReservePort(server_.adapter, {kMoving, 0});
+  ASSERT_TRUE(endpoint.object != nullptr && reservation.object != nullptr) << endpoint.outcome.hint;
+  Next<bool> of_endpoint, of_reservation;
+  endpoint.object->OnAddressEvent([&](bool present) { of_endpoint.Set(present); });
+  reservation.object->OnAddressEvent([&](bool present) { of_reservation.Set(present); });
+  for (const bool present : {false, true}) {
+    ASSERT_TRUE(present ? SetAddress(kLabel, kMoving.ToString()) : LowerInterface(kLabel)) << std::strerror(errno);
+    EXPECT_EQ(news_.Await(), present);
+    EXPECT_EQ(of_endpoint.Await(), present);
+    EXPECT_EQ(of_reservation.Await(), present);
+  }
+  client::BlockingClose(endpoint.object);
+  client::BlockingClose(reservation.object);
 }
 
 }  // namespace

@@ -231,7 +231,7 @@ class Stage {
     for (const SessionRecord* session : InOrder(core_.records().sessions)) {
       if (!session->stream) continue;
       returns.push_back({session->stream, session->id, session->identity, session->secret, session->acknowledged,
-                         session->hears_of_addresses});
+                         session->address_news});
     }
     const Records before = core_.records();
     Restore();

@@ -27,7 +27,7 @@ constexpr const char* kFabricRequests[] = {
     "FabricComplete", "FabricAccept",        "FabricReject",          "FabricRefuse", "FabricDisconnect",
     "FabricRelease",  "FabricAdoptEndpoint", "FabricAdoptConnection", "FabricAdopted"};
 constexpr const char* kSessionEvents[] = {"OutcomeEvent",        "ConnectEvent",         "DisconnectEvent",
-                                          "AdapterRemovedEvent", "AdapterDisabledEvent", "ListenerAddressEvent"};
+                                          "AdapterRemovedEvent", "AdapterDisabledEvent", "AddressEvent"};
 constexpr const char* kPayloads[] = {"nothing",          "AdapterOpened",         "ListenerCreated",
                                      "Listening",        "SharedEndpointCreated", "PortReserved",
                                      "ConnectorCreated", "ConnectionData",        "ConnectionEstablished"};

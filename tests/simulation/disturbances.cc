@@ -159,7 +159,8 @@ void World::StepSession() {
     return;
   }
   // Somebody else's session, or a secret that is none.
-  ResumeSession resume{StreamId(++last_stream_), session, model.identity, model.secret, model.seen(), true};
+  ResumeSession resume{StreamId(++last_stream_), session, model.identity, model.secret, model.seen(),
+                       AddressNews::kOfAll};
   if (dice_.Percent(60)) {
     resume.secret[0] ^= 1;
   } else if (dice_.Percent(50)) {

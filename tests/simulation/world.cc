@@ -339,9 +339,10 @@ void World::Join(size_t index) {
   joining_[stream] = index;
   client.stream.clear();
   if (model.session) {
-    Handle(broker, ResumeSession{stream, model.session, model.identity, model.secret, model.seen(), true});
+    Handle(broker,
+           ResumeSession{stream, model.session, model.identity, model.secret, model.seen(), AddressNews::kOfAll});
   } else {
-    Handle(broker, OpenSession{stream, model.identity, model.secret, true});
+    Handle(broker, OpenSession{stream, model.identity, model.secret, AddressNews::kOfAll});
   }
   joining_.erase(stream);
 }

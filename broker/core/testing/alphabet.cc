@@ -82,7 +82,7 @@ class Alphabet {
     Add(EndSession{session.id});
     const EventNumber next(session.acknowledged.value() + 1);
     const ResumeSession resume{StreamId(serial_), session.id,           session.identity,
-                               session.secret,    session.acknowledged, session.hears_of_addresses};
+                               session.secret,    session.acknowledged, session.address_news};
     Add(resume);
     for (const EventNumber seen : {next, EventNumber(session.last_event.value() + 1)}) {
       ResumeSession other_seen = resume;
@@ -282,7 +282,7 @@ Device AlphabetDevice(DeviceId id, bool second_address) {
 }
 
 OpenSession AlphabetSession(StreamId stream) {
-  return {stream, {.uid = 1000, .gid = 1000, .pid = 1}, SecretOf<SessionSecret>(kSecret), true};
+  return {stream, {.uid = 1000, .gid = 1000, .pid = 1}, SecretOf<SessionSecret>(kSecret), AddressNews::kOfAll};
 }
 
 }  // namespace rdmabroker

@@ -92,8 +92,9 @@ std::string EventText(const AdapterDisabledEvent& event) {
   return StrCat("adapter ", event.adapter.value(), " disabled");
 }
 
-std::string EventText(const ListenerAddressEvent& event) {
-  return StrCat("listener ", event.listener.value(), event.present ? " has its address" : " has lost its address");
+std::string EventText(const AddressEvent& event) {
+  const ObjectId holder = std::visit([](auto id) -> ObjectId { return id; }, event.holder);
+  return StrCat(NameOf(holder), event.present ? " has its address" : " has lost its address");
 }
 
 std::string RequestText(const FabricBind& request) {

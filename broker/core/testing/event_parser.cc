@@ -112,18 +112,23 @@ Identity ParseIdentity(Sentence& words, SessionSecret& secret) {
   return identity;
 }
 
+AddressNews ParseAddressNews(Sentence& words) {
+  if (words.Take("hears of addresses")) return AddressNews::kOfAll;
+  return words.Take("hears of listeners' addresses") ? AddressNews::kOfListeners : AddressNews::kNone;
+}
+
 Event ParseStream(Sentence& words) {
   const StreamId stream(words.Number());
   if (words.Take("opens a session")) {
     OpenSession event{stream, {}, {}};
     event.identity = ParseIdentity(words, event.secret);
-    event.hears_of_addresses = words.Take("hears of addresses");
+    event.address_news = ParseAddressNews(words);
     return event;
   }
   ResumeSession event{stream, SessionId(words.Number("resumes session")), {}, {}, {}};
   event.acknowledged = EventNumber(words.Number("seen"));
   event.identity = ParseIdentity(words, event.secret);
-  event.hears_of_addresses = words.Take("hears of addresses");
+  event.address_news = ParseAddressNews(words);
   return event;
 }
 

@@ -168,15 +168,19 @@ std::string IdentityText(const Identity& identity, const SessionSecret& secret) 
   return StrCat(", uid ", identity.uid, ", pid ", identity.pid, ", secret ", secret.front());
 }
 
+std::string NewsText(AddressNews news) {
+  if (news == AddressNews::kOfAll) return ", hears of addresses";
+  return news == AddressNews::kOfListeners ? ", hears of listeners' addresses" : "";
+}
+
 std::string TextOf(const OpenSession& event) {
   return StrCat("stream ", event.stream.value(), " opens a session", IdentityText(event.identity, event.secret),
-                event.hears_of_addresses ? ", hears of addresses" : "");
+                NewsText(event.address_news));
 }
 
 std::string TextOf(const ResumeSession& event) {
   return StrCat("stream ", event.stream.value(), " resumes session ", event.session.value(), ", seen ",
-                event.acknowledged.value(), IdentityText(event.identity, event.secret),
-                event.hears_of_addresses ? ", hears of addresses" : "");
+                event.acknowledged.value(), IdentityText(event.identity, event.secret), NewsText(event.address_news));
 }
 
 std::string TextOf(const StreamLost& event) {

@@ -6,6 +6,8 @@
 #include <type_traits>
 #include <variant>
 
+#include "broker/core/testing/words.h"
+
 namespace rdmabroker {
 namespace {
 
@@ -40,11 +42,6 @@ bool IsClose(const Request& request) {
 bool AwaitsAnswer(Observer::Stage stage) {
   using enum Observer::Stage;
   return stage == kCompleting || stage == kAccepting || stage == kDisconnecting || stage == kGivenUp;
-}
-
-std::string NameOf(const ObjectId& object) {
-  static constexpr const char* kKinds[] = {"adapter ", "listener ", "shared endpoint ", "reservation ", "connector "};
-  return std::visit([&](auto id) { return absl::StrCat(kKinds[object.index()], id.value()); }, object);
 }
 
 }  // namespace
@@ -143,7 +140,7 @@ void Observer::See(const Event& event, const SessionOpened& effect) {
     Require(opens->stream == effect.stream, "another stream's session is opened");
     Require(had_sessions_.insert(effect.session).second, "session ", effect.session.value(), ": was there before");
     sessions_[effect.session].stream = effect.stream;
-    sessions_[effect.session].hears_of_addresses = opens->hears_of_addresses;
+    sessions_[effect.session].address_news = opens->address_news;
   } else if (const auto* resumes = std::get_if<ResumeSession>(&event)) {
     const auto session = sessions_.find(effect.session);
     const bool same = session != sessions_.end() && resumes->session == effect.session;
@@ -151,7 +148,7 @@ void Observer::See(const Event& event, const SessionOpened& effect) {
     if (!same) return;
     Require(!session->second.stream, "session ", effect.session.value(), ": has two streams");
     session->second.stream = effect.stream;
-    session->second.hears_of_addresses = resumes->hears_of_addresses;
+    session->second.address_news = resumes->address_news;
     Acknowledge(session->second, resumes->acknowledged);
   }
 }
@@ -265,11 +262,15 @@ void Observer::SeeNews(SessionId session, const AdapterDisabledEvent& news) {
     Require(!std::exchange(adapter->second.disabled, true), "adapter ", news.adapter.value(), ": disabled twice");
 }
 
-void Observer::SeeNews(SessionId session, const ListenerAddressEvent& news) {
-  const auto listener = objects_.find(news.listener);
-  const bool open = listener != objects_.end() && listener->second.session == session && !listener->second.closing;
-  Require(open, "listener ", news.listener.value(), ": has news of its address, but is not open");
-  Require(sessions_.at(session).hears_of_addresses, "listener ", news.listener.value(), ": news that nobody wants");
+void Observer::SeeNews(SessionId session, const AddressEvent& news) {
+  const ObjectId id = std::visit([](auto holder) -> ObjectId { return holder; }, news.holder);
+  const auto object = objects_.find(id);
+  const bool open = object != objects_.end() && object->second.session == session && !object->second.closing;
+  Require(open, NameOf(id), ": has news of its address, but is not open");
+  const bool listens = std::holds_alternative<ListenerId>(id);
+  const AddressNews wanted = sessions_.at(session).address_news;
+  Require(wanted >= (listens ? AddressNews::kOfListeners : AddressNews::kOfAll), NameOf(id),
+          ": news that nobody wants");
 }
 
 void Observer::Begin(const Request& request) {

@@ -87,7 +87,7 @@ class Observer {
  private:
   struct SeenSession {
     StreamId stream;
-    bool hears_of_addresses = false;
+    AddressNews address_news = AddressNews::kNone;
     EventNumber last_event;
     EventNumber acknowledged;
     std::deque<SessionEvent> events;
@@ -122,7 +122,7 @@ class Observer {
   void SeeNews(SessionId session, const DisconnectEvent& news);
   void SeeNews(SessionId session, const AdapterRemovedEvent& news);
   void SeeNews(SessionId session, const AdapterDisabledEvent& news);
-  void SeeNews(SessionId session, const ListenerAddressEvent& news);
+  void SeeNews(SessionId session, const AddressEvent& news);
 
   // A request has come to its end with `outcome`, in its answer or later.
   void Conclude(SessionId session, const Request& request, const Outcome& outcome);

@@ -11,8 +11,10 @@ namespace {
 const char* const kSentences[] = {
     "stream 1 opens a session, uid 1000, pid 7, secret 3",
     "stream 1 opens a session, uid 1000, pid 7, secret 3, hears of addresses",
+    "stream 1 opens a session, uid 1000, pid 7, secret 3, hears of listeners' addresses",
     "stream 2 resumes session 1, seen 4, uid 1000, pid 7, secret 3",
     "stream 2 resumes session 1, seen 4, uid 1000, pid 7, secret 3, hears of addresses",
+    "stream 2 resumes session 1, seen 4, uid 1000, pid 7, secret 3, hears of listeners' addresses",
     "session 1 loses its stream 2",
     "session 1 is cut from its stream 2",
     "session 1 is ended",

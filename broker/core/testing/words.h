@@ -6,9 +6,11 @@
 #define BROKER_CORE_TESTING_WORDS_H_
 
 #include <string>
+#include <variant>
 
 #include "absl/strings/str_cat.h"
 #include "broker/core/messages.h"
+#include "broker/core/state.h"
 
 namespace rdmabroker {
 
@@ -22,6 +24,12 @@ inline std::string WithOptions(const ConnectionOptions& options) {
 }
 // "8/2": inbound, then outbound.
 inline std::string ReadsText(const ReadLimits& limits) { return absl::StrCat(limits.inbound, "/", limits.outbound); }
+
+// "listener 7".
+inline std::string NameOf(const ObjectId& object) {
+  static constexpr const char* kKinds[] = {"adapter ", "listener ", "shared endpoint ", "reservation ", "connector "};
+  return std::visit([&](auto id) { return absl::StrCat(kKinds[object.index()], id.value()); }, object);
+}
 
 // "connection 3"; "incoming 2" for the second that device 1 reported, "incoming 2 of device 4" for another's.
 std::string ConnectionText(ConnectionId connection);

@@ -279,9 +279,10 @@ const UseRow kUses[] = {
     {"Listener.ControlConnectEvents", [](Graph& g) { return g.listener->ControlConnectEvents(true); }},
     {"Listener.GetLocalAddress", WITHOUT_STATUS(g.listener->GetLocalAddress(nullptr, nullptr))},
     {"Listener.address", WITHOUT_STATUS(g.listener->address())},
-    {"SharedEndpoint.address", WITHOUT_STATUS(g.endpoint->address())},
+    {"AddressHolder.address", WITHOUT_STATUS(g.endpoint->address())},
+    {"AddressHolder.OnAddressEvent",
+     [](Graph& g) { return g.reservation->OnAddressEvent([](bool) { ADD_FAILURE(); }); }},
     {"SharedEndpoint.GetLocalAddress", WITHOUT_STATUS(g.endpoint->GetLocalAddress(nullptr, nullptr))},
-    {"Reservation.address", WITHOUT_STATUS(g.reservation->address())},
     {"Connector.Connect",
      [](Graph& g) {
        return g.connector->Connect(g.qp, {.source = g.world.a().At(), .destination = g.world.b().At(9)}, NobodyEnds);

@@ -298,7 +298,7 @@ bool AskSharedEndpoint(Turn& turn) {
   Room room(turn);
   const auto object = endpoint.broker<client::SharedEndpoint>();
   if (object->address().port == 0) turn.stage->Fail("a shared endpoint has no port");
-  turn.Did("SharedEndpoint.address");
+  turn.Did("AddressHolder.address");
   turn.Did("SharedEndpoint.GetLocalAddress", object->GetLocalAddress(room.address_given, room.length_given));
   return true;
 }
@@ -307,7 +307,18 @@ bool AskReservation(Turn& turn) {
   const Lease reservation = turn.Some(Kind::kReservation);
   if (!reservation) return false;
   if (reservation.broker<client::Reservation>()->address().port == 0) turn.stage->Fail("a reservation has no port");
-  turn.Did("Reservation.address");
+  turn.Did("AddressHolder.address");
+  return true;
+}
+
+bool WatchAddress(Turn& turn) {
+  const Lease holder = turn.Some(turn.dice.Percent(50) ? Kind::kSharedEndpoint : Kind::kReservation);
+  if (!holder) return false;
+  client::AddressEventCallback on_address;
+  if (!turn.Wrong()) on_address = [stage = turn.stage](bool) { stage->Fail("an address that nobody moves has news"); };
+  turn.Did("AddressHolder.OnAddressEvent",
+           std::static_pointer_cast<client::AddressHolder>(holder->broker)->OnAddressEvent(std::move(on_address)),
+           NameOf(*holder.owned()));
   return true;
 }
 
@@ -333,7 +344,8 @@ std::vector<Act> SessionActs() {
           {"Listener.ControlConnectEvents", 3, ControlConnectEvents},
           {"Listener.GetLocalAddress", 2, AskListener},
           {"SharedEndpoint.GetLocalAddress", 2, AskSharedEndpoint},
-          {"Reservation.address", 1, AskReservation}};
+          {"AddressHolder.address", 1, AskReservation},
+          {"AddressHolder.OnAddressEvent", 1, WatchAddress}};
 }
 
 }  // namespace rdmabroker::misuse

@@ -206,6 +206,12 @@ const Row kRows[] = {
        PlayAddress(play, *listener.object, &client::Listener::GetLocalAddress);
        Close(listener.object);
      }},
+    {"AddressHolder.OnAddressEvent",
+     [](World& w, Play& play) {
+       const auto endpoint = w.a().NewSharedEndpoint(w.a().At());
+       play([&] { return endpoint->OnAddressEvent([](bool) {}); });
+       Close(endpoint);
+     }},
     {"SharedEndpoint.GetLocalAddress",
      [](World& w, Play& play) {
        const auto endpoint = w.a().NewSharedEndpoint(w.a().At());
