@@ -15,7 +15,7 @@ namespace rdmabroker::client {
 // EndpointAddressEvent in session.proto. On the session's thread.
 using AddressEventCallback = std::function<void(bool present)>;
 
-// What holds a local address from its creation on: a shared endpoint, a reservation.
+// The base of objects that hold a local address from their creation on: shared endpoints and reservations.
 class AddressHolder : public BrokerObject {
  public:
   // The address, with the port that was chosen where 0 was asked for.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// What clients hear of the addresses that their shared endpoints and reservations hold.
+// The events about the addresses that shared endpoints and reservations hold.
 
 #include "client/address_holder.h"
 
@@ -33,7 +33,7 @@ class AddressHolderTest : public ClientTest, public testing::WithParamInterface<
     }
     return made.Get();
   }
-  // Of the object with that id.
+  // Sends the event about the object with that id.
   void Emit(uint64_t id, bool present) {
     v1::SessionEvent event;
     v1::EndpointAddressEvent& changed = *event.mutable_endpoint_address();

@@ -27,7 +27,7 @@ constexpr milliseconds kLongestGrace{24 * 60 * 60 * 1000};  // Whatever the brok
 constexpr milliseconds kLongestAnswer{10'000};
 constexpr milliseconds kListDeadline{10'000};
 
-// Whose address has changed; nobody's where it is of a newer kind.
+// The object whose address has changed. The key of no object if the event is of a newer kind.
 ObjectKey KeyOf(const v1::EndpointAddressEvent& event) {
   if (event.has_reservation_id()) return {ObjectKind::kReservation, event.reservation_id()};
   return {ObjectKind::kSharedEndpoint, event.shared_endpoint_id()};

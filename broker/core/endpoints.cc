@@ -125,7 +125,7 @@ void TellOfAddress(Turn& turn, const EndpointRecord& endpoint) {
       const SessionRecord& session = std::as_const(turn.records.sessions).at(holder.session);
       const bool listens = std::is_same_v<decltype(id), ListenerId>;
       const AddressNews needed = listens ? AddressNews::kOfListeners : AddressNews::kOfAll;
-      // What is left out, as where a client reads nothing, a listener's row shows.
+      // A client that reads nothing gets no event. A listener's row shows its address all the same.
       if (holder.closing || session.address_news < needed || IsOverwhelmed(turn, session)) return;
       Notify(turn, holders.at(id), AddressEvent{id, !endpoint.ips.empty()});
     }
@@ -414,7 +414,7 @@ void Handle(Turn& turn, const FabricBound& report) {
   const ObjectId owner = endpoint->owner;
   OnBound(turn, owner, report.endpoint);
   UnbindIfUnused(turn, *endpoint);
-  // Who has taken over a reservation that has lost its address is to know that.
+  // The reservation may have lost its address before it was taken over: the new owner learns it here.
   if (taken && endpoint->ips.empty()) TellOfAddress(turn, *endpoint);
   Follow(turn, report.endpoint);
 }

@@ -28,7 +28,7 @@ struct Identity {
 
 // --- Events from the control layer ---
 
-// Of whose addresses a client hears by AddressEvents.
+// The objects about whose addresses a session gets AddressEvents.
 enum class AddressNews : uint8_t { kNone, kOfListeners, kOfAll };
 
 // Answered by SessionOpened or SessionRefused.

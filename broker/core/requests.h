@@ -314,10 +314,10 @@ struct AdapterDisabledEvent {
   bool operator==(const AdapterDisabledEvent&) const = default;
 };
 
-// What keeps an address that its device may lose.
+// The objects that keep their address while the device does not have it.
 using AddressHolder = std::variant<ListenerId, SharedEndpointId, ReservationId>;
 
-// The device has lost the holder's address, or has it again. For clients that ask to hear of it.
+// The device has lost the holder's address, or has it again. Only for clients that have asked for such events.
 struct AddressEvent {
   AddressHolder holder;
   bool present = false;

@@ -32,7 +32,7 @@ client::AddressEventCallback TellingOfAddress(std::shared_ptr<EventQueue> events
   };
 }
 
-// Of a request that makes what holds an address.
+// The completion of a request that makes a shared endpoint or a reservation.
 template <typename Holder>
 client::CreateCompletion<Holder> MakingHolder(const Affiliation& affiliation, rdma_broker_handle adapter,
                                               uint64_t context) {

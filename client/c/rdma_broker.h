@@ -103,7 +103,7 @@ enum {
   /* The adapter has lost the address of the listener `source`, or has it (again): STATUS_SUCCESS, and peers reach it;
    * STATUS_INVALID_ADDRESS. The listener holds the address and port against others meanwhile. */
   RDMA_BROKER_EVENT_LISTENER_ADDRESS = 9,
-  /* Likewise of the shared endpoint or reservation `source`; `context` is that of the request which made it. A connect
+  /* The same for the shared endpoint or reservation `source`; `context` is that of the request which made it. A connect
    * from a shared endpoint without its address is STATUS_NETWORK_UNREACHABLE. */
   RDMA_BROKER_EVENT_ENDPOINT_ADDRESS = 10
 };

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// What a client has at an address over user-space iWARP that comes and goes as those of a network that boots or fails
-// over do.
+// A client's listener, shared endpoint and reservation over user-space iWARP, whose address comes and goes as those of
+// a network that boots or fails over do.
 
 #include <gtest/gtest.h>
 

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <memory>
 #include <random>
+#include <set>
 #include <string>
 #include <thread>
 #include <utility>
@@ -133,16 +134,20 @@ void SlowWriters(Attacker& attacker) {
 constexpr size_t kUnfinished = 64;
 
 // The last octet of each is missing. Under way once the broker has ended a connection, as it holds too much of them.
+// They begin when each connection has had an answer: by then none can end as it says nothing, while the broker reads
+// others.
 void UnfinishedMessages(Attacker& attacker) {
-  size_t connections = 0;
-  const auto connect = [&connections](Attacker& by) {
-    auto client = HostileConnection::Connect(by);
-    if (client != nullptr && ++connections > kUnfinished) by.SetsOn();
-    return client;
+  std::set<const HostileConnection*> answered;
+  const auto connect = [&answered](Attacker& by) {
+    if (answered.size() >= kUnfinished) by.SetsOn();
+    return HostileConnection::Connect(by);
   };
   const std::string message(65'536, 'm');
   const auto send = [&](HostileConnection& client) {
     if (!client.HasSettings() || client.open() >= kCalls || !attacker.MayCall(kCallsASecond)) return false;
+    if (client.begun() == 0) client.Call("/grpc.health.v1.Health/Check", "");
+    if (!client.IsOpen(1)) answered.insert(&client);
+    if (answered.size() < kUnfinished) return false;
     client.CallAtLength("/rdmabroker.v1.Broker/OpenAdapter", message, false);
     return true;
   };
