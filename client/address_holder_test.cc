@@ -50,13 +50,7 @@ class AddressHolderTest : public ClientTest, public testing::WithParamInterface<
 };
 
 TEST_P(AddressHolderTest, TellsWhetherItsAddressIsThere) {
-  const Later<v1::OpenSession> greeting;
-  broker.OnStream([greeting](const v1::SessionRequest& message) {
-    if (message.has_open()) greeting.Set(message.open());
-    return grpc::Status::OK;
-  });
-  OpenSession();
-  EXPECT_THAT(greeting.Get().features(), Contains("endpoint-address-events"));
+  EXPECT_THAT(OpenSessionAndTakeGreeting().features(), Contains("endpoint-address-events"));
   const auto holder = NewHolder();
   const auto other = NewHolder();
   EXPECT_EQ(holder->OnAddressEvent(LogsAddress()), NdkStatus::kSuccess);

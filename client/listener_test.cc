@@ -70,13 +70,7 @@ TEST_F(ListenerTest, TellsWhetherItsAddressIsThereOnceItListens) {
     made.mutable_listener_address()->set_present(present);
     return made;
   };
-  const Later<v1::OpenSession> greeting;
-  broker.OnStream([greeting](const v1::SessionRequest& message) {
-    if (message.has_open()) greeting.Set(message.open());
-    return grpc::Status::OK;
-  });
-  OpenSession();
-  EXPECT_THAT(greeting.Get().features(), Contains("listener-address-events"));
+  EXPECT_THAT(OpenSessionAndTakeGreeting().features(), Contains("listener-address-events"));
   broker.On("Listen", [](const Broker::Request&) { return Broker::Answer{Broker::Answer::Kind::kHold, {}}; });
   const Later<std::shared_ptr<Listener>> made;
   adapter->CreateListener(

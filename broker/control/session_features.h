@@ -29,6 +29,7 @@ struct Features {
 std::variant<Features, Outcome> ReadFeatures(uint32_t api_minor,
                                              const google::protobuf::RepeatedPtrField<std::string>& names);
 
+// The address events that the features ask for.
 AddressNews NewsFor(const Features& features);
 
 // Says which are in force.

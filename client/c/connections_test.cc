@@ -46,6 +46,17 @@ class CConnections : public OnScriptedBroker {
     Made(rdma_broker_listen_with(listener, "127.0.0.1:4420", flags, kAsked));
     return listener;
   }
+  // Has the broker send an event about an address. Expects its event of that kind.
+  void ExpectAddressEvent(const v1::SessionEvent& sent, bool present, uint32_t kind, rdma_broker_handle source,
+                          uint64_t context) {
+    broker_.Emit(sent);
+    Next();
+    EXPECT_EQ(event_.kind, kind);
+    EXPECT_EQ(event_.source, source);
+    EXPECT_EQ(event_.context, context);
+    EXPECT_EQ(event_.status, present ? RDMA_BROKER_STATUS_SUCCESS : RDMA_BROKER_STATUS_INVALID_ADDRESS);
+    EXPECT_EQ(std::string(event_.hint).empty(), present) << event_.hint;
+  }
   // Ends when the connection is established.
   rdma_broker_handle Connect(const rdma_broker_connection_options* options) {
     const rdma_broker_handle connector = Made(rdma_broker_connector_create(adapter_, kAsked));
@@ -70,13 +81,7 @@ TEST_F(CConnections, AListenerThatAwaitsItsAddressSaysSoAndHearsOfTheAddress) {
     v1::SessionEvent changed;
     changed.mutable_listener_address()->set_listener_id(listen.object);
     changed.mutable_listener_address()->set_present(present);
-    broker_.Emit(changed);
-    Next();
-    EXPECT_EQ(event_.kind, uint32_t{RDMA_BROKER_EVENT_LISTENER_ADDRESS});
-    EXPECT_EQ(event_.source, listener);
-    EXPECT_EQ(event_.context, kListener);
-    EXPECT_EQ(event_.status, present ? RDMA_BROKER_STATUS_SUCCESS : RDMA_BROKER_STATUS_INVALID_ADDRESS);
-    EXPECT_EQ(std::string(event_.hint).empty(), present) << event_.hint;
+    ExpectAddressEvent(changed, present, RDMA_BROKER_EVENT_LISTENER_ADDRESS, listener, kListener);
   }
 }
 
@@ -92,13 +97,7 @@ TEST_F(CConnections, WhatHoldsAnAddressHearsOfIt) {
       v1::EndpointAddressEvent& address = *changed.mutable_endpoint_address();
       address.set_present(present);
       shares ? address.set_shared_endpoint_id(id) : address.set_reservation_id(id);
-      broker_.Emit(changed);
-      Next();
-      EXPECT_EQ(event_.kind, uint32_t{RDMA_BROKER_EVENT_ENDPOINT_ADDRESS});
-      EXPECT_EQ(event_.source, holder);
-      EXPECT_EQ(event_.context, kAsked);
-      EXPECT_EQ(event_.status, present ? RDMA_BROKER_STATUS_SUCCESS : RDMA_BROKER_STATUS_INVALID_ADDRESS);
-      EXPECT_EQ(std::string(event_.hint).empty(), present) << event_.hint;
+      ExpectAddressEvent(changed, present, RDMA_BROKER_EVENT_ENDPOINT_ADDRESS, holder, kAsked);
     }
   }
 }

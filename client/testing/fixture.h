@@ -42,6 +42,17 @@ class ClientTest : public testing::Test {
     qp = new FakeQueuePair(adapter->data());
   }
 
+  // Returns what the library has said of itself.
+  v1::OpenSession OpenSessionAndTakeGreeting() {
+    const Later<v1::OpenSession> greeting;
+    broker.OnStream([greeting](const v1::SessionRequest& message) {
+      if (message.has_open()) greeting.Set(message.open());
+      return grpc::Status::OK;
+    });
+    OpenSession();
+    return greeting.Get();
+  }
+
   static std::string Name(NdkStatus status) { return std::string(StatusName(status)); }
   // A completion that must be called exactly once, and writes how into the log.
   OutcomeCompletion Logs(const std::string& name) {

@@ -172,7 +172,7 @@ class TenantsTest : public testing::TestWithParam<Attack> {
         "tests/tenants/hostile_user", "--attack", attack.name, "--uid", absl::StrCat(kHostile), "--control-socket",
         broker_.control_socket(), "--handoff-socket", broker_.folder() + "/handoff.sock", "--tcp", tcp_, "--listener",
         listener_, "--certificates", certificates_.path(""), "--host", kHostileHost});
-    // Some send 64 MiB before, for which a busy machine takes its time.
+    // Some attacks send 64 MiB first, which takes long on a busy machine.
     EXPECT_EQ(hostile->ReadLine(absl::Minutes(5)), "the attack is under way");
     return hostile;
   }

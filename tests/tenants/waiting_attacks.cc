@@ -134,8 +134,8 @@ void SlowWriters(Attacker& attacker) {
 constexpr size_t kUnfinished = 64;
 
 // The last octet of each is missing. Under way once the broker has ended a connection, as it holds too much of them.
-// They begin when each connection has had an answer: by then none can end as it says nothing, while the broker reads
-// others.
+// No message is sent before each connection has had an answer. While the broker reads the messages of some connections,
+// others wait, and it would end those without a call as silent.
 void UnfinishedMessages(Attacker& attacker) {
   std::set<const HostileConnection*> answered;
   const auto connect = [&answered](Attacker& by) {

@@ -93,8 +93,7 @@ std::string EventText(const AdapterDisabledEvent& event) {
 }
 
 std::string EventText(const AddressEvent& event) {
-  const ObjectId holder = std::visit([](auto id) -> ObjectId { return id; }, event.holder);
-  return StrCat(NameOf(holder), event.present ? " has its address" : " has lost its address");
+  return StrCat(NameOf(ObjectOf(event.holder)), event.present ? " has its address" : " has lost its address");
 }
 
 std::string RequestText(const FabricBind& request) {

@@ -263,14 +263,14 @@ void Observer::SeeNews(SessionId session, const AdapterDisabledEvent& news) {
 }
 
 void Observer::SeeNews(SessionId session, const AddressEvent& news) {
-  const ObjectId id = std::visit([](auto holder) -> ObjectId { return holder; }, news.holder);
+  const ObjectId id = ObjectOf(news.holder);
   const auto object = objects_.find(id);
   const bool open = object != objects_.end() && object->second.session == session && !object->second.closing;
   Require(open, NameOf(id), ": has news of its address, but is not open");
   const bool listens = std::holds_alternative<ListenerId>(id);
   const AddressNews wanted = sessions_.at(session).address_news;
   Require(wanted >= (listens ? AddressNews::kOfListeners : AddressNews::kOfAll), NameOf(id),
-          ": news that nobody wants");
+          ": an event that its client has not asked for");
 }
 
 void Observer::Begin(const Request& request) {

@@ -31,6 +31,10 @@ inline std::string NameOf(const ObjectId& object) {
   return std::visit([&](auto id) { return absl::StrCat(kKinds[object.index()], id.value()); }, object);
 }
 
+inline ObjectId ObjectOf(const AddressHolder& holder) {
+  return std::visit([](auto id) -> ObjectId { return id; }, holder);
+}
+
 // "connection 3"; "incoming 2" for the second that device 1 reported, "incoming 2 of device 4" for another's.
 std::string ConnectionText(ConnectionId connection);
 

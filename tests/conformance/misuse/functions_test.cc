@@ -165,8 +165,8 @@ void AddCallbacks(const Header& header, std::set<std::string>& all) {
 
 TEST(FunctionsTest, TheListHasWhatTheHeadersHave) { EXPECT_EQ(Listed(), InHeaders()); }
 
-// But those that the functions of blocking.h pass on, and those that need a network whose addresses change
-// (tests/integration/moving_address_test.cc).
+// Two kinds of callbacks have no row: blocking.h's functions pass some on, and others need a network whose addresses
+// change (tests/integration/moving_address_test.cc).
 TEST(FunctionsTest, EachCallbackOfTheHeadersHasARow) {
   std::set<std::string> in_headers,
       listed = {"Adapter.CreateListener on_address", "AddressHolder.OnAddressEvent on_address"};

@@ -315,7 +315,8 @@ bool WatchAddress(Turn& turn) {
   const Lease holder = turn.Some(turn.dice.Percent(50) ? Kind::kSharedEndpoint : Kind::kReservation);
   if (!holder) return false;
   client::AddressEventCallback on_address;
-  if (!turn.Wrong()) on_address = [stage = turn.stage](bool) { stage->Fail("an address that nobody moves has news"); };
+  if (!turn.Wrong())
+    on_address = [stage = turn.stage](bool) { stage->Fail("an address has an event, and nobody has moved it"); };
   turn.Did("AddressHolder.OnAddressEvent",
            std::static_pointer_cast<client::AddressHolder>(holder->broker)->OnAddressEvent(std::move(on_address)),
            NameOf(*holder.owned()));
